@@ -1,0 +1,228 @@
+/* See cli.h. */
+#include "cli.h"
+
+#include <errno.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+
+int cli_usage(const cli_command *command, const char *format, ...) {
+    va_list arguments;
+    va_start(arguments, format);
+    fprintf(stderr, "weir %s: ", command->name);
+    vfprintf(stderr, format, arguments);
+    va_end(arguments);
+    fprintf(stderr, "\nusage: %s\n'weir help %s' says more.\n", command->usage, command->name);
+    return CLI_USAGE;
+}
+
+static bool parse_uint(const char *text, uint64_t *out) {
+    uint64_t value = 0;
+    if (*text == 0)
+        return false;
+    for (; *text; text++) {
+        if (*text < '0' || *text > '9')
+            return false;
+        if (__builtin_mul_overflow(value, 10u, &value) ||
+            __builtin_add_overflow(value, (uint64_t)(*text - '0'), &value))
+            return false;
+    }
+    *out = value;
+    return true;
+}
+
+/* Stores a value; false after it has said why not. */
+static bool store_value(const cli_command *command, const cli_option *option, const char *value) {
+    uint64_t number;
+    if (option->kind == CLI_TEXT) {
+        *(const char **)option->target = value;
+        return true;
+    }
+    uint64_t limit = option->kind == CLI_UINT32 ? UINT32_MAX : UINT64_MAX;
+    if (!parse_uint(value, &number) || number > limit) {
+        cli_usage(command, "%s takes a whole number from 0 to %llu, not '%s'", option->name,
+                  (unsigned long long)limit, value);
+        return false;
+    }
+    if (option->kind == CLI_UINT32)
+        *(uint32_t *)option->target = (uint32_t)number;
+    else
+        *(uint64_t *)option->target = number;
+    return true;
+}
+
+static cli_option *find_option(cli_option *options, size_t count, const char *argument, size_t size) {
+    for (size_t i = 0; i < count; i++)
+        if (strlen(options[i].name) == size && memcmp(options[i].name, argument, size) == 0)
+            return &options[i];
+    return NULL;
+}
+
+/* Reads the option at argv[*at] and its value; false after it has said what is wrong. */
+static bool read_option(const cli_command *command, cli_option *options, size_t count, int argc, char **argv,
+                        int *at) {
+    const char *argument = argv[*at];
+    const char *equals = strchr(argument, '=');
+    size_t size = equals ? (size_t)(equals - argument) : strlen(argument);
+    cli_option *option = find_option(options, count, argument, size);
+    if (!option) {
+        cli_usage(command, "unknown option %.*s", (int)size, argument);
+        return false;
+    }
+    if (option->given) {
+        cli_usage(command, "%s is given twice", option->name);
+        return false;
+    }
+    option->given = true;
+    if (option->kind == CLI_FLAG) {
+        if (equals) {
+            cli_usage(command, "%s takes no value", option->name);
+            return false;
+        }
+        *(bool *)option->target = true;
+        return true;
+    }
+    const char *value = equals ? equals + 1 : *at + 1 < argc ? argv[++*at] : NULL;
+    if (!value) {
+        cli_usage(command, "%s needs a value", option->name);
+        return false;
+    }
+    return store_value(command, option, value);
+}
+
+static bool all_required_given(const cli_command *command, const cli_option *options, size_t count) {
+    for (size_t i = 0; i < count; i++)
+        if (options[i].required && !options[i].given) {
+            cli_usage(command, "%s is missing", options[i].name);
+            return false;
+        }
+    return true;
+}
+
+int cli_parse(const cli_command *command, cli_option *options, size_t option_count, int argc, char **argv,
+              const char **positional, int positional_max) {
+    int found = 0;
+    bool options_ended = false;
+    for (int at = 0; at < argc; at++) {
+        if (!options_ended && strcmp(argv[at], "--") == 0) {
+            options_ended = true;
+        } else if (!options_ended && argv[at][0] == '-' && argv[at][1] == '-') {
+            if (!read_option(command, options, option_count, argc, argv, &at))
+                return -1;
+        } else if (found == positional_max) {
+            cli_usage(command, "unexpected argument '%s'", argv[at]);
+            return -1;
+        } else {
+            positional[found++] = argv[at];
+        }
+    }
+    return all_required_given(command, options, option_count) ? found : -1;
+}
+
+int cli_flush(void) {
+    if (fflush(stdout) == 0 && !ferror(stdout))
+        return CLI_OK;
+    fprintf(stderr, "weir: IO_ERROR: cannot write the output: %s\n", strerror(errno));
+    return CLI_FAILED;
+}
+
+int cli_fail(const weir_error *error, bool as_json) {
+    if (!as_json) {
+        char line[WEIR_MESSAGE_CAPACITY + 64];
+        weir_error_line(error, line, sizeof line);
+        fprintf(stderr, "%s\n", line);
+        return CLI_FAILED;
+    }
+    weir_json_writer w;
+    weir_json_writer_memory(&w, NULL);
+    weir_json_object(&w);
+    weir_json_key(&w, "error");
+    weir_error_json(error, &w);
+    weir_json_end_object(&w);
+    cli_print_json(&w);
+    return CLI_FAILED;
+}
+
+int cli_print_json(weir_json_writer *w) {
+    weir_error error;
+    int result = CLI_OK;
+    if (weir_json_finish(w, &error) != WEIR_OK) {
+        result = cli_fail(&error, false);
+    } else {
+        fwrite(w->data, 1, w->size, stdout);
+        fputc('\n', stdout);
+        result = cli_flush();
+    }
+    weir_json_release(w);
+    return result;
+}
+
+void cli_json_hex_field(weir_json_writer *w, const char *key, const void *data, size_t size) {
+    weir_json_key(w, key);
+    weir_json_hex(w, data, size);
+}
+
+static int hex_digit(char digit) {
+    const char *digits = "0123456789abcdef";
+    char lower = digit >= 'A' && digit <= 'F' ? (char)(digit - 'A' + 'a') : digit;
+    const char *found = lower ? strchr(digits, lower) : NULL;
+    return found ? (int)(found - digits) : -1;
+}
+
+bool cli_hex(const char *text, uint8_t **data, size_t *size) {
+    size_t count = strlen(text);
+    if (count % 2 != 0)
+        return false;
+    uint8_t *bytes = malloc(count / 2 + 1);
+    if (!bytes)
+        return false;
+    for (size_t i = 0; i < count / 2; i++) {
+        int high = hex_digit(text[2 * i]);
+        int low = hex_digit(text[2 * i + 1]);
+        if (high < 0 || low < 0) {
+            free(bytes);
+            return false;
+        }
+        bytes[i] = (uint8_t)(high << 4 | low);
+    }
+    *data = bytes;
+    *size = count / 2;
+    return true;
+}
+
+static weir_status read_failure(const char *path, weir_error *error) {
+    *error = (weir_error){.status = WEIR_IO_ERROR, .failure_operator = "weir.cli"};
+    snprintf(error->message, sizeof error->message, "cannot read %s: %s", path, strerror(errno));
+    return WEIR_IO_ERROR;
+}
+
+weir_status cli_read_file(const char *path, char **data, size_t *size, weir_error *error) {
+    FILE *file = strcmp(path, "-") == 0 ? stdin : fopen(path, "rb");
+    if (!file)
+        return read_failure(path, error);
+    char *bytes = NULL;
+    size_t used = 0;
+    size_t capacity = 0;
+    do {
+        if (capacity - used < 4096) {
+            capacity = capacity ? 2 * capacity : 65536;
+            char *grown = realloc(bytes, capacity);
+            if (!grown)
+                break;
+            bytes = grown;
+        }
+        used += fread(bytes + used, 1, capacity - used - 1, file);
+    } while (!feof(file) && !ferror(file));
+    bool complete = feof(file) && !ferror(file);
+    weir_status status = complete ? WEIR_OK : read_failure(path, error);
+    if (file != stdin)
+        fclose(file);
+    if (!complete) {
+        free(bytes);
+        return status;
+    }
+    bytes[used] = 0;
+    *data = bytes;
+    *size = used;
+    return WEIR_OK;
+}

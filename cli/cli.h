@@ -1,0 +1,72 @@
+/* The command line's own small frame: a table of commands, declared options, and one way to print results and
+ * errors. A command is one file, cmd_NAME.c, that defines `const cli_command cli_NAME` and uses the public
+ * headers only.
+ *
+ * Exit status: 0 success, 1 an error record (on stdout as JSON with --json, else one line on stderr) or a
+ * difference found, 2 usage. */
+#ifndef WEIR_CLI_H
+#define WEIR_CLI_H
+
+#include <stdio.h>
+
+#include "weir/weir.h"
+
+enum { CLI_OK = 0, CLI_FAILED = 1, CLI_USAGE = 2 };
+
+typedef struct cli_command {
+    const char *name;
+    const char *summary; /* one line for the list of commands */
+    const char *usage;   /* "weir next --manifest M …" */
+    const char *help;    /* options and what is printed, in full lines */
+    const char *example; /* at least one call that works */
+    int (*run)(const struct cli_command *self, int argc, char **argv); /* the arguments after the name */
+} cli_command;
+
+typedef enum cli_option_kind {
+    CLI_FLAG,  /* bool */
+    CLI_TEXT,  /* const char * */
+    CLI_UINT,  /* uint64_t */
+    CLI_UINT32 /* uint32_t */
+} cli_option_kind;
+
+typedef struct cli_option {
+    const char *name; /* with its dashes */
+    cli_option_kind kind;
+    void *target;
+    bool required;
+    bool given; /* set by cli_parse */
+} cli_option;
+
+/* Reads options ("--name value", "--name=value", in any order, "--" ends them) and at most `positional_max`
+ * other arguments. Returns the number of those, or -1 after it has said what is wrong; the caller returns
+ * CLI_USAGE then. */
+int cli_parse(const cli_command *command, cli_option *options, size_t option_count, int argc, char **argv,
+              const char **positional, int positional_max);
+
+/* Says what is wrong with the call and returns CLI_USAGE. */
+int cli_usage(const cli_command *command, const char *format, ...) __attribute__((format(printf, 2, 3)));
+
+/* Prints the record ({"error": …} on stdout, or a line on stderr) and returns CLI_FAILED. */
+int cli_fail(const weir_error *error, bool as_json);
+
+/* Prints what the writer holds and a newline, and releases it. Returns CLI_OK, or CLI_FAILED where it could
+ * not be written or made. */
+int cli_print_json(weir_json_writer *w);
+
+/* {"epoch": …, "global_index": …} and other small shared pieces. */
+void cli_json_hex_field(weir_json_writer *w, const char *key, const void *data, size_t size);
+
+/* Flushes stdout; CLI_FAILED (said on stderr) where that fails, so that a full disk or a closed pipe is not
+ * taken for success. */
+int cli_flush(void);
+
+/* Hex text from the command line into memory that the caller frees with free(); false where it is not hex. */
+bool cli_hex(const char *text, uint8_t **data, size_t *size);
+
+/* A whole file, or standard input for "-", into memory that the caller frees with free(). */
+WEIR_CHECKED weir_status cli_read_file(const char *path, char **data, size_t *size, weir_error *error);
+
+/* All commands, in the order of the help; a NULL ends them. */
+extern const cli_command *const cli_commands[];
+
+#endif

@@ -1,0 +1,135 @@
+/* weir/base.h: statuses, error records and the door to the world (weir_env).
+ *
+ * Conventions that hold in every weir header:
+ *   - A call that can fail returns a weir_status and, where it fails, fills the caller's weir_error (which
+ * may be NULL). On failure it has produced no output and changed no state.
+ *   - Handles are opaque; X_open makes one, X_close frees it and takes NULL. A handle belongs to one thread
+ * at a time unless its comment says otherwise; distinct handles never share mutable state.
+ *   - A weir_env is borrowed: it must outlive every handle opened with it. NULL means weir_env_default().
+ *   - The library never writes to stdout or stderr, never exits, and has no global mutable state. */
+#ifndef WEIR_BASE_H
+#define WEIR_BASE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#include "weir/errors.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#define WEIR_API     __attribute__((visibility("default")))
+#define WEIR_CHECKED __attribute__((warn_unused_result))
+
+#define WEIR_VERSION "0.1.0"
+
+/* The version of the library that is linked, as "major.minor.patch". Static; any thread. */
+WEIR_API const char *weir_version(void);
+
+/* ---- Statuses ------------------------------------------------------------------------------------------ */
+
+typedef enum weir_status {
+    WEIR_OK = 0,
+#define WEIR_ENUMERATE(code, id, subsystem, meaning) WEIR_##id = (code),
+    WEIR_ERROR_TABLE(WEIR_ENUMERATE)
+#undef WEIR_ENUMERATE
+} weir_status;
+
+/* "BATCH_SIZE_INCONSISTENT", "data", and the meaning in words, of a status ("OK", "none" and "success" for
+ * WEIR_OK; "UNKNOWN" … for a number that is none). Static; any thread. */
+WEIR_API const char *weir_status_name(weir_status status);
+WEIR_API const char *weir_status_subsystem(weir_status status);
+WEIR_API const char *weir_status_meaning(weir_status status);
+
+/* The i-th status of the table, WEIR_OK past its end: for programs that list them. */
+WEIR_API weir_status weir_status_at(size_t index);
+
+/* ---- Error records (UML_OS.Error.Emit_v1) ---------------------------------------------------------------
+ */
+
+enum {
+    WEIR_MESSAGE_CAPACITY = 1024,
+    WEIR_DIAGNOSTIC_CAPACITY = 192,
+    WEIR_DIAGNOSTICS_MAX = 12,
+    WEIR_HASH_SIZE = 32,
+    WEIR_TOKEN_SIZE = 64,
+};
+
+typedef enum weir_diagnostic_kind {
+    WEIR_DIAGNOSTIC_UINT,
+    WEIR_DIAGNOSTIC_INT,
+    WEIR_DIAGNOSTIC_TEXT
+} weir_diagnostic_kind;
+
+typedef struct weir_diagnostic {
+    const char *name; /* static */
+    weir_diagnostic_kind kind;
+    uint64_t number; /* two's complement for WEIR_DIAGNOSTIC_INT */
+    char text[WEIR_DIAGNOSTIC_CAPACITY];
+} weir_diagnostic;
+
+/* A plain value: no memory to free, copied by assignment. */
+typedef struct weir_error {
+    weir_status status;
+    const char *failure_operator; /* static, e.g. "UML_OS.Data.NextBatch_v2" */
+    uint64_t t;                   /* the step, 0 where there is none */
+    uint32_t rank;
+    uint32_t diagnostic_count;
+    size_t replay_token_size; /* 0 or WEIR_HASH_SIZE */
+    uint8_t replay_token[WEIR_HASH_SIZE];
+    char message[WEIR_MESSAGE_CAPACITY]; /* one sentence: what is wrong, where, what to do; valid UTF-8 */
+    weir_diagnostic diagnostics[WEIR_DIAGNOSTICS_MAX];
+} weir_error;
+
+/* Writes "weir: ID: message" without a newline, cut to size and always terminated. Returns the full length.
+ * Any thread. */
+WEIR_API size_t weir_error_line(const weir_error *error, char *out, size_t size);
+
+/* ---- The door to the world ------------------------------------------------------------------------------
+ */
+
+/* Everything that the library asks of the system: memory, files, time, threads. Calls return what their POSIX
+ * namesakes do and set errno. A test replaces single entries to inject faults. `context` is passed to each
+ * call; every call may come from any thread. (jansson, SQLite, libpq, libcurl and CUDA use the system's own.)
+ */
+typedef struct weir_env {
+    void *context;
+
+    void *(*allocate)(void *context, size_t size);
+    void *(*resize)(void *context, void *memory, size_t size); /* memory may be NULL */
+    void (*release)(void *context, void *memory);              /* memory may be NULL */
+
+    int (*open)(void *context, const char *path, int flags, unsigned mode);
+    int (*close)(void *context, int file);
+    ssize_t (*read)(void *context, int file, void *out, size_t size);
+    ssize_t (*pread)(void *context, int file, void *out, size_t size, uint64_t offset);
+    ssize_t (*write)(void *context, int file, const void *data, size_t size);
+    ssize_t (*pwrite)(void *context, int file, const void *data, size_t size, uint64_t offset);
+    int (*sync)(void *context, int file);
+    int (*truncate)(void *context, int file, uint64_t size);
+    int (*size)(void *context, int file, uint64_t *size);
+    int (*rename)(void *context, const char *from, const char *to);
+    int (*remove)(void *context, const char *path);
+
+    /* file >= 0: the first `size` bytes, read-only and shared; file < 0: zeroed, writable, private memory.
+     * NULL on failure. */
+    void *(*map)(void *context, int file, size_t size);
+    int (*unmap)(void *context, void *memory, size_t size);
+
+    uint64_t (*now_ns)(void *context); /* monotonic */
+
+    int (*start_thread)(void *context, void *(*run)(void *), void *argument,
+                        uintptr_t *thread); /* 0 or an errno */
+    int (*join_thread)(void *context, uintptr_t thread);
+} weir_env;
+
+/* The system itself. Static and immutable; any thread. */
+WEIR_API const weir_env *weir_env_default(void);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

@@ -1,0 +1,205 @@
+/* The default environment: the system itself, one thin function an entry. Interrupted calls are retried here,
+ * so that nobody above has to think of signals. Also the memory helpers that check sizes before they ask. */
+#include <errno.h>
+#include <fcntl.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/internal.h"
+
+#define RETRY_WHEN_INTERRUPTED(call)                                                                         \
+    ({                                                                                                       \
+        __typeof__(call) result;                                                                             \
+        do {                                                                                                 \
+            result = (call);                                                                                 \
+        } while (result == -1 && errno == EINTR);                                                            \
+        result;                                                                                              \
+    })
+
+static void *system_allocate(void *context, size_t size) {
+    (void)context;
+    return malloc(size ? size : 1);
+}
+
+static void *system_resize(void *context, void *memory, size_t size) {
+    (void)context;
+    return realloc(memory, size ? size : 1);
+}
+
+static void system_release(void *context, void *memory) {
+    (void)context;
+    free(memory);
+}
+
+static int system_open(void *context, const char *path, int flags, unsigned mode) {
+    (void)context;
+    return RETRY_WHEN_INTERRUPTED(open(path, flags | O_CLOEXEC, (mode_t)mode));
+}
+
+static int system_close(void *context, int file) {
+    (void)context;
+    return close(file);
+}
+
+static ssize_t system_read(void *context, int file, void *out, size_t size) {
+    (void)context;
+    return RETRY_WHEN_INTERRUPTED(read(file, out, size));
+}
+
+static ssize_t system_pread(void *context, int file, void *out, size_t size, uint64_t offset) {
+    (void)context;
+    return RETRY_WHEN_INTERRUPTED(pread(file, out, size, (off_t)offset));
+}
+
+static ssize_t system_write(void *context, int file, const void *data, size_t size) {
+    (void)context;
+    return RETRY_WHEN_INTERRUPTED(write(file, data, size));
+}
+
+static ssize_t system_pwrite(void *context, int file, const void *data, size_t size, uint64_t offset) {
+    (void)context;
+    return RETRY_WHEN_INTERRUPTED(pwrite(file, data, size, (off_t)offset));
+}
+
+static int system_sync(void *context, int file) {
+    (void)context;
+    return RETRY_WHEN_INTERRUPTED(fsync(file));
+}
+
+static int system_truncate(void *context, int file, uint64_t size) {
+    (void)context;
+    return RETRY_WHEN_INTERRUPTED(ftruncate(file, (off_t)size));
+}
+
+static int system_size(void *context, int file, uint64_t *size) {
+    (void)context;
+    struct stat status;
+    if (fstat(file, &status) != 0)
+        return -1;
+    *size = (uint64_t)status.st_size;
+    return 0;
+}
+
+static int system_rename(void *context, const char *from, const char *to) {
+    (void)context;
+    return rename(from, to);
+}
+
+static int system_remove(void *context, const char *path) {
+    (void)context;
+    return unlink(path);
+}
+
+static void *system_map(void *context, int file, size_t size) {
+    (void)context;
+    void *memory = file >= 0 ? mmap(NULL, size, PROT_READ, MAP_SHARED, file, 0)
+                             : mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    return memory == MAP_FAILED ? NULL : memory;
+}
+
+static int system_unmap(void *context, void *memory, size_t size) {
+    (void)context;
+    return munmap(memory, size);
+}
+
+static uint64_t system_now_ns(void *context) {
+    (void)context;
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
+}
+
+static int system_start_thread(void *context, void *(*run)(void *), void *argument, uintptr_t *thread) {
+    (void)context;
+    pthread_t started;
+    int failure = pthread_create(&started, NULL, run, argument);
+    if (failure == 0)
+        *thread = (uintptr_t)started;
+    return failure;
+}
+
+static int system_join_thread(void *context, uintptr_t thread) {
+    (void)context;
+    return pthread_join((pthread_t)thread, NULL);
+}
+
+const weir_env *weir_env_default(void) {
+    static const weir_env system_env = {
+        .allocate = system_allocate,
+        .resize = system_resize,
+        .release = system_release,
+        .open = system_open,
+        .close = system_close,
+        .read = system_read,
+        .pread = system_pread,
+        .write = system_write,
+        .pwrite = system_pwrite,
+        .sync = system_sync,
+        .truncate = system_truncate,
+        .size = system_size,
+        .rename = system_rename,
+        .remove = system_remove,
+        .map = system_map,
+        .unmap = system_unmap,
+        .now_ns = system_now_ns,
+        .start_thread = system_start_thread,
+        .join_thread = system_join_thread,
+    };
+    return &system_env;
+}
+
+const weir_env *weir__env(const weir_env *env) {
+    return env ? env : weir_env_default();
+}
+
+void *weir__allocate(const weir_env *env, size_t count, size_t size) {
+    size_t total;
+    if (__builtin_mul_overflow(count, size, &total))
+        return NULL;
+    return env->allocate(env->context, total ? total : 1);
+}
+
+void *weir__allocate_zero(const weir_env *env, size_t count, size_t size) {
+    void *memory = weir__allocate(env, count, size);
+    if (memory)
+        memset(memory, 0, count * size);
+    return memory;
+}
+
+void weir__release(const weir_env *env, void *memory) {
+    env->release(env->context, memory);
+}
+
+bool weir__grow(const weir_env *env, void **memory, size_t *capacity, size_t needed, size_t item_size) {
+    if (needed <= *capacity)
+        return true;
+    size_t wanted = *capacity < 16 ? 16 : *capacity;
+    while (wanted < needed)
+        if (__builtin_add_overflow(wanted, wanted / 2, &wanted))
+            return false;
+    size_t bytes;
+    if (__builtin_mul_overflow(wanted, item_size, &bytes))
+        return false;
+    void *grown = env->resize(env->context, *memory, bytes);
+    if (!grown)
+        return false;
+    *memory = grown;
+    *capacity = wanted;
+    return true;
+}
+
+char *weir__copy_text(const weir_env *env, const char *text, size_t size) {
+    char *copy = size == SIZE_MAX ? NULL : weir__allocate(env, size + 1, 1);
+    if (!copy)
+        return NULL;
+    if (size)
+        memcpy(copy, text, size);
+    copy[size] = 0;
+    return copy;
+}

@@ -1,0 +1,43 @@
+/* Files through the environment: whole reads with a limit, and files that appear whole or not at all. */
+#ifndef WEIR_SRC_BASE_FILE_H
+#define WEIR_SRC_BASE_FILE_H
+
+#include "base/internal.h"
+
+/* Reads a whole file of at most max_size bytes into memory from `env` (release it); a NUL follows the data.
+ * "-" is standard input. IO_ERROR (a larger file too), OUT_OF_MEMORY. */
+WEIR_CHECKED weir_status weir__file_read(const weir_env *env, const char *path, size_t max_size,
+                                         uint8_t **data, size_t *size, const char *failure_operator,
+                                         weir_error *error);
+
+/* Writes all of it, however often the system takes only a part. False with errno set. */
+bool weir__write_all(const weir_env *env, int file, const void *data, size_t size);
+
+/* Syncs the directory of `path`, so that a rename in it lasts. False with errno set. */
+bool weir__sync_directory(const weir_env *env, const char *path);
+
+/* A file that is written under a temporary name beside its own and takes its name, synced, at commit. Until
+ * then the old file stands.
+ *
+ *   weir__atomic_file file;
+ *   status = weir__atomic_open(&file, env, path, op, error);
+ *   status = weir__atomic_write(&file, data, size, error);          any number of times
+ *   status = weir__atomic_commit(&file, error);                     or weir__atomic_abandon(&file)
+ *
+ * After a failed write or commit: abandon. Abandon is harmless after commit. */
+typedef struct weir__atomic_file {
+    const weir_env *env;
+    const char *failure_operator;
+    char *path;
+    char *temporary;
+    int file; /* -1 where nothing is open */
+} weir__atomic_file;
+
+WEIR_CHECKED weir_status weir__atomic_open(weir__atomic_file *file, const weir_env *env, const char *path,
+                                           const char *failure_operator, weir_error *error);
+WEIR_CHECKED weir_status weir__atomic_write(weir__atomic_file *file, const void *data, size_t size,
+                                            weir_error *error);
+WEIR_CHECKED weir_status weir__atomic_commit(weir__atomic_file *file, weir_error *error);
+void weir__atomic_abandon(weir__atomic_file *file);
+
+#endif

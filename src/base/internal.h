@@ -1,0 +1,65 @@
+/* What every part of the library uses of base, beyond the public headers: making error records, memory
+ * through the environment, and text helpers. */
+#ifndef WEIR_SRC_BASE_INTERNAL_H
+#define WEIR_SRC_BASE_INTERNAL_H
+
+#include "weir/base.h"
+
+/* ---- Errors ---------------------------------------------------------------------------------------------
+ */
+
+/* Fills the record (if there is one) and returns `status`, so that a check reads `return weir__fail(…)`.
+ * Bytes of the formatted text that are not printable UTF-8 become '?'. `failure_operator` must be static. */
+weir_status weir__fail(weir_error *error, weir_status status, const char *failure_operator,
+                       const char *format, ...) __attribute__((format(printf, 4, 5)));
+
+weir_status weir__out_of_memory(weir_error *error, const char *failure_operator, size_t size);
+
+/* IO_ERROR from errno: "cannot open PATH: No such file or directory". */
+weir_status weir__io_error(weir_error *error, const char *failure_operator, const char *verb,
+                           const char *path);
+
+/* Adds a diagnostic to a record made by weir__fail; beyond WEIR_DIAGNOSTICS_MAX it is dropped. `name` must be
+ * static. */
+void weir__note_uint(weir_error *error, const char *name, uint64_t value);
+void weir__note_int(weir_error *error, const char *name, int64_t value);
+void weir__note_text(weir_error *error, const char *name, const char *text, size_t size);
+
+/* ---- Memory ---------------------------------------------------------------------------------------------
+ */
+
+const weir_env *weir__env(const weir_env *env);
+
+/* `count * size` bytes, checked; NULL where that overflows or memory is short. Never NULL for 0 bytes
+ * otherwise. */
+void *weir__allocate(const weir_env *env, size_t count, size_t size);
+void *weir__allocate_zero(const weir_env *env, size_t count, size_t size);
+void weir__release(const weir_env *env, void *memory);
+
+/* Makes room for `needed` items, at least doubling; false where memory is short, with all as it was. */
+bool weir__grow(const weir_env *env, void **memory, size_t *capacity, size_t needed, size_t item_size);
+
+/* A terminated copy of `size` bytes of text, or NULL. */
+char *weir__copy_text(const weir_env *env, const char *text, size_t size);
+
+/* ---- Text -----------------------------------------------------------------------------------------------
+ */
+
+/* The length of the valid UTF-8 sequence at text[0, size), 0 where there is none (overlong, surrogate, beyond
+ * U+10FFFF, cut). */
+size_t weir__utf8_sequence(const uint8_t *text, size_t size);
+bool weir__utf8_is_valid(const void *text, size_t size);
+
+/* Lower-case hex with a terminator: out has 2 * size + 1 bytes. */
+void weir__hex_encode(const void *data, size_t size, char *out);
+/* Exactly 2 * size hex digits of either case; false otherwise. */
+bool weir__hex_decode(const char *text, size_t text_size, uint8_t *out, size_t size);
+
+/* The order of CBOR map keys: by their encoded bytes, so shorter text first, then bytewise. Negative, 0 or
+ * positive. */
+int weir__key_compare(const void *a, size_t a_size, const void *b, size_t b_size);
+
+/* A decimal without sign, leading zeros or anything else, up to 2^64-1. */
+bool weir__decimal_parse(const char *text, size_t size, uint64_t *out);
+
+#endif

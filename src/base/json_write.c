@@ -1,0 +1,334 @@
+/* The JSON writer: unsigned integers in full, doubles in their shortest exact form, text escaped and always
+ * valid UTF-8. It follows the caller's nesting and sets the commas; faults stick until weir_json_finish. */
+#include <inttypes.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/bytes.h"
+#include "base/internal.h"
+#include "weir/cbor.h"
+
+enum { DEPTH_MAX = sizeof((weir_json_writer *)0)->has_items / sizeof(bool) };
+
+static const char operator_name[] = "weir.json.write";
+
+void weir_json_writer_memory(weir_json_writer *w, const weir_env *env) {
+    memset(w, 0, sizeof *w);
+    w->env = weir__env(env);
+}
+
+static char *reserve(weir_json_writer *w, size_t size) {
+    void *memory = w->data;
+    size_t needed;
+    if (w->status != WEIR_OK)
+        return NULL;
+    if (__builtin_add_overflow(w->size, size + 1, &needed) ||
+        !weir__grow(w->env, &memory, &w->capacity, needed, 1)) {
+        w->status = WEIR_OUT_OF_MEMORY;
+        return NULL;
+    }
+    w->data = memory;
+    return w->data + w->size;
+}
+
+static void put(weir_json_writer *w, const char *text, size_t size) {
+    char *out = reserve(w, size);
+    if (!out)
+        return;
+    memcpy(out, text, size);
+    w->size += size;
+    w->data[w->size] = 0;
+}
+
+/* A comma before every item but the first, nothing between a key and its value. */
+static void begin_item(weir_json_writer *w) {
+    if (w->after_key) {
+        w->after_key = false;
+        return;
+    }
+    if (w->has_items[w->depth])
+        put(w, ", ", 2);
+    w->has_items[w->depth] = true;
+}
+
+static void open_level(weir_json_writer *w, const char *bracket) {
+    begin_item(w);
+    put(w, bracket, 1);
+    if (w->depth + 1 >= DEPTH_MAX) {
+        if (w->status == WEIR_OK)
+            w->status = WEIR_CONTRACT_VIOLATION;
+        return;
+    }
+    w->has_items[++w->depth] = false;
+}
+
+static void close_level(weir_json_writer *w, const char *bracket) {
+    if (w->depth == 0) {
+        if (w->status == WEIR_OK)
+            w->status = WEIR_CONTRACT_VIOLATION;
+        return;
+    }
+    w->depth--;
+    put(w, bracket, 1);
+}
+
+void weir_json_object(weir_json_writer *w) {
+    open_level(w, "{");
+}
+
+void weir_json_array(weir_json_writer *w) {
+    open_level(w, "[");
+}
+
+void weir_json_end_object(weir_json_writer *w) {
+    close_level(w, "}");
+}
+
+void weir_json_end_array(weir_json_writer *w) {
+    close_level(w, "]");
+}
+
+static void put_escaped(weir_json_writer *w, uint8_t byte) {
+    char escape[8];
+    switch (byte) {
+    case '"':
+    case '\\':
+        escape[0] = '\\';
+        escape[1] = (char)byte;
+        put(w, escape, 2);
+        break;
+    case '\n':
+        put(w, "\\n", 2);
+        break;
+    case '\t':
+        put(w, "\\t", 2);
+        break;
+    default:
+        put(w, escape, (size_t)snprintf(escape, sizeof escape, "\\u%04x", byte));
+    }
+}
+
+static bool stands_for_itself(uint8_t byte) {
+    return byte >= 0x20 && byte < 0x7F && byte != '"' && byte != '\\';
+}
+
+static void put_string(weir_json_writer *w, const char *text, size_t size) {
+    const uint8_t *at = (const uint8_t *)text;
+    const uint8_t *end = at + size;
+    put(w, "\"", 1);
+    while (at < end) {
+        const uint8_t *plain = at;
+        while (at < end && stands_for_itself(*at))
+            at++;
+        put(w, (const char *)plain, (size_t)(at - plain));
+        if (at == end)
+            break;
+        size_t length = weir__utf8_sequence(at, (size_t)(end - at));
+        if (length > 1)
+            put(w, (const char *)at, length);
+        else if (length == 1)
+            put_escaped(w, *at);
+        else
+            put(w, "\xEF\xBF\xBD", 3);
+        at += length ? length : 1;
+    }
+    put(w, "\"", 1);
+}
+
+void weir_json_text_n(weir_json_writer *w, const char *text, size_t size) {
+    begin_item(w);
+    put_string(w, text, size);
+}
+
+void weir_json_text(weir_json_writer *w, const char *text) {
+    weir_json_text_n(w, text, strlen(text));
+}
+
+void weir_json_key_n(weir_json_writer *w, const char *key, size_t size) {
+    begin_item(w);
+    put_string(w, key, size);
+    put(w, ": ", 2);
+    w->after_key = true;
+}
+
+void weir_json_key(weir_json_writer *w, const char *key) {
+    weir_json_key_n(w, key, strlen(key));
+}
+
+static size_t format_uint(char out[20], uint64_t value) {
+    char reversed[20];
+    size_t size = 0;
+    do {
+        reversed[size++] = (char)('0' + value % 10);
+        value /= 10;
+    } while (value);
+    for (size_t i = 0; i < size; i++)
+        out[i] = reversed[size - 1 - i];
+    return size;
+}
+
+void weir_json_uint(weir_json_writer *w, uint64_t value) {
+    char digits[20];
+    begin_item(w);
+    put(w, digits, format_uint(digits, value));
+}
+
+void weir_json_uint_text(weir_json_writer *w, uint64_t value) {
+    char digits[20];
+    weir_json_text_n(w, digits, format_uint(digits, value));
+}
+
+static void put_negative(weir_json_writer *w, uint64_t n) {
+    if (n == UINT64_MAX) {
+        put(w, "-18446744073709551616", 21);
+        return;
+    }
+    char digits[20];
+    put(w, "-", 1);
+    put(w, digits, format_uint(digits, n + 1));
+}
+
+void weir_json_int(weir_json_writer *w, int64_t value) {
+    if (value >= 0) {
+        weir_json_uint(w, (uint64_t)value);
+        return;
+    }
+    begin_item(w);
+    put_negative(w, ~(uint64_t)value);
+}
+
+/* The shortest %g that reads back; with a point, so that it stays a float to every reader. The process's
+ * locale may write another decimal separator: it is read back in that form and replaced after. */
+static size_t format_double(char out[40], double value) {
+    int size = 0;
+    for (int precision = 1; precision <= 17; precision++) {
+        size = snprintf(out, 32, "%.*g", precision, value);
+        if (strtod(out, NULL) == value)
+            break;
+    }
+    bool is_float = false;
+    for (int i = 0; i < size; i++) {
+        bool is_integer_part = (out[i] >= '0' && out[i] <= '9') || out[i] == '-' || out[i] == '+';
+        if (!is_integer_part && out[i] != 'e')
+            out[i] = '.';
+        is_float = is_float || !is_integer_part;
+    }
+    if (!is_float) {
+        memcpy(out + size, ".0", 3);
+        size += 2;
+    }
+    return (size_t)size;
+}
+
+void weir_json_double(weir_json_writer *w, double value) {
+    char digits[40];
+    if (!isfinite(value)) {
+        weir_json_null(w);
+        return;
+    }
+    begin_item(w);
+    put(w, digits, format_double(digits, value));
+}
+
+void weir_json_bool(weir_json_writer *w, bool value) {
+    begin_item(w);
+    put(w, value ? "true" : "false", value ? 4 : 5);
+}
+
+void weir_json_null(weir_json_writer *w) {
+    begin_item(w);
+    put(w, "null", 4);
+}
+
+void weir_json_hex(weir_json_writer *w, const void *data, size_t size) {
+    begin_item(w);
+    put(w, "\"", 1);
+    char *out = size > SIZE_MAX / 2 - 1 ? NULL : reserve(w, 2 * size);
+    if (out) {
+        weir__hex_encode(data, size, out);
+        w->size += 2 * size;
+    }
+    put(w, "\"", 1);
+}
+
+static void write_tagged_hex(weir_json_writer *w, const char *key, const void *data, size_t size) {
+    weir_json_object(w);
+    weir_json_key(w, key);
+    weir_json_hex(w, data, size);
+    weir_json_end_object(w);
+}
+
+static void write_float(weir_json_writer *w, const weir_cbor_value *value) {
+    uint8_t bits[8];
+    weir__store64be(bits, value->number);
+    if (isfinite(value->real))
+        weir_json_double(w, value->real);
+    else
+        write_tagged_hex(w, "float", bits, sizeof bits);
+}
+
+static void write_container(weir_json_writer *w, const weir_cbor_value *value) {
+    weir_cbor_iterator it = weir_cbor_children(value);
+    weir_cbor_value key, child;
+    bool is_map = value->type == WEIR_CBOR_MAP;
+    open_level(w, is_map ? "{" : "[");
+    while (w->status == WEIR_OK && weir_cbor_next(&it, &key, &child)) {
+        if (is_map)
+            weir_json_key_n(w, (const char *)key.data, (size_t)key.number);
+        weir_json_value(w, &child);
+    }
+    close_level(w, is_map ? "}" : "]");
+}
+
+void weir_json_value(weir_json_writer *w, const weir_cbor_value *value) {
+    switch (value->type) {
+    case WEIR_CBOR_UINT:
+        weir_json_uint(w, value->number);
+        break;
+    case WEIR_CBOR_NEGATIVE:
+        begin_item(w);
+        put_negative(w, value->number);
+        break;
+    case WEIR_CBOR_BYTES:
+        write_tagged_hex(w, "bytes", value->data, (size_t)value->number);
+        break;
+    case WEIR_CBOR_TEXT:
+        weir_json_text_n(w, (const char *)value->data, (size_t)value->number);
+        break;
+    case WEIR_CBOR_ARRAY:
+    case WEIR_CBOR_MAP:
+        write_container(w, value);
+        break;
+    case WEIR_CBOR_BOOL:
+        weir_json_bool(w, value->number != 0);
+        break;
+    case WEIR_CBOR_NULL:
+        weir_json_null(w);
+        break;
+    case WEIR_CBOR_FLOAT:
+        write_float(w, value);
+        break;
+    }
+}
+
+weir_status weir_json_finish(weir_json_writer *w, weir_error *error) {
+    if (w->status == WEIR_OK && (w->depth != 0 || w->after_key))
+        w->status = WEIR_CONTRACT_VIOLATION;
+    if (w->status == WEIR_OK && !w->data)
+        put(w, "", 0);
+    if (w->status == WEIR_OUT_OF_MEMORY)
+        return weir__out_of_memory(error, operator_name, w->size);
+    if (w->status != WEIR_OK)
+        return weir__fail(error, w->status, operator_name,
+                          "objects and arrays are not balanced or nest too deep");
+    return WEIR_OK;
+}
+
+void weir_json_release(weir_json_writer *w) {
+    if (w->env)
+        weir__release(w->env, w->data);
+    w->data = NULL;
+    w->size = w->capacity = 0;
+}

@@ -1,0 +1,101 @@
+/* Text at the byte level: UTF-8, hex and decimal, strict in what they accept. */
+#include <string.h>
+
+#include "base/internal.h"
+
+static bool is_continuation(uint8_t byte) {
+    return (byte & 0xC0) == 0x80;
+}
+
+size_t weir__utf8_sequence(const uint8_t *text, size_t size) {
+    if (size == 0)
+        return 0;
+    uint8_t lead = text[0];
+    if (lead < 0x80)
+        return 1;
+    if (lead < 0xC2 || lead > 0xF4)
+        return 0;
+    size_t length = lead < 0xE0 ? 2 : lead < 0xF0 ? 3 : 4;
+    if (size < length)
+        return 0;
+    for (size_t i = 1; i < length; i++)
+        if (!is_continuation(text[i]))
+            return 0;
+    /* The second byte rules out overlong forms, surrogates and what lies beyond U+10FFFF. */
+    uint8_t second = text[1];
+    if ((lead == 0xE0 && second < 0xA0) || (lead == 0xED && second > 0x9F) ||
+        (lead == 0xF0 && second < 0x90) || (lead == 0xF4 && second > 0x8F))
+        return 0;
+    return length;
+}
+
+bool weir__utf8_is_valid(const void *text, size_t size) {
+    const uint8_t *at = text;
+    const uint8_t *end = at + size;
+    while (at < end) {
+        uint64_t eight;
+        if (end - at >= 8 && (memcpy(&eight, at, 8), (eight & 0x8080808080808080u) == 0)) {
+            at += 8;
+            continue;
+        }
+        size_t length = weir__utf8_sequence(at, (size_t)(end - at));
+        if (length == 0)
+            return false;
+        at += length;
+    }
+    return true;
+}
+
+void weir__hex_encode(const void *data, size_t size, char *out) {
+    static const char digits[] = "0123456789abcdef";
+    const uint8_t *bytes = data;
+    for (size_t i = 0; i < size; i++) {
+        *out++ = digits[bytes[i] >> 4];
+        *out++ = digits[bytes[i] & 15];
+    }
+    *out = 0;
+}
+
+static int hex_digit(char digit) {
+    if (digit >= '0' && digit <= '9')
+        return digit - '0';
+    if (digit >= 'a' && digit <= 'f')
+        return digit - 'a' + 10;
+    if (digit >= 'A' && digit <= 'F')
+        return digit - 'A' + 10;
+    return -1;
+}
+
+bool weir__hex_decode(const char *text, size_t text_size, uint8_t *out, size_t size) {
+    if (text_size / 2 != size || text_size % 2 != 0)
+        return false;
+    for (size_t i = 0; i < size; i++) {
+        int high = hex_digit(text[2 * i]);
+        int low = hex_digit(text[2 * i + 1]);
+        if (high < 0 || low < 0)
+            return false;
+        out[i] = (uint8_t)(high << 4 | low);
+    }
+    return true;
+}
+
+bool weir__decimal_parse(const char *text, size_t size, uint64_t *out) {
+    if (size == 0 || size > 20 || (size > 1 && text[0] == '0'))
+        return false;
+    uint64_t value = 0;
+    for (size_t i = 0; i < size; i++) {
+        if (text[i] < '0' || text[i] > '9')
+            return false;
+        if (__builtin_mul_overflow(value, 10u, &value) ||
+            __builtin_add_overflow(value, (uint64_t)(text[i] - '0'), &value))
+            return false;
+    }
+    *out = value;
+    return true;
+}
+
+int weir__key_compare(const void *a, size_t a_size, const void *b, size_t b_size) {
+    if (a_size != b_size)
+        return a_size < b_size ? -1 : 1;
+    return a_size == 0 ? 0 : memcmp(a, b, a_size);
+}

@@ -1,0 +1,296 @@
+/* See testing.h. */
+#include "support/testing.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+json_t *load_vectors(const char *name) {
+    char path[512];
+    json_error_t fault;
+    snprintf(path, sizeof path, "%s/vectors/%s", WEIR_GOLDEN_DIR, name);
+    json_t *vectors = json_load_file(path, 0, &fault);
+    if (!vectors)
+        fail_msg("%s:%d: %s", path, fault.line, fault.text);
+    return vectors;
+}
+
+json_t *member(json_t *object, const char *key) {
+    json_t *value = json_object_get(object, key);
+    if (!value)
+        fail_msg("a golden file has no '%s' where one belongs", key);
+    return value;
+}
+
+const char *member_text(json_t *object, const char *key) {
+    json_t *value = member(object, key);
+    assert_true(json_is_string(value));
+    return json_string_value(value);
+}
+
+uint64_t uint_of(json_t *value) {
+    if (json_is_string(value)) {
+        char *end;
+        errno = 0;
+        uint64_t number = strtoull(json_string_value(value), &end, 10);
+        assert_true(errno == 0 && *end == 0);
+        return number;
+    }
+    assert_true(json_is_integer(value));
+    return (uint64_t)json_integer_value(value);
+}
+
+uint64_t member_uint(json_t *object, const char *key) {
+    return uint_of(member(object, key));
+}
+
+uint8_t *bytes_of_hex(const char *hex, size_t *size) {
+    static uint8_t buffers[2][65536];
+    static unsigned turn;
+    uint8_t *out = buffers[turn++ % 2];
+    size_t count = strlen(hex) / 2;
+    assert_true(count <= sizeof buffers[0] && strlen(hex) % 2 == 0);
+    for (size_t i = 0; i < count; i++) {
+        unsigned byte;
+        assert_int_equal(sscanf(hex + 2 * i, "%2x", &byte), 1);
+        out[i] = (uint8_t)byte;
+    }
+    *size = count;
+    return out;
+}
+
+void assert_hex_equal(const void *data, size_t size, const char *hex) {
+    size_t expected_size;
+    const uint8_t *expected = bytes_of_hex(hex, &expected_size);
+    assert_int_equal(size, expected_size);
+    assert_memory_equal(data, expected, size);
+}
+
+void assert_status(weir_status status, weir_status expected, const weir_error *error, const char *file,
+                   int line) {
+    if (status == expected)
+        return;
+    char text[WEIR_MESSAGE_CAPACITY + 64] = "";
+    if (status != WEIR_OK && error)
+        weir_error_line(error, text, sizeof text);
+    print_error("%s:%d: %s where %s was expected; %s\n", file, line, weir_status_name(status),
+                weir_status_name(expected), text);
+    fail();
+}
+
+/* ---- Faults ---------------------------------------------------------------------------------------------
+ */
+
+static bool strikes(void *context, fault_kind kind) {
+    fault_env *faults = context;
+    uint64_t call = __atomic_add_fetch(&faults->calls[kind], 1, __ATOMIC_RELAXED);
+    if (kind != faults->kind || faults->fail_at == 0)
+        return false;
+    return faults->from_then_on ? call >= faults->fail_at : call == faults->fail_at;
+}
+
+static void count(int64_t *live, int64_t change) {
+    __atomic_add_fetch(live, change, __ATOMIC_RELAXED);
+}
+
+static const weir_env *base(void) {
+    return weir_env_default();
+}
+
+static void *fault_allocate(void *context, size_t size) {
+    fault_env *faults = context;
+    void *memory = strikes(faults, FAULT_MEMORY) ? NULL : base()->allocate(NULL, size);
+    if (memory) {
+        count(&faults->live_allocations, 1);
+        __atomic_add_fetch(&faults->allocations, 1, __ATOMIC_RELAXED);
+    }
+    return memory;
+}
+
+static void *fault_resize(void *context, void *memory, size_t size) {
+    fault_env *faults = context;
+    if (strikes(faults, FAULT_MEMORY))
+        return NULL;
+    void *grown = base()->resize(NULL, memory, size);
+    if (grown && !memory)
+        count(&faults->live_allocations, 1);
+    __atomic_add_fetch(&faults->allocations, 1, __ATOMIC_RELAXED);
+    return grown;
+}
+
+static void fault_release(void *context, void *memory) {
+    fault_env *faults = context;
+    if (memory)
+        count(&faults->live_allocations, -1);
+    base()->release(NULL, memory);
+}
+
+static int fault_open(void *context, const char *path, int flags, unsigned mode) {
+    fault_env *faults = context;
+    if (strikes(faults, FAULT_OPEN)) {
+        errno = EACCES;
+        return -1;
+    }
+    int file = base()->open(NULL, path, flags, mode);
+    if (file >= 0)
+        count(&faults->live_files, 1);
+    return file;
+}
+
+static int fault_close(void *context, int file) {
+    fault_env *faults = context;
+    count(&faults->live_files, -1);
+    return base()->close(NULL, file);
+}
+
+static ssize_t fault_read(void *context, int file, void *out, size_t size) {
+    if (strikes(context, FAULT_READ)) {
+        errno = EIO;
+        return -1;
+    }
+    return base()->read(NULL, file, out, size);
+}
+
+static ssize_t fault_pread(void *context, int file, void *out, size_t size, uint64_t offset) {
+    if (strikes(context, FAULT_READ)) {
+        errno = EIO;
+        return -1;
+    }
+    return base()->pread(NULL, file, out, size, offset);
+}
+
+static ssize_t fault_write(void *context, int file, const void *data, size_t size) {
+    fault_env *faults = context;
+    if (strikes(faults, FAULT_WRITE)) {
+        errno = ENOSPC;
+        return -1;
+    }
+    bool make_short = faults->calls[FAULT_WRITE] % 3 == 0 && size > 1;
+    return base()->write(NULL, file, data, make_short ? size / 2 : size);
+}
+
+static ssize_t fault_pwrite(void *context, int file, const void *data, size_t size, uint64_t offset) {
+    if (strikes(context, FAULT_WRITE)) {
+        errno = ENOSPC;
+        return -1;
+    }
+    return base()->pwrite(NULL, file, data, size, offset);
+}
+
+static int fault_sync(void *context, int file) {
+    if (strikes(context, FAULT_SYNC)) {
+        errno = EIO;
+        return -1;
+    }
+    return base()->sync(NULL, file);
+}
+
+static int fault_rename(void *context, const char *from, const char *to) {
+    if (strikes(context, FAULT_RENAME)) {
+        errno = EACCES;
+        return -1;
+    }
+    return base()->rename(NULL, from, to);
+}
+
+static void *fault_map(void *context, int file, size_t size) {
+    fault_env *faults = context;
+    if (strikes(faults, FAULT_MAP)) {
+        errno = ENOMEM;
+        return NULL;
+    }
+    void *memory = base()->map(NULL, file, size);
+    if (memory)
+        count(&faults->live_maps, 1);
+    return memory;
+}
+
+static int fault_unmap(void *context, void *memory, size_t size) {
+    fault_env *faults = context;
+    count(&faults->live_maps, -1);
+    return base()->unmap(NULL, memory, size);
+}
+
+static int fault_start_thread(void *context, void *(*run)(void *), void *argument, uintptr_t *thread) {
+    if (strikes(context, FAULT_THREAD))
+        return EAGAIN;
+    return base()->start_thread(NULL, run, argument, thread);
+}
+
+void fault_env_init(fault_env *faults) {
+    memset(faults, 0, sizeof *faults);
+    faults->env = *base();
+    faults->env.context = faults;
+    faults->env.allocate = fault_allocate;
+    faults->env.resize = fault_resize;
+    faults->env.release = fault_release;
+    faults->env.open = fault_open;
+    faults->env.close = fault_close;
+    faults->env.read = fault_read;
+    faults->env.pread = fault_pread;
+    faults->env.write = fault_write;
+    faults->env.pwrite = fault_pwrite;
+    faults->env.sync = fault_sync;
+    faults->env.rename = fault_rename;
+    faults->env.map = fault_map;
+    faults->env.unmap = fault_unmap;
+    faults->env.start_thread = fault_start_thread;
+}
+
+static bool is_allowed(weir_status status) {
+    return status == WEIR_OUT_OF_MEMORY || status == WEIR_IO_ERROR;
+}
+
+static void assert_nothing_is_live(const fault_env *faults) {
+    assert_int_equal(faults->live_allocations, 0);
+    assert_int_equal(faults->live_files, 0);
+    assert_int_equal(faults->live_maps, 0);
+}
+
+/* Fails the calls of one kind in turn; returns how many faults struck. */
+static uint64_t sweep_kind(fault_kind kind, bool from_then_on,
+                           weir_status (*attempt)(const weir_env *env, void *context, weir_error *error),
+                           void (*check)(void *context), void *context) {
+    for (uint64_t fail_at = 1;; fail_at++) {
+        fault_env faults;
+        weir_error error = {0};
+        fault_env_init(&faults);
+        faults.kind = kind;
+        faults.fail_at = fail_at;
+        faults.from_then_on = from_then_on;
+        weir_status status = attempt(&faults.env, context, &error);
+        assert_nothing_is_live(&faults);
+        bool struck = faults.calls[kind] >= fail_at;
+        if (status == WEIR_OK && !struck)
+            return fail_at - 1;
+        if (status != WEIR_OK && (!struck || !is_allowed(status)))
+            fail_msg("fault kind %d, call %llu: %s: %s", (int)kind, (unsigned long long)fail_at,
+                     weir_status_name(status), error.message);
+        if (check)
+            check(context);
+    }
+}
+
+uint64_t sweep_faults(weir_status (*attempt)(const weir_env *env, void *context, weir_error *error),
+                      void (*check)(void *context), void *context) {
+    uint64_t injected = 0;
+    for (int kind = 0; kind < FAULT_KINDS; kind++)
+        for (int from_then_on = 0; from_then_on < 2; from_then_on++)
+            injected += sweep_kind((fault_kind)kind, from_then_on != 0, attempt, check, context);
+    return injected;
+}
+
+/* ---- Randomness -----------------------------------------------------------------------------------------
+ */
+
+uint64_t random_next(random_stream *stream) {
+    uint64_t z = stream->state += 0x9E3779B97F4A7C15u;
+    z = (z ^ z >> 30) * 0xBF58476D1CE4E5B9u;
+    z = (z ^ z >> 27) * 0x94D049BB133111EBu;
+    return z ^ z >> 31;
+}
+
+uint64_t random_below(random_stream *stream, uint64_t range) {
+    return range ? random_next(stream) % range : 0;
+}
