@@ -3,13 +3,11 @@
 
 #include "cli.h"
 
-extern const cli_command cli_cbor, cli_help, cli_version_command;
+extern const cli_command cli_cbor, cli_help, cli_locate, cli_manifest, cli_next, cli_permute,
+    cli_version_command;
 
 const cli_command *const cli_commands[] = {
-    &cli_cbor,
-    &cli_version_command,
-    &cli_help,
-    NULL,
+    &cli_next, &cli_locate, &cli_manifest, &cli_permute, &cli_cbor, &cli_version_command, &cli_help, NULL,
 };
 
 static const cli_command *find_command(const char *name) {
