@@ -6,10 +6,10 @@
 #include "cli.h"
 
 typedef struct request {
-    const char *manifest, *dataset, *stage, *token;
+    const char *manifest, *dataset, *stage, *token, *trace;
     uint64_t epoch, position, count;
     uint32_t world_size, rank;
-    bool as_json;
+    bool as_json, trace_indices;
 } request;
 
 static void write_metadata(weir_json_writer *w, const weir_step *step) {
@@ -81,7 +81,14 @@ static weir_status reserve(uint64_t **indices, uint64_t *capacity, uint64_t coun
     return WEIR_OK;
 }
 
-static int run_steps(const request *r, weir_sampler *sampler) {
+static weir_status record(const request *r, weir_trace_writer *trace, uint64_t t, const weir_step *step,
+                          const uint64_t *indices, weir_error *error) {
+    weir_trace_iter iter = {
+        .t = t, .dataset = r->dataset, .step = step, .indices = r->trace_indices ? indices : NULL};
+    return trace ? weir_trace_append(trace, &iter, error) : WEIR_OK;
+}
+
+static int run_steps(const request *r, weir_sampler *sampler, weir_trace_writer *trace) {
     weir_error error;
     weir_cursor cursor = {r->epoch, r->position};
     uint64_t *indices = NULL;
@@ -92,12 +99,15 @@ static int run_steps(const request *r, weir_sampler *sampler) {
         weir_status status = weir_sampler_step(sampler, cursor, &step, &error);
         if (status == WEIR_OK)
             status = reserve(&indices, &capacity, step.count, &error);
+        if (status == WEIR_OK) {
+            weir_sampler_indices(sampler, &step, indices);
+            status = record(r, trace, t, &step, indices, &error);
+        }
         if (status != WEIR_OK) {
             error.t = t;
             result = cli_fail(&error, r->as_json);
             break;
         }
-        weir_sampler_indices(sampler, &step, indices);
         result = r->as_json ? print_step_json(&step, indices) : print_step(&step, indices);
         cursor = step.cursor_next;
     }
@@ -118,9 +128,19 @@ static int run_with_manifest(const request *r, const weir_manifest *manifest, co
     weir_status status = weir_stage_parse(r->stage, &options.stage, &error);
     if (status == WEIR_OK)
         status = weir_sampler_open(NULL, manifest, &options, &sampler, &error);
-    if (status != WEIR_OK)
-        return cli_fail(&error, r->as_json);
-    int result = run_steps(r, sampler);
+    weir_trace_writer *trace = NULL;
+    weir_trace_run description = {.size = sizeof description,
+                                  .manifest = manifest,
+                                  .token = token,
+                                  .token_size = token_size,
+                                  .world_size = r->world_size,
+                                  .rank = r->rank};
+    if (status == WEIR_OK && r->trace)
+        status = weir_trace_create(NULL, r->trace, &description, &trace, &error);
+    int result = status == WEIR_OK ? run_steps(r, sampler, trace) : cli_fail(&error, r->as_json);
+    if (trace && result == CLI_OK && weir_trace_finish(trace, &error) != WEIR_OK)
+        result = cli_fail(&error, r->as_json);
+    weir_trace_writer_close(trace);
     weir_sampler_close(sampler);
     return result;
 }
@@ -138,6 +158,8 @@ static int run(const cli_command *self, int argc, char **argv) {
         {"--token", CLI_TEXT, &r.token, false, false},
         {"--count", CLI_UINT, &r.count, false, false},
         {"--json", CLI_FLAG, &r.as_json, false, false},
+        {"--trace", CLI_TEXT, &r.trace, false, false},
+        {"--trace-indices", CLI_FLAG, &r.trace_indices, false, false},
     };
     if (cli_parse(self, options, sizeof options / sizeof options[0], argc, argv, NULL, 0) < 0)
         return CLI_USAGE;
@@ -161,7 +183,8 @@ const cli_command cli_next = {
     .name = "next",
     .summary = "the samples of the next steps, from any cursor, for any rank",
     .usage = "weir next --manifest M --dataset K [--stage train|eval|infer] [--epoch E] [--position P]\n"
-             "                 [--world-size W] [--rank R] [--token HEX] [--count STEPS] [--json]",
+             "                 [--world-size W] [--rank R] [--token HEX] [--count STEPS]\n"
+             "                 [--trace FILE [--trace-indices]] [--json]",
     .help = "  --manifest M     the manifest file\n"
             "  --dataset K      one of its datasets\n"
             "  --stage S        train (default), eval or infer\n"
@@ -171,6 +194,8 @@ const cli_command cli_next = {
             "  --rank R         which of them this is (default 0)\n"
             "  --token HEX      another replay token than the manifest's own\n"
             "  --count STEPS    how many steps (default 1); steps before an error are printed first\n"
+            "  --trace FILE     record the steps for 'weir replay', 'diff' and 'merge'\n"
+            "  --trace-indices  with the indices themselves\n"
             "  --json           one JSON object a step: indices, valid_count, cursor_next, metadata\n",
     .example = "  weir next --manifest shop.manifest.json --dataset shop/churn/train --world-size 8 --rank 3 "
                "--count 2\n",

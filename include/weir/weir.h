@@ -8,5 +8,6 @@
 #include "weir/hash.h"
 #include "weir/manifest.h"
 #include "weir/sampler.h"
+#include "weir/trace.h"
 
 #endif
