@@ -49,6 +49,9 @@ void weir__block_shape_init(weir__block_shape *shape, uint64_t m) {
         take_prime(shape, shape->cofactor);
     shape->side_a = ceil_sqrt(m);
     shape->side_b = (m - 1) / shape->side_a + 1;
+    shape->by_m = weir__divisor_make(m);
+    shape->by_m_less_1 = weir__divisor_make(m > 1 ? m - 1 : 1);
+    shape->by_side_a = weir__divisor_make(shape->side_a);
 }
 
 static uint64_t gcd(uint64_t x, uint64_t y) {
@@ -60,22 +63,23 @@ static uint64_t gcd(uint64_t x, uint64_t y) {
     return x;
 }
 
+/* x is odd where m is even. */
 static bool is_coprime(const weir__block_shape *shape, uint64_t x) {
-    if (shape->is_even && x % 2 == 0)
-        return false;
     for (uint32_t i = 0; i < shape->prime_count; i++)
         if (x * shape->primes[i].inverse <= shape->primes[i].limit)
             return false;
     return shape->cofactor == 1 || gcd(shape->cofactor, x) == 1;
 }
 
-/* 1 is coprime to everything, so the search ends. */
+/* The first candidate from a random start, wrapping from m - 1 to 1, that is coprime to m; 1 is, so the
+ * search ends. For an even m every even candidate is passed over to the odd one behind it, which is at most m
+ * - 1, without a branch to mispredict. */
 weir__affine weir__affine_make(const weir__block_shape *shape, weir_seed seed, uint64_t block_id) {
     weir_random k = weir__philox(seed, WEIR_DOMAIN_INTRA_AFFINE, block_id);
-    uint64_t candidate = 1 + k.k0 % (shape->m - 1);
+    uint64_t candidate = (1 + weir__remainder(k.k0, &shape->by_m_less_1)) | shape->is_even;
     while (!is_coprime(shape, candidate))
-        candidate = candidate == shape->m - 1 ? 1 : candidate + 1;
-    return (weir__affine){.a = candidate, .c = k.k1 % shape->m};
+        candidate = (candidate == shape->m - 1 ? 1 : candidate + 1) | shape->is_even;
+    return (weir__affine){.a = candidate, .c = weir__remainder(k.k1, &shape->by_m)};
 }
 
 weir__feistel weir__feistel_make(weir_seed seed, uint64_t block_id) {
@@ -88,7 +92,7 @@ weir__feistel weir__feistel_make(weir_seed seed, uint64_t block_id) {
 
 uint64_t weir__affine_at(const weir__block_shape *shape, const weir__affine *map, uint64_t position) {
     if (shape->m <= UINT32_MAX)
-        return (map->a * position + map->c) % shape->m;
+        return weir__remainder(map->a * position + map->c, &shape->by_m);
     return (uint64_t)(((unsigned __int128)map->a * position + map->c) % shape->m);
 }
 
@@ -113,8 +117,8 @@ uint64_t weir__feistel_at(const weir__block_shape *shape, const weir__feistel *m
     uint64_t b = shape->side_b;
     uint64_t x = position;
     do {
-        uint64_t left = x % a;
-        uint64_t right = x / a;
+        uint64_t right = weir__divide(x, &shape->by_side_a);
+        uint64_t left = x - right * a;
         for (int i = 0; i < 6; i += 2) {
             left = feistel_turn(left, right, map->key[i], a);
             right = feistel_turn(right, left, map->key[i + 1], b);

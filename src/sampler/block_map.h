@@ -4,6 +4,7 @@
 #define WEIR_SRC_SAMPLER_BLOCK_MAP_H
 
 #include "base/internal.h"
+#include "sampler/divide.h"
 #include "weir/hash.h"
 #include "weir/manifest.h"
 
@@ -20,8 +21,11 @@ typedef struct weir__block_shape {
         uint64_t limit;   /* (2^64-1) / prime: x is a multiple iff x * inverse <= limit */
     } primes[WEIR__PRIMES_MAX];
     uint64_t cofactor; /* 1, or without factors below 2^16 */
-    uint64_t side_a;   /* ceil(sqrt(m)) */
-    uint64_t side_b;   /* ceil(m / side_a) */
+    weir__divisor by_m;
+    weir__divisor by_m_less_1;
+    weir__divisor by_side_a;
+    uint64_t side_a; /* ceil(sqrt(m)) */
+    uint64_t side_b; /* ceil(m / side_a) */
 } weir__block_shape;
 
 void weir__block_shape_init(weir__block_shape *shape, uint64_t m);

@@ -32,6 +32,7 @@ struct weir_sampler {
     uint64_t micro_batch_size;
     uint64_t epoch_limit; /* positions of a strict epoch that are used */
     uint64_t full_blocks;
+    weir__divisor by_block_size;
     uint32_t world_size;
     uint32_t rank;
     weir__block_shape full_shape;
@@ -280,6 +281,7 @@ static void configure(weir_sampler *s, const weir_manifest *manifest, const weir
     s->sampling_mode = sampling_mode_of(s->stage, &s->data);
     s->subsampling_mode = subsampling_mode_of(s->stage, &s->data);
     s->full_blocks = s->cardinality / s->data.sampler_block_size;
+    s->by_block_size = weir__divisor_make(s->data.sampler_block_size);
     s->instalment = instalment_of(s);
 }
 
@@ -413,7 +415,7 @@ typedef struct place {
 /* Where a virtual position (after rotation) lies. The short tail block stays last. */
 static place locate(const weir_sampler *s, const epoch_state *epoch, uint64_t position) {
     uint64_t block_size = s->data.sampler_block_size;
-    uint64_t slot = position / block_size;
+    uint64_t slot = weir__divide(position, &s->by_block_size);
     bool is_tail = slot == s->full_blocks;
     uint64_t block_id = is_tail ? slot : weir__block_order_at(&epoch->order, slot);
     return (place){
