@@ -47,8 +47,7 @@ static weir_sampler *sampler_of(const weir_env *env, const weir_manifest *manife
     return sampler;
 }
 
-/* ---- Filling --------------------------------------------------------------------------------------------
- */
+/* ---- Filling --------------------------------------------------------------------------------- */
 
 typedef struct fill_job {
     weir_sampler *sampler;
@@ -96,8 +95,7 @@ static void bench_fill(const char *intra, size_t bytes, const char *size_name, c
     weir_manifest_close(manifest);
 }
 
-/* ---- Random access --------------------------------------------------------------------------------------
- */
+/* ---- Random access --------------------------------------------------------------------------- */
 
 enum { LOOKUPS = 1 << 20 };
 
@@ -129,8 +127,7 @@ static void bench_lookup(const char *intra, const char *bar) {
     weir_manifest_close(manifest);
 }
 
-/* ---- The start of an epoch ------------------------------------------------------------------------------
- */
+/* ---- The start of an epoch ------------------------------------------------------------------- */
 
 static size_t allocated;
 
@@ -175,8 +172,7 @@ static void bench_start(uint64_t cardinality, const char *size_name, const char 
     weir_manifest_close(manifest);
 }
 
-/* ---- A step, and locate ---------------------------------------------------------------------------------
- */
+/* ---- A step, and locate ---------------------------------------------------------------------- */
 
 enum { STEPS = 1 << 16 };
 
