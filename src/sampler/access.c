@@ -26,15 +26,17 @@ static void swap_epochs(weir_sampler *s) {
 
 /* The epoch's state with its whole order. Moving on to the epoch ahead, and back to the one just left, costs
  * nothing. */
-static const weir__epoch *use_epoch(weir_sampler *s, uint64_t epoch) {
-    if (s->current.is_set && s->current.epoch == epoch)
-        return &s->current;
+__attribute__((noinline)) static const weir__epoch *change_epoch(weir_sampler *s, uint64_t epoch) {
     if (s->ahead.is_set && s->ahead.epoch == epoch)
         swap_epochs(s);
     else
         set_epoch(s, &s->current, epoch);
     weir__block_order_advance(&s->current.order, s->current.seed, UINT64_MAX);
     return &s->current;
+}
+
+static inline const weir__epoch *use_epoch(weir_sampler *s, uint64_t epoch) {
+    return s->current.is_set && s->current.epoch == epoch ? &s->current : change_epoch(s, epoch);
 }
 
 /* The epoch's rotation, without making its order. */

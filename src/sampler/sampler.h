@@ -74,7 +74,8 @@ uint64_t weir__sampler_count_stream_blocks(const weir_sampler *s, weir_cursor fr
 void weir__sampler_prepare_ahead(weir_sampler *s);
 
 /* An error at a cursor, with its replay token. */
-weir_status weir__sampler_fail_at(const weir_sampler *s, weir_status code, weir_cursor cursor,
-                                  const char *what, weir_error *error);
+__attribute__((cold)) weir_status weir__sampler_fail_at(const weir_sampler *s, weir_status code,
+                                                        weir_cursor cursor, const char *what,
+                                                        weir_error *error);
 
 #endif
