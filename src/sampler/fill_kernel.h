@@ -44,39 +44,47 @@ static inline vector multiply32(vector x, vector y) {
 #endif
 }
 
-static uint64_t add_wrapping(uint64_t value, uint64_t step, uint64_t m, uint64_t end) {
+static uint64_t add_modulo(uint64_t value, uint64_t step, uint64_t m) {
     value += step;
-    return value >= end ? value - m : value;
+    return value >= m ? value - m : value;
 }
 
-static inline vector add_wrapping_all(vector value, vector step, vector m, vector end) {
+/* (value + step) mod m, given value and step below m. Where there is an unsigned minimum: of value + step and
+ * that less m, the one that did not wrap around is the smaller; the chain from one round to the next is then
+ * two instructions. */
+static inline vector add_modulo_all(vector value, vector step, vector m) {
+#if defined(__AVX512F__) && FILL_LANES == 8
+    return (vector)_mm512_min_epu64((__m512i)(value + step), (__m512i)(value + (step - m)));
+#else
     vector sum = value + step;
-    return sum - (m & at_least(sum, end));
+    return sum - (m & at_least(sum, m));
+#endif
 }
 
-static void affine(uint64_t *out, size_t count, uint64_t first, uint64_t step, uint64_t m, uint64_t end) {
-    vector x[VECTORS], size = broadcast(m), limit = broadcast(end);
+static void affine(uint64_t *out, size_t count, uint64_t start, uint64_t offset, uint64_t step, uint64_t m) {
+    vector x[VECTORS], size = broadcast(m), base = broadcast(start);
     uint64_t stride = step; /* of BLOCK positions, by doubling */
-    uint64_t value = first;
     for (int lane = 0; lane < FILL_LANES; lane++) {
-        x[0][lane] = value;
-        value = add_wrapping(value, step, m, end);
+        x[0][lane] = offset;
+        offset = add_modulo(offset, step, m);
     }
     for (int i = 1; i < FILL_LANES; i *= 2)
-        stride = add_wrapping(stride, stride, m, m);
+        stride = add_modulo(stride, stride, m);
     for (int v = 1; v < VECTORS; v++)
-        x[v] = add_wrapping_all(x[v - 1], broadcast(stride), size, limit);
+        x[v] = add_modulo_all(x[v - 1], broadcast(stride), size);
     for (int i = 1; i < VECTORS; i *= 2)
-        stride = add_wrapping(stride, stride, m, m);
+        stride = add_modulo(stride, stride, m);
 
     vector add = broadcast(stride);
     size_t done = 0;
     for (; done + BLOCK <= count; done += BLOCK)
 #pragma GCC unroll 8
         for (int v = 0; v < VECTORS; v++) {
-            store(out + done + v * FILL_LANES, x[v]);
-            x[v] = add_wrapping_all(x[v], add, size, limit);
+            store(out + done + v * FILL_LANES, base + x[v]);
+            x[v] = add_modulo_all(x[v], add, size);
         }
+    for (int v = 0; v < VECTORS; v++)
+        x[v] += base;
     __builtin_memcpy(out + done, x, (count - done) * sizeof *out);
 }
 
