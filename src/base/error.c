@@ -55,7 +55,7 @@ weir_status weir_status_at(size_t index) {
 
 /* Copies text, '?' for every byte that is a control character or no UTF-8, and cuts between characters. */
 static void copy_printable(char *out, size_t capacity, const char *text, size_t size) {
-    const uint8_t *at = (const uint8_t *)text;
+    const uint8_t *at = (const uint8_t *)(text ? text : "");
     const uint8_t *end = at + size;
     size_t used = 0;
     while (at < end) {
