@@ -334,8 +334,7 @@ static void assert_affine_run(const weir__fill_kernels *kernels, const weir__blo
     uint64_t out[RUN_MAX + 1];
     bool is_equal = true;
     out[count] = guard;
-    kernels->affine(out, count, start + weir__affine_at(shape, map, position), map->a, shape->m,
-                    start + shape->m);
+    kernels->affine(out, count, start, weir__affine_at(shape, map, position), map->a, shape->m);
     for (size_t i = 0; i < count; i++)
         is_equal &= out[i] == start + weir__affine_at(shape, map, position + i);
     if (!is_equal || out[count] != guard)
