@@ -119,7 +119,7 @@ static bool is_caught(attempt_function attempt, void (*check)(void *context)) {
             _exit(0);
         _exit(cmocka_run_group_tests(trial, NULL, NULL) == 0 ? 0 : 1);
     }
-    int status;
+    int status = 0;
     assert_true(child > 0 && waitpid(child, &status, 0) == child);
     return status != 0;
 }
