@@ -6,5 +6,7 @@
 #include "weir/base.h"
 #include "weir/cbor.h"
 #include "weir/hash.h"
+#include "weir/ingest.h"
+#include "weir/store.h"
 
 #endif
