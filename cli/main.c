@@ -3,13 +3,12 @@
 
 #include "cli.h"
 
-extern const cli_command cli_cbor, cli_help, cli_version_command;
+extern const cli_command cli_cbor, cli_embed, cli_help, cli_info, cli_ingest, cli_schema, cli_verify,
+    cli_version_command;
 
 const cli_command *const cli_commands[] = {
-    &cli_cbor,
-    &cli_version_command,
-    &cli_help,
-    NULL,
+    &cli_schema, &cli_ingest,          &cli_info, &cli_verify, &cli_embed,
+    &cli_cbor,   &cli_version_command, &cli_help, NULL,
 };
 
 static const cli_command *find_command(const char *name) {
