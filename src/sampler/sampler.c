@@ -1,0 +1,136 @@
+/* NextBatch_v2: the step at a cursor (checks 8 and 9 of the contract) and its indices. */
+#include "sampler/sampler.h"
+
+#include <string.h>
+
+weir_status weir__sampler_fail_at(const weir_sampler *s, weir_status code, weir_cursor cursor,
+                                  const char *what, weir_error *error) {
+    weir_status status =
+        weir__fail(error, code, WEIR__NEXT_BATCH, "cursor (epoch %llu, global_index %llu) %s",
+                   (unsigned long long)cursor.epoch, (unsigned long long)cursor.global_index, what);
+    weir__note_uint(error, "epoch", cursor.epoch);
+    weir__note_uint(error, "global_index", cursor.global_index);
+    weir__note_uint(error, "cardinality", s->cardinality);
+    if (error) {
+        error->rank = s->rank;
+        error->replay_token_size = WEIR_HASH_SIZE;
+        weir__sampler_replay_token(s, cursor, error->replay_token);
+    }
+    return status;
+}
+
+static weir_status counter_overflow(weir_sampler *s, weir_cursor cursor, weir_error *error) {
+    return weir__sampler_fail_at(s, WEIR_COUNTER_OVERFLOW, cursor,
+                                 "cannot advance: a counter would pass 2^64-1; start from an earlier epoch",
+                                 error);
+}
+
+/* Train within an epoch: a rank's share of the last batch may be short or empty. False where the epoch cannot
+ * be counted on. */
+static bool step_strict(const weir_sampler *s, weir_cursor cursor, weir_step *step) {
+    uint64_t limit = s->epoch_limit;
+    uint64_t remaining = cursor.global_index < limit ? limit - cursor.global_index : 0;
+    uint64_t rank_start = s->rank * s->micro_batch_size;
+    uint64_t produced = remaining < s->global_batch_size ? remaining : s->global_batch_size;
+    uint64_t mine = remaining > rank_start ? remaining - rank_start : 0;
+    step->count = step->valid_count = mine < s->micro_batch_size ? mine : s->micro_batch_size;
+    step->effective_batch_size = produced;
+    if (remaining > produced) {
+        step->cursor_next = (weir_cursor){cursor.epoch, cursor.global_index + produced};
+        return true;
+    }
+    step->cursor_next = (weir_cursor){cursor.epoch + 1, 0};
+    return cursor.epoch != UINT64_MAX;
+}
+
+static bool step_stream(const weir_sampler *s, weir_cursor cursor, weir_step *step) {
+    uint64_t end, epoch;
+    if (__builtin_add_overflow(cursor.global_index, s->global_batch_size, &end) ||
+        __builtin_add_overflow(cursor.epoch, end / s->cardinality, &epoch))
+        return false;
+    step->count = step->valid_count = s->micro_batch_size;
+    step->effective_batch_size = s->global_batch_size;
+    step->cursor_next = (weir_cursor){epoch, end % s->cardinality};
+    return true;
+}
+
+/* Eval and infer: every rank has the full shape; what lies beyond the epoch is wrapped and does not count as
+ * valid. */
+static bool step_sequential(const weir_sampler *s, weir_cursor cursor, weir_step *step) {
+    uint64_t end;
+    if (__builtin_add_overflow(cursor.global_index, s->global_batch_size, &end))
+        return false;
+    uint64_t first = cursor.global_index + s->rank * s->micro_batch_size;
+    uint64_t valid = first < s->cardinality ? s->cardinality - first : 0;
+    uint64_t remaining = s->cardinality - cursor.global_index;
+    step->count = s->micro_batch_size;
+    step->valid_count = valid < s->micro_batch_size ? valid : s->micro_batch_size;
+    step->effective_batch_size = remaining < s->global_batch_size ? remaining : s->global_batch_size;
+    if (end < s->cardinality) {
+        step->cursor_next = (weir_cursor){cursor.epoch, end};
+        return true;
+    }
+    step->cursor_next = (weir_cursor){cursor.epoch + 1, 0};
+    return cursor.epoch != UINT64_MAX;
+}
+
+static weir_cursor first_position(const weir_sampler *s, weir_cursor cursor) {
+    return (weir_cursor){cursor.epoch, cursor.global_index + s->rank * s->micro_batch_size};
+}
+
+static void describe(weir_sampler *s, weir_cursor cursor, weir_step *step) {
+    step->cursor_before = cursor;
+    step->is_shuffled = s->stage == WEIR_STAGE_TRAIN;
+    step->sampler_block_size = s->data.sampler_block_size;
+    step->micro_batch_size = s->micro_batch_size;
+    step->global_batch_size = s->global_batch_size;
+    step->effective_q = (double)s->global_batch_size / (double)s->cardinality;
+    step->subsampling_mode = s->subsampling_mode;
+    step->sampling_mode = s->sampling_mode;
+    memcpy(step->sampler_config_hash, s->sampler_config_hash, WEIR_HASH_SIZE);
+    weir__sampler_replay_token(s, cursor, step->data_replay_t);
+    if (!s->has_hashed_epoch || s->hashed_epoch != cursor.epoch) {
+        uint8_t seed[16];
+        weir__sampler_epoch_seed(s, cursor.epoch, seed);
+        weir_sha256_of(seed, sizeof seed, s->epoch_seed_hash);
+        s->hashed_epoch = cursor.epoch;
+        s->has_hashed_epoch = true;
+    }
+    memcpy(step->epoch_seed_hash, s->epoch_seed_hash, WEIR_HASH_SIZE);
+}
+
+weir_status weir_sampler_step(weir_sampler *s, weir_cursor cursor, weir_step *step, weir_error *error) {
+    if (cursor.global_index >= s->cardinality)
+        return weir__sampler_fail_at(
+            s, WEIR_GLOBAL_POSITION_EXCEEDS_CARDINALITY, cursor,
+            "lies beyond the dataset; an epoch's positions are below its cardinality", error);
+    weir_step made;
+    memset(&made, 0, sizeof made);
+    bool advanced = s->stage != WEIR_STAGE_TRAIN ? step_sequential(s, cursor, &made)
+                    : weir__sampler_is_stream(s) ? step_stream(s, cursor, &made)
+                                                 : step_strict(s, cursor, &made);
+    if (!advanced)
+        return counter_overflow(s, cursor, error);
+    describe(s, cursor, &made);
+    weir_cursor first = first_position(s, cursor);
+    if (weir__sampler_is_stream(s))
+        made.blocks_materialized = weir__sampler_count_stream_blocks(s, first, made.count);
+    else if (made.is_shuffled)
+        made.blocks_materialized =
+            weir__sampler_count_blocks(s, cursor.epoch, first.global_index, made.count);
+    *step = made;
+    return WEIR_OK;
+}
+
+void weir_sampler_indices(weir_sampler *s, const weir_step *step, uint64_t *out) {
+    weir_cursor first = first_position(s, step->cursor_before);
+    if (s->stage != WEIR_STAGE_TRAIN) {
+        weir__sampler_fill_sequential(s->cardinality, first.global_index, step->count, out);
+        return;
+    }
+    if (weir__sampler_is_stream(s))
+        weir__sampler_fill_stream(s, first, step->count, out);
+    else
+        weir__sampler_fill(s, first.epoch, first.global_index, step->count, out);
+    weir__sampler_prepare_ahead(s);
+}
