@@ -3,6 +3,11 @@
 #define WEIR_CLI_COMMANDS_H
 
 #define CLI_COMMANDS(X)                                                                                      \
+    X(schema)                                                                                                \
+    X(ingest)                                                                                                \
+    X(info)                                                                                                  \
+    X(verify)                                                                                                \
+    X(embed)                                                                                                 \
     X(manifest)                                                                                              \
     X(next)                                                                                                  \
     X(locate)                                                                                                \

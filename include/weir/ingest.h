@@ -1,0 +1,89 @@
+/* weir/ingest.h: a database becomes a store.
+ *
+ *   weir_ingest_options options = WEIR_INGEST_OPTIONS;
+ *   options.source = "shop.sqlite";
+ *   status = weir_ingest(NULL, &options, &report, &error);       writes shop.weir and shop.manifest.json
+ *
+ * The same rows give the same store, byte for byte, from every source and with any number of threads. */
+#ifndef WEIR_INGEST_H
+#define WEIR_INGEST_H
+
+#include "weir/cbor.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+typedef struct weir_progress {
+    const char *phase;    /* "draft", "read", "order", "match", "tasks", "write", "embed"; static */
+    uint64_t done;        /* rows, or texts in "embed" */
+    uint64_t total;       /* an estimate; 0: unknown */
+    uint64_t done_bytes;  /* read or written in this phase, where known */
+    uint64_t total_bytes; /* 0: unknown */
+    uint64_t elapsed_ns;  /* since the call began */
+} weir_progress;
+
+/* Called some times a second from any one thread at a time; returning false stops the work with CANCELLED. */
+typedef bool (*weir_progress_report)(void *context, const weir_progress *progress);
+
+typedef struct weir_ingest_options {
+    size_t size;        /* sizeof(weir_ingest_options) */
+    const char *source; /* path or URL */
+    const char *schema; /* JSON text, or NULL: drafted from the source */
+    size_t schema_size;
+    const char *schema_name; /* what messages call the schema, such as its path */
+    const char *output;      /* the store's path; NULL: NAME.weir in the working directory */
+    const char *manifest; /* the manifest's path; NULL: the store's, ".weir" replaced by ".manifest.json" */
+    uint64_t batch_size;  /* global_batch_size in the manifest; 0: 32 */
+    uint32_t threads;     /* 0: as many as there are processors */
+    bool strict;          /* a foreign key without a match is SCHEMA_INVALID */
+    bool no_embeddings;   /* leaves the embedding sections empty (dim 0) */
+    weir_progress_report progress; /* or NULL */
+    void *progress_context;
+} weir_ingest_options;
+
+#define WEIR_INGEST_OPTIONS ((weir_ingest_options){.size = sizeof(weir_ingest_options)})
+
+/* What a caller wants to know at once; all else is in the store (weir/store.h). A plain value. */
+typedef struct weir_ingest_report {
+    char store_path[4096];
+    char manifest_path[4096];
+    uint8_t store_hash[WEIR_HASH_SIZE];
+    bool drafted; /* the schema was drafted */
+    uint32_t tables;
+    uint64_t rows;
+    uint64_t edges;
+    uint64_t dangling; /* foreign keys without a match */
+    uint64_t not_finite;
+    uint64_t seeds;
+    uint64_t dropped_seeds; /* anchor keys without a row */
+    uint64_t texts;
+    uint64_t source_bytes; /* 0: unknown */
+    uint64_t store_bytes;
+    uint64_t embedding_bytes; /* of store_bytes */
+    uint64_t read_ns, order_ns, match_ns, tasks_ns, write_ns, embed_ns, total_ns;
+} weir_ingest_report;
+
+/* Reads the source and writes store and manifest, each whole or not at all (the store first). `report` may be
+ * NULL. Starts threads of its own and ends them. SCHEMA_INVALID, SOURCE_ERROR, TASK_INVALID, IO_ERROR,
+ * OUT_OF_MEMORY, CANCELLED. */
+WEIR_API WEIR_CHECKED weir_status weir_ingest(const weir_env *env, const weir_ingest_options *options,
+                                              weir_ingest_report *report, weir_error *error);
+
+/* Writes the draft of a schema as JSON into `w` (one object; the caller finishes the writer). Of the options
+ * source, threads and progress count. */
+WEIR_API WEIR_CHECKED weir_status weir_schema_draft(const weir_env *env, const weir_ingest_options *options,
+                                                    weir_json_writer *w, weir_error *error);
+
+/* Checks a schema by itself, as far as that goes without a source. SCHEMA_INVALID or TASK_INVALID with the
+ * path. */
+WEIR_API WEIR_CHECKED weir_status weir_schema_check(const weir_env *env, const char *text, size_t size,
+                                                    const char *name, weir_error *error);
+
+/* A JSON Schema of the schema, for editors. Static. */
+WEIR_API const char *weir_schema_json_schema(void);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

@@ -1,0 +1,280 @@
+/* weir/store.h: a store, open for reading.
+ *
+ * A store is one immutable file (docs/format.md), mapped into memory and shared by all processes that open
+ * it. Opening checks the header, the section table and the metadata and costs the same at any size;
+ * weir_store_verify reads every byte.
+ *
+ *   weir_store *store;
+ *   status = weir_store_open(NULL, "shop.weir", &store, &error);
+ *   const weir_store_info *info = weir_store_describe(store);
+ *   for (uint32_t t = 0; t < info->table_count; t++) …
+ *   weir_store_close(store);
+ *
+ * Everything reached from a weir_store is constant until close; any thread may read it. What opening cannot
+ * know (a record's parent rows, its text and category numbers, children, seeds) may be damaged in a file that
+ * was not verified: a reader of raw records must compare such numbers with the counts here before it follows
+ * them, and the accessors below do. */
+#ifndef WEIR_STORE_H
+#define WEIR_STORE_H
+
+#include "weir/cbor.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#define WEIR_NONE        UINT32_MAX /* no column, no row, no edge */
+#define WEIR_TIME_ALWAYS INT64_MIN  /* the time of what was always there */
+#define WEIR_TIME_NEVER                                                                                      \
+    INT64_MAX /* an edge's: never known. As an observation time 2^63-1 sees everything else */
+
+typedef enum weir_stype {
+    WEIR_IDENTIFIER = 0,
+    WEIR_NUMERICAL = 1,
+    WEIR_TIMESTAMP = 2,
+    WEIR_BOOLEAN = 3,
+    WEIR_CATEGORICAL = 4,
+    WEIR_TEXT = 5,
+    WEIR_IGNORED = 6,
+} weir_stype;
+
+typedef enum weir_split { WEIR_TRAIN = 0, WEIR_VAL = 1, WEIR_TEST = 2, WEIR_SPLITS = 3 } weir_split;
+
+WEIR_API const char *weir_stype_name(weir_stype stype); /* "identifier" … */
+WEIR_API const char *weir_split_name(weir_split split); /* "train", "val", "test" */
+
+typedef struct weir_statistics {
+    double mean;
+    double std;
+    uint64_t count; /* values in them */
+} weir_statistics;
+
+/* A table's rows lie one after the other, `stride` bytes each, row r at records + (r - row_start) * stride.
+ * In a record, all little-endian:
+ *   - 8-byte slots: int64 microseconds of every timestamp column; WEIR_TIME_ALWAYS where it is null;
+ *   - 4-byte slots: float32 (normalised), category or text number of every numerical, categorical and text
+ *     column; 0 where it is null;
+ *   - 4-byte slots: the parent's RowIdx of every edge type of the table; WEIR_NONE where there is none;
+ *   - bits: one a column, set where the cell is null; then one a boolean column, its value. Bit i is bit i %
+ * 8 of byte i / 8 from `bits_offset` on. A row's time is the slot at time_offset (which is right for null
+ * too), or always where that is WEIR_NONE. */
+typedef struct weir_table {
+    const char *name;
+    uint32_t row_start;
+    uint32_t row_count;
+    uint32_t stride;
+    uint32_t bits_offset;
+    uint32_t time_offset;  /* or WEIR_NONE */
+    uint32_t column_start; /* ColumnIdx of its first column; they are consecutive */
+    uint32_t column_count;
+    uint32_t temporal_column; /* ColumnIdx or WEIR_NONE */
+    uint32_t edge_start;      /* its foreign keys are edges[edge_start …), in column order */
+    uint32_t edge_count;
+    const uint32_t *inbound; /* edge types into this table, in order (child table, column) */
+    uint32_t inbound_count;
+    const char *const *primary_key; /* column names */
+    uint32_t primary_key_count;
+    const uint8_t *records;
+} weir_table;
+
+/* By ColumnIdx: the tables' columns, then one a derived task. */
+typedef struct weir_column {
+    const char *name;
+    const char *description; /* "" where there is none */
+    uint32_t table;          /* WEIR_NONE for a derived task's */
+    uint32_t task;           /* WEIR_NONE for a table's */
+    weir_stype stype;
+    uint32_t slot;     /* offset of the value's slot in the record; WEIR_NONE for identifier and boolean */
+    uint32_t null_bit; /* number of the bit that is set where the cell is null */
+    uint32_t bool_bit; /* number of the value's bit of a boolean; else WEIR_NONE */
+    uint32_t known_at; /* ColumnIdx of the timestamp column that says when the cell is known, as it holds (a
+                          timestamp column's own too); WEIR_NONE: with the row */
+    uint64_t nulls;
+    uint64_t not_finite;        /* of a numerical column: values that count as null for that */
+    weir_statistics statistics; /* of a numerical column or derived numerical task */
+    uint32_t category_start;    /* of a categorical column or derived categorical task */
+    uint32_t category_count;
+} weir_column;
+
+/* An edge type: a foreign key column. The children of the parent table's i-th row are
+ * child_rows[starts[i] … starts[i + 1]), sorted by (edge time, RowIdx), with their times beside them. */
+typedef struct weir_edge {
+    const char *name; /* of the column */
+    uint32_t table;   /* the child's */
+    uint32_t column;  /* ColumnIdx; WEIR_NONE where the column is ignored otherwise */
+    uint32_t parent_table;
+    uint32_t parent_slot; /* offset in the child's record */
+    uint32_t known_at;    /* ColumnIdx or WEIR_NONE */
+    uint64_t edges;
+    uint64_t dangling;
+    const uint8_t *starts;      /* uint32, parent rows + 1 */
+    const uint8_t *child_rows;  /* uint32, edges */
+    const uint8_t *child_times; /* int64, edges; NULL where all are WEIR_TIME_ALWAYS */
+} weir_edge;
+
+/* A task. Its seeds lie split after split (train, val, test), each in the contract's order, so that sample i
+ * of dataset <name>/<task>/<split> is seed split_start[split] + i. */
+typedef struct weir_task {
+    const char *name;
+    const char *target_column;
+    bool is_cell;
+    weir_stype stype;
+    uint32_t column; /* ColumnIdx of the target: the cell's column, or the derived task's own */
+    uint32_t anchor_table;
+    uint32_t seed_count;
+    uint64_t dropped; /* seeds whose anchor key matched no row */
+    uint32_t split_start[WEIR_SPLITS + 1];
+    const uint8_t
+        *column_dropped; /* a byte a ColumnIdx: 1 where the task leaves the column out (not the target) */
+    const uint8_t *edge_hidden;      /* a byte an edge type: 1 where the task does not show it */
+    const char *const *drop_columns; /* "table.column", in order of table and column */
+    uint32_t drop_column_count;
+    const uint8_t *seed_rows;    /* uint32 RowIdx */
+    const uint8_t *seed_times;   /* int64; NULL: the anchor row's time, 2^63-1 where that is always */
+    const uint8_t *seed_targets; /* 8 bytes a seed; NULL in a cell task */
+    const uint8_t *seed_nulls;   /* bits: a derived task's null targets; NULL in a cell task */
+    const uint8_t
+        *held_out; /* bits over the anchor table's rows: seed of val or test; NULL in a derived task */
+} weir_task;
+
+typedef struct weir_section {
+    const char *name;
+    uint64_t offset;
+    uint64_t size;
+    uint8_t hash[WEIR_HASH_SIZE];
+} weir_section;
+
+typedef struct weir_store_info {
+    const char *name;
+    uint8_t store_hash[WEIR_HASH_SIZE];
+    uint64_t file_size;
+    uint32_t row_count;
+    uint32_t table_count;
+    uint32_t column_count; /* derived tasks' included */
+    uint32_t table_column_count;
+    uint32_t edge_count;
+    uint32_t task_count;
+    uint32_t category_count;
+    uint32_t text_count;
+    uint32_t embedding_dim; /* 0: the store has no embeddings */
+    const char *embedding_provider;
+    bool has_statistics_until;
+    int64_t statistics_until;
+    weir_statistics timestamps; /* of all timestamp cells */
+    const weir_table *tables;   /* in bytewise order of name */
+    const weir_column *columns; /* by ColumnIdx */
+    const weir_edge *edges;     /* by child table, then column */
+    const weir_task *tasks;     /* in bytewise order of name */
+    const weir_section *sections;
+    uint32_t section_count;
+    const uint8_t *column_embeddings;   /* float16 [column_count][embedding_dim]; NULL where dim is 0 */
+    const uint8_t *category_embeddings; /* float16 [category_count][embedding_dim] */
+    const uint8_t *text_embeddings;     /* float16 [text_count][embedding_dim] */
+} weir_store_info;
+
+typedef struct weir_store weir_store;
+
+/* Opens a store. IO_ERROR; STORE_CORRUPT (not a store, cut, header or metadata damaged), STORE_VERSION,
+ * OUT_OF_MEMORY. */
+WEIR_API WEIR_CHECKED weir_status weir_store_open(const weir_env *env, const char *path, weir_store **out,
+                                                  weir_error *error);
+WEIR_API void weir_store_close(weir_store *store);
+
+/* A store's bytes that lie in memory already (borrowed, 8-byte aligned): for tests and for embedding
+ * programs. */
+WEIR_API WEIR_CHECKED weir_status weir_store_open_memory(const weir_env *env, const void *data, size_t size,
+                                                         weir_store **out, weir_error *error);
+
+WEIR_API const weir_store_info *weir_store_describe(const weir_store *store);
+
+/* All of it as one JSON object (what `weir info --json` prints). */
+WEIR_API void weir_store_info_json(const weir_store *store, weir_json_writer *w);
+
+/* Checks every byte: each section's hash, the padding, and that every number in it points to what exists.
+ * STORE_CORRUPT names the section. With several threads, sections are read in parallel. */
+WEIR_API WEIR_CHECKED weir_status weir_store_verify(const weir_store *store, uint32_t threads,
+                                                    weir_error *error);
+
+/* ---- Accessors: safe on any bytes, not for inner loops ---------------------------------------------------
+ */
+
+typedef struct weir_text_view {
+    const char *data; /* not terminated */
+    size_t size;
+} weir_text_view;
+
+/* The table of a row; WEIR_NONE for a row that is none. */
+WEIR_API uint32_t weir_store_table_of(const weir_store *store, uint32_t row);
+
+/* A row's record (NULL for a row that is none), its time, and its parent by an edge type of its table. */
+WEIR_API const uint8_t *weir_store_record(const weir_store *store, uint32_t row);
+WEIR_API int64_t weir_store_row_time(const weir_store *store, uint32_t row);
+WEIR_API uint32_t weir_store_parent(const weir_store *store, uint32_t row, uint32_t edge);
+
+/* A cell. `number` is the normalised value of a numerical one, `integer` the microseconds of a timestamp, 0
+ * or 1 of a boolean, the category or text number; all 0 where it is null. False where there is no such cell.
+ */
+typedef struct weir_cell {
+    weir_stype stype;
+    bool is_null;
+    float number;
+    int64_t integer;
+} weir_cell;
+WEIR_API bool weir_store_cell(const weir_store *store, uint32_t row, uint32_t column, weir_cell *out);
+
+/* The children of a parent row by an edge type into its table that are known at `observation_time`: the first
+ * *count of all of them. Returns the place of the first in child_rows and child_times. */
+WEIR_API uint32_t weir_store_children(const weir_store *store, uint32_t edge, uint32_t parent_row,
+                                      int64_t observation_time, uint32_t *count);
+
+/* Seed `index` of a task: false where there is none or its row is none. The target is that of the seed: in a
+ * cell task the row's own cell. */
+typedef struct weir_seed_row {
+    uint32_t row;
+    int64_t observation_time;
+    weir_split split;
+    weir_cell target;
+} weir_seed_row;
+WEIR_API bool weir_store_seed(const weir_store *store, uint32_t task, uint32_t index, weir_seed_row *out);
+
+/* Whether a row is a seed of the val or test split of a cell task. */
+WEIR_API bool weir_store_is_held_out(const weir_store *store, uint32_t task, uint32_t row);
+
+/* The text of a category (its value) or of a text; empty for a number that is none. */
+WEIR_API weir_text_view weir_store_category(const weir_store *store, uint32_t index);
+WEIR_API weir_text_view weir_store_text(const weir_store *store, uint32_t index);
+
+/* What is embedded for a column ("price of books: in euro") or a category ("genre is crime"): written to
+ * `out`, cut to size and terminated; returns the full length. */
+WEIR_API size_t weir_store_column_text(const weir_store *store, uint32_t column, char *out, size_t size);
+WEIR_API size_t weir_store_category_text(const weir_store *store, uint32_t index, char *out, size_t size);
+
+/* The task, split and cardinality of dataset "<name>/<task>/<split>"; INVALID_DATASET_KEY where there is
+ * none. The hash is that of the manifest: SHA-256(CBOR(["dataset_v1", store_hash, task, split])). */
+typedef struct weir_stored_dataset {
+    uint32_t task;
+    weir_split split;
+    uint64_t cardinality;
+    uint8_t hash[WEIR_HASH_SIZE];
+} weir_stored_dataset;
+WEIR_API WEIR_CHECKED weir_status weir_store_dataset(const weir_store *store, const char *key,
+                                                     weir_stored_dataset *out, weir_error *error);
+
+/* ---- Timestamps as floats ---------------------------------------------------------------------------------
+ * Microseconds since 1970 UTC as the 14 cyclic floats and the z-score; exact tables, no libm, any thread. */
+enum { WEIR_TIMESTAMP_FLOATS = 15 };
+WEIR_API void weir_timestamp_floats(int64_t micros, const weir_statistics *statistics,
+                                    float out[WEIR_TIMESTAMP_FLOATS]);
+
+/* (value - mean) / std in f64, rounded once to f32, beyond its range the largest finite of its sign. */
+WEIR_API float weir_normalise(double value, const weir_statistics *statistics);
+
+/* ISO 8601 text (the contract's forms) as microseconds; false where it is none. And back,
+ * "2024-02-29T12:34:56.789Z", for people: 32 bytes. */
+WEIR_API bool weir_timestamp_parse(const char *text, size_t size, int64_t *micros);
+WEIR_API void weir_timestamp_format(int64_t micros, char out[40]);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

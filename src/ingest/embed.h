@@ -1,0 +1,58 @@
+/* An embedder: texts in, f16 vectors out. `hash_v1` is built in; `http` and `file` each are one file that
+ * defines a `const weir__embedder_kind` and is listed in embed.c.
+ *
+ * What must hold: a vector is a function of (configuration, text) alone, whatever the batches, threads and
+ * order. */
+#ifndef WEIR_SRC_INGEST_EMBED_H
+#define WEIR_SRC_INGEST_EMBED_H
+
+#include "ingest/source.h"
+#include "weir/cbor.h"
+
+#define WEIR__EMBED_OPERATOR "weir.ingest.embed"
+
+enum { WEIR__EMBED_DIM_DEFAULT = 256, WEIR__EMBED_DIM_MAX = 16384 };
+
+typedef struct weir__embedder weir__embedder;
+
+typedef struct weir__embedder_kind {
+    const char *provider; /* the schema's embedding.provider */
+
+    /* `settings` is the schema's "embedding" object (checked CBOR, valid during the call), `dim` is read from
+     * it already (1 to WEIR__EMBED_DIM_MAX). An unknown or bad key is SCHEMA_INVALID with its path
+     * ("$.embedding.url"). Relative paths in it are the process's. */
+    weir_status (*open)(const weir_env *env, const weir_cbor_value *settings, uint32_t dim,
+                        weir__embedder **out, weir_error *error);
+    void (*close)(weir__embedder *embedder);
+
+    /* The vectors of `count` texts (at most `batch_max`), row by row into `out` (count * dim, f16 bits in
+     * host order). Called from up to `callers` threads at once. SOURCE_ERROR where the provider fails for
+     * good. */
+    weir_status (*embed)(weir__embedder *embedder, const weir__bytes *texts, size_t count, uint16_t *out,
+                         weir_error *error);
+} weir__embedder_kind;
+
+/* The base of every embedder: the first member of its own struct. */
+struct weir__embedder {
+    const weir__embedder_kind *kind;
+    const weir_env *env;
+    uint32_t dim;
+    size_t batch_max; /* the most texts in a call */
+    uint32_t callers; /* threads that should call embed at once; 0: as many as ingest has */
+};
+
+/* Opens the provider that the settings name (NULL settings: hash_v1 of 256 dimensions). */
+WEIR_CHECKED weir_status weir__embedder_open(const weir_env *env, const weir_cbor_value *settings,
+                                             weir__embedder **out, weir_error *error);
+void weir__embedder_close(weir__embedder *embedder);
+
+extern const weir__embedder_kind weir__embedder_hash;
+
+/* hash_v1 of one text: f16 bits. `sums` is scratch for dim integers. */
+void weir__hash_v1(const char *text, size_t size, uint32_t dim, int32_t *sums, uint16_t *out);
+
+/* f64 to f16, rounded once to nearest, ties to even; beyond the range the largest finite; any NaN is 0x7E00.
+ */
+uint16_t weir__half_from_double(double value);
+
+#endif

@@ -1,0 +1,178 @@
+/* A source: a database that rows are read from. SQLite, PostgreSQL and DuckDB each implement this in one
+ * file; ingest knows nothing else of them.
+ *
+ * How a source is added: write source_NAME.c with a `const weir__source_kind weir__source_NAME`, and list it
+ * in source.c. The methods are called from one thread at a time a session; sessions made by `fork` run in
+ * parallel.
+ *
+ * What must hold:
+ *   - One snapshot. All sessions of one source see the same data from open to close, whatever others write.
+ *   - Values as stored. A source does not parse, round, trim or cast: text stays text, also in a column that
+ * is declared otherwise. Only types that the source itself has become BOOL and TIMESTAMP.
+ *   - Order is free. Rows of a scan may come in any order and in any batches; every row comes exactly once
+ * over all parts. (Rows that come in key order make ingest faster.)
+ *   - Text is handed over as bytes; ingest checks that it is UTF-8 and says which row is not.
+ *   - Every failure is SOURCE_ERROR with the source's own message (OUT_OF_MEMORY where memory is short). */
+#ifndef WEIR_SRC_INGEST_SOURCE_H
+#define WEIR_SRC_INGEST_SOURCE_H
+
+#include "base/internal.h"
+
+#define WEIR__SOURCE_OPERATOR "weir.ingest.source"
+
+/* ---- Values ---------------------------------------------------------------------------------------------
+ */
+
+typedef enum weir__value_type {
+    WEIR__NULL,
+    WEIR__INT,  /* integer; every integer type. Unsigned or wider values beyond int64: see WEIR__REAL */
+    WEIR__REAL, /* real; floats of any width (a float32 is widened), decimals and integers beyond int64
+                   rounded correctly to binary64. NaN and infinities are allowed */
+    WEIR__TEXT, /* text; also what has no other type here (uuid, enum, json, time of day, interval …) in the
+                   source's own text form */
+    WEIR__BLOB, /* text: bytes */
+    WEIR__BOOL, /* integer: 0 or 1; only from a real boolean type */
+    WEIR__TIMESTAMP, /* integer: microseconds since 1970-01-01 UTC; dates are midnight; finer units round
+                        down; what lies beyond int64 (infinity) is SOURCE_ERROR, naming the column. Only from
+                        a real date or timestamp type */
+} weir__value_type;
+
+typedef struct weir__bytes {
+    const char *data; /* not terminated; never NULL, also where size is 0 */
+    size_t size;
+} weir__bytes;
+
+typedef struct weir__value {
+    weir__value_type type;
+    union {
+        int64_t integer;
+        double real;
+        weir__bytes text;
+    };
+} weir__value;
+
+/* Rows, row after row: cell (r, c) is cells[r * column_count + c]. Valid until the cursor's next call. */
+typedef struct weir__rows {
+    size_t row_count; /* 0: the end */
+    const weir__value *cells;
+} weir__rows;
+
+/* ---- The catalog ----------------------------------------------------------------------------------------
+ */
+
+/* What a column is declared as, for drafting a schema (04, draft rules). */
+typedef enum weir__declared {
+    WEIR__DECLARED_NOTHING, /* the values decide */
+    WEIR__DECLARED_BOOLEAN,
+    WEIR__DECLARED_TIME, /* date, timestamp */
+    WEIR__DECLARED_INTEGER,
+    WEIR__DECLARED_REAL,
+    WEIR__DECLARED_NUMERIC, /* integer where all values are, else real */
+    WEIR__DECLARED_TEXT,
+    WEIR__DECLARED_BLOB,
+} weir__declared;
+
+typedef struct weir__catalog_column {
+    char *name;
+    weir__declared declared;
+} weir__catalog_column;
+
+/* A foreign key of one column. Keys of several columns are left out: 04 has no way to write them. */
+typedef struct weir__catalog_key {
+    uint32_t column;
+    char *parent_table;
+    char *parent_column; /* NULL: the parent's primary key */
+} weir__catalog_key;
+
+typedef struct weir__catalog_table {
+    char *name;
+    weir__catalog_column *columns; /* in declared order */
+    uint32_t column_count;
+    uint32_t *primary_key; /* column numbers, in the key's own order */
+    uint32_t primary_key_count;
+    weir__catalog_key *foreign_keys;
+    uint32_t foreign_key_count;
+    uint64_t row_estimate; /* for progress and for sharing work out; 0: unknown */
+    void *detail;          /* the source's own, freed by its release_detail */
+} weir__catalog_table;
+
+/* Owned by whoever called weir__source_describe; everything in it is from `env`. Tables in any order. */
+typedef struct weir__catalog {
+    const weir_env *env;
+    weir__catalog_table *tables;
+    uint32_t table_count;
+    char *name;          /* what a draft calls the database: a file's name without folder and ending */
+    uint64_t size_bytes; /* of the whole source, for progress; 0: unknown */
+} weir__catalog;
+
+/* For sources that fill a catalog: each appends a zeroed entry and copies the name; NULL where memory is
+ * short. weir__catalog_release frees a catalog that is filled in part. */
+weir__catalog_table *weir__catalog_add_table(weir__catalog *catalog, const char *name);
+weir__catalog_column *weir__catalog_add_column(weir__catalog *catalog, weir__catalog_table *table,
+                                               const char *name, weir__declared declared);
+bool weir__catalog_add_primary_key(weir__catalog *catalog, weir__catalog_table *table, uint32_t column);
+weir__catalog_key *weir__catalog_add_foreign_key(weir__catalog *catalog, weir__catalog_table *table,
+                                                 uint32_t column, const char *parent_table,
+                                                 const char *parent_column);
+void weir__catalog_release(weir__catalog *catalog);
+
+/* Fills in the columns that NULL parent_columns stand for, and drops keys whose table or column is not there.
+ */
+WEIR_CHECKED weir_status weir__catalog_resolve_keys(weir__catalog *catalog, weir_error *error);
+
+/* ---- Sessions and cursors -------------------------------------------------------------------------------
+ */
+
+typedef struct weir__source weir__source;
+typedef struct weir__cursor weir__cursor;
+
+typedef struct weir__source_kind {
+    const char *name; /* "sqlite", "postgresql", "duckdb" */
+
+    /* Whether a location (path or URL) is this kind's. Kinds are asked in the order of source.c; it may look
+     * at the file's first bytes. */
+    bool (*accepts)(const weir_env *env, const char *location);
+
+    /* Connects and takes the snapshot. */
+    weir_status (*open)(const weir_env *env, const char *location, weir__source **out, weir_error *error);
+    void (*close)(weir__source *source);
+
+    /* Another session on the same snapshot, closed by `close` before its origin; *out is NULL, without an
+     * error, where the source cannot have one now. NULL method: never. */
+    weir_status (*fork)(weir__source *source, weir__source **out, weir_error *error);
+
+    weir_status (*describe)(weir__source *source, weir__catalog *out, weir_error *error);
+
+    /* Reads columns (numbers in the table's declared order) of a table. `part` of `part_count` is a share of
+     * the rows that no other part has; a source that cannot share gives all rows to part 0. */
+    weir_status (*scan)(weir__source *source, const weir__catalog_table *table, const uint32_t *columns,
+                        uint32_t column_count, uint32_t part, uint32_t part_count, weir__cursor **out,
+                        weir_error *error);
+
+    /* Runs a query of the user's, read-only; the cursor's columns are known at once. */
+    weir_status (*query)(weir__source *source, const char *sql, weir__cursor **out, weir_error *error);
+} weir__source_kind;
+
+/* The base of every session and cursor: the first member of the source's own struct. */
+struct weir__source {
+    const weir__source_kind *kind;
+    const weir_env *env;
+};
+
+struct weir__cursor {
+    uint32_t column_count;
+    const char *const *column_names; /* of a query; NULL for a scan */
+
+    /* The next rows; row_count 0 at the end. */
+    weir_status (*next)(weir__cursor *cursor, weir__rows *rows, weir_error *error);
+    void (*close)(weir__cursor *cursor);
+};
+
+/* Finds the kind and opens; SOURCE_ERROR where no kind accepts the location. */
+WEIR_CHECKED weir_status weir__source_open(const weir_env *env, const char *location, weir__source **out,
+                                           weir_error *error);
+void weir__source_close(weir__source *source);
+
+extern const weir__source_kind weir__source_sqlite;
+
+#endif
