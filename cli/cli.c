@@ -162,6 +162,25 @@ void cli_json_hex_field(weir_json_writer *w, const char *key, const void *data, 
     weir_json_hex(w, data, size);
 }
 
+void cli_json_cursor(weir_json_writer *w, const char *key, weir_cursor cursor) {
+    weir_json_key(w, key);
+    weir_json_object(w);
+    weir_json_key(w, "epoch");
+    weir_json_uint(w, cursor.epoch);
+    weir_json_key(w, "global_index");
+    weir_json_uint(w, cursor.global_index);
+    weir_json_end_object(w);
+}
+
+weir_status cli_error(weir_error *error, weir_status status, const char *format, ...) {
+    va_list arguments;
+    va_start(arguments, format);
+    *error = (weir_error){.status = status, .failure_operator = "weir.cli"};
+    vsnprintf(error->message, sizeof error->message, format, arguments);
+    va_end(arguments);
+    return status;
+}
+
 static int hex_digit(char digit) {
     const char *digits = "0123456789abcdef";
     char lower = digit >= 'A' && digit <= 'F' ? (char)(digit - 'A' + 'a') : digit;
@@ -191,9 +210,7 @@ bool cli_hex(const char *text, uint8_t **data, size_t *size) {
 }
 
 static weir_status read_failure(const char *path, weir_error *error) {
-    *error = (weir_error){.status = WEIR_IO_ERROR, .failure_operator = "weir.cli"};
-    snprintf(error->message, sizeof error->message, "cannot read %s: %s", path, strerror(errno));
-    return WEIR_IO_ERROR;
+    return cli_error(error, WEIR_IO_ERROR, "cannot read %s: %s", path, strerror(errno));
 }
 
 weir_status cli_read_file(const char *path, char **data, size_t *size, weir_error *error) {

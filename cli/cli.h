@@ -53,7 +53,12 @@ int cli_fail(const weir_error *error, bool as_json);
  * not be written or made. */
 int cli_print_json(weir_json_writer *w);
 
-/* {"epoch": …, "global_index": …} and other small shared pieces. */
+/* Fills a record for what fails in the command line itself, and returns its status. */
+weir_status cli_error(weir_error *error, weir_status status, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
+
+/* "key": hex, and "key": {"epoch": …, "global_index": …}. */
+void cli_json_cursor(weir_json_writer *w, const char *key, weir_cursor cursor);
 void cli_json_hex_field(weir_json_writer *w, const char *key, const void *data, size_t size);
 
 /* Flushes stdout; CLI_FAILED (said on stderr) where that fails, so that a full disk or a closed pipe is not

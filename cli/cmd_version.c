@@ -19,7 +19,7 @@ static int run(const cli_command *self, int argc, char **argv) {
     return cli_print_json(&w);
 }
 
-const cli_command cli_version_command = {
+const cli_command cli_version = {
     .name = "version",
     .summary = "print weir's version",
     .usage = "weir version [--json]",

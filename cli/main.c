@@ -2,14 +2,17 @@
 #include <string.h>
 
 #include "cli.h"
+#include "commands.h"
 
-extern const cli_command cli_cbor, cli_help, cli_version_command;
+#define DECLARE(name) extern const cli_command cli_##name;
+CLI_COMMANDS(DECLARE)
+#undef DECLARE
 
 const cli_command *const cli_commands[] = {
-    &cli_cbor,
-    &cli_version_command,
-    &cli_help,
-    NULL,
+#define LIST(name) &cli_##name,
+    CLI_COMMANDS(LIST)
+#undef LIST
+        NULL,
 };
 
 static const cli_command *find_command(const char *name) {

@@ -7,6 +7,9 @@
 #include "weir/cbor.h"
 #include "weir/hash.h"
 #include "weir/ingest.h"
+#include "weir/manifest.h"
+#include "weir/sampler.h"
 #include "weir/store.h"
+#include "weir/trace.h"
 
 #endif

@@ -1,0 +1,75 @@
+/* weir diff: the first step at which two traces differ. */
+#include <inttypes.h>
+
+#include "cli.h"
+
+static int print_text(const weir_trace_difference *d) {
+    if (!d->is_comparable)
+        printf("the runs are not comparable: they differ in %s\n", d->incomparable);
+    if (d->differs)
+        printf("step %" PRIu64 " is the first that differs, in %s:\n  left:  %s\n  right: %s\n", d->t,
+               d->field, d->left, d->right);
+    else
+        printf("%" PRIu64 " steps, all equal\n", d->steps);
+    return cli_flush();
+}
+
+static int print_json(const weir_trace_difference *d) {
+    weir_json_writer w;
+    weir_json_writer_memory(&w, NULL);
+    weir_json_object(&w);
+    weir_json_key(&w, "comparable");
+    weir_json_bool(&w, d->is_comparable);
+    if (!d->is_comparable) {
+        weir_json_key(&w, "incomparable");
+        weir_json_text(&w, d->incomparable);
+    }
+    weir_json_key(&w, "equal_steps");
+    weir_json_uint(&w, d->steps);
+    weir_json_key(&w, "differs");
+    weir_json_bool(&w, d->differs);
+    if (d->differs) {
+        weir_json_key(&w, "step");
+        weir_json_uint(&w, d->t);
+        weir_json_key(&w, "field");
+        weir_json_text(&w, d->field);
+        weir_json_key(&w, "left");
+        weir_json_text(&w, d->left);
+        weir_json_key(&w, "right");
+        weir_json_text(&w, d->right);
+    }
+    weir_json_end_object(&w);
+    return cli_print_json(&w);
+}
+
+static int run(const cli_command *self, int argc, char **argv) {
+    const char *traces[2];
+    bool as_json = false;
+    cli_option options[] = {{"--json", CLI_FLAG, &as_json, false, false}};
+    int count = cli_parse(self, options, 1, argc, argv, traces, 2);
+    if (count < 0)
+        return CLI_USAGE;
+    if (count != 2)
+        return cli_usage(self, "name two traces");
+    weir_error error;
+    weir_trace_difference difference;
+    if (weir_trace_diff(NULL, traces[0], traces[1], &difference, &error) != WEIR_OK)
+        return cli_fail(&error, as_json);
+    int result = as_json ? print_json(&difference) : print_text(&difference);
+    return difference.differs ? CLI_FAILED : result;
+}
+
+const cli_command cli_diff = {
+    .name = "diff",
+    .summary = "the first step at which two traces differ",
+    .usage = "weir diff A B [--json]",
+    .help = "  A B      two traces\n"
+            "  --json   {\"comparable\", \"equal_steps\", \"differs\", \"step\", \"field\", \"left\", "
+            "\"right\"}\n\n"
+            "Exit status 0 where all steps are equal, 1 where they are not. Headers and resume records do "
+            "not make\n"
+            "traces differ; it is said when the runs cannot be the same (other manifest, mix, batch config, "
+            "stores).\n",
+    .example = "  weir diff monday.trace tuesday.trace\n",
+    .run = run,
+};

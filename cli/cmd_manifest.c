@@ -1,0 +1,73 @@
+/* weir manifest: checks a manifest and shows its identity. */
+#include <inttypes.h>
+
+#include "cli.h"
+
+static void print_hash(const char *label, const uint8_t *hash, size_t size) {
+    printf("%-18s", label);
+    for (size_t i = 0; i < size; i++)
+        printf("%02x", hash[i]);
+    putchar('\n');
+}
+
+static int print_text(const weir_manifest *manifest) {
+    printf("global batch size %" PRIu64 ", seed %" PRIu64 ", blocks of %" PRIu64 "\n",
+           weir_manifest_global_batch_size(manifest), weir_manifest_seed(manifest),
+           weir_manifest_data(manifest)->sampler_block_size);
+    for (size_t i = 0; i < weir_manifest_dataset_count(manifest); i++) {
+        const weir_dataset *dataset = weir_manifest_dataset(manifest, i);
+        printf("  %-32s %14" PRIu64 " samples", dataset->key, dataset->cardinality);
+        if (dataset->weight)
+            printf(", weight %" PRIu32 " of %" PRIu32, dataset->weight, weir_manifest_mix_total(manifest));
+        putchar('\n');
+    }
+    print_hash("manifest_hash", weir_manifest_hash(manifest), WEIR_HASH_SIZE);
+    print_hash("mix_hash", weir_manifest_mix_hash(manifest), WEIR_HASH_SIZE);
+    print_hash("batch_config_hash", weir_manifest_batch_config_hash(manifest), WEIR_HASH_SIZE);
+    print_hash("replay_token", weir_manifest_token(manifest), WEIR_TOKEN_SIZE);
+    return cli_flush();
+}
+
+static int print_json(const weir_manifest *manifest) {
+    weir_json_writer w;
+    size_t size;
+    const uint8_t *normalised = weir_manifest_normalised(manifest, &size);
+    weir_json_writer_memory(&w, NULL);
+    weir_json_object(&w);
+    cli_json_hex_field(&w, "manifest_hash", weir_manifest_hash(manifest), WEIR_HASH_SIZE);
+    cli_json_hex_field(&w, "replay_token", weir_manifest_token(manifest), WEIR_TOKEN_SIZE);
+    cli_json_hex_field(&w, "mix_hash", weir_manifest_mix_hash(manifest), WEIR_HASH_SIZE);
+    cli_json_hex_field(&w, "batch_config_hash", weir_manifest_batch_config_hash(manifest), WEIR_HASH_SIZE);
+    cli_json_hex_field(&w, "normalised", normalised, size);
+    weir_json_end_object(&w);
+    return cli_print_json(&w);
+}
+
+static int run(const cli_command *self, int argc, char **argv) {
+    const char *path = NULL;
+    bool as_json = false;
+    cli_option options[] = {{"--json", CLI_FLAG, &as_json, false, false}};
+    int count = cli_parse(self, options, 1, argc, argv, &path, 1);
+    if (count < 0)
+        return CLI_USAGE;
+    if (count == 0)
+        return cli_usage(self, "name the manifest file");
+    weir_error error;
+    weir_manifest *manifest = NULL;
+    if (weir_manifest_open(NULL, path, &manifest, &error) != WEIR_OK)
+        return cli_fail(&error, as_json);
+    int result = as_json ? print_json(manifest) : print_text(manifest);
+    weir_manifest_close(manifest);
+    return result;
+}
+
+const cli_command cli_manifest = {
+    .name = "manifest",
+    .summary = "check a manifest and show its datasets and identity hashes",
+    .usage = "weir manifest M [--json]",
+    .help = "  M        the manifest file ('-': standard input)\n"
+            "  --json   {\"manifest_hash\", \"replay_token\", \"mix_hash\", \"batch_config_hash\", "
+            "\"normalised\" (CBOR hex)}\n",
+    .example = "  weir manifest shop.manifest.json\n",
+    .run = run,
+};

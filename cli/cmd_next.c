@@ -1,0 +1,203 @@
+/* weir next: the steps of a rank from a cursor on. Also the way to record a trace of the sampler alone. */
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "cli.h"
+
+typedef struct request {
+    const char *manifest, *dataset, *stage, *token, *trace;
+    uint64_t epoch, position, count;
+    uint32_t world_size, rank;
+    bool as_json, trace_indices;
+} request;
+
+static void write_metadata(weir_json_writer *w, const weir_step *step) {
+    weir_json_key(w, "metadata");
+    weir_json_object(w);
+    weir_json_key(w, "epoch");
+    weir_json_uint(w, step->cursor_before.epoch);
+    weir_json_key(w, "global_position");
+    weir_json_uint(w, step->cursor_before.global_index);
+    weir_json_key(w, "is_shuffled");
+    weir_json_bool(w, step->is_shuffled);
+    weir_json_key(w, "effective_batch_size");
+    weir_json_uint(w, step->effective_batch_size);
+    weir_json_key(w, "blocks_materialized");
+    weir_json_uint(w, step->blocks_materialized);
+    weir_json_key(w, "subsampling_mode");
+    weir_json_text(w, step->subsampling_mode);
+    weir_json_key(w, "sampling_mode");
+    weir_json_text(w, step->sampling_mode);
+    weir_json_key(w, "effective_q");
+    weir_json_double(w, step->effective_q);
+    weir_json_key(w, "sampler_block_size");
+    weir_json_uint(w, step->sampler_block_size);
+    cli_json_hex_field(w, "sampler_config_hash", step->sampler_config_hash, WEIR_HASH_SIZE);
+    cli_json_hex_field(w, "epoch_seed_hash", step->epoch_seed_hash, WEIR_HASH_SIZE);
+    cli_json_hex_field(w, "data_replay_t", step->data_replay_t, WEIR_HASH_SIZE);
+    weir_json_end_object(w);
+}
+
+static int print_step_json(const weir_step *step, const uint64_t *indices) {
+    weir_json_writer w;
+    weir_json_writer_memory(&w, NULL);
+    weir_json_object(&w);
+    weir_json_key(&w, "indices");
+    weir_json_array(&w);
+    for (uint64_t i = 0; i < step->count; i++)
+        weir_json_uint(&w, indices[i]);
+    weir_json_end_array(&w);
+    weir_json_key(&w, "valid_count");
+    weir_json_uint(&w, step->valid_count);
+    cli_json_cursor(&w, "cursor_next", step->cursor_next);
+    write_metadata(&w, step);
+    weir_json_end_object(&w);
+    return cli_print_json(&w);
+}
+
+static int print_step(const weir_step *step, const uint64_t *indices) {
+    printf("epoch %" PRIu64 " position %" PRIu64 ": %" PRIu64 " of %" PRIu64 " samples",
+           step->cursor_before.epoch, step->cursor_before.global_index, step->count,
+           step->effective_batch_size);
+    if (step->valid_count != step->count)
+        printf(" (%" PRIu64 " valid)", step->valid_count);
+    for (uint64_t i = 0; i < step->count; i++)
+        printf("%s%" PRIu64, i ? " " : ": ", indices[i]);
+    putchar('\n');
+    return cli_flush();
+}
+
+/* Memory for one step's indices; a batch may be larger than any memory, which is an error, not a crash. */
+static weir_status reserve(uint64_t **indices, uint64_t *capacity, uint64_t count, weir_error *error) {
+    if (count <= *capacity)
+        return WEIR_OK;
+    uint64_t *grown = count > SIZE_MAX / 8 ? NULL : realloc(*indices, (size_t)count * sizeof **indices);
+    if (!grown)
+        return cli_error(error, WEIR_OUT_OF_MEMORY,
+                         "no memory for %" PRIu64 " indices; use more ranks or a smaller batch", count);
+    *indices = grown;
+    *capacity = count;
+    return WEIR_OK;
+}
+
+static weir_status record(const request *r, weir_trace_writer *trace, uint64_t t, const weir_step *step,
+                          const uint64_t *indices, weir_error *error) {
+    weir_trace_iter iter = {
+        .t = t, .dataset = r->dataset, .step = step, .indices = r->trace_indices ? indices : NULL};
+    return trace ? weir_trace_append(trace, &iter, error) : WEIR_OK;
+}
+
+static int run_steps(const request *r, weir_sampler *sampler, weir_trace_writer *trace) {
+    weir_error error;
+    weir_cursor cursor = {r->epoch, r->position};
+    uint64_t *indices = NULL;
+    uint64_t capacity = 0;
+    int result = CLI_OK;
+    for (uint64_t t = 0; t < r->count && result == CLI_OK; t++) {
+        weir_step step;
+        weir_status status = weir_sampler_step(sampler, cursor, &step, &error);
+        if (status == WEIR_OK)
+            status = reserve(&indices, &capacity, step.count, &error);
+        if (status == WEIR_OK) {
+            weir_sampler_indices(sampler, &step, indices);
+            status = record(r, trace, t, &step, indices, &error);
+        }
+        if (status != WEIR_OK) {
+            error.t = t;
+            result = cli_fail(&error, r->as_json);
+            break;
+        }
+        result = r->as_json ? print_step_json(&step, indices) : print_step(&step, indices);
+        cursor = step.cursor_next;
+    }
+    free(indices);
+    return result;
+}
+
+static int run_with_manifest(const request *r, const weir_manifest *manifest, const uint8_t *token,
+                             size_t token_size) {
+    weir_error error;
+    weir_sampler *sampler = NULL;
+    weir_sampler_options options = {.size = sizeof options,
+                                    .dataset = r->dataset,
+                                    .world_size = r->world_size,
+                                    .rank = r->rank,
+                                    .token = token,
+                                    .token_size = token_size};
+    weir_status status = weir_stage_parse(r->stage, &options.stage, &error);
+    if (status == WEIR_OK)
+        status = weir_sampler_open(NULL, manifest, &options, &sampler, &error);
+    weir_trace_writer *trace = NULL;
+    weir_trace_run description = {.size = sizeof description,
+                                  .manifest = manifest,
+                                  .token = token,
+                                  .token_size = token_size,
+                                  .world_size = r->world_size,
+                                  .rank = r->rank};
+    if (status == WEIR_OK && r->trace)
+        status = weir_trace_create(NULL, r->trace, &description, &trace, &error);
+    int result = status == WEIR_OK ? run_steps(r, sampler, trace) : cli_fail(&error, r->as_json);
+    if (trace && result == CLI_OK && weir_trace_finish(trace, &error) != WEIR_OK)
+        result = cli_fail(&error, r->as_json);
+    weir_trace_writer_close(trace);
+    weir_sampler_close(sampler);
+    return result;
+}
+
+static int run(const cli_command *self, int argc, char **argv) {
+    request r = {.count = 1, .stage = "train", .world_size = 1};
+    cli_option options[] = {
+        {"--manifest", CLI_TEXT, &r.manifest, true, false},
+        {"--dataset", CLI_TEXT, &r.dataset, true, false},
+        {"--stage", CLI_TEXT, &r.stage, false, false},
+        {"--epoch", CLI_UINT, &r.epoch, false, false},
+        {"--position", CLI_UINT, &r.position, false, false},
+        {"--world-size", CLI_UINT32, &r.world_size, false, false},
+        {"--rank", CLI_UINT32, &r.rank, false, false},
+        {"--token", CLI_TEXT, &r.token, false, false},
+        {"--count", CLI_UINT, &r.count, false, false},
+        {"--json", CLI_FLAG, &r.as_json, false, false},
+        {"--trace", CLI_TEXT, &r.trace, false, false},
+        {"--trace-indices", CLI_FLAG, &r.trace_indices, false, false},
+    };
+    if (cli_parse(self, options, sizeof options / sizeof options[0], argc, argv, NULL, 0) < 0)
+        return CLI_USAGE;
+    uint8_t *token = NULL;
+    size_t token_size = 0;
+    if (r.token && !cli_hex(r.token, &token, &token_size))
+        return cli_usage(self, "--token takes hex digits, two a byte");
+    weir_error error;
+    weir_manifest *manifest = NULL;
+    int result;
+    if (weir_manifest_open(NULL, r.manifest, &manifest, &error) != WEIR_OK)
+        result = cli_fail(&error, r.as_json);
+    else
+        result = run_with_manifest(&r, manifest, token, token_size);
+    weir_manifest_close(manifest);
+    free(token);
+    return result;
+}
+
+const cli_command cli_next = {
+    .name = "next",
+    .summary = "the samples of the next steps, from any cursor, for any rank",
+    .usage = "weir next --manifest M --dataset K [--stage train|eval|infer] [--epoch E] [--position P]\n"
+             "                 [--world-size W] [--rank R] [--token HEX] [--count STEPS]\n"
+             "                 [--trace FILE [--trace-indices]] [--json]",
+    .help = "  --manifest M     the manifest file\n"
+            "  --dataset K      one of its datasets\n"
+            "  --stage S        train (default), eval or infer\n"
+            "  --epoch E        where to begin: the epoch (default 0) …\n"
+            "  --position P     … and the global position in it (default 0)\n"
+            "  --world-size W   how many ranks share a batch (default 1)\n"
+            "  --rank R         which of them this is (default 0)\n"
+            "  --token HEX      another replay token than the manifest's own\n"
+            "  --count STEPS    how many steps (default 1); steps before an error are printed first\n"
+            "  --trace FILE     record the steps for 'weir replay', 'diff' and 'merge'\n"
+            "  --trace-indices  with the indices themselves\n"
+            "  --json           one JSON object a step: indices, valid_count, cursor_next, metadata\n",
+    .example = "  weir next --manifest shop.manifest.json --dataset shop/churn/train --world-size 8 --rank 3 "
+               "--count 2\n",
+    .run = run,
+};

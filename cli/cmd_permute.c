@@ -1,0 +1,61 @@
+/* weir permute: the order of an epoch's blocks under a seed. */
+#include <inttypes.h>
+#include <stdlib.h>
+
+#include "cli.h"
+
+static int print_order(const uint64_t *order, uint64_t count, bool as_json) {
+    if (!as_json) {
+        for (uint64_t i = 0; i < count; i++)
+            printf("%" PRIu64 "\n", order[i]);
+        return cli_flush();
+    }
+    weir_json_writer w;
+    weir_json_writer_memory(&w, NULL);
+    weir_json_object(&w);
+    weir_json_key(&w, "block_order");
+    weir_json_array(&w);
+    for (uint64_t i = 0; i < count; i++)
+        weir_json_uint(&w, order[i]);
+    weir_json_end_array(&w);
+    weir_json_end_object(&w);
+    return cli_print_json(&w);
+}
+
+static int run(const cli_command *self, int argc, char **argv) {
+    const char *seed_text = NULL;
+    uint64_t count = 0;
+    bool as_json = false;
+    cli_option options[] = {{"--seed", CLI_TEXT, &seed_text, true, false},
+                            {"--blocks", CLI_UINT, &count, true, false},
+                            {"--json", CLI_FLAG, &as_json, false, false}};
+    if (cli_parse(self, options, 3, argc, argv, NULL, 0) < 0)
+        return CLI_USAGE;
+    uint8_t *seed = NULL;
+    size_t seed_size = 0;
+    if (!cli_hex(seed_text, &seed, &seed_size) || seed_size != 16) {
+        free(seed);
+        return cli_usage(self, "--seed takes 32 hex digits");
+    }
+    weir_seed loaded = weir_seed_load(seed);
+    free(seed);
+    weir_error error;
+    uint64_t *order = count > SIZE_MAX / 8 ? NULL : malloc(count ? (size_t)count * sizeof *order : 1);
+    weir_status status =
+        order ? weir_block_permute(loaded, count, order, &error)
+              : cli_error(&error, WEIR_OUT_OF_MEMORY, "no memory for %" PRIu64 " blocks", count);
+    int result = status == WEIR_OK ? print_order(order, count, as_json) : cli_fail(&error, as_json);
+    free(order);
+    return result;
+}
+
+const cli_command cli_permute = {
+    .name = "permute",
+    .summary = "the order of blocks under an epoch seed",
+    .usage = "weir permute --seed HEX --blocks N [--json]",
+    .help = "  --seed HEX    the epoch seed, 32 hex digits\n"
+            "  --blocks N    how many blocks, at least 1\n"
+            "  --json        {\"block_order\": […]}\n",
+    .example = "  weir permute --seed 000102030405060708090a0b0c0d0e0f --blocks 8 --json\n",
+    .run = run,
+};

@@ -1,0 +1,66 @@
+/* weir replay: re-executes a trace and compares every field. */
+#include <inttypes.h>
+
+#include "cli.h"
+
+static int print_report(const weir_replay_report *report, bool as_json) {
+    if (!as_json) {
+        printf("%" PRIu64 " steps replayed, %" PRIu64 " samples: every field is equal%s\n", report->steps,
+               report->samples,
+               report->is_complete ? "" : " (the trace has no run_end: its run did not finish)");
+        if (report->unchecked_digests)
+            printf("%" PRIu64 " batch digests were not checked\n", report->unchecked_digests);
+        return cli_flush();
+    }
+    weir_json_writer w;
+    weir_json_writer_memory(&w, NULL);
+    weir_json_object(&w);
+    weir_json_key(&w, "equal");
+    weir_json_bool(&w, true);
+    weir_json_key(&w, "steps");
+    weir_json_uint(&w, report->steps);
+    weir_json_key(&w, "samples");
+    weir_json_uint(&w, report->samples);
+    weir_json_key(&w, "complete");
+    weir_json_bool(&w, report->is_complete);
+    weir_json_key(&w, "unchecked_digests");
+    weir_json_uint(&w, report->unchecked_digests);
+    weir_json_end_object(&w);
+    return cli_print_json(&w);
+}
+
+static int run(const cli_command *self, int argc, char **argv) {
+    const char *trace = NULL;
+    const char *manifest_path = NULL;
+    bool as_json = false;
+    cli_option options[] = {{"--manifest", CLI_TEXT, &manifest_path, false, false},
+                            {"--json", CLI_FLAG, &as_json, false, false}};
+    int count = cli_parse(self, options, 2, argc, argv, &trace, 1);
+    if (count < 0)
+        return CLI_USAGE;
+    if (count == 0)
+        return cli_usage(self, "name the trace");
+    weir_error error;
+    weir_manifest *manifest = NULL;
+    weir_replay_report report;
+    weir_status status = WEIR_OK;
+    if (manifest_path)
+        status = weir_manifest_open(NULL, manifest_path, &manifest, &error);
+    if (status == WEIR_OK)
+        status = weir_trace_replay(NULL, trace, manifest, &report, &error);
+    weir_manifest_close(manifest);
+    return status == WEIR_OK ? print_report(&report, as_json) : cli_fail(&error, as_json);
+}
+
+const cli_command cli_replay = {
+    .name = "replay",
+    .summary = "re-execute a trace and compare every field",
+    .usage = "weir replay TRACE [--manifest M] [--json]",
+    .help = "  TRACE          the trace of one rank; it holds its manifest\n"
+            "  --manifest M   replay with this file instead (it must have the same hashes)\n"
+            "  --json         {\"equal\", \"steps\", \"samples\", \"complete\", \"unchecked_digests\"}\n\n"
+            "The first field that differs is REPLAY_DIVERGENCE with both values, and exit status 1.\n",
+    .example = "  weir next --manifest m.json --dataset a --count 100 --trace run.trace > steps\n  weir "
+               "replay run.trace\n",
+    .run = run,
+};

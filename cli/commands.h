@@ -1,0 +1,17 @@
+/* Every command, in the order of the help. X(NAME) is `cli_NAME`, defined in cmd_NAME.c. */
+#ifndef WEIR_CLI_COMMANDS_H
+#define WEIR_CLI_COMMANDS_H
+
+#define CLI_COMMANDS(X)                                                                                      \
+    X(manifest)                                                                                              \
+    X(next)                                                                                                  \
+    X(locate)                                                                                                \
+    X(permute)                                                                                               \
+    X(replay)                                                                                                \
+    X(diff)                                                                                                  \
+    X(merge)                                                                                                 \
+    X(cbor)                                                                                                  \
+    X(version)                                                                                               \
+    X(help)
+
+#endif

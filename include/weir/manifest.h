@@ -1,0 +1,97 @@
+/* weir/manifest.h: what a run is made of: datasets, batch size, shuffling, mix; and its identity hashes.
+ *
+ * The file is JSON (docs/manifest.md). A manifest is immutable once read: any number of threads may use it.
+ */
+#ifndef WEIR_MANIFEST_H
+#define WEIR_MANIFEST_H
+
+#include "weir/cbor.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+typedef struct weir_manifest weir_manifest;
+
+typedef enum weir_epoch_boundary { WEIR_BOUNDARY_STRICT, WEIR_BOUNDARY_STREAM } weir_epoch_boundary;
+typedef enum weir_intra_block { WEIR_INTRA_AFFINE_V1, WEIR_INTRA_FEISTEL_V1 } weir_intra_block;
+typedef enum weir_child_policy { WEIR_CHILDREN_UNIFORM, WEIR_CHILDREN_RECENT } weir_child_policy;
+typedef enum weir_label_visibility {
+    WEIR_LABELS_TRAIN,
+    WEIR_LABELS_ALL,
+    WEIR_LABELS_NONE
+} weir_label_visibility;
+
+/* The manifest's `data`. */
+typedef struct weir_data_config {
+    uint64_t sampler_block_size;
+    weir_epoch_boundary epoch_boundary;
+    weir_intra_block intra_block;
+    bool drop_last;
+    bool rotate;
+} weir_data_config;
+
+/* The manifest's `batch`. */
+typedef struct weir_batch_config {
+    uint32_t sequence_length;
+    uint32_t max_hops;
+    uint32_t child_width;
+    uint32_t max_rows;
+    weir_child_policy child_policy;
+    weir_label_visibility label_visibility;
+    bool pad_rows;
+} weir_batch_config;
+
+/* One of `datasets`. Texts belong to the manifest. */
+typedef struct weir_dataset {
+    const char *key;
+    const char *id;
+    const char *version;
+    uint64_t cardinality;
+    uint32_t weight; /* in the mix; 0 where it is not in it */
+    uint8_t hash[WEIR_HASH_SIZE];
+} weir_dataset;
+
+/* Reads a manifest from a file, from JSON text (`name` is what messages call it), or from the three documents
+ * that a trace header keeps: the normalised manifest, the mix and the batch config, all checked CBOR. The
+ * caller closes it. MANIFEST_INVALID naming the JSON path, IO_ERROR, OUT_OF_MEMORY. */
+WEIR_API WEIR_CHECKED weir_status weir_manifest_open(const weir_env *env, const char *path,
+                                                     weir_manifest **out, weir_error *error);
+WEIR_API WEIR_CHECKED weir_status weir_manifest_read(const weir_env *env, const char *json, size_t size,
+                                                     const char *name, weir_manifest **out,
+                                                     weir_error *error);
+WEIR_API WEIR_CHECKED weir_status weir_manifest_restore(const weir_env *env,
+                                                        const weir_cbor_value *normalised,
+                                                        const weir_cbor_value *mix,
+                                                        const weir_cbor_value *batch, weir_manifest **out,
+                                                        weir_error *error);
+WEIR_API void weir_manifest_close(weir_manifest *manifest);
+
+WEIR_API uint64_t weir_manifest_seed(const weir_manifest *manifest);
+WEIR_API uint64_t weir_manifest_global_batch_size(const weir_manifest *manifest);
+WEIR_API const weir_data_config *weir_manifest_data(const weir_manifest *manifest);
+WEIR_API const weir_batch_config *weir_manifest_batch(const weir_manifest *manifest);
+
+/* Datasets in bytewise order of their keys. */
+WEIR_API size_t weir_manifest_dataset_count(const weir_manifest *manifest);
+WEIR_API const weir_dataset *weir_manifest_dataset(const weir_manifest *manifest, size_t index);
+WEIR_API const weir_dataset *weir_manifest_find(const weir_manifest *manifest, const char *key); /* or NULL */
+
+/* Whether there is a mix, and the sum of its weights (0 without one). */
+WEIR_API uint32_t weir_manifest_mix_total(const weir_manifest *manifest);
+
+/* Identities. The token is the default replay token; normalised bytes belong to the manifest. */
+WEIR_API const uint8_t *weir_manifest_hash(const weir_manifest *manifest);              /* 32 bytes */
+WEIR_API const uint8_t *weir_manifest_token(const weir_manifest *manifest);             /* 64 bytes */
+WEIR_API const uint8_t *weir_manifest_mix_hash(const weir_manifest *manifest);          /* 32 bytes */
+WEIR_API const uint8_t *weir_manifest_batch_config_hash(const weir_manifest *manifest); /* 32 bytes */
+WEIR_API const uint8_t *weir_manifest_normalised(const weir_manifest *manifest, size_t *size);
+
+/* The mix and the batch config with all defaults, as the maps that their hashes are over. */
+WEIR_API void weir_manifest_write_mix(const weir_manifest *manifest, weir_cbor_writer *w);
+WEIR_API void weir_manifest_write_batch(const weir_manifest *manifest, weir_cbor_writer *w);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

@@ -1,0 +1,159 @@
+/* weir/trace.h: the record of a run, which can be replayed, compared and merged (format: docs/trace.md).
+ *
+ * A trace is a CBOR sequence in one append-only file: a run_header, one iter a step, resume records, a
+ * run_end. Every record carries a link of a SHA-256 chain, so that a trace cannot be cut or edited unnoticed.
+ * The header holds the manifest itself, so a trace explains itself. No wall-clock time is in it: the same run
+ * gives the same bytes. */
+#ifndef WEIR_TRACE_H
+#define WEIR_TRACE_H
+
+#include "weir/sampler.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#define WEIR_TRACE_VERSION "weir_trace_v1"
+
+/* How a run finds its steps: each from the cursor that the one before left, or step t from the mix. */
+typedef enum weir_trace_schedule { WEIR_SCHEDULE_CURSOR, WEIR_SCHEDULE_MIX } weir_trace_schedule;
+
+/* ---- Writing --------------------------------------------------------------------------------------------
+ */
+
+typedef struct weir_trace_writer weir_trace_writer;
+
+typedef struct weir_trace_run {
+    size_t size; /* sizeof(weir_trace_run) */
+    const weir_manifest *manifest;
+    const void *token; /* NULL: the manifest's own */
+    size_t token_size;
+    uint32_t world_size;
+    uint32_t rank;
+    weir_trace_schedule schedule;
+    const uint8_t (*store_hashes)[WEIR_HASH_SIZE]; /* in the order of the stores */
+    size_t store_count;
+} weir_trace_run;
+
+/* What is recorded of one step. */
+typedef struct weir_trace_iter {
+    uint64_t t;
+    const char *dataset;
+    const weir_step *step;
+    const uint64_t *indices;        /* step->count of them, or NULL: not recorded */
+    const uint8_t *batch_digest;    /* 16 bytes, or NULL where no batch was built */
+    const uint64_t *sample_digests; /* step->valid_count of them, or NULL */
+} weir_trace_iter;
+
+/* Creates the file (which must not exist) and writes the header. The manifest may be closed after. IO_ERROR,
+ * OUT_OF_MEMORY. */
+WEIR_API WEIR_CHECKED weir_status weir_trace_create(const weir_env *env, const char *path,
+                                                    const weir_trace_run *run, weir_trace_writer **out,
+                                                    weir_error *error);
+
+/* Opens the trace of a run that goes on at `step`: checks it up to there, cuts what lies behind (a torn last
+ * record too), and records the resume. TRACE_CORRUPT where it does not reach the step, CHECKPOINT_MISMATCH
+ * where it is another run's; then the file is as it was. */
+WEIR_API WEIR_CHECKED weir_status weir_trace_resume(const weir_env *env, const char *path,
+                                                    const weir_trace_run *run, uint64_t step,
+                                                    const uint8_t checkpoint_hash[WEIR_HASH_SIZE],
+                                                    weir_trace_writer **out, weir_error *error);
+
+/* Appends a step. Records are buffered and written whole. After a failure every further call fails. */
+WEIR_API WEIR_CHECKED weir_status weir_trace_append(weir_trace_writer *writer, const weir_trace_iter *iter,
+                                                    weir_error *error);
+
+/* Writes what is buffered and syncs the file: what was appended so far survives a crash. */
+WEIR_API WEIR_CHECKED weir_status weir_trace_sync(weir_trace_writer *writer, weir_error *error);
+
+/* Writes the run_end and syncs. Without it a trace is one of a run that did not end. */
+WEIR_API WEIR_CHECKED weir_status weir_trace_finish(weir_trace_writer *writer, weir_error *error);
+WEIR_API void weir_trace_writer_close(weir_trace_writer *writer);
+
+/* ---- Reading --------------------------------------------------------------------------------------------
+ */
+
+typedef struct weir_trace_reader weir_trace_reader;
+
+typedef enum weir_trace_kind {
+    WEIR_TRACE_HEADER,
+    WEIR_TRACE_ITER,
+    WEIR_TRACE_RESUME,
+    WEIR_TRACE_END,
+    WEIR_TRACE_EOF
+} weir_trace_kind;
+
+typedef struct weir_trace_record {
+    weir_trace_kind kind;
+    weir_cbor_value map; /* valid until the next call */
+    uint64_t offset;     /* of its first byte in the file */
+    uint64_t end;        /* of the byte after it */
+} weir_trace_record;
+
+/* Opens a trace and checks its header. TRACE_CORRUPT with the offset, IO_ERROR, OUT_OF_MEMORY. */
+WEIR_API WEIR_CHECKED weir_status weir_trace_open(const weir_env *env, const char *path,
+                                                  weir_trace_reader **out, weir_error *error);
+WEIR_API void weir_trace_close(weir_trace_reader *reader);
+
+/* The header's map, valid while the reader is open, and the manifest that it holds. */
+WEIR_API const weir_cbor_value *weir_trace_header(const weir_trace_reader *reader);
+WEIR_API WEIR_CHECKED weir_status weir_trace_manifest(const weir_trace_reader *reader, weir_manifest **out,
+                                                      weir_error *error);
+
+/* The next record, its place in the chain checked; WEIR_TRACE_EOF at the end of the file. TRACE_CORRUPT with
+ * the offset. */
+WEIR_API WEIR_CHECKED weir_status weir_trace_next(weir_trace_reader *reader, weir_trace_record *record,
+                                                  weir_error *error);
+
+/* ---- Judging --------------------------------------------------------------------------------------------
+ */
+
+typedef struct weir_replay_report {
+    uint64_t steps;             /* that were re-executed and are equal */
+    uint64_t samples;           /* global positions that they consumed */
+    uint64_t unchecked_digests; /* batch digests that no store was there to check */
+    bool is_complete;           /* there is a run_end */
+} weir_replay_report;
+
+/* Re-executes every step and compares every field: REPLAY_DIVERGENCE at the first that differs, with both
+ * values. `manifest` NULL: the one in the trace; another must have the same hashes (CHECKPOINT_MISMATCH). */
+WEIR_API WEIR_CHECKED weir_status weir_trace_replay(const weir_env *env, const char *path,
+                                                    const weir_manifest *manifest, weir_replay_report *report,
+                                                    weir_error *error);
+
+enum { WEIR_DIFFERENCE_CAPACITY = 256 };
+
+typedef struct weir_trace_difference {
+    bool is_comparable; /* same manifest, mix, batch config, stores and trace version */
+    char incomparable[WEIR_DIFFERENCE_CAPACITY]; /* the header fields that say no */
+    bool differs;
+    uint64_t t;     /* of the first step that differs */
+    uint64_t steps; /* equal steps before it */
+    char field[64];
+    char left[WEIR_DIFFERENCE_CAPACITY]; /* both values as JSON, cut to fit */
+    char right[WEIR_DIFFERENCE_CAPACITY];
+} weir_trace_difference;
+
+/* Finds the first step at which two traces differ. Headers and resume records do not make them differ. */
+WEIR_API WEIR_CHECKED weir_status weir_trace_diff(const weir_env *env, const char *left, const char *right,
+                                                  weir_trace_difference *difference, weir_error *error);
+
+typedef struct weir_merge_report {
+    uint32_t world_size;
+    uint64_t steps;
+    uint64_t samples;
+    uint64_t digests;           /* sample digests compared with the world-size-1 trace */
+    uint64_t unchecked_digests; /* sample digests without one to compare with */
+} weir_merge_report;
+
+/* Checks that the traces of all ranks of one run, put together, are the run at world size 1: every index
+ * (recomputed from the manifest) and, where the world-size-1 trace `single` is given (else NULL), every
+ * sample digest. CONTRACT_VIOLATION where the files are not the ranks of one run, REPLAY_DIVERGENCE. */
+WEIR_API WEIR_CHECKED weir_status weir_trace_merge(const weir_env *env, const char *const *paths,
+                                                   size_t count, const char *single,
+                                                   weir_merge_report *report, weir_error *error);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

@@ -1,0 +1,72 @@
+"""Mixing tasks: from the number of a training step to the dataset that it reads and where.
+
+Follows the section "Mixing tasks: a step is enough" of the specification. Steps come in periods of W, the sum
+of the weights; in each period every dataset has as many steps as its weight says, in a seeded order. So how
+often a dataset had its turn before a step, and with that its cursor, follows from the step alone: the whole
+data state of a run is one integer.
+"""
+
+from functools import lru_cache
+
+from . import philox
+from .errors import WeirError
+from .manifest import LARGEST_UINT64, Manifest, sha256_of
+from .sampler import Cursor, shuffled_entries
+
+
+class Mixer:
+    """The endless sequence of steps of a manifest under a token."""
+
+    def __init__(self, manifest: Manifest, token: bytes | None = None) -> None:
+        self.manifest = manifest
+        self.token = manifest.replay_token if token is None else token
+        self.schedule = lru_cache(maxsize=16)(self._make_schedule)
+
+    def _make_schedule(self, period: int) -> list[str]:
+        """The dataset keys of the steps of one period."""
+        mix = self.manifest.mix
+        if mix is None:
+            return [self._the_only_dataset()]
+        seed = sha256_of(["mix_seed_v1", self.token, self.manifest.manifest_hash, mix, period])[:16]
+        in_bytewise_order = sorted(mix, key=lambda key: key.encode("utf-8"))
+        unshuffled = [key for key in in_bytewise_order for _ in range(mix[key])]
+        entries = shuffled_entries(len(unshuffled), seed, philox.DOMAIN_TASK_MIXING)
+        return [unshuffled[entry] for entry in entries]
+
+    def _the_only_dataset(self) -> str:
+        if len(self.manifest.datasets) != 1:
+            raise WeirError("MANIFEST_INVALID", "several datasets need a mix, or a step has no meaning")
+        (key,) = self.manifest.datasets
+        return key
+
+    def locate(self, step: int) -> tuple[str, Cursor]:
+        """The dataset that a global step reads, and the cursor at which it does."""
+        weights = self.manifest.mix or {self._the_only_dataset(): 1}
+        period, place = divmod(step, sum(weights.values()))
+        schedule = self.schedule(period)
+        key = schedule[place]
+        own_batch_number = period * weights[key] + schedule[:place].count(key)
+        return key, self._cursor_of_batch(key, own_batch_number)
+
+    def _cursor_of_batch(self, key: str, batch_number: int) -> Cursor:
+        n = self.manifest.datasets[key].cardinality
+        batch_size = self.manifest.global_batch_size
+        if n == 0:
+            raise WeirError("CARDINALITY_MISMATCH", f"the dataset {key!r} is empty")
+        if batch_size == 0:
+            raise WeirError("BATCH_SIZE_INCONSISTENT", "global_batch_size is 0")
+        if self.manifest.data.is_stream:
+            epoch, global_index = divmod(batch_number * batch_size, n)
+        else:
+            epoch, batch_in_epoch = divmod(batch_number, self._batches_in_an_epoch(n, batch_size))
+            global_index = batch_in_epoch * batch_size
+        if epoch > LARGEST_UINT64:
+            raise WeirError("COUNTER_OVERFLOW", "the epoch would pass 2^64-1")
+        return Cursor(epoch, global_index)
+
+    def _batches_in_an_epoch(self, n: int, batch_size: int) -> int:
+        whole, rest = divmod(n, batch_size)
+        batches = whole if self.manifest.data.drop_last or rest == 0 else whole + 1
+        if batches == 0:
+            raise WeirError("BATCH_SIZE_INCONSISTENT", "with drop_last no epoch has a batch", cardinality=n)
+        return batches

@@ -1,0 +1,86 @@
+/* SeededBlockPermute_v1, in instalments. The Fisher-Yates shuffle runs upwards, so an entry is final as soon
+ * as its step is done; the draws of a stretch are made first, in a loop of their own that the processor can
+ * overlap, and then swapped in. */
+#include "sampler/epoch.h"
+
+#include "base/philox.h"
+#include "weir/sampler.h"
+
+enum { DRAWS = 64 };
+
+bool weir__block_order_open(weir__block_order *order, const weir_env *env, uint64_t count) {
+    *order = (weir__block_order){.count = count, .is_wide = count > UINT32_MAX};
+    order->entries = weir__allocate(env, count, order->is_wide ? 8 : 4);
+    return order->entries != NULL;
+}
+
+void weir__block_order_close(weir__block_order *order, const weir_env *env) {
+    weir__release(env, order->entries);
+    order->entries = NULL;
+}
+
+void weir__block_order_restart(weir__block_order *order) {
+    order->filled = order->shuffled = 0;
+}
+
+static void fill_identity(weir__block_order *order, uint64_t end) {
+    if (order->is_wide)
+        for (uint64_t i = order->filled; i < end; i++)
+            ((uint64_t *)order->entries)[i] = i;
+    else
+        for (uint64_t i = order->filled; i < end; i++)
+            ((uint32_t *)order->entries)[i] = (uint32_t)i;
+    order->filled = end;
+}
+
+/* Where each of entries [first, first + count) of n is swapped to. */
+static void draw_targets(weir_seed seed, uint64_t first, unsigned count, uint64_t n,
+                         uint64_t targets[DRAWS]) {
+    for (unsigned k = 0; k < count; k++) {
+        uint64_t i = first + k;
+        targets[k] = i + weir__scale(weir__philox(seed, WEIR_DOMAIN_BLOCK_PERMUTE, i), n - i);
+    }
+}
+
+#define SWAP(type, entries, i, j)                                                                            \
+    do {                                                                                                     \
+        type *at = (entries);                                                                                \
+        type kept = at[i];                                                                                   \
+        at[i] = at[j];                                                                                       \
+        at[j] = kept;                                                                                        \
+    } while (0)
+
+static void shuffle_stretch(weir__block_order *order, weir_seed seed, unsigned count) {
+    uint64_t targets[DRAWS];
+    uint64_t first = order->shuffled;
+    draw_targets(seed, first, count, order->count, targets);
+    for (unsigned k = 0; k < count; k++)
+        if (order->is_wide)
+            SWAP(uint64_t, order->entries, first + k, targets[k]);
+        else
+            SWAP(uint32_t, order->entries, first + k, targets[k]);
+    order->shuffled += count;
+}
+
+void weir__block_order_advance(weir__block_order *order, weir_seed seed, uint64_t work) {
+    uint64_t to_fill = order->count - order->filled;
+    uint64_t filling = to_fill < work ? to_fill : work;
+    fill_identity(order, order->filled + filling);
+    work -= filling;
+    while (work > 0 && order->shuffled < order->count && order->filled == order->count) {
+        uint64_t rest = order->count - order->shuffled;
+        uint64_t stretch = rest < work ? rest : work;
+        unsigned count = stretch < DRAWS ? (unsigned)stretch : DRAWS;
+        shuffle_stretch(order, seed, count);
+        work -= count;
+    }
+}
+
+weir_status weir_block_permute(weir_seed seed, uint64_t n, uint64_t *out, weir_error *error) {
+    if (n == 0)
+        return weir__fail(error, WEIR_CONTRACT_VIOLATION, "UML_OS.Data.SeededBlockPermute_v1",
+                          "there are 0 blocks to permute; give at least 1");
+    weir__block_order order = {.entries = out, .count = n, .is_wide = true};
+    weir__block_order_advance(&order, seed, UINT64_MAX);
+    return WEIR_OK;
+}

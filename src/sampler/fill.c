@@ -1,0 +1,58 @@
+/* Runs of a block's indices: picks a kernel, and does one at a time what the kernels leave out (sizes beyond
+ * their range, and the few values that must walk on). */
+#include "sampler/fill.h"
+
+enum { KERNEL_MIN = 16, KERNEL_SIDE_MIN = 64, WALK_CHUNK = 1024 };
+
+const weir__fill_kernels *weir__fill_best(void) {
+#if defined(__x86_64__)
+    if (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
+        __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl"))
+        return &weir__fill_avx512;
+    if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("bmi2"))
+        return &weir__fill_avx2;
+#endif
+    return &weir__fill_baseline;
+}
+
+void weir__affine_fill(const weir__block_shape *shape, const weir__affine *map, uint64_t start,
+                       uint64_t position, size_t count, uint64_t *out) {
+    uint64_t m = shape->m;
+    uint64_t offset = weir__affine_at(shape, map, position);
+    if (start <= (uint64_t)1 << 60 && m <= (uint64_t)1 << 60 && count >= KERNEL_MIN) {
+        weir__fill_best()->affine(out, count, start + offset, map->a, m, start + m);
+        return;
+    }
+    for (size_t i = 0; i < count; i++) {
+        out[i] = start + offset;
+        offset = offset >= m - map->a ? offset - (m - map->a) : offset + map->a;
+    }
+}
+
+/* The kernel does six rounds for each; the values that came out at or above m (fewer than one in sqrt(m))
+ * walk on here. */
+static void feistel_fill_chunk(const weir__fill_kernels *kernels, const weir__block_shape *shape,
+                               const weir__feistel *map, uint64_t start, uint64_t position, size_t count,
+                               uint64_t *out) {
+    if (!kernels->feistel(shape, map, start, position, count, out))
+        return;
+    for (size_t i = 0; i < count; i++)
+        if (out[i] - start >= shape->m)
+            out[i] = start + weir__feistel_at(shape, map, out[i] - start);
+}
+
+void weir__feistel_fill(const weir__block_shape *shape, const weir__feistel *map, uint64_t start,
+                        uint64_t position, size_t count, uint64_t *out) {
+    bool fits =
+        shape->side_a >= KERNEL_SIDE_MIN && shape->m <= (uint64_t)1 << 60 && start <= (uint64_t)1 << 60;
+    if (!fits || count < KERNEL_MIN) {
+        for (size_t i = 0; i < count; i++)
+            out[i] = start + weir__feistel_at(shape, map, position + i);
+        return;
+    }
+    const weir__fill_kernels *kernels = weir__fill_best();
+    for (size_t done = 0; done < count; done += WALK_CHUNK) {
+        size_t chunk = count - done < WALK_CHUNK ? count - done : WALK_CHUNK;
+        feistel_fill_chunk(kernels, shape, map, start, position + done, chunk, out + done);
+    }
+}

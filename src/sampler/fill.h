@@ -1,0 +1,34 @@
+/* Runs of indices at memory speed: kernels that are written once (fill_kernel.h) and compiled for each
+ * instruction set, chosen by the machine. All give the same numbers. */
+#ifndef WEIR_SRC_SAMPLER_FILL_H
+#define WEIR_SRC_SAMPLER_FILL_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "sampler/block_map.h"
+
+typedef struct weir__fill_kernels {
+    const char *name;
+
+    /* out[i] = first + (i * step) mod m, kept below end = start of block + m; `first` is the value at i = 0.
+     * Needs step < m and end + m <= 2^62. */
+    void (*affine)(uint64_t *out, size_t count, uint64_t first, uint64_t step, uint64_t m, uint64_t end);
+
+    /* out[i] = start + one pass of six rounds from position + i. Values that came out at or above m are left
+     * so: the return value says whether there may be any. Needs both sides below 2^32 and side_a of at least
+     * 64, and start + side_a * side_b below 2^63. */
+    bool (*feistel)(const weir__block_shape *shape, const weir__feistel *map, uint64_t start,
+                    uint64_t position, size_t count, uint64_t *out);
+} weir__fill_kernels;
+
+extern const weir__fill_kernels weir__fill_baseline;
+#if defined(__x86_64__)
+extern const weir__fill_kernels weir__fill_avx2;
+extern const weir__fill_kernels weir__fill_avx512;
+#endif
+
+/* The fastest that this machine can run. */
+const weir__fill_kernels *weir__fill_best(void);
+
+#endif

@@ -1,0 +1,134 @@
+/* The fill kernels' body. A translation unit defines FILL_LANES (64-bit lanes of a vector), FILL_NAME and
+ * FILL_KERNELS, and includes this.
+ *
+ * Affine: positions of a block are an arithmetic progression modulo m. Eight vectors are kept, each lane one
+ * position; a round adds 8 vectors' worth of steps to all and subtracts m where that passed the end: an
+ * addition, a comparison and a subtraction for a vector that is stored.
+ *
+ * Feistel: every lane holds 32-bit values in 64 bits, so that one widening multiplication serves both the
+ * hash and the scaling. Consecutive positions need no division: their (position mod a, position div a) is
+ * counted on. */
+#include "sampler/fill.h"
+
+#if defined(__AVX2__)
+#include <immintrin.h>
+#endif
+
+typedef uint64_t vector __attribute__((vector_size(8 * FILL_LANES)));
+typedef int64_t signed_vector __attribute__((vector_size(8 * FILL_LANES)));
+
+enum { VECTORS = 8, BLOCK = VECTORS * FILL_LANES };
+
+static inline vector broadcast(uint64_t value) {
+    return value - (vector){0};
+}
+
+/* All ones where x >= y; both below 2^63. */
+static inline vector at_least(vector x, vector y) {
+    return (vector)((signed_vector)x >= (signed_vector)y);
+}
+
+static inline void store(uint64_t *out, vector value) {
+    __builtin_memcpy(out, &value, sizeof value);
+}
+
+/* The product of the low 32 bits of each lane. The upper halves are zero, but only the instruction's name
+ * tells the compiler so. */
+static inline vector multiply32(vector x, vector y) {
+#if defined(__AVX512F__) && FILL_LANES == 8
+    return (vector)_mm512_mul_epu32((__m512i)x, (__m512i)y);
+#elif defined(__AVX2__) && FILL_LANES == 4
+    return (vector)_mm256_mul_epu32((__m256i)x, (__m256i)y);
+#else
+    return x * y;
+#endif
+}
+
+static uint64_t add_wrapping(uint64_t value, uint64_t step, uint64_t m, uint64_t end) {
+    value += step;
+    return value >= end ? value - m : value;
+}
+
+static void affine(uint64_t *out, size_t count, uint64_t first, uint64_t step, uint64_t m, uint64_t end) {
+    uint64_t lanes[BLOCK];
+    uint64_t value = first;
+    size_t head = count < BLOCK ? count : BLOCK;
+    for (size_t i = 0; i < head; i++) {
+        lanes[i] = value;
+        value = add_wrapping(value, step, m, end);
+    }
+    __builtin_memcpy(out, lanes, head * sizeof *out);
+    if (count <= BLOCK)
+        return;
+
+    vector x[VECTORS];
+    __builtin_memcpy(x, lanes, sizeof x);
+    uint64_t stride = (uint64_t)((unsigned __int128)step * BLOCK % m);
+    vector add = broadcast(stride), size = broadcast(m), limit = broadcast(end);
+    size_t done = BLOCK;
+    for (; done + BLOCK <= count; done += BLOCK)
+#pragma GCC unroll 8
+        for (int v = 0; v < VECTORS; v++) {
+            vector sum = x[v] + add;
+            x[v] = sum - (size & at_least(sum, limit));
+            store(out + done + v * FILL_LANES, x[v]);
+        }
+    for (size_t i = 0; done + i < count; i++)
+        out[done + i] = add_wrapping(out[done + i - BLOCK], stride, m, end);
+}
+
+static inline vector hash32(vector x, vector key) {
+    vector low = broadcast(UINT32_MAX);
+    vector h = x ^ key;
+    h ^= h >> 16;
+    h = multiply32(h, broadcast(0x7feb352d)) & low;
+    h ^= h >> 15;
+    h = multiply32(h, broadcast(0x846ca68b)) & low;
+    h ^= h >> 16;
+    return h;
+}
+
+static inline vector turn(vector value, vector other, uint32_t key, vector side) {
+    vector sum = value + (multiply32(hash32(other, broadcast(key)), side) >> 32);
+    return sum - (side & at_least(sum, side));
+}
+
+static bool any_lane(vector mask) {
+    uint64_t any = 0;
+    for (int lane = 0; lane < FILL_LANES; lane++)
+        any |= mask[lane];
+    return any != 0;
+}
+
+static bool feistel(const weir__block_shape *shape, const weir__feistel *map, uint64_t start,
+                    uint64_t position, size_t count, uint64_t *out) {
+    vector a = broadcast(shape->side_a), b = broadcast(shape->side_b);
+    vector m = broadcast(shape->m), base = broadcast(start);
+    vector low, high, beyond = {0};
+    for (int lane = 0; lane < FILL_LANES; lane++) {
+        low[lane] = (position + (uint64_t)lane) % shape->side_a;
+        high[lane] = (position + (uint64_t)lane) / shape->side_a;
+    }
+    for (size_t done = 0; done < count; done += FILL_LANES) {
+        vector left = low, right = high;
+#pragma GCC unroll 3
+        for (int i = 0; i < 6; i += 2) {
+            left = turn(left, right, map->key[i], a);
+            right = turn(right, left, map->key[i + 1], b);
+        }
+        vector x = multiply32(right, a) + left;
+        beyond |= at_least(x, m);
+        vector result = base + x;
+        if (done + FILL_LANES <= count)
+            store(out + done, result);
+        else
+            __builtin_memcpy(out + done, &result, (count - done) * sizeof *out);
+        low += broadcast(FILL_LANES);
+        vector wrapped = at_least(low, a);
+        low -= a & wrapped;
+        high -= wrapped; /* all ones is -1 */
+    }
+    return any_lane(beyond);
+}
+
+const weir__fill_kernels FILL_KERNELS = {.name = FILL_NAME, .affine = affine, .feistel = feistel};

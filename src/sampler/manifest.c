@@ -1,0 +1,225 @@
+/* A manifest's identity: its normal form, in which a default that is spelt out and one that is left out are
+ * the same, and the hashes over it. Also the accessors. */
+#include "sampler/manifest.h"
+
+#include <string.h>
+
+const char *const weir__child_policy_names[2] = {"uniform", "recent"};
+const char *const weir__label_visibility_names[3] = {"train", "all", "none"};
+const char *const weir__epoch_boundary_names[2] = {"strict", "stream"};
+const char *const weir__intra_block_names[2] = {"affine_v1", "feistel_v1"};
+
+static void write_data(const weir_data_config *data, weir_cbor_writer *w) {
+    bool has_boundary = data->epoch_boundary != WEIR_BOUNDARY_STRICT;
+    bool has_intra = data->intra_block != WEIR_INTRA_AFFINE_V1;
+    weir_cbor_map(w, 2u + data->rotate + has_boundary + has_intra);
+    if (data->rotate) {
+        weir_cbor_text(w, "rotate");
+        weir_cbor_bool(w, true);
+    }
+    weir_cbor_text(w, "drop_last");
+    weir_cbor_bool(w, data->drop_last);
+    if (has_intra) {
+        weir_cbor_text(w, "intra_block");
+        weir_cbor_text(w, weir__intra_block_names[data->intra_block]);
+    }
+    if (has_boundary) {
+        weir_cbor_text(w, "epoch_boundary");
+        weir_cbor_text(w, weir__epoch_boundary_names[data->epoch_boundary]);
+    }
+    weir_cbor_text(w, "sampler_block_size");
+    weir_cbor_uint(w, data->sampler_block_size);
+}
+
+static void write_datasets(const weir_manifest *manifest, weir_cbor_writer *w) {
+    weir_cbor_map(w, manifest->dataset_count);
+    for (size_t i = 0; i < manifest->dataset_count; i++) {
+        const weir_dataset *dataset = &manifest->datasets[manifest->key_order[i]];
+        weir_cbor_text(w, dataset->key);
+        weir_cbor_map(w, 4);
+        weir_cbor_text(w, "id");
+        weir_cbor_text(w, dataset->id);
+        weir_cbor_text(w, "hash");
+        weir_cbor_bytes(w, dataset->hash, sizeof dataset->hash);
+        weir_cbor_text(w, "version");
+        weir_cbor_text(w, dataset->version);
+        weir_cbor_text(w, "cardinality");
+        weir_cbor_uint(w, dataset->cardinality);
+    }
+}
+
+static void write_normalised(const weir_manifest *manifest, weir_cbor_writer *w) {
+    weir_cbor_map(w, 4);
+    weir_cbor_text(w, "data");
+    write_data(&manifest->data, w);
+    weir_cbor_text(w, "seed");
+    weir_cbor_uint(w, manifest->seed);
+    weir_cbor_text(w, "datasets");
+    write_datasets(manifest, w);
+    weir_cbor_text(w, "global_batch_size");
+    weir_cbor_uint(w, manifest->global_batch_size);
+}
+
+void weir_manifest_write_mix(const weir_manifest *manifest, weir_cbor_writer *w) {
+    uint64_t count = 0;
+    for (size_t i = 0; i < manifest->dataset_count; i++)
+        count += manifest->datasets[i].weight != 0;
+    weir_cbor_map(w, count);
+    for (size_t i = 0; i < manifest->dataset_count; i++) {
+        const weir_dataset *dataset = &manifest->datasets[manifest->key_order[i]];
+        if (dataset->weight == 0)
+            continue;
+        weir_cbor_text(w, dataset->key);
+        weir_cbor_uint(w, dataset->weight);
+    }
+}
+
+void weir_manifest_write_batch(const weir_manifest *manifest, weir_cbor_writer *w) {
+    const weir_batch_config *batch = &manifest->batch;
+    weir_cbor_map(w, 7);
+    weir_cbor_text(w, "max_hops");
+    weir_cbor_uint(w, batch->max_hops);
+    weir_cbor_text(w, "max_rows");
+    weir_cbor_uint(w, batch->max_rows);
+    weir_cbor_text(w, "pad_rows");
+    weir_cbor_bool(w, batch->pad_rows);
+    weir_cbor_text(w, "child_width");
+    weir_cbor_uint(w, batch->child_width);
+    weir_cbor_text(w, "child_policy");
+    weir_cbor_text(w, weir__child_policy_names[batch->child_policy]);
+    weir_cbor_text(w, "sequence_length");
+    weir_cbor_uint(w, batch->sequence_length);
+    weir_cbor_text(w, "label_visibility");
+    weir_cbor_text(w, weir__label_visibility_names[batch->label_visibility]);
+}
+
+static weir_status hash_document(const weir_manifest *manifest,
+                                 void (*write)(const weir_manifest *manifest, weir_cbor_writer *w),
+                                 uint8_t digest[WEIR_HASH_SIZE], weir_error *error) {
+    weir_sha256 sha;
+    weir_cbor_writer w;
+    weir_sha256_init(&sha);
+    weir_cbor_writer_hash(&w, &sha);
+    write(manifest, &w);
+    weir_status status = weir_cbor_finish(&w, error);
+    weir_sha256_final(&sha, digest);
+    return status;
+}
+
+static weir_status make_token(weir_manifest *manifest, weir_error *error) {
+    uint8_t buffer[128];
+    weir_cbor_writer w;
+    weir_cbor_writer_fixed(&w, buffer, sizeof buffer);
+    weir_cbor_array(&w, 3);
+    weir_cbor_text(&w, "replay_token_v1");
+    weir_cbor_bytes(&w, manifest->hash, sizeof manifest->hash);
+    weir_cbor_uint(&w, manifest->seed);
+    weir_status status = weir_cbor_finish(&w, error);
+    weir_sha512_of(w.data, w.size, manifest->token);
+    return status;
+}
+
+weir_status weir__manifest_identify(weir_manifest *manifest, weir_error *error) {
+    weir_cbor_writer w;
+    weir_cbor_writer_memory(&w, manifest->env);
+    write_normalised(manifest, &w);
+    weir_status status = weir_cbor_finish(&w, error);
+    manifest->normalised = w.data;
+    manifest->normalised_size = w.size;
+    if (status != WEIR_OK)
+        return status;
+    weir_sha256_of(w.data, w.size, manifest->hash);
+    status = make_token(manifest, error);
+    if (status == WEIR_OK)
+        status = hash_document(manifest, weir_manifest_write_mix, manifest->mix_hash, error);
+    if (status == WEIR_OK)
+        status = hash_document(manifest, weir_manifest_write_batch, manifest->batch_config_hash, error);
+    return status;
+}
+
+void weir_manifest_close(weir_manifest *manifest) {
+    if (!manifest)
+        return;
+    const weir_env *env = manifest->env;
+    weir__release(env, manifest->datasets);
+    weir__release(env, manifest->key_order);
+    weir__release(env, manifest->texts);
+    weir__release(env, manifest->normalised);
+    weir__release(env, manifest);
+}
+
+uint64_t weir_manifest_seed(const weir_manifest *manifest) {
+    return manifest->seed;
+}
+
+uint64_t weir_manifest_global_batch_size(const weir_manifest *manifest) {
+    return manifest->global_batch_size;
+}
+
+const weir_data_config *weir_manifest_data(const weir_manifest *manifest) {
+    return &manifest->data;
+}
+
+const weir_batch_config *weir_manifest_batch(const weir_manifest *manifest) {
+    return &manifest->batch;
+}
+
+size_t weir_manifest_dataset_count(const weir_manifest *manifest) {
+    return manifest->dataset_count;
+}
+
+const weir_dataset *weir_manifest_dataset(const weir_manifest *manifest, size_t index) {
+    return &manifest->datasets[index];
+}
+
+static int compare_key(const char *name, const void *key, size_t size) {
+    size_t name_size = strlen(name);
+    size_t shared = name_size < size ? name_size : size;
+    int order = memcmp(name, key, shared);
+    return order != 0 ? order : (name_size > size) - (name_size < size);
+}
+
+weir_dataset *weir__manifest_find(const weir_manifest *manifest, const void *key, size_t size) {
+    size_t low = 0;
+    size_t high = manifest->dataset_count;
+    while (low < high) {
+        size_t middle = low + (high - low) / 2;
+        int order = compare_key(manifest->datasets[middle].key, key, size);
+        if (order == 0)
+            return &manifest->datasets[middle];
+        if (order < 0)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return NULL;
+}
+
+const weir_dataset *weir_manifest_find(const weir_manifest *manifest, const char *key) {
+    return weir__manifest_find(manifest, key, strlen(key));
+}
+
+uint32_t weir_manifest_mix_total(const weir_manifest *manifest) {
+    return manifest->mix_total;
+}
+
+const uint8_t *weir_manifest_hash(const weir_manifest *manifest) {
+    return manifest->hash;
+}
+
+const uint8_t *weir_manifest_token(const weir_manifest *manifest) {
+    return manifest->token;
+}
+
+const uint8_t *weir_manifest_mix_hash(const weir_manifest *manifest) {
+    return manifest->mix_hash;
+}
+
+const uint8_t *weir_manifest_batch_config_hash(const weir_manifest *manifest) {
+    return manifest->batch_config_hash;
+}
+
+const uint8_t *weir_manifest_normalised(const weir_manifest *manifest, size_t *size) {
+    *size = manifest->normalised_size;
+    return manifest->normalised;
+}

@@ -1,0 +1,41 @@
+/* The inside of a manifest, shared by its reader and its encoder. */
+#ifndef WEIR_SRC_SAMPLER_MANIFEST_H
+#define WEIR_SRC_SAMPLER_MANIFEST_H
+
+#include "base/internal.h"
+#include "weir/manifest.h"
+
+enum { WEIR__MIX_TOTAL_MAX = 65536 };
+
+struct weir_manifest {
+    const weir_env *env;
+    uint64_t seed;
+    uint64_t global_batch_size;
+    weir_data_config data;
+    weir_batch_config batch;
+    weir_dataset *datasets; /* bytewise by key */
+    size_t *key_order;      /* indices of datasets in CBOR key order */
+    size_t dataset_count;
+    uint32_t mix_total;
+    char *texts; /* keys, ids and versions, each terminated */
+    uint8_t *normalised;
+    size_t normalised_size;
+    uint8_t hash[WEIR_HASH_SIZE];
+    uint8_t token[WEIR_TOKEN_SIZE];
+    uint8_t mix_hash[WEIR_HASH_SIZE];
+    uint8_t batch_config_hash[WEIR_HASH_SIZE];
+};
+
+/* Fills normalised and the four identities from the fields. */
+WEIR_CHECKED weir_status weir__manifest_identify(weir_manifest *manifest, weir_error *error);
+
+/* The dataset of that key (which need not be terminated), or NULL. */
+weir_dataset *weir__manifest_find(const weir_manifest *manifest, const void *key, size_t size);
+
+/* Names of the enums, as in the file. */
+extern const char *const weir__child_policy_names[2];
+extern const char *const weir__label_visibility_names[3];
+extern const char *const weir__epoch_boundary_names[2];
+extern const char *const weir__intra_block_names[2];
+
+#endif

@@ -1,0 +1,427 @@
+/* Reads a manifest: strictly, in a fixed order, with the JSON path of the first thing that is wrong. The
+ * document is CBOR here, whichever notation it came in; in the normalised form a hash is bytes, in a file it
+ * is hex text, and both are taken. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/file.h"
+#include "sampler/manifest.h"
+
+static const char operator_name[] = "weir.manifest";
+
+enum {
+    FILE_SIZE_MAX = 256 << 20,
+    PATH_CAPACITY = 512,
+    DEFAULT_BLOCK_SIZE = 1 << 20,
+};
+
+typedef struct reader {
+    weir_manifest *manifest;
+    const char *name; /* what messages call the document */
+    char *next_text;  /* where the next copied text goes */
+    weir_error *error;
+} reader;
+
+/* MANIFEST_INVALID at a path. */
+static weir_status invalid(const reader *r, const char *path, const char *what) {
+    weir_status status =
+        weir__fail(r->error, WEIR_MANIFEST_INVALID, operator_name, "%s: %s %s", r->name, path, what);
+    weir__note_text(r->error, "path", path, strlen(path));
+    return status;
+}
+
+static void join_path(char out[PATH_CAPACITY], const char *path, const weir_cbor_value *key) {
+    int shown = key->number < 200 ? (int)key->number : 200;
+    bool is_plain = key->number > 0;
+    for (uint64_t i = 0; i < key->number; i++)
+        is_plain = is_plain && ((key->data[i] >= 'a' && key->data[i] <= 'z') || key->data[i] == '_');
+    snprintf(out, PATH_CAPACITY, is_plain ? "%s.%.*s" : "%s[\"%.*s\"]", path, shown, (const char *)key->data);
+}
+
+static weir_status expect_map(const reader *r, const char *path, const weir_cbor_value *value) {
+    return value->type == WEIR_CBOR_MAP ? WEIR_OK : invalid(r, path, "must be an object");
+}
+
+/* Refuses every key of a map that is not in the list. */
+static weir_status refuse_unknown_keys(const reader *r, const char *path, const weir_cbor_value *map,
+                                       const char *const *known) {
+    weir_cbor_iterator it = weir_cbor_children(map);
+    weir_cbor_value key, value;
+    while (weir_cbor_next(&it, &key, &value)) {
+        size_t i = 0;
+        while (known[i] && !weir_cbor_is_text(&key, known[i]))
+            i++;
+        if (!known[i]) {
+            char at[PATH_CAPACITY];
+            join_path(at, path, &key);
+            return invalid(r, at, "is not a key of a manifest; remove it or correct its spelling");
+        }
+    }
+    return WEIR_OK;
+}
+
+/* A member of `map` as `path.key`; absent members leave *out as it is. */
+static weir_status read_uint(const reader *r, const char *path, const weir_cbor_value *map, const char *key,
+                             uint64_t least, uint64_t most, uint64_t *out) {
+    weir_cbor_value value;
+    char at[PATH_CAPACITY];
+    if (!weir_cbor_get(map, key, &value))
+        return WEIR_OK;
+    snprintf(at, sizeof at, "%s.%s", path, key);
+    if (!weir_cbor_get_uint(&value, out))
+        return invalid(r, at, "must be an integer from 0 to 2^64-1 (above 2^63-1 as a decimal string)");
+    if (*out < least || *out > most) {
+        char range[96];
+        snprintf(range, sizeof range, "is %llu; it must be from %llu to %llu", (unsigned long long)*out,
+                 (unsigned long long)least, (unsigned long long)most);
+        return invalid(r, at, range);
+    }
+    return WEIR_OK;
+}
+
+static weir_status read_uint32(const reader *r, const char *path, const weir_cbor_value *map, const char *key,
+                               uint64_t least, uint64_t most, uint32_t *out) {
+    uint64_t value = *out;
+    weir_status status = read_uint(r, path, map, key, least, most, &value);
+    *out = (uint32_t)value;
+    return status;
+}
+
+static weir_status read_bool(const reader *r, const char *path, const weir_cbor_value *map, const char *key,
+                             bool *out) {
+    weir_cbor_value value;
+    char at[PATH_CAPACITY];
+    if (!weir_cbor_get(map, key, &value))
+        return WEIR_OK;
+    snprintf(at, sizeof at, "%s.%s", path, key);
+    if (value.type != WEIR_CBOR_BOOL)
+        return invalid(r, at, "must be true or false");
+    *out = value.number != 0;
+    return WEIR_OK;
+}
+
+/* One of `count` names; its number goes to *out. */
+static weir_status read_choice(const reader *r, const char *path, const weir_cbor_value *map, const char *key,
+                               const char *const *names, unsigned count, unsigned *out) {
+    weir_cbor_value value;
+    char at[PATH_CAPACITY];
+    if (!weir_cbor_get(map, key, &value))
+        return WEIR_OK;
+    for (unsigned i = 0; i < count; i++)
+        if (weir_cbor_is_text(&value, names[i])) {
+            *out = i;
+            return WEIR_OK;
+        }
+    char choices[128] = "must be";
+    for (unsigned i = 0; i < count; i++) {
+        size_t used = strlen(choices);
+        snprintf(choices + used, sizeof choices - used, "%s \"%s\"", i ? " or" : "", names[i]);
+    }
+    snprintf(at, sizeof at, "%s.%s", path, key);
+    return invalid(r, at, choices);
+}
+
+static weir_status read_data(const reader *r, const weir_cbor_value *value) {
+    static const char *const keys[] = {"sampler_block_size", "drop_last", "epoch_boundary",
+                                       "intra_block",        "rotate",    NULL};
+    static const char path[] = "$.data";
+    weir_data_config *data = &r->manifest->data;
+    unsigned boundary = data->epoch_boundary;
+    unsigned intra = data->intra_block;
+    weir_status status = expect_map(r, path, value);
+    if (status == WEIR_OK)
+        status = refuse_unknown_keys(r, path, value, keys);
+    if (status == WEIR_OK)
+        status = read_uint(r, path, value, "sampler_block_size", 0, UINT64_MAX, &data->sampler_block_size);
+    if (status == WEIR_OK)
+        status = read_bool(r, path, value, "drop_last", &data->drop_last);
+    if (status == WEIR_OK)
+        status = read_choice(r, path, value, "epoch_boundary", weir__epoch_boundary_names, 2, &boundary);
+    if (status == WEIR_OK)
+        status = read_choice(r, path, value, "intra_block", weir__intra_block_names, 2, &intra);
+    if (status == WEIR_OK)
+        status = read_bool(r, path, value, "rotate", &data->rotate);
+    data->epoch_boundary = (weir_epoch_boundary)boundary;
+    data->intra_block = (weir_intra_block)intra;
+    return status;
+}
+
+static weir_status read_batch(const reader *r, const weir_cbor_value *value) {
+    static const char *const keys[] = {"sequence_length", "max_hops", "child_width",      "child_policy",
+                                       "max_rows",        "pad_rows", "label_visibility", NULL};
+    static const char path[] = "$.batch";
+    weir_batch_config *batch = &r->manifest->batch;
+    unsigned policy = batch->child_policy;
+    unsigned visibility = batch->label_visibility;
+    weir_status status = expect_map(r, path, value);
+    if (status == WEIR_OK)
+        status = refuse_unknown_keys(r, path, value, keys);
+    if (status == WEIR_OK)
+        status = read_uint32(r, path, value, "sequence_length", 1, 65536, &batch->sequence_length);
+    if (status == WEIR_OK)
+        status = read_uint32(r, path, value, "max_hops", 0, 64, &batch->max_hops);
+    if (status == WEIR_OK)
+        status = read_uint32(r, path, value, "child_width", 0, 4096, &batch->child_width);
+    if (status == WEIR_OK)
+        status = read_choice(r, path, value, "child_policy", weir__child_policy_names, 2, &policy);
+    if (status == WEIR_OK)
+        status = read_uint32(r, path, value, "max_rows", 1, 65535, &batch->max_rows);
+    if (status == WEIR_OK)
+        status = read_bool(r, path, value, "pad_rows", &batch->pad_rows);
+    if (status == WEIR_OK)
+        status =
+            read_choice(r, path, value, "label_visibility", weir__label_visibility_names, 3, &visibility);
+    batch->child_policy = (weir_child_policy)policy;
+    batch->label_visibility = (weir_label_visibility)visibility;
+    return status;
+}
+
+/* Copies text into the manifest's own memory. A NUL inside would end it early for every C caller: refused. */
+static const char *keep_text(reader *r, const weir_cbor_value *text) {
+    if (memchr(text->data, 0, (size_t)text->number))
+        return NULL;
+    char *copy = r->next_text;
+    memcpy(copy, text->data, (size_t)text->number);
+    copy[text->number] = 0;
+    r->next_text += text->number + 1;
+    return copy;
+}
+
+static weir_status read_name(reader *r, const char *path, const weir_cbor_value *map, const char *key,
+                             const char **out) {
+    weir_cbor_value value;
+    char at[PATH_CAPACITY];
+    snprintf(at, sizeof at, "%s.%s", path, key);
+    if (!weir_cbor_get(map, key, &value))
+        return invalid(r, at, "is missing");
+    if (value.type != WEIR_CBOR_TEXT || !(*out = keep_text(r, &value)))
+        return invalid(r, at, "must be a string");
+    return WEIR_OK;
+}
+
+static weir_status read_hash(const reader *r, const char *path, const weir_cbor_value *map,
+                             uint8_t out[WEIR_HASH_SIZE]) {
+    weir_cbor_value value;
+    char at[PATH_CAPACITY];
+    snprintf(at, sizeof at, "%s.hash", path);
+    if (!weir_cbor_get(map, "hash", &value))
+        return invalid(r, at, "is missing");
+    if (value.type == WEIR_CBOR_BYTES && value.number == WEIR_HASH_SIZE) {
+        memcpy(out, value.data, WEIR_HASH_SIZE);
+        return WEIR_OK;
+    }
+    if (value.type != WEIR_CBOR_TEXT ||
+        !weir__hex_decode((const char *)value.data, (size_t)value.number, out, WEIR_HASH_SIZE))
+        return invalid(r, at, "must be 64 hex digits");
+    return WEIR_OK;
+}
+
+static weir_status read_dataset(reader *r, const weir_cbor_value *key, const weir_cbor_value *value,
+                                weir_dataset *dataset) {
+    static const char *const keys[] = {"id", "version", "hash", "cardinality", NULL};
+    char path[PATH_CAPACITY];
+    weir_cbor_value cardinality;
+    join_path(path, "$.datasets", key);
+    dataset->key = keep_text(r, key);
+    if (!dataset->key)
+        return invalid(r, path, "has a NUL in its name");
+    weir_status status = expect_map(r, path, value);
+    if (status == WEIR_OK)
+        status = refuse_unknown_keys(r, path, value, keys);
+    if (status == WEIR_OK)
+        status = read_name(r, path, value, "id", &dataset->id);
+    if (status == WEIR_OK)
+        status = read_name(r, path, value, "version", &dataset->version);
+    if (status == WEIR_OK)
+        status = read_hash(r, path, value, dataset->hash);
+    if (status == WEIR_OK && !weir_cbor_get(value, "cardinality", &cardinality)) {
+        strncat(path, ".cardinality", sizeof path - strlen(path) - 1);
+        return invalid(r, path, "is missing");
+    }
+    if (status == WEIR_OK)
+        status = read_uint(r, path, value, "cardinality", 0, UINT64_MAX, &dataset->cardinality);
+    return status;
+}
+
+static int compare_datasets(const void *a, const void *b) {
+    return strcmp(((const weir_dataset *)a)->key, ((const weir_dataset *)b)->key);
+}
+
+/* CBOR keeps keys in its own order; ours is bytewise. key_order leads back. */
+static void sort_datasets(weir_manifest *manifest, const weir_cbor_value *map) {
+    qsort(manifest->datasets, manifest->dataset_count, sizeof *manifest->datasets, compare_datasets);
+    weir_cbor_iterator it = weir_cbor_children(map);
+    weir_cbor_value key, value;
+    for (size_t i = 0; weir_cbor_next(&it, &key, &value); i++) {
+        const weir_dataset *dataset = weir__manifest_find(manifest, key.data, (size_t)key.number);
+        manifest->key_order[i] = (size_t)(dataset - manifest->datasets);
+    }
+}
+
+static weir_status read_datasets(reader *r, const weir_cbor_value *map) {
+    weir_manifest *manifest = r->manifest;
+    weir_status status = expect_map(r, "$.datasets", map);
+    if (status != WEIR_OK)
+        return status;
+    size_t count = (size_t)map->number;
+    size_t text_size = (size_t)(weir_cbor_skip(map->item) - map->item) + 3 * count;
+    manifest->datasets = weir__allocate_zero(manifest->env, count, sizeof *manifest->datasets);
+    manifest->key_order = weir__allocate_zero(manifest->env, count, sizeof *manifest->key_order);
+    manifest->texts = weir__allocate(manifest->env, text_size, 1);
+    if (!manifest->datasets || !manifest->key_order || !manifest->texts)
+        return weir__out_of_memory(r->error, operator_name, text_size);
+    r->next_text = manifest->texts;
+    weir_cbor_iterator it = weir_cbor_children(map);
+    weir_cbor_value key, value;
+    while (weir_cbor_next(&it, &key, &value)) {
+        status = read_dataset(r, &key, &value, &manifest->datasets[manifest->dataset_count]);
+        if (status != WEIR_OK)
+            return status;
+        manifest->dataset_count++;
+    }
+    sort_datasets(manifest, map);
+    return WEIR_OK;
+}
+
+/* An empty map is refused in a file, but is what a trace keeps where there is no mix. */
+static weir_status read_mix(const reader *r, const weir_cbor_value *map) {
+    weir_status status = expect_map(r, "$.mix", map);
+    weir_cbor_iterator it = weir_cbor_children(map);
+    weir_cbor_value key, value;
+    uint64_t total = 0;
+    while (status == WEIR_OK && weir_cbor_next(&it, &key, &value)) {
+        char path[PATH_CAPACITY];
+        uint64_t weight;
+        join_path(path, "$.mix", &key);
+        weir_dataset *dataset = weir__manifest_find(r->manifest, key.data, (size_t)key.number);
+        if (!dataset)
+            return invalid(r, path, "is not one of the datasets");
+        if (!weir_cbor_get_uint(&value, &weight) || weight < 1)
+            return invalid(r, path, "must be an integer weight of at least 1");
+        if (weight > WEIR__MIX_TOTAL_MAX || (total += weight) > WEIR__MIX_TOTAL_MAX)
+            return invalid(r, "$.mix",
+                           "has weights that sum to more than 65536; divide them all by a common factor");
+        dataset->weight = (uint32_t)weight;
+    }
+    r->manifest->mix_total = (uint32_t)total;
+    return status;
+}
+
+static weir_status require(const reader *r, const weir_cbor_value *map, const char *key,
+                           weir_cbor_value *value) {
+    char path[PATH_CAPACITY];
+    if (weir_cbor_get(map, key, value))
+        return WEIR_OK;
+    snprintf(path, sizeof path, "$.%s", key);
+    return invalid(r, path, "is missing");
+}
+
+/* What the normalised form holds. */
+static weir_status read_core(reader *r, const weir_cbor_value *document) {
+    weir_manifest *manifest = r->manifest;
+    weir_cbor_value value;
+    weir_status status = read_uint(r, "$", document, "seed", 0, UINT64_MAX, &manifest->seed);
+    if (status == WEIR_OK)
+        status = require(r, document, "global_batch_size", &value);
+    if (status == WEIR_OK)
+        status =
+            read_uint(r, "$", document, "global_batch_size", 0, UINT64_MAX, &manifest->global_batch_size);
+    if (status == WEIR_OK)
+        status = require(r, document, "datasets", &value);
+    if (status == WEIR_OK)
+        status = read_datasets(r, &value);
+    if (status == WEIR_OK && weir_cbor_get(document, "data", &value))
+        status = read_data(r, &value);
+    return status;
+}
+
+static weir_status read_document(reader *r, const weir_cbor_value *document) {
+    static const char *const keys[] = {"seed", "global_batch_size", "datasets", "data", "mix", "batch", NULL};
+    weir_cbor_value value;
+    weir_status status = expect_map(r, "$", document);
+    if (status == WEIR_OK)
+        status = refuse_unknown_keys(r, "$", document, keys);
+    if (status == WEIR_OK)
+        status = read_core(r, document);
+    if (status == WEIR_OK && weir_cbor_get(document, "mix", &value)) {
+        status = read_mix(r, &value);
+        if (status == WEIR_OK && value.number == 0)
+            status = invalid(r, "$.mix", "is empty; leave it out or name the datasets to train on");
+    }
+    if (status == WEIR_OK && weir_cbor_get(document, "batch", &value))
+        status = read_batch(r, &value);
+    return status;
+}
+
+static weir_manifest *new_manifest(const weir_env *env) {
+    weir_manifest *manifest = weir__allocate_zero(env, 1, sizeof *manifest);
+    if (!manifest)
+        return NULL;
+    manifest->env = env;
+    manifest->data.sampler_block_size = DEFAULT_BLOCK_SIZE;
+    manifest->batch =
+        (weir_batch_config){.sequence_length = 1024, .max_hops = 4, .child_width = 16, .max_rows = 256};
+    return manifest;
+}
+
+/* Hands the manifest over where all went well, else frees it. */
+static weir_status complete(weir_manifest *manifest, weir_status status, weir_manifest **out,
+                            weir_error *error) {
+    if (status == WEIR_OK)
+        status = weir__manifest_identify(manifest, error);
+    if (status == WEIR_OK)
+        *out = manifest;
+    else
+        weir_manifest_close(manifest);
+    return status;
+}
+
+weir_status weir_manifest_read(const weir_env *env, const char *json, size_t size, const char *name,
+                               weir_manifest **out, weir_error *error) {
+    env = weir__env(env);
+    weir_cbor_writer w;
+    weir_cbor_writer_memory(&w, env);
+    weir_status status = weir_json_read(json, size, name, WEIR_MANIFEST_INVALID, &w, error);
+    if (status == WEIR_OK) {
+        reader r = {.manifest = new_manifest(env), .name = name, .error = error};
+        weir_cbor_value document = weir_cbor_view(w.data);
+        status = r.manifest ? complete(r.manifest, read_document(&r, &document), out, error)
+                            : weir__out_of_memory(error, operator_name, sizeof *r.manifest);
+    }
+    weir_cbor_release(&w);
+    return status;
+}
+
+weir_status weir_manifest_open(const weir_env *env, const char *path, weir_manifest **out,
+                               weir_error *error) {
+    env = weir__env(env);
+    uint8_t *text;
+    size_t size;
+    weir_status status = weir__file_read(env, path, FILE_SIZE_MAX, &text, &size, operator_name, error);
+    if (status != WEIR_OK)
+        return status;
+    status = weir_manifest_read(env, (const char *)text, size, path, out, error);
+    weir__release(env, text);
+    return status;
+}
+
+weir_status weir_manifest_restore(const weir_env *env, const weir_cbor_value *normalised,
+                                  const weir_cbor_value *mix, const weir_cbor_value *batch,
+                                  weir_manifest **out, weir_error *error) {
+    static const char *const keys[] = {"seed", "global_batch_size", "datasets", "data", NULL};
+    env = weir__env(env);
+    reader r = {.manifest = new_manifest(env), .name = "recorded manifest", .error = error};
+    if (!r.manifest)
+        return weir__out_of_memory(error, operator_name, sizeof *r.manifest);
+    weir_status status = expect_map(&r, "$", normalised);
+    if (status == WEIR_OK)
+        status = refuse_unknown_keys(&r, "$", normalised, keys);
+    if (status == WEIR_OK)
+        status = read_core(&r, normalised);
+    if (status == WEIR_OK)
+        status = read_mix(&r, mix);
+    if (status == WEIR_OK)
+        status = read_batch(&r, batch);
+    return complete(r.manifest, status, out, error);
+}

@@ -1,0 +1,182 @@
+/* Mixing tasks: the schedule of one period is a shuffled list of the datasets, each as often as its weight; a
+ * step's dataset and that dataset's own batch number follow from the step alone. The schedule of the last
+ * period that was asked for is kept. */
+#include <string.h>
+
+#include "base/internal.h"
+#include "base/philox.h"
+#include "sampler/manifest.h"
+#include "weir/sampler.h"
+
+static const char operator_name[] = "weir.mix.locate";
+
+/* One place of a period: which dataset, and how often it stood before in this period. */
+typedef struct place {
+    uint32_t dataset;
+    uint32_t occurrence;
+} place;
+
+struct weir_mix {
+    const weir_env *env;
+    const weir_manifest *manifest;
+    weir_sha256 seed_prefix; /* of the period's seed tuple, up to the period */
+    place *schedule;
+    uint32_t *occurrences; /* a counter a dataset */
+    uint32_t total;        /* W; 1 where there is one dataset and no mix */
+    bool has_period;
+    uint64_t period;
+};
+
+static weir_status prepare_seed(weir_mix *mix, const void *token, size_t token_size, weir_error *error) {
+    weir_cbor_writer w;
+    weir_cbor_writer_memory(&w, mix->env);
+    weir_cbor_array(&w, 5);
+    weir_cbor_text(&w, "mix_seed_v1");
+    weir_cbor_bytes(&w, token, token_size);
+    weir_cbor_bytes(&w, weir_manifest_hash(mix->manifest), WEIR_HASH_SIZE);
+    weir_manifest_write_mix(mix->manifest, &w);
+    weir_sha256_init(&mix->seed_prefix);
+    weir_sha256_update(&mix->seed_prefix, w.data, w.size);
+    weir_cbor_uint(&w, 0); /* stands for the period, so that the tuple is whole */
+    weir_status status = weir_cbor_finish(&w, error);
+    weir_cbor_release(&w);
+    return status;
+}
+
+static weir_status open_schedule(weir_mix *mix, weir_error *error) {
+    size_t count = weir_manifest_dataset_count(mix->manifest);
+    mix->schedule = weir__allocate_zero(mix->env, mix->total, sizeof *mix->schedule);
+    mix->occurrences = weir__allocate_zero(mix->env, count, sizeof *mix->occurrences);
+    if (!mix->schedule || !mix->occurrences)
+        return weir__out_of_memory(error, operator_name, mix->total * sizeof *mix->schedule);
+    return WEIR_OK;
+}
+
+weir_status weir_mix_open(const weir_env *env, const weir_manifest *manifest, const void *token,
+                          size_t token_size, weir_mix **out, weir_error *error) {
+    env = weir__env(env);
+    uint32_t total = weir_manifest_mix_total(manifest);
+    size_t datasets = weir_manifest_dataset_count(manifest);
+    if (total == 0 && datasets != 1) {
+        weir_status status = weir__fail(
+            error, WEIR_MANIFEST_INVALID, operator_name,
+            "the manifest has %zu datasets and no mix, so a step does not say which; add a mix", datasets);
+        weir__note_uint(error, "datasets", datasets);
+        return status;
+    }
+    weir_mix *mix = weir__allocate_zero(env, 1, sizeof *mix);
+    if (!mix)
+        return weir__out_of_memory(error, operator_name, sizeof *mix);
+    mix->env = env;
+    mix->manifest = manifest;
+    mix->total = total ? total : 1;
+    weir_status status = prepare_seed(mix, token ? token : weir_manifest_token(manifest),
+                                      token ? token_size : WEIR_TOKEN_SIZE, error);
+    if (status == WEIR_OK)
+        status = open_schedule(mix, error);
+    if (status != WEIR_OK) {
+        weir_mix_close(mix);
+        return status;
+    }
+    *out = mix;
+    return WEIR_OK;
+}
+
+void weir_mix_close(weir_mix *mix) {
+    if (!mix)
+        return;
+    weir__release(mix->env, mix->schedule);
+    weir__release(mix->env, mix->occurrences);
+    weir__release(mix->env, mix);
+}
+
+static weir_seed period_seed(const weir_mix *mix, uint64_t period) {
+    uint8_t digest[WEIR_HASH_SIZE];
+    weir_sha256 sha = mix->seed_prefix;
+    weir_cbor_writer w;
+    weir_cbor_writer_hash(&w, &sha);
+    weir_cbor_uint(&w, period);
+    weir_sha256_final(&sha, digest);
+    return weir_seed_load(digest);
+}
+
+/* Each dataset weight times, in bytewise order of the keys. */
+static void list_datasets(weir_mix *mix) {
+    uint32_t place_count = 0;
+    for (size_t i = 0; i < weir_manifest_dataset_count(mix->manifest); i++)
+        for (uint32_t k = 0; k < weir_manifest_dataset(mix->manifest, i)->weight; k++)
+            mix->schedule[place_count++].dataset = (uint32_t)i;
+}
+
+static void shuffle(weir_mix *mix, weir_seed seed) {
+    for (uint32_t i = 0; i + 1 < mix->total; i++) {
+        uint64_t j = i + weir__scale(weir__philox(seed, WEIR_DOMAIN_MIX, i), mix->total - i);
+        uint32_t kept = mix->schedule[i].dataset;
+        mix->schedule[i].dataset = mix->schedule[j].dataset;
+        mix->schedule[j].dataset = kept;
+    }
+}
+
+static void schedule_period(weir_mix *mix, uint64_t period) {
+    size_t datasets = weir_manifest_dataset_count(mix->manifest);
+    bool has_mix = weir_manifest_mix_total(mix->manifest) != 0;
+    if (has_mix && mix->has_period && mix->period == period)
+        return;
+    if (has_mix) {
+        list_datasets(mix);
+        shuffle(mix, period_seed(mix, period));
+    }
+    memset(mix->occurrences, 0, datasets * sizeof *mix->occurrences);
+    for (uint32_t i = 0; i < mix->total; i++)
+        mix->schedule[i].occurrence = mix->occurrences[mix->schedule[i].dataset]++;
+    mix->has_period = true;
+    mix->period = period;
+}
+
+/* The cursor of a dataset's q-th batch. */
+static weir_status cursor_of_batch(const weir_mix *mix, const weir_dataset *dataset, uint64_t q,
+                                   weir_cursor *cursor, weir_error *error) {
+    const weir_data_config *data = weir_manifest_data(mix->manifest);
+    uint64_t n = dataset->cardinality;
+    uint64_t batch = weir_manifest_global_batch_size(mix->manifest);
+    if (n == 0)
+        return weir__fail(error, WEIR_CARDINALITY_MISMATCH, operator_name,
+                          "dataset '%s' has cardinality 0; take it out of the mix", dataset->key);
+    if (batch == 0)
+        return weir__fail(error, WEIR_BATCH_SIZE_INCONSISTENT, operator_name,
+                          "global_batch_size is 0; choose at least 1");
+    if (data->epoch_boundary == WEIR_BOUNDARY_STREAM) {
+        unsigned __int128 position = (unsigned __int128)q * batch;
+        if (position / n > UINT64_MAX)
+            return weir__fail(error, WEIR_COUNTER_OVERFLOW, operator_name,
+                              "batch %llu of dataset '%s' lies beyond epoch 2^64-1; the step is too large",
+                              (unsigned long long)q, dataset->key);
+        *cursor = (weir_cursor){(uint64_t)(position / n), (uint64_t)(position % n)};
+        return WEIR_OK;
+    }
+    uint64_t per_epoch = n / batch + (!data->drop_last && n % batch != 0);
+    if (per_epoch == 0)
+        return weir__fail(error, WEIR_BATCH_SIZE_INCONSISTENT, operator_name,
+                          "dataset '%s' has %llu samples, fewer than global_batch_size %llu, and drop_last "
+                          "is set; lower the "
+                          "batch size or unset drop_last",
+                          dataset->key, (unsigned long long)n, (unsigned long long)batch);
+    *cursor = (weir_cursor){q / per_epoch, q % per_epoch * batch};
+    return WEIR_OK;
+}
+
+/* q is at most the step, since a dataset stands at most once a step: it cannot overflow. */
+weir_status weir_mix_locate(weir_mix *mix, uint64_t step, const weir_dataset **dataset, weir_cursor *cursor,
+                            weir_error *error) {
+    schedule_period(mix, step / mix->total);
+    place at = mix->schedule[step % mix->total];
+    const weir_dataset *found = weir_manifest_dataset(mix->manifest, at.dataset);
+    uint64_t weight = weir_manifest_mix_total(mix->manifest) ? found->weight : 1;
+    uint64_t q = step / mix->total * weight + at.occurrence;
+    weir_status status = cursor_of_batch(mix, found, q, cursor, error);
+    if (status == WEIR_OK)
+        *dataset = found;
+    else if (error)
+        error->t = step;
+    return status;
+}

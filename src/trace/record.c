@@ -1,0 +1,314 @@
+/* See record.h. Keys are written in canonical order: by length, then bytewise. */
+#include "trace/record.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "base/bytes.h"
+
+/* ---- The chain ------------------------------------------------------------------------------------------
+ */
+
+void weir__trace_link_header(const void *body, size_t size, uint8_t link[WEIR_HASH_SIZE]) {
+    weir_sha256 sha;
+    weir_cbor_writer w;
+    weir_sha256_init(&sha);
+    weir_cbor_writer_hash(&w, &sha);
+    weir_cbor_array(&w, 2);
+    weir_cbor_text(&w, WEIR_TRACE_VERSION);
+    weir_cbor_raw(&w, body, size);
+    weir_sha256_final(&sha, link);
+}
+
+void weir__trace_link(const uint8_t previous[WEIR_HASH_SIZE], const void *body, size_t size,
+                      uint8_t link[WEIR_HASH_SIZE]) {
+    weir_sha256 sha;
+    weir_cbor_writer w;
+    weir_sha256_init(&sha);
+    weir_cbor_writer_hash(&w, &sha);
+    weir_cbor_array(&w, 2);
+    weir_cbor_bytes(&w, previous, WEIR_HASH_SIZE);
+    weir_cbor_raw(&w, body, size);
+    weir_sha256_final(&sha, link);
+}
+
+/* The map's pairs are copied as they are: `w` sees a whole value made of a head and raw items. */
+static void write_pairs(weir_cbor_writer *w, const weir_cbor_value *map, const uint8_t *end) {
+    weir_cbor_iterator it = weir_cbor_children(map);
+    weir_cbor_value key, value;
+    while (weir_cbor_next(&it, &key, &value)) {
+        if (weir_cbor_is_text(&key, "h"))
+            continue;
+        const uint8_t *after = it.remaining ? it.next : end;
+        weir_cbor_text_n(w, (const char *)key.data, (size_t)key.number);
+        weir_cbor_raw(w, value.item, (size_t)(after - value.item));
+    }
+}
+
+void weir__trace_seal(weir_cbor_writer *w, const void *body, size_t size,
+                      const uint8_t link[WEIR_HASH_SIZE]) {
+    weir_cbor_value map = weir_cbor_view(body);
+    weir_cbor_map(w, map.number + 1);
+    weir_cbor_text(w, "h");
+    weir_cbor_bytes(w, link, WEIR_HASH_SIZE);
+    write_pairs(w, &map, (const uint8_t *)body + size);
+}
+
+bool weir__trace_unseal(const weir_env *env, const weir_cbor_value *record, size_t record_size,
+                        uint8_t **body, size_t *size) {
+    weir_cbor_writer w;
+    weir_cbor_writer_memory(&w, env);
+    weir_cbor_map(&w, record->number - 1);
+    write_pairs(&w, record, record->item + record_size);
+    if (weir_cbor_finish(&w, NULL) != WEIR_OK) {
+        weir_cbor_release(&w);
+        return false;
+    }
+    *body = w.data;
+    *size = w.size;
+    return true;
+}
+
+/* ---- Bodies ---------------------------------------------------------------------------------------------
+ */
+
+static void write_datasets(weir_cbor_writer *w, const weir_manifest *manifest) {
+    size_t size;
+    const uint8_t *normalised = weir_manifest_normalised(manifest, &size);
+    weir_cbor_value document = weir_cbor_view(normalised);
+    weir_cbor_value datasets, key, dataset, cardinality;
+    weir_cbor_get(&document, "datasets", &datasets);
+    weir_cbor_iterator it = weir_cbor_children(&datasets);
+    weir_cbor_map(w, datasets.number);
+    while (weir_cbor_next(&it, &key, &dataset)) {
+        weir_cbor_get(&dataset, "cardinality", &cardinality);
+        weir_cbor_text_n(w, (const char *)key.data, (size_t)key.number);
+        weir_cbor_uint(w, cardinality.number);
+    }
+}
+
+static void write_shuffling(weir_cbor_writer *w) {
+    weir_cbor_map(w, 3);
+    weir_cbor_text(w, "eval");
+    weir_cbor_bool(w, false);
+    weir_cbor_text(w, "infer");
+    weir_cbor_bool(w, false);
+    weir_cbor_text(w, "train");
+    weir_cbor_bool(w, true);
+}
+
+void weir__trace_write_header(weir_cbor_writer *w, const weir_trace_run *run) {
+    static const char *const schedules[] = {"cursor", "mix"};
+    const weir_manifest *manifest = run->manifest;
+    size_t normalised_size;
+    const uint8_t *normalised = weir_manifest_normalised(manifest, &normalised_size);
+    weir_cbor_map(w, 17);
+    weir_cbor_text(w, "mix");
+    weir_manifest_write_mix(manifest, w);
+    weir_cbor_text(w, "rank");
+    weir_cbor_uint(w, run->rank);
+    weir_cbor_text(w, "type");
+    weir_cbor_text(w, "run_header");
+    weir_cbor_text(w, "batch");
+    weir_manifest_write_batch(manifest, w);
+    weir_cbor_text(w, "datasets");
+    write_datasets(w, manifest);
+    weir_cbor_text(w, "manifest");
+    weir_cbor_raw(w, normalised, normalised_size);
+    weir_cbor_text(w, "mix_hash");
+    weir_cbor_bytes(w, weir_manifest_mix_hash(manifest), WEIR_HASH_SIZE);
+    weir_cbor_text(w, "schedule");
+    weir_cbor_text(w, schedules[run->schedule]);
+    weir_cbor_text(w, "world_size");
+    weir_cbor_uint(w, run->world_size);
+    weir_cbor_text(w, "replay_token");
+    weir_cbor_bytes(w, run->token ? run->token : weir_manifest_token(manifest),
+                    run->token ? run->token_size : WEIR_TOKEN_SIZE);
+    weir_cbor_text(w, "store_hashes");
+    weir_cbor_array(w, run->store_count);
+    for (size_t i = 0; i < run->store_count; i++)
+        weir_cbor_bytes(w, run->store_hashes[i], WEIR_HASH_SIZE);
+    weir_cbor_text(w, "weir_version");
+    weir_cbor_text(w, weir_version());
+    weir_cbor_text(w, "manifest_hash");
+    weir_cbor_bytes(w, weir_manifest_hash(manifest), WEIR_HASH_SIZE);
+    weir_cbor_text(w, "trace_version");
+    weir_cbor_text(w, WEIR_TRACE_VERSION);
+    weir_cbor_text(w, "batch_config_hash");
+    weir_cbor_bytes(w, weir_manifest_batch_config_hash(manifest), WEIR_HASH_SIZE);
+    weir_cbor_text(w, "sampler_block_size");
+    weir_cbor_uint(w, weir_manifest_data(manifest)->sampler_block_size);
+    weir_cbor_text(w, "is_shuffled_per_stage");
+    write_shuffling(w);
+}
+
+static void write_cursor(weir_cbor_writer *w, weir_cursor cursor) {
+    weir_cbor_map(w, 2);
+    weir_cbor_text(w, "epoch");
+    weir_cbor_uint(w, cursor.epoch);
+    weir_cbor_text(w, "global_index");
+    weir_cbor_uint(w, cursor.global_index);
+}
+
+static void write_indices(weir_cbor_writer *w, const weir_trace_iter *iter) {
+    weir_cbor_text(w, "indices");
+    weir_cbor_array(w, iter->step->count);
+    for (uint64_t i = 0; i < iter->step->count; i++)
+        weir_cbor_uint(w, iter->indices[i]);
+}
+
+/* XXH3-64 digests in their canonical, big-endian form. */
+static void write_sample_digests(weir_cbor_writer *w, const weir_trace_iter *iter) {
+    weir_cbor_text(w, "sample_digests");
+    weir_cbor_array(w, iter->step->valid_count);
+    for (uint64_t i = 0; i < iter->step->valid_count; i++) {
+        uint8_t digest[8];
+        weir__store64be(digest, iter->sample_digests[i]);
+        weir_cbor_bytes(w, digest, sizeof digest);
+    }
+}
+
+void weir__trace_write_iter(weir_cbor_writer *w, const weir_trace_iter *iter) {
+    const weir_step *step = iter->step;
+    weir_cbor_map(w, 18u + (iter->indices != NULL) + (iter->batch_digest != NULL) +
+                         (iter->sample_digests != NULL));
+    weir_cbor_text(w, "t");
+    weir_cbor_uint(w, iter->t);
+    weir_cbor_text(w, "type");
+    weir_cbor_text(w, "iter");
+    weir_cbor_text(w, "epoch");
+    weir_cbor_uint(w, step->cursor_before.epoch);
+    if (iter->indices)
+        write_indices(w, iter);
+    weir_cbor_text(w, "dataset_key");
+    weir_cbor_text(w, iter->dataset);
+    weir_cbor_text(w, "effective_q");
+    weir_cbor_double(w, step->effective_q);
+    weir_cbor_text(w, "is_shuffled");
+    weir_cbor_bool(w, step->is_shuffled);
+    weir_cbor_text(w, "valid_count");
+    weir_cbor_uint(w, step->valid_count);
+    if (iter->batch_digest) {
+        weir_cbor_text(w, "batch_digest");
+        weir_cbor_bytes(w, iter->batch_digest, 16);
+    }
+    weir_cbor_text(w, "cursor_after");
+    write_cursor(w, step->cursor_next);
+    weir_cbor_text(w, "cursor_before");
+    write_cursor(w, step->cursor_before);
+    weir_cbor_text(w, "data_replay_t");
+    weir_cbor_bytes(w, step->data_replay_t, WEIR_HASH_SIZE);
+    weir_cbor_text(w, "sampling_mode");
+    weir_cbor_text(w, step->sampling_mode);
+    if (iter->sample_digests)
+        write_sample_digests(w, iter);
+    weir_cbor_text(w, "epoch_seed_hash");
+    weir_cbor_bytes(w, step->epoch_seed_hash, WEIR_HASH_SIZE);
+    weir_cbor_text(w, "global_position");
+    weir_cbor_uint(w, step->cursor_before.global_index);
+    weir_cbor_text(w, "micro_batch_size");
+    weir_cbor_uint(w, step->micro_batch_size);
+    weir_cbor_text(w, "subsampling_mode");
+    weir_cbor_text(w, step->subsampling_mode);
+    weir_cbor_text(w, "global_batch_size");
+    weir_cbor_uint(w, step->global_batch_size);
+    weir_cbor_text(w, "sampler_config_hash");
+    weir_cbor_bytes(w, step->sampler_config_hash, WEIR_HASH_SIZE);
+    weir_cbor_text(w, "effective_batch_size");
+    weir_cbor_uint(w, step->effective_batch_size);
+}
+
+void weir__trace_write_resume(weir_cbor_writer *w, uint64_t step,
+                              const uint8_t checkpoint_hash[WEIR_HASH_SIZE]) {
+    weir_cbor_map(w, 3);
+    weir_cbor_text(w, "step");
+    weir_cbor_uint(w, step);
+    weir_cbor_text(w, "type");
+    weir_cbor_text(w, "resume");
+    weir_cbor_text(w, "checkpoint_hash");
+    weir_cbor_bytes(w, checkpoint_hash, WEIR_HASH_SIZE);
+}
+
+/* ---- Comparing ------------------------------------------------------------------------------------------
+ */
+
+static void describe_value(const weir_env *env, const weir_cbor_value *value,
+                           char out[WEIR_DIFFERENCE_CAPACITY]) {
+    weir_json_writer w;
+    weir_json_writer_memory(&w, env);
+    if (!value)
+        snprintf(out, WEIR_DIFFERENCE_CAPACITY, "(absent)");
+    else if (weir_json_value(&w, value), weir_json_finish(&w, NULL) != WEIR_OK)
+        snprintf(out, WEIR_DIFFERENCE_CAPACITY, "(no memory to show it)");
+    else
+        snprintf(out, WEIR_DIFFERENCE_CAPACITY, w.size < WEIR_DIFFERENCE_CAPACITY ? "%s" : "%.240s…", w.data);
+    weir_json_release(&w);
+}
+
+/* Canonical values are equal iff their bytes are. */
+static bool is_same(const weir_cbor_value *left, const weir_cbor_value *right) {
+    size_t left_size = (size_t)(weir_cbor_skip(left->item) - left->item);
+    size_t right_size = (size_t)(weir_cbor_skip(right->item) - right->item);
+    return left_size == right_size && memcmp(left->item, right->item, left_size) == 0;
+}
+
+bool weir__trace_same(const weir_cbor_value *left, const weir_cbor_value *right, const char *key) {
+    weir_cbor_value left_value, right_value;
+    bool has_left = weir_cbor_get(left, key, &left_value);
+    bool has_right = weir_cbor_get(right, key, &right_value);
+    return has_left == has_right && (!has_left || is_same(&left_value, &right_value));
+}
+
+static bool is_ignored(const weir_cbor_value *key, const char *const *ignored) {
+    bool found = weir_cbor_is_text(key, "h");
+    for (size_t i = 0; ignored && ignored[i]; i++)
+        found = found || weir_cbor_is_text(key, ignored[i]);
+    return found;
+}
+
+static bool differ(const weir_env *env, const weir_cbor_value *key, const weir_cbor_value *left,
+                   const weir_cbor_value *right, weir__field_difference *difference) {
+    int shown = key->number < sizeof difference->field ? (int)key->number : (int)sizeof difference->field - 1;
+    snprintf(difference->field, sizeof difference->field, "%.*s", shown, (const char *)key->data);
+    describe_value(env, left, difference->left);
+    describe_value(env, right, difference->right);
+    return true;
+}
+
+/* Both maps are sorted: one pass of a merge. */
+bool weir__trace_compare(const weir_env *env, const weir_cbor_value *left, const weir_cbor_value *right,
+                         const char *const *ignored, weir__field_difference *difference) {
+    weir_cbor_iterator left_it = weir_cbor_children(left);
+    weir_cbor_iterator right_it = weir_cbor_children(right);
+    weir_cbor_value left_key, left_value, right_key, right_value;
+    bool has_left = weir_cbor_next(&left_it, &left_key, &left_value);
+    bool has_right = weir_cbor_next(&right_it, &right_key, &right_value);
+    while (has_left || has_right) {
+        int order = !has_left    ? 1
+                    : !has_right ? -1
+                                 : weir__key_compare(left_key.data, (size_t)left_key.number, right_key.data,
+                                                     (size_t)right_key.number);
+        const weir_cbor_value *key = order <= 0 ? &left_key : &right_key;
+        bool is_equal = order == 0 && is_same(&left_value, &right_value);
+        if (!is_equal && !is_ignored(key, ignored))
+            return differ(env, key, order <= 0 ? &left_value : NULL, order >= 0 ? &right_value : NULL,
+                          difference);
+        if (order <= 0)
+            has_left = weir_cbor_next(&left_it, &left_key, &left_value);
+        if (order >= 0)
+            has_right = weir_cbor_next(&right_it, &right_key, &right_value);
+    }
+    return false;
+}
+
+uint64_t weir__trace_uint(const weir_cbor_value *map, const char *key) {
+    weir_cbor_value value;
+    return weir_cbor_get(map, key, &value) && value.type == WEIR_CBOR_UINT ? value.number : 0;
+}
+
+weir_cursor weir__trace_cursor(const weir_cbor_value *map, const char *key) {
+    weir_cbor_value value;
+    if (!weir_cbor_get(map, key, &value))
+        return (weir_cursor){0, 0};
+    return (weir_cursor){weir__trace_uint(&value, "epoch"), weir__trace_uint(&value, "global_index")};
+}

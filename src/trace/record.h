@@ -1,0 +1,54 @@
+/* A trace's records as bytes, and the chain through them.
+ *
+ * A body is a record's canonical map without its link; "h", the link, is the least key in canonical order, so
+ * that a record is its body with one more pair in front. */
+#ifndef WEIR_SRC_TRACE_RECORD_H
+#define WEIR_SRC_TRACE_RECORD_H
+
+#include "base/internal.h"
+#include "weir/trace.h"
+
+/* The link of the header, and of any later record, over its body. */
+void weir__trace_link_header(const void *body, size_t size, uint8_t link[WEIR_HASH_SIZE]);
+void weir__trace_link(const uint8_t previous[WEIR_HASH_SIZE], const void *body, size_t size,
+                      uint8_t link[WEIR_HASH_SIZE]);
+
+/* The record of a body: the map's head with one more pair, the link, the body's pairs. */
+void weir__trace_seal(weir_cbor_writer *w, const void *body, size_t size, const uint8_t link[WEIR_HASH_SIZE]);
+
+/* And back: the body of a record's bytes, in memory from env (release it). False where there is no memory;
+ * the record must have a link. */
+bool weir__trace_unseal(const weir_env *env, const weir_cbor_value *record, size_t record_size,
+                        uint8_t **body, size_t *size);
+
+void weir__trace_write_header(weir_cbor_writer *w, const weir_trace_run *run);
+void weir__trace_write_iter(weir_cbor_writer *w, const weir_trace_iter *iter);
+void weir__trace_write_resume(weir_cbor_writer *w, uint64_t step,
+                              const uint8_t checkpoint_hash[WEIR_HASH_SIZE]);
+
+/* ---- Comparing ------------------------------------------------------------------------------------------
+ */
+
+typedef struct weir__field_difference {
+    char field[64];
+    char left[WEIR_DIFFERENCE_CAPACITY];
+    char right[WEIR_DIFFERENCE_CAPACITY];
+} weir__field_difference;
+
+/* The first field, in canonical order, in which two maps differ, the link and the fields of `ignored` (ends
+ * with NULL) left out. False where there is none. */
+bool weir__trace_compare(const weir_env *env, const weir_cbor_value *left, const weir_cbor_value *right,
+                         const char *const *ignored, weir__field_difference *difference);
+
+/* The next step or end of a trace, resume records passed over. */
+WEIR_CHECKED weir_status weir__trace_next_step(weir_trace_reader *reader, weir_trace_record *record,
+                                               weir_error *error);
+
+/* Whether both maps have the same value, or none, under a key. */
+bool weir__trace_same(const weir_cbor_value *left, const weir_cbor_value *right, const char *key);
+
+/* Typed members of a record that was checked by the reader. */
+uint64_t weir__trace_uint(const weir_cbor_value *map, const char *key);
+weir_cursor weir__trace_cursor(const weir_cbor_value *map, const char *key);
+
+#endif

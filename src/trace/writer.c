@@ -1,0 +1,335 @@
+/* Appends records to a trace. A record is encoded, linked into the chain and buffered; the buffer goes to the
+ * file in whole records. What the run_end needs (the cursors and the number of samples) is counted along, and
+ * recounted from the file when a run resumes. */
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/file.h"
+#include "trace/record.h"
+
+static const char operator_name[] = "weir.trace.write";
+
+enum { FLUSH_SIZE = 1 << 16 };
+
+typedef struct dataset_end {
+    char *key;
+    weir_cursor cursor;
+} dataset_end;
+
+struct weir_trace_writer {
+    const weir_env *env;
+    char *path;
+    int file;
+    weir_cbor_writer body;
+    weir_cbor_writer pending; /* whole records that are not in the file yet */
+    uint8_t link[WEIR_HASH_SIZE];
+    dataset_end *ends;
+    size_t end_count;
+    size_t end_capacity;
+    uint64_t samples;
+    bool is_broken;
+    bool is_finished;
+};
+
+static weir_status new_writer(const weir_env *env, const char *path, weir_trace_writer **out,
+                              weir_error *error) {
+    weir_trace_writer *w = weir__allocate_zero(env, 1, sizeof *w);
+    if (!w)
+        return weir__out_of_memory(error, operator_name, sizeof *w);
+    w->env = env;
+    w->file = -1;
+    weir_cbor_writer_memory(&w->body, env);
+    weir_cbor_writer_memory(&w->pending, env);
+    w->path = weir__copy_text(env, path, strlen(path));
+    if (!w->path) {
+        weir_trace_writer_close(w);
+        return weir__out_of_memory(error, operator_name, strlen(path));
+    }
+    *out = w;
+    return WEIR_OK;
+}
+
+void weir_trace_writer_close(weir_trace_writer *w) {
+    if (!w)
+        return;
+    const weir_env *env = w->env;
+    if (w->file >= 0 && !w->is_broken)
+        (void)weir__write_all(env, w->file, w->pending.data, w->pending.size);
+    if (w->file >= 0)
+        env->close(env->context, w->file);
+    for (size_t i = 0; i < w->end_count; i++)
+        weir__release(env, w->ends[i].key);
+    weir__release(env, w->ends);
+    weir__release(env, w->path);
+    weir_cbor_release(&w->body);
+    weir_cbor_release(&w->pending);
+    weir__release(env, w);
+}
+
+static weir_status flush(weir_trace_writer *w, weir_error *error) {
+    if (!weir__write_all(w->env, w->file, w->pending.data, w->pending.size)) {
+        w->is_broken = true;
+        return weir__io_error(error, operator_name, "write", w->path);
+    }
+    w->pending.size = 0;
+    return WEIR_OK;
+}
+
+/* Links the record whose body was just written and buffers it. */
+static weir_status append_body(weir_trace_writer *w, bool is_header, weir_error *error) {
+    weir_status status = weir_cbor_finish(&w->body, error);
+    if (status == WEIR_OK) {
+        if (is_header)
+            weir__trace_link_header(w->body.data, w->body.size, w->link);
+        else
+            weir__trace_link(w->link, w->body.data, w->body.size, w->link);
+        weir_cbor_restart(&w->pending);
+        weir__trace_seal(&w->pending, w->body.data, w->body.size, w->link);
+        status = weir_cbor_finish(&w->pending, error);
+    }
+    w->body.size = 0;
+    weir_cbor_restart(&w->body);
+    if (status == WEIR_OK && w->pending.size >= FLUSH_SIZE)
+        status = flush(w, error);
+    w->is_broken = w->is_broken || status != WEIR_OK;
+    return status;
+}
+
+weir_status weir_trace_create(const weir_env *env, const char *path, const weir_trace_run *run,
+                              weir_trace_writer **out, weir_error *error) {
+    env = weir__env(env);
+    weir_trace_writer *w;
+    weir_status status = new_writer(env, path, &w, error);
+    if (status != WEIR_OK)
+        return status;
+    w->file = env->open(env->context, path, O_WRONLY | O_CREAT | O_EXCL | O_APPEND, 0666);
+    if (w->file < 0) {
+        bool exists = errno == EEXIST;
+        status =
+            weir__io_error(error, operator_name,
+                           exists ? "create (move the old trace away or resume the run)" : "create", path);
+        weir_trace_writer_close(w);
+        return status;
+    }
+    weir__trace_write_header(&w->body, run);
+    status = append_body(w, true, error);
+    if (status == WEIR_OK)
+        status = flush(w, error);
+    if (status != WEIR_OK) {
+        weir_trace_writer_close(w);
+        env->remove(env->context, path);
+        return status;
+    }
+    *out = w;
+    return WEIR_OK;
+}
+
+/* Notes where a dataset stands; the run_end names them all, in CBOR key order. */
+static bool note_end(weir_trace_writer *w, const char *key, size_t size, weir_cursor cursor) {
+    size_t at = 0;
+    int order = 1;
+    while (at < w->end_count &&
+           (order = weir__key_compare(w->ends[at].key, strlen(w->ends[at].key), key, size)) < 0)
+        at++;
+    if (at < w->end_count && order == 0) {
+        w->ends[at].cursor = cursor;
+        return true;
+    }
+    void *memory = w->ends;
+    char *copy = weir__copy_text(w->env, key, size);
+    if (!copy || !weir__grow(w->env, &memory, &w->end_capacity, w->end_count + 1, sizeof *w->ends)) {
+        weir__release(w->env, copy);
+        return false;
+    }
+    w->ends = memory;
+    memmove(w->ends + at + 1, w->ends + at, (w->end_count - at) * sizeof *w->ends);
+    w->ends[at] = (dataset_end){copy, cursor};
+    w->end_count++;
+    return true;
+}
+
+static weir_status refuse_broken(const weir_trace_writer *w, weir_error *error) {
+    return weir__fail(error, w->is_finished ? WEIR_CONTRACT_VIOLATION : WEIR_IO_ERROR, operator_name,
+                      w->is_finished ? "%s is finished; nothing can be appended"
+                                     : "%s failed before; resume the run from its checkpoint",
+                      w->path);
+}
+
+weir_status weir_trace_append(weir_trace_writer *w, const weir_trace_iter *iter, weir_error *error) {
+    if (w->is_broken || w->is_finished)
+        return refuse_broken(w, error);
+    weir__trace_write_iter(&w->body, iter);
+    weir_status status = append_body(w, false, error);
+    if (status != WEIR_OK)
+        return status;
+    w->samples += iter->step->effective_batch_size;
+    if (note_end(w, iter->dataset, strlen(iter->dataset), iter->step->cursor_next))
+        return WEIR_OK;
+    w->is_broken = true;
+    return weir__out_of_memory(error, operator_name, strlen(iter->dataset));
+}
+
+weir_status weir_trace_sync(weir_trace_writer *w, weir_error *error) {
+    if (w->is_broken)
+        return refuse_broken(w, error);
+    weir_status status = flush(w, error);
+    if (status == WEIR_OK && w->env->sync(w->env->context, w->file) != 0)
+        status = weir__io_error(error, operator_name, "sync", w->path);
+    w->is_broken = status != WEIR_OK;
+    return status;
+}
+
+static void write_end(weir_trace_writer *w) {
+    weir_cbor_writer *body = &w->body;
+    uint64_t final_epoch = 0;
+    weir_cbor_map(body, 5);
+    weir_cbor_text(body, "type");
+    weir_cbor_text(body, "run_end");
+    weir_cbor_text(body, "trace_hash");
+    weir_cbor_bytes(body, w->link, WEIR_HASH_SIZE);
+    for (size_t i = 0; i < w->end_count; i++)
+        if (w->ends[i].cursor.epoch > final_epoch)
+            final_epoch = w->ends[i].cursor.epoch;
+    weir_cbor_text(body, "final_epoch");
+    weir_cbor_uint(body, final_epoch);
+    weir_cbor_text(body, "final_cursors");
+    weir_cbor_map(body, w->end_count);
+    for (size_t i = 0; i < w->end_count; i++) {
+        weir_cbor_text(body, w->ends[i].key);
+        weir_cbor_map(body, 2);
+        weir_cbor_text(body, "epoch");
+        weir_cbor_uint(body, w->ends[i].cursor.epoch);
+        weir_cbor_text(body, "global_index");
+        weir_cbor_uint(body, w->ends[i].cursor.global_index);
+    }
+    weir_cbor_text(body, "total_samples_seen");
+    weir_cbor_uint(body, w->samples);
+}
+
+weir_status weir_trace_finish(weir_trace_writer *w, weir_error *error) {
+    if (w->is_broken || w->is_finished)
+        return refuse_broken(w, error);
+    write_end(w);
+    weir_status status = append_body(w, false, error);
+    if (status == WEIR_OK)
+        status = weir_trace_sync(w, error);
+    w->is_finished = status == WEIR_OK;
+    return status;
+}
+
+/* ---- Resuming -------------------------------------------------------------------------------------------
+ */
+
+/* The header must be the one that this run would write. */
+static weir_status check_same_run(weir_trace_writer *w, const weir_trace_run *run,
+                                  const weir_trace_reader *reader, weir_error *error) {
+    static const char *const ignored[] = {"weir_version", NULL};
+    weir__field_difference difference;
+    weir__trace_write_header(&w->body, run);
+    weir_status status = weir_cbor_finish(&w->body, error);
+    if (status == WEIR_OK) {
+        weir_cbor_value expected = weir_cbor_view(w->body.data);
+        if (weir__trace_compare(w->env, weir_trace_header(reader), &expected, ignored, &difference))
+            status = weir__fail(error, WEIR_CHECKPOINT_MISMATCH, operator_name,
+                                "%s is the trace of another run: its %s is %.200s, this run's is %.200s",
+                                w->path, difference.field, difference.left, difference.right);
+    }
+    w->body.size = 0;
+    weir_cbor_restart(&w->body);
+    return status;
+}
+
+static bool count_record(weir_trace_writer *w, const weir_cbor_value *map) {
+    weir_cbor_value key;
+    weir_cbor_get(map, "dataset_key", &key);
+    w->samples += weir__trace_uint(map, "effective_batch_size");
+    return note_end(w, (const char *)key.data, (size_t)key.number, weir__trace_cursor(map, "cursor_after"));
+}
+
+static void keep_link(weir_trace_writer *w, const weir_cbor_value *map) {
+    weir_cbor_value link;
+    weir_cbor_get(map, "h", &link);
+    memcpy(w->link, link.data, WEIR_HASH_SIZE);
+}
+
+/* Reads up to the first record that the resumed run makes anew: a step at or after `step`, a resume at a
+ * later one, or the run_end. Returns where the kept part ends. Faults behind the last step that is kept do
+ * not matter: that part is cut. */
+static weir_status find_cut(weir_trace_writer *w, weir_trace_reader *reader, uint64_t step, uint64_t *cut,
+                            weir_error *error) {
+    weir_trace_record record = {0};
+    uint64_t next_step = 0; /* the step that the next record would be of */
+    for (;;) {
+        weir_status status = weir_trace_next(reader, &record, error);
+        bool reached = next_step == step;
+        if (status != WEIR_OK)
+            return reached && status == WEIR_TRACE_CORRUPT ? WEIR_OK : status;
+        bool is_kept = (record.kind == WEIR_TRACE_ITER && weir__trace_uint(&record.map, "t") < step) ||
+                       (record.kind == WEIR_TRACE_RESUME && weir__trace_uint(&record.map, "step") <= step);
+        if (!is_kept && !reached)
+            return weir__fail(
+                error, WEIR_TRACE_CORRUPT, operator_name,
+                "%s holds the steps before %llu only, the checkpoint is at step %llu; resume from an earlier "
+                "checkpoint or begin a new trace",
+                w->path, (unsigned long long)next_step, (unsigned long long)step);
+        if (!is_kept)
+            return WEIR_OK;
+        if (record.kind == WEIR_TRACE_ITER) {
+            next_step = weir__trace_uint(&record.map, "t") + 1;
+            if (!count_record(w, &record.map))
+                return weir__out_of_memory(error, operator_name, (size_t)(record.end - record.offset));
+        } else {
+            next_step = weir__trace_uint(&record.map, "step");
+        }
+        keep_link(w, &record.map);
+        *cut = record.end;
+    }
+}
+
+static weir_status reopen_at(weir_trace_writer *w, uint64_t cut, weir_error *error) {
+    const weir_env *env = w->env;
+    w->file = env->open(env->context, w->path, O_WRONLY | O_APPEND, 0);
+    if (w->file < 0)
+        return weir__io_error(error, operator_name, "open", w->path);
+    if (env->truncate(env->context, w->file, cut) != 0)
+        return weir__io_error(error, operator_name, "cut", w->path);
+    return WEIR_OK;
+}
+
+weir_status weir_trace_resume(const weir_env *env, const char *path, const weir_trace_run *run, uint64_t step,
+                              const uint8_t checkpoint_hash[WEIR_HASH_SIZE], weir_trace_writer **out,
+                              weir_error *error) {
+    env = weir__env(env);
+    weir_trace_writer *w;
+    weir_trace_reader *reader = NULL;
+    uint64_t cut = 0;
+    weir_status status = new_writer(env, path, &w, error);
+    if (status != WEIR_OK)
+        return status;
+    status = weir_trace_open(env, path, &reader, error);
+    if (status == WEIR_OK)
+        status = check_same_run(w, run, reader, error);
+    if (status == WEIR_OK) {
+        const weir_cbor_value *header = weir_trace_header(reader);
+        keep_link(w, header);
+        cut = (uint64_t)(weir_cbor_skip(header->item) - header->item);
+        status = find_cut(w, reader, step, &cut, error);
+    }
+    weir_trace_close(reader);
+    if (status == WEIR_OK)
+        status = reopen_at(w, cut, error);
+    if (status == WEIR_OK) {
+        weir__trace_write_resume(&w->body, step, checkpoint_hash);
+        status = append_body(w, false, error);
+    }
+    if (status == WEIR_OK)
+        status = weir_trace_sync(w, error);
+    if (status != WEIR_OK) {
+        weir_trace_writer_close(w);
+        return status;
+    }
+    *out = w;
+    return WEIR_OK;
+}
