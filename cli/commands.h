@@ -4,6 +4,11 @@
 
 #define CLI_COMMANDS(X)                                                                                      \
     X(demo)                                                                                                  \
+    X(schema)                                                                                                \
+    X(ingest)                                                                                                \
+    X(info)                                                                                                  \
+    X(verify)                                                                                                \
+    X(embed)                                                                                                 \
     X(manifest)                                                                                              \
     X(next)                                                                                                  \
     X(locate)                                                                                                \

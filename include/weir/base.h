@@ -29,7 +29,7 @@ extern "C" {
 /* The version of the library that is linked, as "major.minor.patch". Static; any thread. */
 WEIR_API const char *weir_version(void);
 
-/* ---- Statuses ------------------------------------------------------------------------------------------ */
+/* ---- Statuses -------------------------------------------------------------------------------- */
 
 typedef enum weir_status {
     WEIR_OK = 0,
@@ -47,8 +47,7 @@ WEIR_API const char *weir_status_meaning(weir_status status);
 /* The i-th status of the table, WEIR_OK past its end: for programs that list them. */
 WEIR_API weir_status weir_status_at(size_t index);
 
-/* ---- Error records (UML_OS.Error.Emit_v1) ---------------------------------------------------------------
- */
+/* ---- Error records (UML_OS.Error.Emit_v1) ---------------------------------------------------- */
 
 enum {
     WEIR_MESSAGE_CAPACITY = 1024,
@@ -88,8 +87,7 @@ typedef struct weir_error {
  * Any thread. */
 WEIR_API size_t weir_error_line(const weir_error *error, char *out, size_t size);
 
-/* ---- The door to the world ------------------------------------------------------------------------------
- */
+/* ---- The door to the world ------------------------------------------------------------------- */
 
 /* Everything that the library asks of the system: memory, files, time, threads. Calls return what their POSIX
  * namesakes do and set errno. A test replaces single entries to inject faults. `context` is passed to each

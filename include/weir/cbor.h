@@ -17,8 +17,7 @@ extern "C" {
 
 enum { WEIR_CBOR_DEPTH_MAX = 64 };
 
-/* ---- Writing --------------------------------------------------------------------------------------------
- */
+/* ---- Writing --------------------------------------------------------------------------------- */
 
 /* A streaming writer. The first fault (a key out of order, text that is not UTF-8, too deep, too few or too
  * many items, no memory) sticks; later calls do nothing; weir_cbor_finish reports it. So a sequence of calls
@@ -81,8 +80,7 @@ WEIR_API void weir_cbor_restart(weir_cbor_writer *w);
 /* Frees a memory writer's bytes; harmless for the others. */
 WEIR_API void weir_cbor_release(weir_cbor_writer *w);
 
-/* ---- Reading --------------------------------------------------------------------------------------------
- */
+/* ---- Reading --------------------------------------------------------------------------------- */
 
 typedef enum weir_cbor_type {
     WEIR_CBOR_UINT,
@@ -137,8 +135,7 @@ WEIR_API bool weir_cbor_is_text(const weir_cbor_value *value, const char *text);
  * all else. */
 WEIR_API bool weir_cbor_get_uint(const weir_cbor_value *value, uint64_t *out);
 
-/* ---- JSON -----------------------------------------------------------------------------------------------
- */
+/* ---- JSON ------------------------------------------------------------------------------------ */
 
 /* Reads strict JSON text (no duplicate keys, no NUL in strings) and writes it as one CBOR value, with map
  * keys sorted. What is refused is `family` (MANIFEST_INVALID, INVALID_IR, SCHEMA_INVALID, CBOR_INVALID) with

@@ -11,8 +11,7 @@
 extern "C" {
 #endif
 
-/* ---- SHA-2 ----------------------------------------------------------------------------------------------
- */
+/* ---- SHA-2 ----------------------------------------------------------------------------------- */
 
 typedef struct weir_sha256 {
     _Alignas(8) uint8_t state[128]; /* libcrypto's own context */
@@ -29,8 +28,7 @@ WEIR_API void weir_sha256_final(weir_sha256 *sha, uint8_t digest[32]);
 WEIR_API void weir_sha256_of(const void *data, size_t size, uint8_t digest[32]);
 WEIR_API void weir_sha512_of(const void *data, size_t size, uint8_t digest[64]);
 
-/* ---- BLAKE3 ---------------------------------------------------------------------------------------------
- */
+/* ---- BLAKE3 ---------------------------------------------------------------------------------- */
 
 /* A plain value, about 2 KiB; copy it to fork a hash. Pick one of the three inits, update any number of
  * times, finalize any number of times (finalizing changes nothing). */
@@ -57,8 +55,7 @@ WEIR_API void weir_blake3_final_seek(const weir_blake3 *hasher, uint64_t offset,
 
 WEIR_API void weir_blake3_of(const void *data, size_t size, uint8_t digest[32]);
 
-/* ---- Philox4x32-10 --------------------------------------------------------------------------------------
- */
+/* ---- Philox4x32-10 --------------------------------------------------------------------------- */
 
 /* Streams with different domains never meet under one seed. */
 typedef enum weir_domain {

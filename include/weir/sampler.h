@@ -30,8 +30,7 @@ typedef struct weir_cursor {
     uint64_t global_index;
 } weir_cursor;
 
-/* ---- Sampler --------------------------------------------------------------------------------------------
- */
+/* ---- Sampler --------------------------------------------------------------------------------- */
 
 typedef struct weir_sampler weir_sampler;
 
@@ -103,8 +102,7 @@ WEIR_API WEIR_CHECKED weir_status weir_intra_block_map(weir_intra_block kind, we
                                                        uint64_t cardinality, uint64_t local_position,
                                                        uint64_t *index, weir_error *error);
 
-/* ---- Mixing: a step is enough ---------------------------------------------------------------------------
- */
+/* ---- Mixing: a step is enough ---------------------------------------------------------------- */
 
 typedef struct weir_mix weir_mix;
 

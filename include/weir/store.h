@@ -17,7 +17,7 @@
 #ifndef WEIR_STORE_H
 #define WEIR_STORE_H
 
-#include "weir/base.h"
+#include "weir/cbor.h"
 
 #ifdef __cplusplus
 extern "C" {
@@ -186,6 +186,9 @@ WEIR_API WEIR_CHECKED weir_status weir_store_open_memory(const weir_env *env, co
                                                          weir_store **out, weir_error *error);
 
 WEIR_API const weir_store_info *weir_store_describe(const weir_store *store);
+
+/* All of it as one JSON object (what `weir info --json` prints). */
+WEIR_API void weir_store_info_json(const weir_store *store, weir_json_writer *w);
 
 /* Checks every byte: each section's hash, the padding, and that every number in it points to what exists.
  * STORE_CORRUPT names the section. With several threads, sections are read in parallel. */

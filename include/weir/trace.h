@@ -18,8 +18,7 @@ extern "C" {
 /* How a run finds its steps: each from the cursor that the one before left, or step t from the mix. */
 typedef enum weir_trace_schedule { WEIR_SCHEDULE_CURSOR, WEIR_SCHEDULE_MIX } weir_trace_schedule;
 
-/* ---- Writing --------------------------------------------------------------------------------------------
- */
+/* ---- Writing --------------------------------------------------------------------------------- */
 
 typedef struct weir_trace_writer weir_trace_writer;
 
@@ -70,8 +69,7 @@ WEIR_API WEIR_CHECKED weir_status weir_trace_sync(weir_trace_writer *writer, wei
 WEIR_API WEIR_CHECKED weir_status weir_trace_finish(weir_trace_writer *writer, weir_error *error);
 WEIR_API void weir_trace_writer_close(weir_trace_writer *writer);
 
-/* ---- Reading --------------------------------------------------------------------------------------------
- */
+/* ---- Reading --------------------------------------------------------------------------------- */
 
 typedef struct weir_trace_reader weir_trace_reader;
 
@@ -105,8 +103,7 @@ WEIR_API WEIR_CHECKED weir_status weir_trace_manifest(const weir_trace_reader *r
 WEIR_API WEIR_CHECKED weir_status weir_trace_next(weir_trace_reader *reader, weir_trace_record *record,
                                                   weir_error *error);
 
-/* ---- Judging --------------------------------------------------------------------------------------------
- */
+/* ---- Judging --------------------------------------------------------------------------------- */
 
 typedef struct weir_replay_report {
     uint64_t steps;             /* that were re-executed and are equal */

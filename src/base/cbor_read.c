@@ -185,8 +185,7 @@ weir_status weir_cbor_check(const void *data, size_t size, size_t *item_size, we
     return status;
 }
 
-/* ---- Views of accepted bytes ----------------------------------------------------------------------------
- */
+/* ---- Views of accepted bytes ----------------------------------------------------------------- */
 
 static weir_cbor_value view_simple(const head *h, const uint8_t *at) {
     weir_cbor_value value = {.type = WEIR_CBOR_NULL, .item = at};

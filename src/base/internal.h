@@ -5,8 +5,7 @@
 
 #include "weir/base.h"
 
-/* ---- Errors ---------------------------------------------------------------------------------------------
- */
+/* ---- Errors ---------------------------------------------------------------------------------- */
 
 /* Fills the record (if there is one) and returns `status`, so that a check reads `return weir__fail(…)`.
  * Bytes of the formatted text that are not printable UTF-8 become '?'. `failure_operator` must be static. */
@@ -25,8 +24,7 @@ void weir__note_uint(weir_error *error, const char *name, uint64_t value);
 void weir__note_int(weir_error *error, const char *name, int64_t value);
 void weir__note_text(weir_error *error, const char *name, const char *text, size_t size);
 
-/* ---- Memory ---------------------------------------------------------------------------------------------
- */
+/* ---- Memory ---------------------------------------------------------------------------------- */
 
 const weir_env *weir__env(const weir_env *env);
 
@@ -42,8 +40,7 @@ bool weir__grow(const weir_env *env, void **memory, size_t *capacity, size_t nee
 /* A terminated copy of `size` bytes of text, or NULL. */
 char *weir__copy_text(const weir_env *env, const char *text, size_t size);
 
-/* ---- Text -----------------------------------------------------------------------------------------------
- */
+/* ---- Text ------------------------------------------------------------------------------------ */
 
 /* The length of the valid UTF-8 sequence at text[0, size), 0 where there is none (overlong, surrogate, beyond
  * U+10FFFF, cut). */

@@ -5,7 +5,6 @@
  * p^-1 mod 2^64 <= (2^64-1) / p) instead of a gcd. */
 #include "sampler/block_map.h"
 
-#include "base/philox.h"
 #include "sampler/fill.h"
 
 static uint64_t inverse_of_odd(uint64_t p) {
@@ -13,6 +12,15 @@ static uint64_t inverse_of_odd(uint64_t p) {
     for (int i = 0; i < 5; i++)
         inverse *= 2 - p * inverse;
     return inverse;
+}
+
+uint64_t weir__gcd(uint64_t x, uint64_t y) {
+    while (y != 0) {
+        uint64_t rest = x % y;
+        x = y;
+        y = rest;
+    }
+    return x;
 }
 
 static uint64_t ceil_sqrt(uint64_t m) {
@@ -49,91 +57,9 @@ void weir__block_shape_init(weir__block_shape *shape, uint64_t m) {
         take_prime(shape, shape->cofactor);
     shape->side_a = ceil_sqrt(m);
     shape->side_b = (m - 1) / shape->side_a + 1;
-}
-
-static uint64_t gcd(uint64_t x, uint64_t y) {
-    while (y != 0) {
-        uint64_t rest = x % y;
-        x = y;
-        y = rest;
-    }
-    return x;
-}
-
-static bool is_coprime(const weir__block_shape *shape, uint64_t x) {
-    if (shape->is_even && x % 2 == 0)
-        return false;
-    for (uint32_t i = 0; i < shape->prime_count; i++)
-        if (x * shape->primes[i].inverse <= shape->primes[i].limit)
-            return false;
-    return shape->cofactor == 1 || gcd(shape->cofactor, x) == 1;
-}
-
-/* 1 is coprime to everything, so the search ends. */
-weir__affine weir__affine_make(const weir__block_shape *shape, weir_seed seed, uint64_t block_id) {
-    weir_random k = weir__philox(seed, WEIR_DOMAIN_INTRA_AFFINE, block_id);
-    uint64_t candidate = 1 + k.k0 % (shape->m - 1);
-    while (!is_coprime(shape, candidate))
-        candidate = candidate == shape->m - 1 ? 1 : candidate + 1;
-    return (weir__affine){.a = candidate, .c = k.k1 % shape->m};
-}
-
-weir__feistel weir__feistel_make(weir_seed seed, uint64_t block_id) {
-    /* 2 * block_id cannot overflow: blocks have at least two samples where a map is needed. */
-    weir_random low = weir__philox(seed, WEIR_DOMAIN_INTRA_FEISTEL, 2 * block_id);
-    weir_random high = weir__philox(seed, WEIR_DOMAIN_INTRA_FEISTEL, 2 * block_id + 1);
-    return (weir__feistel){{(uint32_t)low.k0, (uint32_t)(low.k0 >> 32), (uint32_t)low.k1,
-                            (uint32_t)(low.k1 >> 32), (uint32_t)high.k0, (uint32_t)(high.k0 >> 32)}};
-}
-
-uint64_t weir__affine_at(const weir__block_shape *shape, const weir__affine *map, uint64_t position) {
-    if (shape->m <= UINT32_MAX)
-        return (map->a * position + map->c) % shape->m;
-    return (uint64_t)(((unsigned __int128)map->a * position + map->c) % shape->m);
-}
-
-static uint32_t feistel_hash(uint32_t x, uint32_t key) {
-    uint32_t h = x ^ key;
-    h ^= h >> 16;
-    h *= 0x7feb352d;
-    h ^= h >> 15;
-    h *= 0x846ca68b;
-    h ^= h >> 16;
-    return h;
-}
-
-/* (value + hash scaled to the side) mod side, where value < side <= 2^32. */
-static uint64_t feistel_turn(uint64_t value, uint64_t other, uint32_t key, uint64_t side) {
-    uint64_t sum = value + ((feistel_hash((uint32_t)other, key) * side) >> 32);
-    return sum >= side ? sum - side : sum;
-}
-
-uint64_t weir__feistel_at(const weir__block_shape *shape, const weir__feistel *map, uint64_t position) {
-    uint64_t a = shape->side_a;
-    uint64_t b = shape->side_b;
-    uint64_t x = position;
-    do {
-        uint64_t left = x % a;
-        uint64_t right = x / a;
-        for (int i = 0; i < 6; i += 2) {
-            left = feistel_turn(left, right, map->key[i], a);
-            right = feistel_turn(right, left, map->key[i + 1], b);
-        }
-        x = right * a + left;
-    } while (x >= shape->m);
-    return x;
-}
-
-uint64_t weir__block_index(const weir__block_shape *shape, weir_intra_block kind, weir_seed seed,
-                           uint64_t block_id, uint64_t start, uint64_t position) {
-    if (shape->m == 1)
-        return start;
-    if (kind == WEIR_INTRA_FEISTEL_V1) {
-        weir__feistel map = weir__feistel_make(seed, block_id);
-        return start + weir__feistel_at(shape, &map, position);
-    }
-    weir__affine map = weir__affine_make(shape, seed, block_id);
-    return start + weir__affine_at(shape, &map, position);
+    shape->by_m = weir__divisor_make(m);
+    shape->by_m_less_1 = weir__divisor_make(m > 1 ? m - 1 : 1);
+    shape->by_side_a = weir__divisor_make(shape->side_a);
 }
 
 void weir__block_fill(const weir__block_shape *shape, weir_intra_block kind, weir_seed seed,

@@ -19,8 +19,8 @@ void weir__affine_fill(const weir__block_shape *shape, const weir__affine *map, 
                        uint64_t position, size_t count, uint64_t *out) {
     uint64_t m = shape->m;
     uint64_t offset = weir__affine_at(shape, map, position);
-    if (start <= (uint64_t)1 << 60 && m <= (uint64_t)1 << 60 && count >= KERNEL_MIN) {
-        weir__fill_best()->affine(out, count, start + offset, map->a, m, start + m);
+    if (m <= (uint64_t)1 << 60 && count >= KERNEL_MIN) {
+        weir__fill_best()->affine(out, count, start, offset, map->a, m);
         return;
     }
     for (size_t i = 0; i < count; i++) {

@@ -11,9 +11,8 @@
 typedef struct weir__fill_kernels {
     const char *name;
 
-    /* out[i] = first + (i * step) mod m, kept below end = start of block + m; `first` is the value at i = 0.
-     * Needs step < m and end + m <= 2^62. */
-    void (*affine)(uint64_t *out, size_t count, uint64_t first, uint64_t step, uint64_t m, uint64_t end);
+    /* out[i] = start + (offset + i * step) mod m. Needs offset and step below m, and m at most 2^62. */
+    void (*affine)(uint64_t *out, size_t count, uint64_t start, uint64_t offset, uint64_t step, uint64_t m);
 
     /* out[i] = start + one pass of six rounds from position + i. Values that came out at or above m are left
      * so: the return value says whether there may be any. Needs both sides below 2^32 and side_a of at least

@@ -44,37 +44,48 @@ static inline vector multiply32(vector x, vector y) {
 #endif
 }
 
-static uint64_t add_wrapping(uint64_t value, uint64_t step, uint64_t m, uint64_t end) {
+static uint64_t add_modulo(uint64_t value, uint64_t step, uint64_t m) {
     value += step;
-    return value >= end ? value - m : value;
+    return value >= m ? value - m : value;
 }
 
-static void affine(uint64_t *out, size_t count, uint64_t first, uint64_t step, uint64_t m, uint64_t end) {
-    uint64_t lanes[BLOCK];
-    uint64_t value = first;
-    size_t head = count < BLOCK ? count : BLOCK;
-    for (size_t i = 0; i < head; i++) {
-        lanes[i] = value;
-        value = add_wrapping(value, step, m, end);
-    }
-    __builtin_memcpy(out, lanes, head * sizeof *out);
-    if (count <= BLOCK)
-        return;
+/* (value + step) mod m, given value and step below m. Where there is an unsigned minimum: of value + step and
+ * that less m, the one that did not wrap around is the smaller; the chain from one round to the next is then
+ * two instructions. */
+static inline vector add_modulo_all(vector value, vector step, vector m) {
+#if defined(__AVX512F__) && FILL_LANES == 8
+    return (vector)_mm512_min_epu64((__m512i)(value + step), (__m512i)(value + (step - m)));
+#else
+    vector sum = value + step;
+    return sum - (m & at_least(sum, m));
+#endif
+}
 
-    vector x[VECTORS];
-    __builtin_memcpy(x, lanes, sizeof x);
-    uint64_t stride = (uint64_t)((unsigned __int128)step * BLOCK % m);
-    vector add = broadcast(stride), size = broadcast(m), limit = broadcast(end);
-    size_t done = BLOCK;
+static void affine(uint64_t *out, size_t count, uint64_t start, uint64_t offset, uint64_t step, uint64_t m) {
+    vector x[VECTORS], size = broadcast(m), base = broadcast(start);
+    uint64_t stride = step; /* of BLOCK positions, by doubling */
+    for (int lane = 0; lane < FILL_LANES; lane++) {
+        x[0][lane] = offset;
+        offset = add_modulo(offset, step, m);
+    }
+    for (int i = 1; i < FILL_LANES; i *= 2)
+        stride = add_modulo(stride, stride, m);
+    for (int v = 1; v < VECTORS; v++)
+        x[v] = add_modulo_all(x[v - 1], broadcast(stride), size);
+    for (int i = 1; i < VECTORS; i *= 2)
+        stride = add_modulo(stride, stride, m);
+
+    vector add = broadcast(stride);
+    size_t done = 0;
     for (; done + BLOCK <= count; done += BLOCK)
 #pragma GCC unroll 8
         for (int v = 0; v < VECTORS; v++) {
-            vector sum = x[v] + add;
-            x[v] = sum - (size & at_least(sum, limit));
-            store(out + done + v * FILL_LANES, x[v]);
+            store(out + done + v * FILL_LANES, base + x[v]);
+            x[v] = add_modulo_all(x[v], add, size);
         }
-    for (size_t i = 0; done + i < count; i++)
-        out[done + i] = add_wrapping(out[done + i - BLOCK], stride, m, end);
+    for (int v = 0; v < VECTORS; v++)
+        x[v] += base;
+    __builtin_memcpy(out + done, x, (count - done) * sizeof *out);
 }
 
 static inline vector hash32(vector x, vector key) {
@@ -100,6 +111,22 @@ static bool any_lane(vector mask) {
     return any != 0;
 }
 
+/* The six rounds are one long chain of dependent steps, so several vectors go through them side by side. */
+enum { ABREAST = 4, FEISTEL_BLOCK = ABREAST * FILL_LANES };
+
+static inline void six_rounds(const weir__feistel *map, vector left[ABREAST], vector right[ABREAST], vector a,
+                              vector b) {
+#pragma GCC unroll 3
+    for (int i = 0; i < 6; i += 2) {
+#pragma GCC unroll 4
+        for (int v = 0; v < ABREAST; v++)
+            left[v] = turn(left[v], right[v], map->key[i], a);
+#pragma GCC unroll 4
+        for (int v = 0; v < ABREAST; v++)
+            right[v] = turn(right[v], left[v], map->key[i + 1], b);
+    }
+}
+
 static bool feistel(const weir__block_shape *shape, const weir__feistel *map, uint64_t start,
                     uint64_t position, size_t count, uint64_t *out) {
     vector a = broadcast(shape->side_a), b = broadcast(shape->side_b);
@@ -109,24 +136,29 @@ static bool feistel(const weir__block_shape *shape, const weir__feistel *map, ui
         low[lane] = (position + (uint64_t)lane) % shape->side_a;
         high[lane] = (position + (uint64_t)lane) / shape->side_a;
     }
-    for (size_t done = 0; done < count; done += FILL_LANES) {
-        vector left = low, right = high;
-#pragma GCC unroll 3
-        for (int i = 0; i < 6; i += 2) {
-            left = turn(left, right, map->key[i], a);
-            right = turn(right, left, map->key[i + 1], b);
+    for (size_t done = 0; done < count; done += FEISTEL_BLOCK) {
+        vector left[ABREAST], right[ABREAST], result[ABREAST];
+#pragma GCC unroll 4
+        for (int v = 0; v < ABREAST; v++) {
+            left[v] = low;
+            right[v] = high;
+            low += broadcast(FILL_LANES);
+            vector wrapped = at_least(low, a);
+            low -= a & wrapped;
+            high -= wrapped; /* all ones is -1 */
         }
-        vector x = multiply32(right, a) + left;
-        beyond |= at_least(x, m);
-        vector result = base + x;
-        if (done + FILL_LANES <= count)
-            store(out + done, result);
+        six_rounds(map, left, right, a, b);
+#pragma GCC unroll 4
+        for (int v = 0; v < ABREAST; v++) {
+            vector x = multiply32(right[v], a) + left[v];
+            beyond |= at_least(x, m);
+            result[v] = base + x;
+        }
+        size_t rest = count - done;
+        if (rest >= FEISTEL_BLOCK)
+            __builtin_memcpy(out + done, result, sizeof result);
         else
-            __builtin_memcpy(out + done, &result, (count - done) * sizeof *out);
-        low += broadcast(FILL_LANES);
-        vector wrapped = at_least(low, a);
-        low -= a & wrapped;
-        high -= wrapped; /* all ones is -1 */
+            __builtin_memcpy(out + done, result, rest * sizeof *out);
     }
     return any_lane(beyond);
 }

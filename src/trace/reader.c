@@ -75,8 +75,7 @@ static weir_status read_item(weir_trace_reader *r, size_t *size, weir_error *err
     }
 }
 
-/* ---- Shape ----------------------------------------------------------------------------------------------
- */
+/* ---- Shape ----------------------------------------------------------------------------------- */
 
 typedef struct field {
     const char *name;
@@ -148,8 +147,7 @@ static bool find_kind(const weir_cbor_value *map, weir_trace_kind *kind) {
     return false;
 }
 
-/* ---- Chain ----------------------------------------------------------------------------------------------
- */
+/* ---- Chain ----------------------------------------------------------------------------------- */
 
 static weir_status check_link(weir_trace_reader *r, const weir_cbor_value *map, size_t size, bool is_first,
                               weir_error *error) {

@@ -6,8 +6,7 @@
 
 #include "base/bytes.h"
 
-/* ---- The chain ------------------------------------------------------------------------------------------
- */
+/* ---- The chain ------------------------------------------------------------------------------- */
 
 void weir__trace_link_header(const void *body, size_t size, uint8_t link[WEIR_HASH_SIZE]) {
     weir_sha256 sha;
@@ -69,8 +68,7 @@ bool weir__trace_unseal(const weir_env *env, const weir_cbor_value *record, size
     return true;
 }
 
-/* ---- Bodies ---------------------------------------------------------------------------------------------
- */
+/* ---- Bodies ---------------------------------------------------------------------------------- */
 
 static void write_datasets(weir_cbor_writer *w, const weir_manifest *manifest) {
     size_t size;
@@ -229,8 +227,7 @@ void weir__trace_write_resume(weir_cbor_writer *w, uint64_t step,
     weir_cbor_bytes(w, checkpoint_hash, WEIR_HASH_SIZE);
 }
 
-/* ---- Comparing ------------------------------------------------------------------------------------------
- */
+/* ---- Comparing ------------------------------------------------------------------------------- */
 
 static void describe_value(const weir_env *env, const weir_cbor_value *value,
                            char out[WEIR_DIFFERENCE_CAPACITY]) {

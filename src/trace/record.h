@@ -26,8 +26,7 @@ void weir__trace_write_iter(weir_cbor_writer *w, const weir_trace_iter *iter);
 void weir__trace_write_resume(weir_cbor_writer *w, uint64_t step,
                               const uint8_t checkpoint_hash[WEIR_HASH_SIZE]);
 
-/* ---- Comparing ------------------------------------------------------------------------------------------
- */
+/* ---- Comparing ------------------------------------------------------------------------------- */
 
 typedef struct weir__field_difference {
     char field[64];

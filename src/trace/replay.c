@@ -171,8 +171,7 @@ weir_status weir__replayer_check(weir__replayer *r, const weir_cbor_value *iter,
     return WEIR_OK;
 }
 
-/* ---- A whole trace --------------------------------------------------------------------------------------
- */
+/* ---- A whole trace --------------------------------------------------------------------------- */
 
 /* Where the next step must begin: from the mix, or from where the one before ended. */
 typedef struct follower {

@@ -219,8 +219,7 @@ weir_status weir_trace_finish(weir_trace_writer *w, weir_error *error) {
     return status;
 }
 
-/* ---- Resuming -------------------------------------------------------------------------------------------
- */
+/* ---- Resuming -------------------------------------------------------------------------------- */
 
 /* The header must be the one that this run would write. */
 static weir_status check_same_run(weir_trace_writer *w, const weir_trace_run *run,

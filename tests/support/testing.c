@@ -79,8 +79,7 @@ void assert_status(weir_status status, weir_status expected, const weir_error *e
     fail();
 }
 
-/* ---- Faults ---------------------------------------------------------------------------------------------
- */
+/* ---- Faults ---------------------------------------------------------------------------------- */
 
 static bool strikes(void *context, fault_kind kind) {
     fault_env *faults = context;
@@ -281,8 +280,7 @@ uint64_t sweep_faults(weir_status (*attempt)(const weir_env *env, void *context,
     return injected;
 }
 
-/* ---- Randomness -----------------------------------------------------------------------------------------
- */
+/* ---- Randomness ------------------------------------------------------------------------------ */
 
 uint64_t random_next(random_stream *stream) {
     uint64_t z = stream->state += 0x9E3779B97F4A7C15u;

@@ -32,8 +32,7 @@ void assert_hex_equal(const void *data, size_t size, const char *hex);
 void assert_status(weir_status status, weir_status expected, const weir_error *error, const char *file,
                    int line);
 
-/* ---- Faults ---------------------------------------------------------------------------------------------
- */
+/* ---- Faults ---------------------------------------------------------------------------------- */
 
 typedef enum fault_kind {
     FAULT_MEMORY,
@@ -69,8 +68,7 @@ void fault_env_init(fault_env *faults);
 uint64_t sweep_faults(weir_status (*attempt)(const weir_env *env, void *context, weir_error *error),
                       void (*check)(void *context), void *context);
 
-/* ---- Randomness -----------------------------------------------------------------------------------------
- */
+/* ---- Randomness ------------------------------------------------------------------------------ */
 
 /* A small fixed stream: the same numbers in every run, on every machine. */
 typedef struct random_stream {

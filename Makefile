@@ -1,0 +1,55 @@
+# Thin: CMake and its presets do the work. Two commands are all that a fresh machine needs: make demo, make check.
+
+.PHONY: release debug demo check bench static fuzz check-arch matrix format lint clean
+
+release:
+	@tools/bootstrap build
+	@cmake --preset release > build.log 2>&1 || { cat build.log; rm -f build.log; exit 1; }
+	@rm -f build.log
+	@cmake --build build
+
+debug:
+	@tools/bootstrap build
+	@cmake --preset debug
+	@cmake --build build-debug
+
+demo: release
+	@tools/demo build/weir
+
+check:
+	@tools/bootstrap check
+	@tools/check
+
+bench:
+	@tools/bootstrap bench
+	@$(MAKE) --no-print-directory release
+	@/usr/bin/python3 -B bench/run.py
+
+static:
+	@tools/bootstrap build
+	@cmake --preset static
+	@cmake --build build-static
+
+# Fuzzes every target for FUZZ_SECONDS each (60 by default).
+fuzz:
+	@tools/bootstrap fuzz
+	@cmake --preset fuzz
+	@cmake --build build-fuzz
+	@tools/fuzz build-fuzz $(or $(FUZZ_SECONDS),60)
+
+# The golden hashes on aarch64 and big-endian s390x, under qemu.
+check-arch:
+	@tools/bootstrap arch
+	@tools/check-arch
+
+format:
+	@tools/bootstrap format
+	@clang-format-14 -i $$(git ls-files '*.c' '*.h')
+
+lint:
+	@tools/bootstrap format
+	@tools/bootstrap build
+	@tools/lint
+
+clean:
+	rm -rf build build-*

@@ -1,0 +1,121 @@
+/* weir embed STORE: the embeddings with what they embed. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "cli.h"
+
+static float float_from_half(uint16_t half) {
+    uint32_t sign = (uint32_t)(half >> 15) << 31;
+    uint32_t exponent = half >> 10 & 31;
+    uint32_t fraction = half & 1023;
+    float value;
+    if (exponent == 0) {
+        value = (float)fraction * 0x1p-24f;
+        return sign ? -value : value;
+    }
+    uint32_t bits = sign | (exponent == 31 ? 255u : exponent + 112) << 23 | fraction << 13;
+    memcpy(&value, &bits, sizeof value);
+    return value;
+}
+
+/* The text of item `index` into memory that the caller frees. */
+static char *text_of(const weir_store *store, char kind, uint32_t index, size_t *size) {
+    if (kind == 't') {
+        weir_text_view view = weir_store_text(store, index);
+        char *copy = malloc(view.size + 1);
+        if (copy)
+            memcpy(copy, view.data, view.size);
+        *size = view.size;
+        return copy;
+    }
+    *size = kind == 'c' ? weir_store_column_text(store, index, NULL, 0)
+                        : weir_store_category_text(store, index, NULL, 0);
+    char *text = malloc(*size + 1);
+    if (text && kind == 'c')
+        weir_store_column_text(store, index, text, *size + 1);
+    else if (text)
+        weir_store_category_text(store, index, text, *size + 1);
+    return text;
+}
+
+static void print_line(const char *text, size_t size, const uint8_t *vector, uint32_t dim) {
+    enum { SHOWN = 8 };
+    printf("%-50.*s ", size < 200 ? (int)size : 200, text);
+    for (uint32_t i = 0; i < dim && i < SHOWN; i++)
+        printf(" %7.4f", (double)float_from_half((uint16_t)(vector[2 * i] | vector[2 * i + 1] << 8)));
+    printf(dim > SHOWN ? " …\n" : "\n");
+}
+
+static int print_embeddings(const weir_store *store, char kind, uint32_t count, bool as_json) {
+    const weir_store_info *info = weir_store_describe(store);
+    const uint8_t *vectors = kind == 'c'   ? info->column_embeddings
+                             : kind == 'g' ? info->category_embeddings
+                                           : info->text_embeddings;
+    weir_json_writer w;
+    weir_json_writer_memory(&w, NULL);
+    weir_json_array(&w);
+    for (uint32_t i = 0; i < count; i++) {
+        size_t size;
+        const uint8_t *vector = vectors + (size_t)i * info->embedding_dim * 2;
+        char *text = text_of(store, kind, i, &size);
+        if (!text)
+            break;
+        if (as_json) {
+            weir_json_object(&w);
+            weir_json_key(&w, "index");
+            weir_json_uint(&w, i);
+            weir_json_key(&w, "text");
+            weir_json_text_n(&w, text, size);
+            cli_json_hex_field(&w, "f16", vector, (size_t)info->embedding_dim * 2);
+            weir_json_end_object(&w);
+        } else {
+            print_line(text, size, vector, info->embedding_dim);
+        }
+        free(text);
+    }
+    weir_json_end_array(&w);
+    if (as_json)
+        return cli_print_json(&w);
+    weir_json_release(&w);
+    return cli_flush();
+}
+
+static int run(const cli_command *self, int argc, char **argv) {
+    bool as_json = false, columns = false, categories = false;
+    uint32_t texts = 0;
+    cli_option options[] = {{"--json", CLI_FLAG, &as_json, false, false},
+                            {"--columns", CLI_FLAG, &columns, false, false},
+                            {"--categories", CLI_FLAG, &categories, false, false},
+                            {"--texts", CLI_UINT32, &texts, false, false}};
+    const char *path;
+    weir_error error;
+    weir_store *store;
+    int count = cli_parse(self, options, 4, argc, argv, &path, 1);
+    if (count < 0)
+        return CLI_USAGE;
+    bool has_texts = options[3].given;
+    if (count != 1 || (int)columns + (int)categories + (int)has_texts != 1)
+        return cli_usage(self, "say which store, and one of --columns, --categories and --texts N");
+    if (weir_store_open(NULL, path, &store, &error) != WEIR_OK)
+        return cli_fail(&error, as_json);
+    const weir_store_info *info = weir_store_describe(store);
+    uint32_t shown = columns                    ? info->column_count
+                     : categories               ? info->category_count
+                     : texts < info->text_count ? texts
+                                                : info->text_count;
+    int result = print_embeddings(store, columns ? 'c' : categories ? 'g' : 't', shown, as_json);
+    weir_store_close(store);
+    return result;
+}
+
+const cli_command cli_embed = {
+    .name = "embed",
+    .summary = "print a store's embeddings with what they embed",
+    .usage = "weir embed STORE --columns | --categories | --texts N [--json]",
+    .help = "  --columns      of every column, by ColumnIdx\n"
+            "  --categories   of every category, by CategoricalEmbeddingIdx\n"
+            "  --texts N      of the first N texts, by TextEmbeddingIdx\n"
+            "  --json         print [{\"index\": …, \"text\": …, \"f16\": little-endian hex}]\n",
+    .example = "  weir embed shop.weir --columns\n  weir embed shop.weir --texts 10 --json\n",
+    .run = run,
+};

@@ -1,0 +1,198 @@
+/* weir ingest SOURCE: a database becomes a store, with a report of what a person should look at. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "progress.h"
+
+static void put_uint(weir_json_writer *w, const char *key, uint64_t value) {
+    weir_json_key(w, key);
+    weir_json_uint(w, value);
+}
+
+static void put_seconds(weir_json_writer *w, const char *key, uint64_t ns) {
+    weir_json_key(w, key);
+    weir_json_double(w, (double)ns * 1e-9);
+}
+
+static int print_json(const weir_ingest_report *report) {
+    weir_json_writer w;
+    weir_json_writer_memory(&w, NULL);
+    weir_json_object(&w);
+    weir_json_key(&w, "store");
+    weir_json_text(&w, report->store_path);
+    weir_json_key(&w, "manifest");
+    weir_json_text(&w, report->manifest_path);
+    cli_json_hex_field(&w, "store_hash", report->store_hash, WEIR_HASH_SIZE);
+    weir_json_key(&w, "drafted");
+    weir_json_bool(&w, report->drafted);
+    put_uint(&w, "tables", report->tables);
+    put_uint(&w, "rows", report->rows);
+    put_uint(&w, "edges", report->edges);
+    put_uint(&w, "dangling", report->dangling);
+    put_uint(&w, "not_finite", report->not_finite);
+    put_uint(&w, "seeds", report->seeds);
+    put_uint(&w, "dropped_seeds", report->dropped_seeds);
+    put_uint(&w, "texts", report->texts);
+    put_uint(&w, "source_bytes", report->source_bytes);
+    put_uint(&w, "store_bytes", report->store_bytes);
+    put_uint(&w, "embedding_bytes", report->embedding_bytes);
+    weir_json_key(&w, "seconds");
+    weir_json_object(&w);
+    put_seconds(&w, "total", report->total_ns);
+    put_seconds(&w, "read", report->read_ns);
+    put_seconds(&w, "order", report->order_ns);
+    put_seconds(&w, "match", report->match_ns);
+    put_seconds(&w, "tasks", report->tasks_ns);
+    put_seconds(&w, "write", report->write_ns);
+    put_seconds(&w, "embed", report->embed_ns);
+    weir_json_end_object(&w);
+    weir_json_end_object(&w);
+    return cli_print_json(&w);
+}
+
+/* Columns that a person should look at: all null, or values that are not finite. */
+static void print_column_notes(const weir_store_info *info) {
+    for (uint32_t c = 0; c < info->table_column_count; c++) {
+        const weir_column *column = &info->columns[c];
+        const weir_table *table = &info->tables[column->table];
+        if (column->nulls == table->row_count && table->row_count > 0)
+            printf("  note: %s.%s is always null\n", table->name, column->name);
+        if (column->not_finite > 0)
+            printf("  note: %s.%s has %llu values that are not finite; they count as null\n", table->name,
+                   column->name, (unsigned long long)column->not_finite);
+    }
+}
+
+static void print_drafted_columns(const weir_store_info *info) {
+    for (uint32_t t = 0; t < info->table_count; t++) {
+        const weir_table *table = &info->tables[t];
+        printf("  %s:", table->name);
+        for (uint32_t c = 0; c < table->column_count; c++) {
+            const weir_column *column = &info->columns[table->column_start + c];
+            printf("%s %s %s", c ? "," : "", column->name, weir_stype_name(column->stype));
+        }
+        printf("\n");
+    }
+}
+
+static void print_time_rules(const weir_store_info *info) {
+    for (uint32_t t = 0; t < info->table_count; t++)
+        if (info->tables[t].temporal_column == WEIR_NONE && info->tables[t].row_count > 0)
+            printf("  note: rows of %s have no time: every seed sees them\n", info->tables[t].name);
+    for (uint32_t c = 0; c < info->table_column_count; c++) {
+        const weir_column *column = &info->columns[c];
+        if (column->known_at != WEIR_NONE && column->known_at != c)
+            printf("  %s.%s is shown from %s on\n", info->tables[column->table].name, column->name,
+                   info->columns[column->known_at].name);
+    }
+}
+
+static void print_edges(const weir_store_info *info) {
+    for (uint32_t e = 0; e < info->edge_count; e++)
+        if (info->edges[e].dangling > 0)
+            printf("  note: %llu values of %s.%s match no row of %s\n",
+                   (unsigned long long)info->edges[e].dangling, info->tables[info->edges[e].table].name,
+                   info->edges[e].name, info->tables[info->edges[e].parent_table].name);
+}
+
+static void print_tasks(const weir_store_info *info) {
+    for (uint32_t i = 0; i < info->task_count; i++) {
+        const weir_task *task = &info->tasks[i];
+        printf("  task %s: %u train, %u val, %u test", task->name, task->split_start[1],
+               task->split_start[2] - task->split_start[1], task->split_start[3] - task->split_start[2]);
+        if (task->dropped > 0)
+            printf(" (%llu seeds dropped: their anchor is no row)", (unsigned long long)task->dropped);
+        printf("\n");
+    }
+}
+
+static int print_report(const weir_ingest_report *report) {
+    char source[32], store[32];
+    weir_store *opened;
+    weir_error error;
+    cli_format_bytes(report->source_bytes, source);
+    cli_format_bytes(report->store_bytes, store);
+    printf("%s: %llu rows of %u tables, %llu edges, %llu texts, %s from %s in %.1f s\n", report->store_path,
+           (unsigned long long)report->rows, report->tables, (unsigned long long)report->edges,
+           (unsigned long long)report->texts, store, source, (double)report->total_ns * 1e-9);
+    if (weir_store_open(NULL, report->store_path, &opened, &error) != WEIR_OK)
+        return cli_fail(&error, false);
+    const weir_store_info *info = weir_store_describe(opened);
+    if (report->drafted) {
+        printf("The schema was drafted; 'weir schema' writes it down for you to edit:\n");
+        print_drafted_columns(info);
+    }
+    print_column_notes(info);
+    print_edges(info);
+    printf("What is known when:\n");
+    print_time_rules(info);
+    print_tasks(info);
+    printf("%s names the datasets\n", report->manifest_path);
+    weir_store_close(opened);
+    return cli_flush();
+}
+
+static int ingest(weir_ingest_options *options, const char *schema_path, bool as_json) {
+    weir_error error;
+    weir_ingest_report report;
+    cli_progress progress;
+    char *schema = NULL;
+    weir_status status = WEIR_OK;
+    cli_progress_begin(&progress);
+    if (schema_path) {
+        status = cli_read_file(schema_path, &schema, &options->schema_size, &error);
+        options->schema = schema;
+        options->schema_name = schema_path;
+    }
+    options->progress = cli_progress_show;
+    options->progress_context = &progress;
+    if (status == WEIR_OK)
+        status = weir_ingest(NULL, options, &report, &error);
+    cli_progress_end(&progress);
+    free(schema);
+    if (status != WEIR_OK)
+        return cli_fail(&error, as_json);
+    return as_json ? print_json(&report) : print_report(&report);
+}
+
+static int run(const cli_command *self, int argc, char **argv) {
+    bool as_json = false;
+    const char *schema = NULL;
+    weir_ingest_options used = WEIR_INGEST_OPTIONS;
+    char *arguments[64];
+    cli_option options[] = {{"--json", CLI_FLAG, &as_json, false, false},
+                            {"--schema", CLI_TEXT, &schema, false, false},
+                            {"--output", CLI_TEXT, &used.output, false, false},
+                            {"--manifest", CLI_TEXT, &used.manifest, false, false},
+                            {"--batch-size", CLI_UINT, &used.batch_size, false, false},
+                            {"--threads", CLI_UINT32, &used.threads, false, false},
+                            {"--strict", CLI_FLAG, &used.strict, false, false},
+                            {"--no-embeddings", CLI_FLAG, &used.no_embeddings, false, false}};
+    for (int i = 0; i < argc && i < 64; i++)
+        arguments[i] = strcmp(argv[i], "-o") == 0 ? "--output" : argv[i];
+    int count = cli_parse(self, options, sizeof options / sizeof *options, argc < 64 ? argc : 64, arguments,
+                          &used.source, 1);
+    if (count < 0)
+        return CLI_USAGE;
+    if (count != 1)
+        return cli_usage(self, "say which source");
+    return ingest(&used, schema, as_json);
+}
+
+const cli_command cli_ingest = {
+    .name = "ingest",
+    .summary = "make a store from a database",
+    .usage = "weir ingest SOURCE [--schema F] [-o OUT.weir] [--strict] [--threads N] [--json]",
+    .help = "  SOURCE            a SQLite file, or another source that weir reads\n"
+            "  --schema F        what to read and what it means (default: drafted, see weir schema)\n"
+            "  -o, --output F    the store (default: NAME.weir, by the schema's name)\n"
+            "  --manifest F      the manifest (default: beside the store, NAME.manifest.json)\n"
+            "  --batch-size N    global_batch_size in the manifest (default 32)\n"
+            "  --threads N       (default: the number of processors); the store is the same for any number\n"
+            "  --strict          a foreign key without a match is an error\n"
+            "  --no-embeddings   leave the embeddings out\n"
+            "  --json            print the report as JSON\n\n"
+            "There is either no store or a whole one, also where ingest is killed.\n",
+    .example = "  weir ingest shop.sqlite --schema shop.schema.json -o shop.weir\n",
+    .run = run,
+};

@@ -1,0 +1,22 @@
+/* One line on a terminal that says how far long work is; silent where standard error is no terminal. */
+#ifndef WEIR_CLI_PROGRESS_H
+#define WEIR_CLI_PROGRESS_H
+
+#include "cli.h"
+
+typedef struct cli_progress {
+    bool is_shown;
+    const char *phase;
+    uint64_t phase_began_ns;
+} cli_progress;
+
+void cli_progress_begin(cli_progress *progress);
+/* A weir_progress_report; the context is the cli_progress. */
+bool cli_progress_show(void *context, const weir_progress *state);
+/* Wipes the line. */
+void cli_progress_end(cli_progress *progress);
+
+/* "1.2 GB", "950 B". */
+void cli_format_bytes(uint64_t bytes, char out[32]);
+
+#endif

@@ -1,0 +1,277 @@
+/* See convert.h. Decimal text is read by the classic fast path (up to 15 digits and a power of ten up to
+ * 10^22 are exact in binary64, so one multiplication or division rounds once) and else by the C library in
+ * the "C" locale, of a form that we have checked and cut to a bounded length. */
+#include <locale.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "ingest/convert.h"
+#include "weir/store.h"
+
+/* ---- Real numbers as text
+ * ---------------------------------------------------------------------------------- */
+
+/* glibc's "C" locale is static: nothing is allocated, and freeing it does nothing. */
+static locale_t c_locale(void) {
+    return newlocale(LC_ALL_MASK, "C", (locale_t)0);
+}
+
+/* A number as written: (its digits as an integer) * 10^(exponent - fraction_digits). */
+typedef struct decimal {
+    bool is_negative;
+    const char *digits; /* from the first that is not zero; the point may lie among them */
+    const char *digits_end;
+    uint64_t mantissa; /* the digits as an integer, right while there are at most 15 */
+    int64_t significant;
+    int64_t fraction_digits;
+    int64_t exponent; /* clamped */
+} decimal;
+
+/* Reads digits and a point; false where there is no digit. */
+static bool scan_mantissa(const char **at, const char *end, decimal *d) {
+    bool any = false, after_point = false;
+    for (; *at < end; ++*at) {
+        char c = **at;
+        if (c == '.' && !after_point) {
+            after_point = true;
+            continue;
+        }
+        if (c < '0' || c > '9')
+            break;
+        any = true;
+        d->fraction_digits += after_point ? 1 : 0;
+        if (!d->digits && c == '0')
+            continue;
+        if (!d->digits)
+            d->digits = *at;
+        d->digits_end = *at + 1;
+        d->significant++;
+        if (d->significant <= 15)
+            d->mantissa = d->mantissa * 10 + (uint64_t)(c - '0');
+    }
+    return any;
+}
+
+static bool scan_exponent(const char **at, const char *end, decimal *d) {
+    if (*at == end)
+        return true;
+    if (**at != 'e' && **at != 'E')
+        return false;
+    ++*at;
+    bool is_negative = *at < end && **at == '-';
+    if (*at < end && (**at == '-' || **at == '+'))
+        ++*at;
+    if (*at == end)
+        return false;
+    for (; *at < end && **at >= '0' && **at <= '9'; ++*at)
+        if (d->exponent < 100000000)
+            d->exponent = d->exponent * 10 + (**at - '0');
+    if (is_negative)
+        d->exponent = -d->exponent;
+    return *at == end;
+}
+
+/* The slow path: up to 800 significant digits decide any rounding, where a last 1 stands for all that follow.
+ */
+static double convert_exactly(const decimal *d) {
+    enum { DIGITS_MAX = 800 };
+    char buffer[DIGITS_MAX + 40];
+    size_t used = 0;
+    int64_t exponent = d->exponent - d->fraction_digits;
+    bool is_inexact = false;
+    for (const char *at = d->digits; at < d->digits_end; at++) {
+        if (*at == '.')
+            continue;
+        if (used < DIGITS_MAX) {
+            buffer[used++] = *at;
+        } else {
+            is_inexact = is_inexact || *at != '0';
+            exponent++;
+        }
+    }
+    if (is_inexact) {
+        buffer[used++] = '1';
+        exponent--;
+    }
+    snprintf(buffer + used, sizeof buffer - used, "e%lld", (long long)exponent);
+    return strtod_l(buffer, NULL, c_locale());
+}
+
+static bool equals_lowercased(const char *text, size_t size, const char *word) {
+    if (strlen(word) != size)
+        return false;
+    for (size_t i = 0; i < size; i++) {
+        char c = text[i] >= 'A' && text[i] <= 'Z' ? (char)(text[i] - 'A' + 'a') : text[i];
+        if (c != word[i])
+            return false;
+    }
+    return true;
+}
+
+static bool parse_special(const char *at, size_t size, double *out) {
+    bool is_infinite = equals_lowercased(at, size, "inf") || equals_lowercased(at, size, "infinity");
+    *out = is_infinite ? INFINITY : NAN;
+    return is_infinite || equals_lowercased(at, size, "nan");
+}
+
+bool weir__parse_real(const char *text, size_t size, double *out) {
+    static const double powers[] = {1e0,  1e1,  1e2,  1e3,  1e4,  1e5,  1e6,  1e7,  1e8,  1e9,  1e10, 1e11,
+                                    1e12, 1e13, 1e14, 1e15, 1e16, 1e17, 1e18, 1e19, 1e20, 1e21, 1e22};
+    const char *at = text;
+    const char *end = text + size;
+    decimal d = {0};
+    if (at < end && (*at == '-' || *at == '+'))
+        d.is_negative = *at++ == '-';
+    if (parse_special(at, (size_t)(end - at), out))
+        return true;
+    if (!scan_mantissa(&at, end, &d) || !scan_exponent(&at, end, &d))
+        return false;
+    int64_t exponent = d.exponent - d.fraction_digits;
+    double value;
+    if (d.significant == 0)
+        value = 0;
+    else if (d.significant <= 15 && exponent >= 0 && exponent <= 22)
+        value = (double)d.mantissa * powers[exponent];
+    else if (d.significant <= 15 && exponent < 0 && exponent >= -22)
+        value = (double)d.mantissa / powers[-exponent];
+    else
+        value = convert_exactly(&d);
+    *out = d.is_negative ? -value : value;
+    return true;
+}
+
+size_t weir__format_real(double value, char out[WEIR__TEXT_FORM_SIZE]) {
+    locale_t before = uselocale(c_locale());
+    int size = 0;
+    for (int precision = 1; precision <= 17; precision++) {
+        size = snprintf(out, WEIR__TEXT_FORM_SIZE, "%.*g", precision, value);
+        if (!isfinite(value) || strtod_l(out, NULL, c_locale()) == value)
+            break;
+    }
+    uselocale(before);
+    return (size_t)size;
+}
+
+/* ---- Conversions
+ * ------------------------------------------------------------------------------------------- */
+
+weir__fit weir__to_number(const weir__value *value, double *out) {
+    switch (value->type) {
+    case WEIR__NULL:
+        return WEIR__IS_NULL;
+    case WEIR__INT:
+    case WEIR__BOOL:
+    case WEIR__TIMESTAMP:
+        *out = (double)value->integer;
+        return WEIR__FITS;
+    case WEIR__REAL:
+        *out = value->real;
+        break;
+    case WEIR__TEXT:
+        if (!weir__parse_real(value->text.data, value->text.size, out))
+            return WEIR__UNFIT;
+        break;
+    default:
+        return WEIR__UNFIT;
+    }
+    return isfinite(*out) ? WEIR__FITS : WEIR__NOT_FINITE;
+}
+
+static bool is_extreme(int64_t micros) {
+    return micros == INT64_MIN || micros == INT64_MAX;
+}
+
+weir__fit weir__to_timestamp(const weir__value *value, weir__unit unit, int64_t *out) {
+    static const int64_t factors[] = {1000000, 1000, 1};
+    switch (value->type) {
+    case WEIR__NULL:
+        return WEIR__IS_NULL;
+    case WEIR__INT:
+        if (__builtin_mul_overflow(value->integer, factors[unit], out))
+            return WEIR__UNFIT;
+        break;
+    case WEIR__TIMESTAMP:
+        *out = value->integer;
+        break;
+    case WEIR__TEXT:
+        if (!weir_timestamp_parse(value->text.data, value->text.size, out))
+            return WEIR__UNFIT;
+        break;
+    default:
+        return WEIR__UNFIT;
+    }
+    return is_extreme(*out) ? WEIR__UNFIT : WEIR__FITS;
+}
+
+static weir__fit text_to_boolean(weir__bytes text, bool *out) {
+    static const char *const words[2][4] = {{"false", "f", "no", "0"}, {"true", "t", "yes", "1"}};
+    for (int value = 0; value < 2; value++)
+        for (int i = 0; i < 4; i++)
+            if (equals_lowercased(text.data, text.size, words[value][i])) {
+                *out = value == 1;
+                return WEIR__FITS;
+            }
+    return WEIR__UNFIT;
+}
+
+weir__fit weir__to_boolean(const weir__value *value, bool *out) {
+    switch (value->type) {
+    case WEIR__NULL:
+        return WEIR__IS_NULL;
+    case WEIR__INT:
+    case WEIR__BOOL:
+        *out = value->integer == 1;
+        return value->integer == 0 || value->integer == 1 ? WEIR__FITS : WEIR__UNFIT;
+    case WEIR__REAL:
+        *out = value->real == 1;
+        return value->real == 0 || value->real == 1 ? WEIR__FITS : WEIR__UNFIT;
+    case WEIR__TEXT:
+        return text_to_boolean(value->text, out);
+    default:
+        return WEIR__UNFIT;
+    }
+}
+
+weir__fit weir__to_text(const weir__value *value, char buffer[WEIR__TEXT_FORM_SIZE], weir__bytes *out) {
+    int size;
+    switch (value->type) {
+    case WEIR__NULL:
+        return WEIR__IS_NULL;
+    case WEIR__TEXT:
+        *out = value->text;
+        return WEIR__FITS;
+    case WEIR__INT:
+    case WEIR__BOOL:
+        size = snprintf(buffer, WEIR__TEXT_FORM_SIZE, "%lld", (long long)value->integer);
+        *out = (weir__bytes){buffer, (size_t)size};
+        return WEIR__FITS;
+    case WEIR__REAL:
+        *out = (weir__bytes){buffer, weir__format_real(value->real, buffer)};
+        return WEIR__FITS;
+    case WEIR__TIMESTAMP:
+        weir_timestamp_format(value->integer, buffer);
+        *out = (weir__bytes){buffer, strlen(buffer)};
+        return WEIR__FITS;
+    default:
+        return WEIR__UNFIT;
+    }
+}
+
+void weir__describe_value(const weir__value *value, char out[96]) {
+    char buffer[WEIR__TEXT_FORM_SIZE];
+    weir__bytes text = {"", 0};
+    if (value->type == WEIR__BLOB) {
+        snprintf(out, 96, "a blob of %zu bytes", value->text.size);
+        return;
+    }
+    if (weir__to_text(value, buffer, &text) != WEIR__FITS) {
+        snprintf(out, 96, "null");
+        return;
+    }
+    bool is_text = value->type == WEIR__TEXT;
+    int shown = text.size > 60 ? 60 : (int)text.size;
+    snprintf(out, 96, "%s%.*s%s%s", is_text ? "'" : "", shown, text.data, text.size > 60 ? "…" : "",
+             is_text ? "'" : "");
+}

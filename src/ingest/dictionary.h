@@ -1,0 +1,40 @@
+/* Strings that are kept once, and hash tables over them. */
+#ifndef WEIR_SRC_INGEST_DICTIONARY_H
+#define WEIR_SRC_INGEST_DICTIONARY_H
+
+#include "ingest/source.h"
+#include "store/format.h"
+
+typedef struct weir__string {
+    uint64_t hash; /* XXH3-64 of the bytes */
+    uint32_t size;
+    char bytes[];
+} weir__string;
+
+enum { WEIR__STRING_MAX = INT32_MAX };
+
+/* A copy of bytes in an arena; NULL where memory is short. */
+const weir__string *weir__string_new(weir__arena *arena, const char *bytes, size_t size);
+int weir__string_compare(const weir__string *a, const weir__string *b); /* bytewise */
+
+/* Distinct strings, numbered from 0 in the order in which they came. Strings live in the arena that interning
+ * is given, not in the dictionary. */
+typedef struct weir__dictionary {
+    const weir_env *env;
+    const weir__string **strings;
+    size_t capacity;
+    uint32_t count;
+    uint32_t *slots; /* number + 1 of a string, 0: free */
+    size_t slot_mask;
+} weir__dictionary;
+
+void weir__dictionary_init(weir__dictionary *dictionary, const weir_env *env);
+void weir__dictionary_release(weir__dictionary *dictionary);
+/* The number of a string, copied into the arena where it is new. False where memory is short or 2^32-2 are
+ * there. */
+bool weir__dictionary_intern(weir__dictionary *dictionary, weir__arena *arena, const char *bytes, size_t size,
+                             uint32_t *number);
+/* The same with a string that lives elsewhere long enough. */
+bool weir__dictionary_adopt(weir__dictionary *dictionary, const weir__string *string, uint32_t *number);
+
+#endif

@@ -1,0 +1,146 @@
+/* hash_v1: words and their three-byte windows, hashed into a vector of whole numbers, which is divided by its
+ * length.
+ *
+ * Sums are exact integers, so that only the norm (one square root), the division and the rounding to f16 are
+ * in floating point, each of them correctly rounded by IEEE 754. */
+#define XXH_INLINE_ALL
+#include <math.h>
+#include <string.h>
+#include <xxhash.h>
+
+#include "ingest/embed.h"
+
+enum { TEXT_MAX = 2048, TOKEN_ROOM = TEXT_MAX + 4 };
+
+/* ---- f16
+ * ---------------------------------------------------------------------------------------------------------
+ */
+
+/* Splits the double into a whole number and a power of two, and rounds that number to 11 bits (or fewer for a
+ * subnormal), ties to even. */
+uint16_t weir__half_from_double(double value) {
+    uint64_t bits;
+    memcpy(&bits, &value, sizeof bits);
+    uint16_t sign = (uint16_t)(bits >> 48 & 0x8000);
+    int exponent = (int)(bits >> 52 & 0x7FF);
+    uint64_t fraction = bits & 0xFFFFFFFFFFFFF;
+    if (exponent == 0x7FF)
+        return fraction ? 0x7E00 : (uint16_t)(sign | 0x7BFF);
+    if (exponent < 1023 - 25)
+        return sign; /* below half of the smallest subnormal */
+    uint64_t significand = fraction | (uint64_t)1 << 52;
+    int half_exponent = exponent - 1023 + 15;
+    int shift = half_exponent >= 1 ? 42 : 43 - half_exponent;
+    uint64_t kept = significand >> shift;
+    uint64_t rest = significand & (((uint64_t)1 << shift) - 1);
+    uint64_t half = (uint64_t)1 << (shift - 1);
+    if (rest > half || (rest == half && (kept & 1)))
+        kept++;
+    uint64_t result = half_exponent >= 1 ? ((uint64_t)(half_exponent - 1) << 10) + kept : kept;
+    return (uint16_t)(sign | (result > 0x7BFF ? 0x7BFF : result));
+}
+
+/* ---- Features
+ * ---------------------------------------------------------------------------------------------------- */
+
+static void add_feature(const char *feature, size_t size, int32_t weight, uint32_t dim, int32_t *sums) {
+    uint64_t hash = XXH64(feature, size, 0);
+    sums[hash % dim] += hash >> 63 ? -weight : weight;
+}
+
+static bool is_token_byte(uint8_t byte) {
+    return (byte >= 'a' && byte <= 'z') || (byte >= 'A' && byte <= 'Z') || (byte >= '0' && byte <= '9') ||
+           byte >= 0x80;
+}
+
+/* The word with weight 2, and every three-byte window of ^word$ with weight 1. */
+static void add_token(const char *token, size_t size, uint32_t dim, int32_t *sums) {
+    char word[TOKEN_ROOM] = "w:";
+    char framed[TOKEN_ROOM] = "^";
+    char gram[5] = "g:";
+    for (size_t i = 0; i < size; i++) {
+        char c = token[i] >= 'A' && token[i] <= 'Z' ? (char)(token[i] - 'A' + 'a') : token[i];
+        word[2 + i] = framed[1 + i] = c;
+    }
+    framed[1 + size] = '$';
+    add_feature(word, size + 2, 2, dim, sums);
+    for (size_t i = 0; i + 3 <= size + 2; i++) {
+        memcpy(gram + 2, framed + i, 3);
+        add_feature(gram, 5, 1, dim, sums);
+    }
+}
+
+static void normalise(const int32_t *sums, uint32_t dim, uint16_t *out) {
+    int64_t squares = 0;
+    for (uint32_t i = 0; i < dim; i++)
+        squares += (int64_t)sums[i] * sums[i];
+    double norm = sqrt((double)squares);
+    for (uint32_t i = 0; i < dim; i++)
+        out[i] = squares == 0 ? 0 : sums[i] == 0 ? 0 : weir__half_from_double((double)sums[i] / norm);
+}
+
+void weir__hash_v1(const char *text, size_t size, uint32_t dim, int32_t *sums, uint16_t *out) {
+    size_t end = size < TEXT_MAX ? size : TEXT_MAX;
+    memset(sums, 0, dim * sizeof *sums);
+    for (size_t at = 0; at < end;) {
+        size_t start = at;
+        while (at < end && is_token_byte((uint8_t)text[at]))
+            at++;
+        if (at > start)
+            add_token(text + start, at - start, dim, sums);
+        else
+            at++;
+    }
+    normalise(sums, dim, out);
+}
+
+/* ---- The embedder
+ * -------------------------------------------------------------------------------------------------- */
+
+static weir_status check_settings(const weir_cbor_value *settings, weir_error *error) {
+    weir_cbor_value key, value;
+    if (!settings)
+        return WEIR_OK;
+    weir_cbor_iterator it = weir_cbor_children(settings);
+    while (weir_cbor_next(&it, &key, &value))
+        if (!weir_cbor_is_text(&key, "provider") && !weir_cbor_is_text(&key, "dim"))
+            return weir__fail(error, WEIR_SCHEMA_INVALID, WEIR__EMBED_OPERATOR,
+                              "the schema's $.embedding.%.*s is not a key that hash_v1 has",
+                              key.number < 80 ? (int)key.number : 80, (const char *)key.data);
+    return WEIR_OK;
+}
+
+static weir_status open_hash(const weir_env *env, const weir_cbor_value *settings, uint32_t dim,
+                             weir__embedder **out, weir_error *error) {
+    weir_status status = check_settings(settings, error);
+    if (status != WEIR_OK)
+        return status;
+    weir__embedder *self = weir__allocate_zero(env, 1, sizeof *self);
+    if (!self)
+        return weir__out_of_memory(error, WEIR__EMBED_OPERATOR, sizeof *self);
+    *self = (weir__embedder){.kind = &weir__embedder_hash, .env = env, .dim = dim, .batch_max = 1024};
+    *out = self;
+    return WEIR_OK;
+}
+
+static void close_hash(weir__embedder *embedder) {
+    weir__release(embedder->env, embedder);
+}
+
+static weir_status embed_texts(weir__embedder *embedder, const weir__bytes *texts, size_t count,
+                               uint16_t *out, weir_error *error) {
+    int32_t *sums = weir__allocate(embedder->env, embedder->dim, sizeof *sums);
+    if (!sums)
+        return weir__out_of_memory(error, WEIR__EMBED_OPERATOR, embedder->dim * sizeof *sums);
+    for (size_t i = 0; i < count; i++)
+        weir__hash_v1(texts[i].data, texts[i].size, embedder->dim, sums, out + i * embedder->dim);
+    weir__release(embedder->env, sums);
+    return WEIR_OK;
+}
+
+const weir__embedder_kind weir__embedder_hash = {
+    .provider = "hash_v1",
+    .open = open_hash,
+    .close = close_hash,
+    .embed = embed_texts,
+};

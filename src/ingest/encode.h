@@ -1,0 +1,13 @@
+/* What the files that write a store share. */
+#ifndef WEIR_SRC_INGEST_ENCODE_H
+#define WEIR_SRC_INGEST_ENCODE_H
+
+#include "ingest/embed.h"
+#include "ingest/state.h"
+#include "store/writer.h"
+
+/* The three embedding sections: columns, categories, texts. */
+WEIR_CHECKED weir_status weir__write_embeddings(weir__ingest *ingest, weir__embedder *embedder,
+                                                weir__store_writer *w, weir_error *error);
+
+#endif

@@ -1,0 +1,299 @@
+/* Ingest from beginning to end: opens the source, gets the schema, runs the phases (state.h), and frees what
+ * they made. Nothing is on disk but temporary files until the store takes its name. */
+#include <stdio.h>
+#include <string.h>
+
+#include "ingest/state.h"
+
+/* ---- Progress
+ * ------------------------------------------------------------------------------------------------------- */
+
+#define REPORT_EVERY_NS 100000000u
+
+/* Calls the user's report; the lock is held. */
+static void report_progress(weir__ingest *ingest, uint64_t now) {
+    uint64_t done = atomic_load_explicit(&ingest->done, memory_order_relaxed);
+    weir_progress progress = {.phase = ingest->phase,
+                              .done = done,
+                              .total = ingest->total,
+                              .total_bytes = ingest->total_bytes,
+                              .elapsed_ns = now - ingest->started_ns};
+    if (ingest->total > 0 && done < ingest->total)
+        progress.done_bytes = (uint64_t)((unsigned __int128)ingest->total_bytes * done / ingest->total);
+    else
+        progress.done_bytes = ingest->total_bytes;
+    if (!ingest->options->progress(ingest->options->progress_context, &progress))
+        atomic_store_explicit(&ingest->is_cancelled, true, memory_order_relaxed);
+    ingest->progress_due_ns = now + REPORT_EVERY_NS;
+}
+
+void weir__begin_phase(weir__ingest *ingest, const char *phase, uint64_t total, uint64_t total_bytes) {
+    ingest->phase = phase;
+    ingest->total = total;
+    ingest->total_bytes = total_bytes;
+    atomic_store_explicit(&ingest->done, 0, memory_order_relaxed);
+    if (ingest->options->progress)
+        report_progress(ingest, ingest->env->now_ns(ingest->env->context));
+}
+
+bool weir__advance(weir__ingest *ingest, uint64_t done) {
+    atomic_fetch_add_explicit(&ingest->done, done, memory_order_relaxed);
+    if (ingest->options->progress && pthread_mutex_trylock(&ingest->progress_lock) == 0) {
+        uint64_t now = ingest->env->now_ns(ingest->env->context);
+        if (now >= ingest->progress_due_ns)
+            report_progress(ingest, now);
+        pthread_mutex_unlock(&ingest->progress_lock);
+    }
+    return !atomic_load_explicit(&ingest->is_cancelled, memory_order_relaxed);
+}
+
+weir_status weir__cancelled(weir_error *error) {
+    return weir__fail(error, WEIR_CANCELLED, WEIR__INGEST_OPERATOR,
+                      "the ingest was cancelled; nothing was written");
+}
+
+/* ---- Opening and closing
+ * ------------------------------------------------------------------------------------------------ */
+
+static weir_status open_sessions(weir__ingest *ingest, weir_error *error) {
+    weir_status status = weir__source_open(ingest->env, ingest->options->source, &ingest->sessions[0], error);
+    if (status != WEIR_OK)
+        return status;
+    ingest->session_count = 1;
+    const weir__source_kind *kind = ingest->sessions[0]->kind;
+    while (kind->fork && ingest->session_count < ingest->threads) {
+        weir__source *session = NULL;
+        status = kind->fork(ingest->sessions[0], &session, error);
+        if (status != WEIR_OK || !session)
+            return status;
+        ingest->sessions[ingest->session_count++] = session;
+    }
+    return WEIR_OK;
+}
+
+static weir_status begin(weir__ingest *ingest, const weir_env *env, const weir_ingest_options *options,
+                         weir_error *error) {
+    memset(ingest, 0, sizeof *ingest);
+    ingest->env = weir__env(env);
+    ingest->options = options;
+    ingest->threads = weir__threads_or_processors(options->threads);
+    ingest->started_ns = ingest->env->now_ns(ingest->env->context);
+    ingest->phase = "open";
+    weir__arena_init(&ingest->arena, ingest->env);
+    weir__arena_init(&ingest->schema.arena, ingest->env);
+    weir__dictionary_init(&ingest->texts, ingest->env);
+    pthread_mutex_init(&ingest->progress_lock, NULL);
+    if (!options->source)
+        return weir__fail(error, WEIR_CONTRACT_VIOLATION, WEIR__INGEST_OPERATOR, "no source is given");
+    weir_status status = open_sessions(ingest, error);
+    if (status == WEIR_OK)
+        status = ingest->sessions[0]->kind->describe(ingest->sessions[0], &ingest->catalog, error);
+    return status;
+}
+
+static void release_table(weir__ingest *ingest, weir__table_plan *table) {
+    const weir_env *env = ingest->env;
+    for (uint32_t p = 0; table->parts && p < table->part_count; p++) {
+        weir__part_release(env, table, &table->parts[p]);
+        table->parts[p].strings.env = env;
+        weir__arena_release(&table->parts[p].strings);
+    }
+    for (uint32_t c = 0; c < table->column_count; c++) {
+        if (table->data)
+            weir__column_data_release(env, &table->data[c]);
+        if (table->categories)
+            weir__dictionary_release(&table->categories[c]);
+        if (table->category_ranks)
+            weir__release(env, table->category_ranks[c]);
+    }
+    weir__release(env, table->row_key_hashes);
+}
+
+static void release_edge(const weir_env *env, weir__edge_plan *edge) {
+    weir__release(env, edge->parents);
+    weir__release(env, edge->starts);
+    weir__release(env, edge->child_rows);
+    weir__release(env, edge->child_times);
+}
+
+static void release_task(const weir_env *env, weir__task_plan *task) {
+    weir__release(env, task->rows);
+    weir__release(env, task->times);
+    weir__release(env, task->numbers);
+    weir__release(env, task->integers);
+    weir__release(env, task->nulls);
+    weir__release(env, task->category_ranks);
+    weir__release(env, task->held_out);
+    weir__dictionary_release(&task->categories);
+    weir__arena_release(&task->strings);
+}
+
+static void end(weir__ingest *ingest) {
+    const weir_env *env = ingest->env;
+    for (uint32_t t = 0; t < ingest->table_count; t++) {
+        release_table(ingest, &ingest->tables[t]);
+        if (ingest->key_indexes && ingest->key_indexes[t])
+            weir__key_index_release(ingest->key_indexes[t]);
+    }
+    for (uint32_t e = 0; e < ingest->edge_count; e++)
+        release_edge(env, &ingest->edges[e]);
+    for (uint32_t i = 0; i < ingest->task_count; i++)
+        release_task(env, &ingest->tasks[i]);
+    weir__dictionary_release(&ingest->texts);
+    weir__release(env, ingest->text_order);
+    weir__release(env, ingest->category_texts);
+    weir__release(env, ingest->category_columns);
+    if (ingest->schema.document.env)
+        weir__schema_release(&ingest->schema);
+    weir__catalog_release(&ingest->catalog);
+    while (ingest->session_count > 0)
+        weir__source_close(ingest->sessions[--ingest->session_count]);
+    weir__arena_release(&ingest->arena);
+    pthread_mutex_destroy(&ingest->progress_lock);
+}
+
+/* ---- The schema
+ * ------------------------------------------------------------------------------------------------------------
+ */
+
+static weir_status draft_and_read(weir__ingest *ingest, weir_error *error) {
+    weir_json_writer draft;
+    weir_json_writer_memory(&draft, ingest->env);
+    weir_status status = weir__draft_schema(ingest, &draft, error);
+    if (status == WEIR_OK)
+        status = weir_json_finish(&draft, error);
+    if (status == WEIR_OK)
+        status = weir__schema_read(&ingest->schema, ingest->env, draft.data, draft.size, "the drafted schema",
+                                   error);
+    weir_json_release(&draft);
+    return status;
+}
+
+static weir_status get_schema(weir__ingest *ingest, weir_error *error) {
+    const weir_ingest_options *options = ingest->options;
+    if (!options->schema)
+        return draft_and_read(ingest, error);
+    return weir__schema_read(&ingest->schema, ingest->env, options->schema, options->schema_size,
+                             options->schema_name ? options->schema_name : "the schema", error);
+}
+
+weir_status weir_schema_draft(const weir_env *env, const weir_ingest_options *options, weir_json_writer *w,
+                              weir_error *error) {
+    weir__ingest *ingest = weir__allocate(weir__env(env), 1, sizeof *ingest);
+    if (!ingest)
+        return weir__out_of_memory(error, WEIR__INGEST_OPERATOR, sizeof *ingest);
+    weir_status status = begin(ingest, env, options, error);
+    if (status == WEIR_OK)
+        status = weir__draft_schema(ingest, w, error);
+    end(ingest);
+    weir__release(weir__env(env), ingest);
+    return status;
+}
+
+/* ---- Paths
+ * --------------------------------------------------------------------------------------------------------------------
+ */
+
+static weir_status choose_paths(const weir__ingest *ingest, weir_ingest_report *report, weir_error *error) {
+    const weir_ingest_options *options = ingest->options;
+    size_t capacity = sizeof report->store_path;
+    int size = options->output ? snprintf(report->store_path, capacity, "%s", options->output)
+                               : snprintf(report->store_path, capacity, "%s.weir", ingest->info.name);
+    if (size < 0 || (size_t)size >= capacity)
+        return weir__fail(error, WEIR_IO_ERROR, WEIR__INGEST_OPERATOR, "the output's path is too long");
+    size_t stem = (size_t)size;
+    if (stem > 5 && strcmp(report->store_path + stem - 5, ".weir") == 0)
+        stem -= 5;
+    size = options->manifest ? snprintf(report->manifest_path, capacity, "%s", options->manifest)
+                             : snprintf(report->manifest_path, capacity, "%.*s.manifest.json", (int)stem,
+                                        report->store_path);
+    if (size < 0 || (size_t)size >= capacity)
+        return weir__fail(error, WEIR_IO_ERROR, WEIR__INGEST_OPERATOR, "the manifest's path is too long");
+    return WEIR_OK;
+}
+
+/* ---- Everything
+ * -------------------------------------------------------------------------------------------------------------------
+ */
+
+typedef struct timed_phase {
+    weir_status (*run)(weir__ingest *ingest, weir_error *error);
+    uint64_t *spent_ns;
+} timed_phase;
+
+static weir_status run_phases(weir__ingest *ingest, weir_ingest_report *report, weir_error *error) {
+    const weir_env *env = ingest->env;
+    const timed_phase phases[] = {
+        {weir__read_rows, &report->read_ns},     {weir__order_rows, &report->order_ns},
+        {weir__number_texts, &report->order_ns}, {weir__make_statistics, &report->order_ns},
+        {weir__match_keys, &report->match_ns},   {weir__make_tasks, &report->tasks_ns},
+    };
+    for (size_t i = 0; i < sizeof phases / sizeof *phases; i++) {
+        uint64_t began = env->now_ns(env->context);
+        weir_status status = phases[i].run(ingest, error);
+        *phases[i].spent_ns += env->now_ns(env->context) - began;
+        if (status != WEIR_OK)
+            return status;
+        if (atomic_load_explicit(&ingest->is_cancelled, memory_order_relaxed))
+            return weir__cancelled(error);
+    }
+    return WEIR_OK;
+}
+
+static void fill_report(const weir__ingest *ingest, weir_ingest_report *report) {
+    memcpy(report->store_hash, ingest->info.store_hash, WEIR_HASH_SIZE);
+    report->drafted = ingest->options->schema == NULL;
+    report->tables = ingest->table_count;
+    report->rows = ingest->info.row_count;
+    report->texts = ingest->text_count;
+    report->source_bytes = ingest->catalog.size_bytes;
+    for (uint32_t e = 0; e < ingest->edge_count; e++) {
+        report->edges += ingest->info_edges[e].edges;
+        report->dangling += ingest->info_edges[e].dangling;
+    }
+    for (uint32_t c = 0; c < ingest->info.table_column_count; c++)
+        report->not_finite += ingest->info_columns[c].not_finite;
+    for (uint32_t i = 0; i < ingest->task_count; i++) {
+        report->seeds += ingest->info_tasks[i].seed_count;
+        report->dropped_seeds += ingest->info_tasks[i].dropped;
+    }
+    report->total_ns = ingest->env->now_ns(ingest->env->context) - ingest->started_ns;
+}
+
+static weir_status run(weir__ingest *ingest, weir_ingest_report *report, weir_error *error) {
+    weir_status status = get_schema(ingest, error);
+    if (status == WEIR_OK)
+        status = weir__plan_make(ingest, error);
+    if (status == WEIR_OK)
+        status = choose_paths(ingest, report, error);
+    if (status == WEIR_OK)
+        status = run_phases(ingest, report, error);
+    if (status == WEIR_OK)
+        status = weir__write_store(ingest, report->store_path, report, error);
+    if (status == WEIR_OK)
+        status = weir__write_manifest(ingest, report->manifest_path, error);
+    if (status == WEIR_OK)
+        fill_report(ingest, report);
+    return status;
+}
+
+weir_status weir_ingest(const weir_env *env, const weir_ingest_options *options, weir_ingest_report *report,
+                        weir_error *error) {
+    const weir_env *used = weir__env(env);
+    weir__ingest *ingest = weir__allocate(used, 1, sizeof *ingest);
+    weir_ingest_report *own = weir__allocate_zero(used, 1, sizeof *own);
+    weir_status status = WEIR_OK;
+    if (!ingest || !own) {
+        status = weir__out_of_memory(error, WEIR__INGEST_OPERATOR, sizeof *ingest);
+    } else {
+        status = begin(ingest, used, options, error);
+        if (status == WEIR_OK)
+            status = run(ingest, own, error);
+        end(ingest);
+        if (status == WEIR_OK && report)
+            *report = *own;
+    }
+    weir__release(used, own);
+    weir__release(used, ingest);
+    return status;
+}

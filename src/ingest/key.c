@@ -1,0 +1,168 @@
+/* Keys: how values of any type are compared, matched and shown. A real that is a whole number of int64's
+ * range has an integer's payload, so that equal numbers are equal bits; only its tag remembers what it was.
+ */
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "ingest/state.h"
+
+static const weir__string *string_of(weir__key key) {
+    return (const weir__string *)(uintptr_t)key.payload;
+}
+
+static double real_of(weir__key key) {
+    double value;
+    memcpy(&value, &key.payload, sizeof value);
+    return value;
+}
+
+static bool key_from_bytes(weir__bytes bytes, weir__arena *arena, weir__dictionary *dictionary,
+                           weir__key *out) {
+    const weir__string *string;
+    uint32_t number;
+    if (!dictionary)
+        string = weir__string_new(arena, bytes.data, bytes.size);
+    else
+        string = weir__dictionary_intern(dictionary, arena, bytes.data, bytes.size, &number)
+                     ? dictionary->strings[number]
+                     : NULL;
+    out->payload = (uintptr_t)string;
+    return string != NULL;
+}
+
+static weir__key key_from_real(double real) {
+    weir__key key = {WEIR__KEY_REAL, 0};
+    if (isnan(real))
+        return (weir__key){WEIR__KEY_NULL, 0};
+    if (real >= -0x1p63 && real < 0x1p63 && (double)(int64_t)real == real)
+        return (weir__key){WEIR__KEY_INTEGRAL_REAL, (uint64_t)(int64_t)real};
+    memcpy(&key.payload, &real, sizeof real);
+    return key;
+}
+
+bool weir__key_from_value(const weir__value *value, weir__arena *arena, weir__dictionary *dictionary,
+                          weir__key *out) {
+    switch (value->type) {
+    case WEIR__INT:
+    case WEIR__BOOL:
+    case WEIR__TIMESTAMP:
+        *out = (weir__key){WEIR__KEY_INT, (uint64_t)value->integer};
+        return true;
+    case WEIR__REAL:
+        *out = key_from_real(value->real);
+        return true;
+    case WEIR__TEXT:
+    case WEIR__BLOB:
+        out->tag = value->type == WEIR__TEXT ? WEIR__KEY_TEXT : WEIR__KEY_BLOB;
+        return key_from_bytes(value->text, arena, dictionary, out);
+    default:
+        *out = (weir__key){WEIR__KEY_NULL, 0};
+        return true;
+    }
+}
+
+static bool is_whole(weir__key key) {
+    return key.tag == WEIR__KEY_INT || key.tag == WEIR__KEY_INTEGRAL_REAL;
+}
+
+/* An integer against a real that is none: the real is not whole or beyond int64, so rounding the integer
+ * cannot make them equal when they are not; where both round to one double the real's own whole part decides.
+ */
+static int compare_whole_with_real(int64_t whole, double real) {
+    if (real >= 0x1p63)
+        return -1;
+    if (real < -0x1p63)
+        return 1;
+    int64_t truncated = (int64_t)real;
+    if (whole != truncated)
+        return whole < truncated ? -1 : 1;
+    return real > (double)truncated ? -1 : 1;
+}
+
+static int compare_numbers(weir__key a, weir__key b) {
+    if (is_whole(a) && is_whole(b))
+        return (int64_t)a.payload < (int64_t)b.payload ? -1 : (int64_t)a.payload > (int64_t)b.payload;
+    if (is_whole(a))
+        return compare_whole_with_real((int64_t)a.payload, real_of(b));
+    if (is_whole(b))
+        return -compare_whole_with_real((int64_t)b.payload, real_of(a));
+    return real_of(a) < real_of(b) ? -1 : real_of(a) > real_of(b);
+}
+
+static int class_of(weir__key key) {
+    static const int classes[] = {0, 1, 1, 1, 2, 3};
+    return classes[key.tag];
+}
+
+int weir__key_compare_values(weir__key a, weir__key b) {
+    int class_a = class_of(a);
+    int class_b = class_of(b);
+    if (class_a != class_b)
+        return class_a < class_b ? -1 : 1;
+    if (class_a == 0)
+        return 0;
+    return class_a == 1 ? compare_numbers(a, b) : weir__string_compare(string_of(a), string_of(b));
+}
+
+bool weir__key_equal(weir__key a, weir__key b) {
+    if (class_of(a) != class_of(b) || class_of(a) == 0)
+        return false;
+    if (class_of(a) == 1)
+        return is_whole(a) == is_whole(b) && a.payload == b.payload;
+    return weir__string_compare(string_of(a), string_of(b)) == 0;
+}
+
+uint64_t weir__key_hash(weir__key key) {
+    uint64_t x = class_of(key) > 1 ? string_of(key)->hash : key.payload;
+    x = (x ^ x >> 32) * 0x9E3779B97F4A7C15u;
+    return x ^ x >> 29;
+}
+
+void weir__key_describe(weir__key key, char out[96]) {
+    weir__value value = {.type = WEIR__NULL};
+    if (key.tag == WEIR__KEY_INT || key.tag == WEIR__KEY_INTEGRAL_REAL)
+        value = (weir__value){.type = WEIR__INT, .integer = (int64_t)key.payload};
+    else if (key.tag == WEIR__KEY_REAL)
+        value = (weir__value){.type = WEIR__REAL, .real = real_of(key)};
+    else if (key.tag != WEIR__KEY_NULL)
+        value = (weir__value){.type = key.tag == WEIR__KEY_TEXT ? WEIR__TEXT : WEIR__BLOB,
+                              .text = {string_of(key)->bytes, string_of(key)->size}};
+    weir__describe_value(&value, out);
+}
+
+void weir__key_cbor(weir__key key, weir_cbor_writer *w) {
+    switch (key.tag) {
+    case WEIR__KEY_INT:
+        weir_cbor_int(w, (int64_t)key.payload);
+        break;
+    case WEIR__KEY_INTEGRAL_REAL:
+        weir_cbor_double(w, (double)(int64_t)key.payload);
+        break;
+    case WEIR__KEY_REAL:
+        weir_cbor_double(w, real_of(key));
+        break;
+    case WEIR__KEY_TEXT:
+        weir_cbor_text_n(w, string_of(key)->bytes, string_of(key)->size);
+        break;
+    case WEIR__KEY_BLOB:
+        weir_cbor_bytes(w, string_of(key)->bytes, string_of(key)->size);
+        break;
+    default:
+        weir_cbor_null(w);
+    }
+}
+
+void weir__row_key_describe(const weir__table_plan *table, const weir__column_data *columns, uint32_t row,
+                            char *out, size_t size) {
+    char one[96];
+    size_t used = 0;
+    out[0] = 0;
+    for (uint32_t i = 0; i < table->primary_key_count && used < size; i++) {
+        weir__key_describe(weir__key_at(&columns[table->primary_key[i]], row), one);
+        const char *before = i == 0 ? (table->primary_key_count > 1 ? ", key (" : ", key ") : ", ";
+        const char *after = i + 1 == table->primary_key_count && i > 0 ? ")" : "";
+        int added = snprintf(out + used, size - used, "%s%s%s", before, one, after);
+        used += added > 0 ? (size_t)added : 0;
+    }
+}

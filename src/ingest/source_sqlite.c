@@ -1,0 +1,487 @@
+/* SQLite as a source: a file, read through libsqlite3.
+ *
+ * A session is a read-only connection inside a transaction. In the rollback journal modes its shared lock
+ * keeps writers from committing, so that sessions that join it see the same data; in WAL mode that does not
+ * hold, and the source has one session only. A table with a rowid is shared out by ranges of it. */
+#include <fcntl.h>
+#include <sqlite3.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "ingest/source.h"
+
+typedef struct sqlite_source {
+    weir__source base;
+    sqlite3 *connection;
+    char *path;
+    bool is_shareable; /* other sessions see the same snapshot */
+} sqlite_source;
+
+typedef struct sqlite_cursor {
+    weir__cursor base;
+    const weir_env *env;
+    sqlite3 *connection;
+    sqlite3_stmt *statement; /* NULL: no rows at all */
+    weir__value *row;
+    const char **names;
+} sqlite_cursor;
+
+static weir_status fail_with_message(sqlite3 *connection, const char *verb, const char *what,
+                                     weir_error *error) {
+    if (sqlite3_errcode(connection) == SQLITE_NOMEM)
+        return weir__out_of_memory(error, WEIR__SOURCE_OPERATOR, 0);
+    return weir__fail(error, WEIR_SOURCE_ERROR, WEIR__SOURCE_OPERATOR, "SQLite cannot %s %s: %s", verb, what,
+                      sqlite3_errmsg(connection));
+}
+
+/* ---- Sessions --------------------------------------------------------------------------------------------
+ */
+
+static bool accepts(const weir_env *env, const char *location) {
+    char magic[16];
+    int file = env->open(env->context, location, O_RDONLY, 0);
+    if (file < 0)
+        return false;
+    ssize_t got = env->read(env->context, file, magic, sizeof magic);
+    env->close(env->context, file);
+    return got == 0 || (got == (ssize_t)sizeof magic && memcmp(magic, "SQLite format 3", 16) == 0);
+}
+
+static void close_source(weir__source *source) {
+    sqlite_source *self = (sqlite_source *)source;
+    sqlite3_close_v2(self->connection);
+    weir__release(source->env, self->path);
+    weir__release(source->env, self);
+}
+
+static weir_status prepare(sqlite_source *self, const char *sql, sqlite3_stmt **out, weir_error *error) {
+    const char *rest = NULL;
+    if (sqlite3_prepare_v2(self->connection, sql, -1, out, &rest) != SQLITE_OK)
+        return fail_with_message(self->connection, "prepare", "a statement", error);
+    if (!*out)
+        return weir__fail(error, WEIR_SOURCE_ERROR, WEIR__SOURCE_OPERATOR, "the query is empty");
+    return WEIR_OK;
+}
+
+static weir_status execute(sqlite_source *self, const char *sql, weir_error *error) {
+    if (sqlite3_exec(self->connection, sql, NULL, NULL, NULL) != SQLITE_OK)
+        return fail_with_message(self->connection, "run", sql, error);
+    return WEIR_OK;
+}
+
+/* Begins the transaction by a first read, which takes the lock. */
+static weir_status take_snapshot(sqlite_source *self, weir_error *error) {
+    sqlite3_stmt *statement = NULL;
+    weir_status status = execute(self, "PRAGMA query_only=1", error);
+    if (status == WEIR_OK)
+        status = execute(self, "PRAGMA mmap_size=1099511627776", error);
+    if (status == WEIR_OK)
+        status = execute(self, "BEGIN", error);
+    if (status == WEIR_OK)
+        status = execute(self, "SELECT count(*) FROM sqlite_master", error);
+    if (status == WEIR_OK)
+        status = prepare(self, "PRAGMA journal_mode", &statement, error);
+    if (status == WEIR_OK && sqlite3_step(statement) == SQLITE_ROW) {
+        const char *mode = (const char *)sqlite3_column_text(statement, 0);
+        self->is_shareable = mode && strcmp(mode, "wal") != 0 && strcmp(mode, "memory") != 0;
+    }
+    sqlite3_finalize(statement);
+    return status;
+}
+
+static weir_status open_source(const weir_env *env, const char *location, weir__source **out,
+                               weir_error *error) {
+    sqlite_source *self = weir__allocate_zero(env, 1, sizeof *self);
+    if (!self)
+        return weir__out_of_memory(error, WEIR__SOURCE_OPERATOR, sizeof *self);
+    self->base = (weir__source){.kind = &weir__source_sqlite, .env = env};
+    self->path = weir__copy_text(env, location, strlen(location));
+    weir_status status = WEIR_OK;
+    if (!self->path)
+        status = weir__out_of_memory(error, WEIR__SOURCE_OPERATOR, strlen(location));
+    else if (sqlite3_open_v2(location, &self->connection, SQLITE_OPEN_READONLY | SQLITE_OPEN_NOMUTEX, NULL) !=
+             SQLITE_OK)
+        status = fail_with_message(self->connection, "open", location, error);
+    if (status == WEIR_OK) {
+        sqlite3_busy_timeout(self->connection, 10000);
+        status = take_snapshot(self, error);
+    }
+    if (status != WEIR_OK) {
+        close_source(&self->base);
+        return status;
+    }
+    *out = &self->base;
+    return WEIR_OK;
+}
+
+static weir_status fork_source(weir__source *source, weir__source **out, weir_error *error) {
+    sqlite_source *self = (sqlite_source *)source;
+    *out = NULL;
+    return self->is_shareable ? open_source(source->env, self->path, out, error) : WEIR_OK;
+}
+
+/* ---- The catalog -----------------------------------------------------------------------------------------
+ */
+
+static bool contains(const char *upper, const char *word) {
+    return strstr(upper, word) != NULL;
+}
+
+/* SQLite's own rules of affinity, after those of the contract for booleans and times. */
+static weir__declared declared_as(const char *type) {
+    char upper[128];
+    size_t size = 0;
+    for (; type && type[size] && size + 1 < sizeof upper; size++)
+        upper[size] = (char)(type[size] >= 'a' && type[size] <= 'z' ? type[size] - 'a' + 'A' : type[size]);
+    upper[size] = 0;
+    if (size == 0)
+        return WEIR__DECLARED_NOTHING;
+    if (contains(upper, "BOOL"))
+        return WEIR__DECLARED_BOOLEAN;
+    if (contains(upper, "DATE") || contains(upper, "TIME"))
+        return WEIR__DECLARED_TIME;
+    if (contains(upper, "INT"))
+        return WEIR__DECLARED_INTEGER;
+    if (contains(upper, "CHAR") || contains(upper, "CLOB") || contains(upper, "TEXT"))
+        return WEIR__DECLARED_TEXT;
+    if (contains(upper, "BLOB"))
+        return WEIR__DECLARED_BLOB;
+    if (contains(upper, "REAL") || contains(upper, "FLOA") || contains(upper, "DOUB"))
+        return WEIR__DECLARED_REAL;
+    return WEIR__DECLARED_NUMERIC;
+}
+
+/* The first rowid name that no column hides; NULL where all are hidden. */
+static const char *rowid_name(const weir__catalog_table *table) {
+    static const char *const names[] = {"rowid", "_rowid_", "oid"};
+    for (int n = 0; n < 3; n++) {
+        bool is_hidden = false;
+        for (uint32_t c = 0; c < table->column_count; c++)
+            is_hidden = is_hidden || sqlite3_stricmp(table->columns[c].name, names[n]) == 0;
+        if (!is_hidden)
+            return names[n];
+    }
+    return NULL;
+}
+
+/* What is known of a table with a rowid: its detail in the catalog. */
+typedef struct rowid_range {
+    const char *name;
+    int64_t first;
+    int64_t last;
+    bool is_empty;
+} rowid_range;
+
+typedef struct catalog_builder {
+    sqlite_source *self;
+    weir__catalog *catalog;
+    weir_error *error;
+} catalog_builder;
+
+/* Calls `each` for every row of a statement about a table. */
+static weir_status for_each_row(catalog_builder *builder, weir__catalog_table *table, const char *format,
+                                weir_status (*each)(catalog_builder *builder, weir__catalog_table *table,
+                                                    sqlite3_stmt *row)) {
+    sqlite3_stmt *statement = NULL;
+    char *sql = sqlite3_mprintf(format, table ? table->name : "");
+    if (!sql)
+        return weir__out_of_memory(builder->error, WEIR__SOURCE_OPERATOR, 1);
+    weir_status status = prepare(builder->self, sql, &statement, builder->error);
+    sqlite3_free(sql);
+    int step = SQLITE_DONE;
+    while (status == WEIR_OK && (step = sqlite3_step(statement)) == SQLITE_ROW)
+        status = each(builder, table, statement);
+    if (status == WEIR_OK && step != SQLITE_DONE)
+        status = fail_with_message(builder->self->connection, "list", "the tables", builder->error);
+    sqlite3_finalize(statement);
+    return status;
+}
+
+static weir_status no_memory(catalog_builder *builder) {
+    return weir__out_of_memory(builder->error, WEIR__SOURCE_OPERATOR, 1);
+}
+
+static const char *text_of(sqlite3_stmt *row, int column) {
+    const char *text = (const char *)sqlite3_column_text(row, column);
+    return text ? text : "";
+}
+
+static weir_status add_column(catalog_builder *builder, weir__catalog_table *table, sqlite3_stmt *row) {
+    return weir__catalog_add_column(builder->catalog, table, text_of(row, 0), declared_as(text_of(row, 1)))
+               ? WEIR_OK
+               : no_memory(builder);
+}
+
+static uint32_t column_number(const weir__catalog_table *table, const char *name) {
+    for (uint32_t c = 0; c < table->column_count; c++)
+        if (sqlite3_stricmp(table->columns[c].name, name) == 0)
+            return c;
+    return UINT32_MAX;
+}
+
+static weir_status add_primary_key(catalog_builder *builder, weir__catalog_table *table, sqlite3_stmt *row) {
+    uint32_t column = column_number(table, text_of(row, 0));
+    if (column == UINT32_MAX || weir__catalog_add_primary_key(builder->catalog, table, column))
+        return WEIR_OK;
+    return no_memory(builder);
+}
+
+/* A column may stand in several keys; the first one declared counts (SQLite lists the last one first). */
+static weir_status add_foreign_key(catalog_builder *builder, weir__catalog_table *table, sqlite3_stmt *row) {
+    uint32_t column = column_number(table, text_of(row, 0));
+    for (uint32_t i = 0; i < table->foreign_key_count; i++)
+        if (table->foreign_keys[i].column == column)
+            return WEIR_OK;
+    if (column == UINT32_MAX)
+        return WEIR_OK;
+    bool names_column = sqlite3_column_type(row, 2) != SQLITE_NULL;
+    return weir__catalog_add_foreign_key(builder->catalog, table, column, text_of(row, 1),
+                                         names_column ? text_of(row, 2) : NULL)
+               ? WEIR_OK
+               : no_memory(builder);
+}
+
+static weir_status add_range(catalog_builder *builder, weir__catalog_table *table, sqlite3_stmt *row) {
+    rowid_range *range = weir__allocate_zero(builder->catalog->env, 1, sizeof *range);
+    if (!range)
+        return no_memory(builder);
+    table->detail = range;
+    range->name = rowid_name(table);
+    range->is_empty = sqlite3_column_type(row, 0) == SQLITE_NULL;
+    range->first = sqlite3_column_int64(row, 0);
+    range->last = sqlite3_column_int64(row, 1);
+    if (!range->is_empty)
+        table->row_estimate = (uint64_t)range->last - (uint64_t)range->first + 1;
+    return WEIR_OK;
+}
+
+/* Both ends of the rowids, each found without reading the table. */
+static weir_status find_range(catalog_builder *builder, weir__catalog_table *table) {
+    char format[128];
+    const char *name = rowid_name(table);
+    if (!name)
+        return WEIR_OK;
+    snprintf(format, sizeof format, "SELECT (SELECT min(%s) FROM \"%%w\"), (SELECT max(%s) FROM \"%%w\")",
+             name, name);
+    sqlite3_stmt *statement = NULL;
+    char *sql = sqlite3_mprintf(format, table->name, table->name);
+    if (!sql)
+        return no_memory(builder);
+    weir_status status = prepare(builder->self, sql, &statement, builder->error);
+    sqlite3_free(sql);
+    if (status == WEIR_OK && sqlite3_step(statement) == SQLITE_ROW)
+        status = add_range(builder, table, statement);
+    sqlite3_finalize(statement);
+    return status;
+}
+
+static weir_status add_table(catalog_builder *builder, weir__catalog_table *unused, sqlite3_stmt *row) {
+    (void)unused;
+    bool has_rowid = sqlite3_column_int(row, 1) == 0;
+    weir__catalog_table *table = weir__catalog_add_table(builder->catalog, text_of(row, 0));
+    if (!table)
+        return no_memory(builder);
+    weir_status status = for_each_row(
+        builder, table, "SELECT name, type FROM pragma_table_xinfo(%Q) WHERE hidden <> 1 ORDER BY cid",
+        add_column);
+    if (status == WEIR_OK)
+        status =
+            for_each_row(builder, table, "SELECT name FROM pragma_table_xinfo(%Q) WHERE pk > 0 ORDER BY pk",
+                         add_primary_key);
+    if (status == WEIR_OK)
+        status = for_each_row(builder, table,
+                              "SELECT \"from\", \"table\", \"to\", id FROM pragma_foreign_key_list(%Q) "
+                              "GROUP BY id HAVING count(*) = 1 ORDER BY id DESC",
+                              add_foreign_key);
+    return status == WEIR_OK && has_rowid ? find_range(builder, table) : status;
+}
+
+/* SQLite's names differ in case only by mistake: a key's table and column take the spelling of the
+ * declaration. */
+static weir_status spell_keys(catalog_builder *builder) {
+    weir__catalog *catalog = builder->catalog;
+    for (uint32_t t = 0; t < catalog->table_count; t++)
+        for (uint32_t i = 0; i < catalog->tables[t].foreign_key_count; i++) {
+            weir__catalog_key *key = &catalog->tables[t].foreign_keys[i];
+            for (uint32_t p = 0; p < catalog->table_count; p++) {
+                const weir__catalog_table *parent = &catalog->tables[p];
+                if (sqlite3_stricmp(parent->name, key->parent_table) != 0)
+                    continue;
+                memcpy(key->parent_table, parent->name, strlen(parent->name));
+                uint32_t column = key->parent_column ? column_number(parent, key->parent_column) : UINT32_MAX;
+                if (column != UINT32_MAX)
+                    memcpy(key->parent_column, parent->columns[column].name, strlen(key->parent_column));
+            }
+        }
+    return weir__catalog_resolve_keys(catalog, builder->error);
+}
+
+/* "folder/shop.sqlite" is called shop. */
+static char *database_name(const weir_env *env, const char *path) {
+    const char *slash = strrchr(path, '/');
+    const char *name = slash ? slash + 1 : path;
+    const char *dot = strrchr(name, '.');
+    size_t size = dot && dot > name ? (size_t)(dot - name) : strlen(name);
+    return weir__copy_text(env, name, size);
+}
+
+static weir_status describe(weir__source *source, weir__catalog *out, weir_error *error) {
+    sqlite_source *self = (sqlite_source *)source;
+    *out = (weir__catalog){.env = source->env};
+    catalog_builder builder = {self, out, error};
+    out->name = database_name(source->env, self->path);
+    weir_status status = out->name ? WEIR_OK : no_memory(&builder);
+    if (status == WEIR_OK)
+        status =
+            for_each_row(&builder, NULL,
+                         "SELECT name, wr FROM pragma_table_list WHERE schema = 'main' AND type = 'table' "
+                         "AND name NOT LIKE 'sqlite\\_%%' ESCAPE '\\' AND %Q = '' ORDER BY name",
+                         add_table);
+    if (status == WEIR_OK)
+        status = spell_keys(&builder);
+    int file = source->env->open(source->env->context, self->path, O_RDONLY, 0);
+    if (file >= 0) {
+        (void)source->env->size(source->env->context, file, &out->size_bytes);
+        source->env->close(source->env->context, file);
+    }
+    if (status != WEIR_OK)
+        weir__catalog_release(out);
+    return status;
+}
+
+/* ---- Cursors ---------------------------------------------------------------------------------------------
+ */
+
+static void read_cell(sqlite3_stmt *statement, int column, weir__value *out) {
+    switch (sqlite3_column_type(statement, column)) {
+    case SQLITE_INTEGER:
+        out->type = WEIR__INT;
+        out->integer = sqlite3_column_int64(statement, column);
+        return;
+    case SQLITE_FLOAT:
+        out->type = WEIR__REAL;
+        out->real = sqlite3_column_double(statement, column);
+        return;
+    case SQLITE_TEXT:
+        out->type = WEIR__TEXT;
+        out->text.data = (const char *)sqlite3_column_text(statement, column);
+        break;
+    case SQLITE_BLOB:
+        out->type = WEIR__BLOB;
+        out->text.data = sqlite3_column_blob(statement, column);
+        break;
+    default:
+        out->type = WEIR__NULL;
+        return;
+    }
+    out->text.size = (size_t)sqlite3_column_bytes(statement, column);
+    if (!out->text.data)
+        out->text = (weir__bytes){"", 0};
+}
+
+static weir_status next_row(weir__cursor *cursor, weir__rows *rows, weir_error *error) {
+    sqlite_cursor *self = (sqlite_cursor *)cursor;
+    int step = self->statement ? sqlite3_step(self->statement) : SQLITE_DONE;
+    *rows = (weir__rows){.row_count = step == SQLITE_ROW ? 1 : 0, .cells = self->row};
+    if (step == SQLITE_DONE)
+        return WEIR_OK;
+    if (step != SQLITE_ROW)
+        return fail_with_message(self->connection, "read", "the rows", error);
+    for (uint32_t c = 0; c < cursor->column_count; c++)
+        read_cell(self->statement, (int)c, &self->row[c]);
+    return WEIR_OK;
+}
+
+static void close_cursor(weir__cursor *cursor) {
+    sqlite_cursor *self = (sqlite_cursor *)cursor;
+    sqlite3_finalize(self->statement);
+    weir__release(self->env, self->row);
+    weir__release(self->env, self->names);
+    weir__release(self->env, self);
+}
+
+/* Takes the statement over, also on failure. */
+static weir_status open_cursor(sqlite_source *source, sqlite3_stmt *statement, uint32_t column_count,
+                               bool wants_names, weir__cursor **out, weir_error *error) {
+    const weir_env *env = source->base.env;
+    sqlite_cursor *self = weir__allocate_zero(env, 1, sizeof *self);
+    if (!self) {
+        sqlite3_finalize(statement);
+        return weir__out_of_memory(error, WEIR__SOURCE_OPERATOR, sizeof *self);
+    }
+    self->base = (weir__cursor){.column_count = column_count, .next = next_row, .close = close_cursor};
+    self->env = env;
+    self->connection = source->connection;
+    self->statement = statement;
+    self->row = weir__allocate_zero(env, column_count, sizeof *self->row);
+    self->names = wants_names ? weir__allocate_zero(env, column_count, sizeof *self->names) : NULL;
+    if (!self->row || (wants_names && !self->names)) {
+        close_cursor(&self->base);
+        return weir__out_of_memory(error, WEIR__SOURCE_OPERATOR, column_count * sizeof *self->row);
+    }
+    for (uint32_t c = 0; wants_names && c < column_count; c++)
+        self->names[c] = sqlite3_column_name(statement, (int)c);
+    self->base.column_names = self->names;
+    *out = &self->base;
+    return WEIR_OK;
+}
+
+static weir_status query(weir__source *source, const char *sql, weir__cursor **out, weir_error *error) {
+    sqlite_source *self = (sqlite_source *)source;
+    sqlite3_stmt *statement = NULL;
+    weir_status status = prepare(self, sql, &statement, error);
+    if (status != WEIR_OK)
+        return status;
+    return open_cursor(self, statement, (uint32_t)sqlite3_column_count(statement), true, out, error);
+}
+
+static void append_selection(sqlite3_str *sql, const weir__catalog_table *table, const uint32_t *columns,
+                             uint32_t column_count) {
+    sqlite3_str_appendall(sql, "SELECT ");
+    for (uint32_t i = 0; i < column_count; i++)
+        sqlite3_str_appendf(sql, "%s\"%w\"", i ? ", " : "", table->columns[columns[i]].name);
+    sqlite3_str_appendf(sql, "%s FROM \"%w\"", column_count ? "" : "1", table->name);
+}
+
+/* Part p of n of [first, last], whose width may be anything up to 2^64. */
+static int64_t part_start(const rowid_range *range, uint32_t part, uint32_t part_count) {
+    unsigned __int128 width = (unsigned __int128)((uint64_t)range->last - (uint64_t)range->first) + 1;
+    return (int64_t)((uint64_t)range->first + (uint64_t)(width * part / part_count));
+}
+
+static weir_status scan(weir__source *source, const weir__catalog_table *table, const uint32_t *columns,
+                        uint32_t column_count, uint32_t part, uint32_t part_count, weir__cursor **out,
+                        weir_error *error) {
+    sqlite_source *self = (sqlite_source *)source;
+    const rowid_range *range = table->detail;
+    bool is_shared = part_count > 1 && range && range->name && !range->is_empty;
+    if (part > 0 && !is_shared)
+        return open_cursor(self, NULL, column_count, false, out, error);
+    sqlite3_str *text = sqlite3_str_new(self->connection);
+    append_selection(text, table, columns, column_count);
+    if (is_shared) {
+        sqlite3_str_appendf(text, " WHERE %s >= %lld", range->name,
+                            (long long)part_start(range, part, part_count));
+        if (part + 1 < part_count)
+            sqlite3_str_appendf(text, " AND %s < %lld", range->name,
+                                (long long)part_start(range, part + 1, part_count));
+    }
+    char *sql = sqlite3_str_finish(text);
+    if (!sql)
+        return weir__out_of_memory(error, WEIR__SOURCE_OPERATOR, 1);
+    sqlite3_stmt *statement = NULL;
+    weir_status status = prepare(self, sql, &statement, error);
+    sqlite3_free(sql);
+    return status == WEIR_OK ? open_cursor(self, statement, column_count, false, out, error) : status;
+}
+
+const weir__source_kind weir__source_sqlite = {
+    .name = "sqlite",
+    .accepts = accepts,
+    .open = open_source,
+    .close = close_source,
+    .fork = fork_source,
+    .describe = describe,
+    .scan = scan,
+    .query = query,
+};

@@ -1,0 +1,286 @@
+/* What ingest works on. The phases, each in its own file, fill it from left to right:
+ *
+ *   plan.c    schema + catalog -> which columns are read, keys, edges, tasks        (names become numbers)
+ *   read.c    the source's rows -> columns of converted values, in parts            (parallel)
+ *   order.c   parts -> one set of columns a table, in row order; categories         (parallel by table)
+ *   texts.c   text numbers by first appearance
+ *   statistics.c
+ *   match.c   foreign keys -> parent rows and child lists                           (parallel by edge type)
+ *   tasks.c   queries -> seeds and splits                                           (parallel by task)
+ *   encode.c  everything -> the file
+ *
+ * The result depends on the rows and the schema alone: parts and threads only decide who works on what. */
+#ifndef WEIR_SRC_INGEST_STATE_H
+#define WEIR_SRC_INGEST_STATE_H
+
+#include <pthread.h>
+#include <stdatomic.h>
+
+#include "ingest/dictionary.h"
+#include "ingest/schema.h"
+#include "store/parallel.h"
+#include "weir/ingest.h"
+
+#define WEIR__INGEST_OPERATOR "weir.ingest"
+
+/* ---- Keys
+ * ---------------------------------------------------------------------------------------------------- */
+
+/* A key cell: a tag and 8 bytes. Numbers that are equal have one form, whatever their type was. */
+typedef enum weir__key_tag {
+    WEIR__KEY_NULL,
+    WEIR__KEY_INT,           /* int64 */
+    WEIR__KEY_INTEGRAL_REAL, /* int64; it was stored as a real */
+    WEIR__KEY_REAL,          /* the bits of a binary64 that is no int64 */
+    WEIR__KEY_TEXT,          /* const weir__string * */
+    WEIR__KEY_BLOB,          /* const weir__string * */
+} weir__key_tag;
+
+typedef struct weir__key {
+    weir__key_tag tag;
+    uint64_t payload;
+} weir__key;
+
+/* A key from a value; text and blobs are copied into the arena, once where a dictionary is given. False where
+ * memory is short. NaN is null. */
+bool weir__key_from_value(const weir__value *value, weir__arena *arena, weir__dictionary *dictionary,
+                          weir__key *out);
+/* Numbers before text before blobs; null first. */
+int weir__key_compare_values(weir__key a, weir__key b);
+bool weir__key_equal(weir__key a, weir__key b);
+uint64_t weir__key_hash(weir__key key);
+void weir__key_describe(weir__key key, char out[96]);
+/* As stored: integer, float, text or bytes. */
+void weir__key_cbor(weir__key key, weir_cbor_writer *w);
+
+/* ---- Columns of values
+ * ----------------------------------------------------------------------------------------- */
+
+/* One column of a part or of a table. `values` is, by semantic type: double (NaN: null), int64
+ * (WEIR_TIME_ALWAYS: null), uint8 0, 1 (2: null) of booleans, uint32 numbers in a dictionary (WEIR_NONE:
+ * null) of categories and texts, uint8 1 (0: null) of identifiers; NULL where the column is ignored. Keys are
+ * there where the column is one. */
+typedef struct weir__column_data {
+    void *values;
+    uint64_t *keys;
+    uint8_t *tags; /* NULL: all are WEIR__KEY_INT */
+} weir__column_data;
+
+static inline weir__key weir__key_at(const weir__column_data *column, uint32_t row) {
+    return (weir__key){column->tags ? (weir__key_tag)column->tags[row] : WEIR__KEY_INT, column->keys[row]};
+}
+
+/* ---- The plan
+ * ---------------------------------------------------------------------------------------------------- */
+
+typedef struct weir__column_plan {
+    const char *name;
+    const char *description;
+    uint32_t position; /* in the source's table */
+    weir_stype stype;
+    weir__unit unit;
+    bool is_primary;
+    bool is_foreign;
+    bool is_target; /* of a foreign key */
+    uint32_t parent_table;
+    uint32_t parent_column; /* number in the parent's plan */
+    uint32_t known_at;      /* number in the table's plan, or WEIR_NONE */
+    uint32_t column_idx;    /* ColumnIdx, or WEIR_NONE */
+    uint32_t edge;          /* number, or WEIR_NONE */
+} weir__column_plan;
+
+static inline bool weir__keeps_keys(const weir__column_plan *column) {
+    return column->is_primary || column->is_foreign || column->is_target;
+}
+
+/* What goes wrong in a row: of several the one of the first row, then column, is reported. */
+typedef struct weir__row_fault {
+    bool is_set;
+    uint32_t row; /* in the part */
+    uint32_t column;
+    weir_status status;
+    char what[200];
+} weir__row_fault;
+
+typedef struct weir__part {
+    uint32_t row_count;
+    uint32_t capacity;
+    weir__column_data *columns;
+    weir__dictionary *dictionaries; /* a column: categories, or texts of a foreign key */
+    weir__dictionary texts;         /* of all text columns */
+    weir__arena strings;
+    const weir__string **row_keys; /* without a primary key: the rows' CBOR; hash is XXH64 */
+    uint64_t *nulls;               /* a column */
+    uint64_t *not_finite;
+    weir__row_fault fault;
+    weir_cbor_writer row_writer;
+    weir_status status;
+    weir_error error;
+} weir__part;
+
+typedef struct weir__table_plan {
+    const char *name;
+    const weir__catalog_table *source;
+    weir__column_plan *columns; /* those that are read, in declared order */
+    uint32_t column_count;
+    uint32_t *positions; /* of the columns, for the source */
+    uint32_t *primary_key;
+    uint32_t primary_key_count;
+    uint32_t temporal; /* number in columns, or WEIR_NONE */
+
+    weir__part *parts;
+    uint32_t part_count;
+
+    /* From order.c on. */
+    uint32_t row_start;
+    uint32_t row_count;
+    weir__column_data *data;
+    uint64_t *row_key_hashes;     /* without a primary key: XXH64 of the rows' CBOR */
+    weir__dictionary *categories; /* a column */
+    uint32_t **category_ranks;    /* a column: dictionary number -> place in bytewise order */
+    weir_status status;
+    weir_error error;
+} weir__table_plan;
+
+typedef struct weir__edge_plan {
+    uint32_t table;
+    uint32_t column;   /* numbers in the plan */
+    uint32_t *parents; /* RowIdx a child row; WEIR_NONE */
+    uint32_t *starts;
+    uint32_t *child_rows;
+    int64_t *child_times; /* NULL: all always */
+    weir_status status;
+    weir_error error;
+} weir__edge_plan;
+
+typedef struct weir__task_plan {
+    const weir__schema_task *schema;
+    bool is_cell;
+    uint32_t anchor_table;
+    uint32_t target; /* number in the anchor table's plan; of a cell task */
+    uint32_t seed_count;
+    uint32_t *rows;    /* split after split */
+    int64_t *times;    /* or NULL */
+    double *numbers;   /* a derived task's targets: one of these; */
+    int64_t *integers; /* times, 0/1, or numbers in `categories` */
+    uint8_t *nulls;    /* a byte each */
+    weir__dictionary categories;
+    weir__arena strings;
+    uint32_t *category_ranks;
+    uint8_t *held_out; /* bits */
+    weir_status status;
+    weir_error error;
+} weir__task_plan;
+
+/* Finds the row of a key; see match.c. */
+typedef struct weir__key_index {
+    const weir_env *env;
+    const weir__column_data *column;
+    uint32_t row_count;
+    bool is_dense; /* rows are first_key, first_key + 1, … */
+    int64_t first_key;
+    uint32_t *slots; /* row + 1 */
+    uint64_t slot_mask;
+} weir__key_index;
+
+typedef struct weir__ingest {
+    const weir_env *env;
+    const weir_ingest_options *options;
+    uint32_t threads;
+    uint64_t started_ns;
+
+    weir__source *sessions[WEIR__THREADS_MAX]; /* one a worker; [0] is the first */
+    uint32_t session_count;
+    weir__catalog catalog;
+    weir__schema schema;
+    weir__arena arena; /* of the plan and of info */
+
+    weir__table_plan *tables;
+    uint32_t table_count;
+    weir__edge_plan *edges;
+    uint32_t edge_count;
+    weir__task_plan *tasks;
+    uint32_t task_count;
+    weir__key_index **key_indexes; /* a table: of its single-column primary key, or NULL */
+
+    weir__dictionary texts; /* all texts, numbered as they came */
+    uint32_t *text_order;   /* TextEmbeddingIdx -> number in texts */
+    uint32_t text_count;
+
+    const weir__string **category_texts; /* by CategoricalEmbeddingIdx: the value, */
+    uint32_t *category_columns;          /* and the ColumnIdx that it belongs to */
+
+    weir_store_info info;
+    weir_table *info_tables;
+    weir_column *info_columns;
+    weir_edge *info_edges;
+    weir_task *info_tasks;
+
+    atomic_bool is_cancelled;
+    atomic_bool has_failed; /* a worker failed: the others stop early */
+    atomic_ullong done;
+    uint64_t total;
+    uint64_t total_bytes;
+    const char *phase;
+    pthread_mutex_t progress_lock;
+    uint64_t progress_due_ns;
+} weir__ingest;
+
+/* ---- Progress
+ * ------------------------------------------------------------------------------------------------------ */
+
+void weir__begin_phase(weir__ingest *ingest, const char *phase, uint64_t total, uint64_t total_bytes);
+/* Counts work done; false where the caller of ingest has cancelled it. Any thread. */
+bool weir__advance(weir__ingest *ingest, uint64_t done);
+weir_status weir__cancelled(weir_error *error);
+
+/* ---- Phases
+ * -------------------------------------------------------------------------------------------------------- */
+
+WEIR_CHECKED weir_status weir__draft_schema(weir__ingest *ingest, weir_json_writer *w, weir_error *error);
+WEIR_CHECKED weir_status weir__plan_make(weir__ingest *ingest, weir_error *error);
+WEIR_CHECKED weir_status weir__read_rows(weir__ingest *ingest, weir_error *error);
+WEIR_CHECKED weir_status weir__order_rows(weir__ingest *ingest, weir_error *error);
+WEIR_CHECKED weir_status weir__number_texts(weir__ingest *ingest, weir_error *error);
+WEIR_CHECKED weir_status weir__make_statistics(weir__ingest *ingest, weir_error *error);
+WEIR_CHECKED weir_status weir__match_keys(weir__ingest *ingest, weir_error *error);
+WEIR_CHECKED weir_status weir__make_tasks(weir__ingest *ingest, weir_error *error);
+WEIR_CHECKED weir_status weir__write_store(weir__ingest *ingest, const char *path, weir_ingest_report *report,
+                                           weir_error *error);
+WEIR_CHECKED weir_status weir__write_manifest(weir__ingest *ingest, const char *path, weir_error *error);
+
+/* A part's memory, and what a table holds after order.c. */
+void weir__part_release(const weir_env *env, const weir__table_plan *table, weir__part *part);
+size_t weir__value_size(weir_stype stype);
+void weir__column_data_release(const weir_env *env, weir__column_data *column);
+
+/* The row's key for a message: "key 5003", "key (5003, '978-1')", or "" without one. */
+void weir__row_key_describe(const weir__table_plan *table, const weir__column_data *columns, uint32_t row,
+                            char *out, size_t size);
+
+WEIR_CHECKED weir_status weir__key_index_make(const weir_env *env, const weir__column_data *column,
+                                              uint32_t row_count, weir__key_index *out, uint32_t *duplicate,
+                                              weir_error *error);
+void weir__key_index_release(weir__key_index *index);
+uint32_t weir__key_index_find(const weir__key_index *index,
+                              weir__key key); /* row in the table, or WEIR_NONE */
+
+/* The time of a table's row, and when a column's cell is known. */
+int64_t weir__row_time(const weir__table_plan *table, uint32_t row);
+int64_t weir__cell_time(const weir__table_plan *table, uint32_t known_at, uint32_t row);
+
+/* Statistics of `count` values (NaN: none) in blocks of 4,096. */
+weir_statistics weir__statistics_of(const double *values, uint32_t count);
+
+/* Dictionary number -> place in bytewise order; NULL where memory is short. */
+uint32_t *weir__rank_strings(const weir_env *env, const weir__dictionary *dictionary);
+
+/* Sorts numbers 0 … count-1 by (primary[i], then `tie` where it is given), stably, into `order`. */
+typedef struct weir__sort_item {
+    uint64_t primary;
+    uint32_t index;
+} weir__sort_item;
+WEIR_CHECKED bool weir__sort(const weir_env *env, weir__sort_item *items, uint32_t count,
+                             int (*tie)(const void *context, uint32_t a, uint32_t b), const void *context);
+
+#endif

@@ -1,0 +1,192 @@
+/* Statistics, exactly as the contract sums: f64, blocks of 4,096 rows, block sums in order. Columns are
+ * independent, so that they may be summed on any thread; sums of several columns are added in order. */
+#include <math.h>
+#include <string.h>
+
+#include "ingest/state.h"
+
+enum { BLOCK_ROWS = 4096 };
+
+/* Values that count, one at a time by row: doubles (NaN: none) or timestamps. */
+typedef struct value_column {
+    const double *numbers;
+    const int64_t *times; /* where numbers is NULL */
+    uint32_t count;
+    const int64_t *row_times; /* NULL: no row is left out */
+    int64_t until;
+} value_column;
+
+static bool value_at(const value_column *column, uint32_t row, double *out) {
+    if (column->row_times && column->row_times[row] > column->until)
+        return false;
+    if (column->numbers) {
+        *out = column->numbers[row];
+        return !isnan(*out);
+    }
+    *out = (double)column->times[row];
+    return column->times[row] != WEIR_TIME_ALWAYS;
+}
+
+typedef struct column_sums {
+    double sum;
+    double squares; /* of distances from the mean */
+    uint64_t count;
+    double first;
+    bool are_equal; /* all values, to the first */
+} column_sums;
+
+static void sum_values(const value_column *column, column_sums *sums) {
+    sums->sum = 0.0;
+    sums->count = 0;
+    sums->are_equal = true;
+    for (uint64_t start = 0; start < column->count; start += BLOCK_ROWS) {
+        uint64_t end = start + BLOCK_ROWS < column->count ? start + BLOCK_ROWS : column->count;
+        double block = 0.0, value;
+        for (uint64_t r = start; r < end; r++)
+            if (value_at(column, (uint32_t)r, &value)) {
+                if (sums->count++ == 0)
+                    sums->first = value;
+                sums->are_equal = sums->are_equal && value == sums->first;
+                block += value;
+            }
+        sums->sum += block;
+    }
+}
+
+static void sum_squares(const value_column *column, double mean, column_sums *sums) {
+    sums->squares = 0.0;
+    for (uint64_t start = 0; start < column->count; start += BLOCK_ROWS) {
+        uint64_t end = start + BLOCK_ROWS < column->count ? start + BLOCK_ROWS : column->count;
+        double block = 0.0, value;
+        for (uint64_t r = start; r < end; r++)
+            if (value_at(column, (uint32_t)r, &value))
+                block += (value - mean) * (value - mean);
+        sums->squares += block;
+    }
+}
+
+static weir_statistics finish(double mean, double squares, uint64_t count, bool are_equal) {
+    weir_statistics statistics = {.mean = mean, .std = 1, .count = count};
+    if (count > 0 && !are_equal) {
+        double std = sqrt(squares / (double)count);
+        if (std != 0)
+            statistics.std = std;
+    }
+    if (!isfinite(statistics.mean) || !isfinite(statistics.std)) {
+        statistics.mean = 0;
+        statistics.std = 1;
+    }
+    return statistics;
+}
+
+static double mean_of(double sum, uint64_t count) {
+    return count ? sum / (double)count : 0.0;
+}
+
+static weir_statistics statistics_of(const value_column *column) {
+    column_sums sums = {0};
+    sum_values(column, &sums);
+    double mean = mean_of(sums.sum, sums.count);
+    if (sums.count > 0 && !sums.are_equal && isfinite(mean))
+        sum_squares(column, mean, &sums);
+    return finish(mean, sums.squares, sums.count, sums.are_equal);
+}
+
+weir_statistics weir__statistics_of(const double *values, uint32_t count) {
+    value_column column = {.numbers = values, .count = count};
+    return statistics_of(&column);
+}
+
+/* ---- Columns of tables
+ * -------------------------------------------------------------------------------------------- */
+
+typedef struct statistics_item {
+    const weir__table_plan *table;
+    value_column column;
+    weir_column *info;
+    column_sums sums;
+} statistics_item;
+
+typedef struct statistics_work {
+    statistics_item *items; /* numerical columns and timestamp columns, in ColumnIdx order */
+    size_t count;
+    double timestamp_mean;
+} statistics_work;
+
+static void sum_item(void *context, size_t index, uint32_t worker) {
+    statistics_item *item = &((statistics_work *)context)->items[index];
+    (void)worker;
+    if (item->column.numbers)
+        item->info->statistics = statistics_of(&item->column);
+    else
+        sum_values(&item->column, &item->sums);
+}
+
+static void square_item(void *context, size_t index, uint32_t worker) {
+    statistics_work *work = context;
+    statistics_item *item = &work->items[index];
+    (void)worker;
+    if (!item->column.numbers)
+        sum_squares(&item->column, work->timestamp_mean, &item->sums);
+}
+
+static size_t collect_items(weir__ingest *ingest, statistics_item *items) {
+    size_t count = 0;
+    for (uint32_t t = 0; t < ingest->table_count; t++) {
+        const weir__table_plan *table = &ingest->tables[t];
+        for (uint32_t c = 0; c < table->column_count; c++) {
+            weir_stype stype = table->columns[c].stype;
+            if (stype != WEIR_NUMERICAL && stype != WEIR_TIMESTAMP)
+                continue;
+            statistics_item *item = &items[count++];
+            *item = (statistics_item){.table = table,
+                                      .info = &ingest->info_columns[table->columns[c].column_idx]};
+            item->column.count = table->row_count;
+            if (stype == WEIR_NUMERICAL)
+                item->column.numbers = table->data[c].values;
+            else
+                item->column.times = table->data[c].values;
+            if (ingest->schema.has_statistics_until && table->temporal != WEIR_NONE) {
+                item->column.row_times = table->data[table->temporal].values;
+                item->column.until = ingest->schema.statistics_until;
+            }
+        }
+    }
+    return count;
+}
+
+static weir_statistics sum_timestamps(weir__ingest *ingest, statistics_work *work) {
+    double sum = 0.0, squares = 0.0;
+    uint64_t count = 0;
+    bool are_equal = true;
+    const column_sums *first = NULL;
+    for (size_t i = 0; i < work->count; i++) {
+        const statistics_item *item = &work->items[i];
+        if (item->column.numbers)
+            continue;
+        sum += item->sums.sum;
+        count += item->sums.count;
+        if (item->sums.count == 0)
+            continue;
+        first = first ? first : &item->sums;
+        are_equal = are_equal && item->sums.are_equal && item->sums.first == first->first;
+    }
+    work->timestamp_mean = mean_of(sum, count);
+    weir__parallel(ingest->env, ingest->threads, work->count, square_item, work);
+    for (size_t i = 0; i < work->count; i++)
+        if (!work->items[i].column.numbers)
+            squares += work->items[i].sums.squares;
+    return finish(work->timestamp_mean, squares, count, are_equal);
+}
+
+weir_status weir__make_statistics(weir__ingest *ingest, weir_error *error) {
+    size_t capacity = ingest->info.table_column_count;
+    statistics_work work = {.items = weir__allocate_zero(ingest->env, capacity, sizeof *work.items)};
+    if (!work.items)
+        return weir__out_of_memory(error, WEIR__INGEST_OPERATOR, capacity * sizeof *work.items);
+    work.count = collect_items(ingest, work.items);
+    weir__parallel(ingest->env, ingest->threads, work.count, sum_item, &work);
+    ingest->info.timestamps = sum_timestamps(ingest, &work);
+    weir__release(ingest->env, work.items);
+    return WEIR_OK;
+}

@@ -1,0 +1,510 @@
+/* Tasks: each one's query is run by the source, its rows become seeds, the seeds are sorted and split.
+ *
+ * Tasks are independent; each runs on a session of its own. What a task yields is what the file holds: arrays
+ * in the order of splits, so that a large task costs its output and one sort. */
+#define XXH_INLINE_ALL
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <xxhash.h>
+
+#include "ingest/state.h"
+
+enum { ADVANCE_EVERY = 4096 };
+
+typedef struct raw_seed {
+    int64_t time;
+    union {
+        double number;
+        int64_t integer; /* microseconds, 0 or 1, or a number in the task's categories */
+    };
+    uint32_t row; /* in the anchor table */
+    bool is_null;
+    uint8_t split;
+} raw_seed;
+
+typedef struct seed_reader {
+    weir__ingest *ingest;
+    weir__task_plan *task;
+    const weir__table_plan *anchor;
+    const weir__key_index *keys;
+    weir__dictionary key_texts; /* keeps the texts of keys once */
+    raw_seed *seeds;
+    size_t capacity;
+    uint32_t count;
+    uint64_t dropped;
+    uint32_t key_column, target_column, time_column, split_column; /* of the query; WEIR_NONE */
+} seed_reader;
+
+static weir_status refuse(const seed_reader *r, const char *what, const char *detail, weir_error *error) {
+    return weir__fail(error, WEIR_TASK_INVALID, WEIR__INGEST_OPERATOR, "task %s: %s%s", r->task->schema->name,
+                      what, detail);
+}
+
+/* ---- Rows of the query
+ * --------------------------------------------------------------------------------------------- */
+
+static weir_status find_query_column(const seed_reader *r, const weir__cursor *cursor, const char *name,
+                                     uint32_t *out, weir_error *error) {
+    *out = WEIR_NONE;
+    for (uint32_t c = 0; name && c < cursor->column_count && *out == WEIR_NONE; c++)
+        if (strcmp(cursor->column_names[c], name) == 0)
+            *out = c;
+    if (name && *out == WEIR_NONE)
+        return refuse(r, "the query has no column ", name, error);
+    return WEIR_OK;
+}
+
+static weir_status find_query_columns(seed_reader *r, const weir__cursor *cursor, weir_error *error) {
+    const weir__schema_task *described = r->task->schema;
+    const char *split = described->split.method == WEIR__SPLIT_COLUMN ? described->split.column : NULL;
+    weir_status status = find_query_column(r, cursor, described->anchor_key, &r->key_column, error);
+    if (status == WEIR_OK)
+        status = find_query_column(r, cursor, described->target_column, &r->target_column, error);
+    if (status == WEIR_OK)
+        status = find_query_column(r, cursor, described->observation_time_column, &r->time_column, error);
+    if (status == WEIR_OK)
+        status = find_query_column(r, cursor, split, &r->split_column, error);
+    return status;
+}
+
+static weir_status refuse_value(const seed_reader *r, const char *column, const weir__value *value,
+                                const char *what, weir_error *error) {
+    char shown[96], message[300];
+    weir__describe_value(value, shown);
+    snprintf(message, sizeof message, "column %s: %s ", column, shown);
+    return refuse(r, message, what, error);
+}
+
+/* Converts a target into the seed; a null one stays null. */
+static weir_status read_target(seed_reader *r, const weir__value *value, raw_seed *seed, weir_error *error) {
+    const weir__schema_task *described = r->task->schema;
+    char buffer[WEIR__TEXT_FORM_SIZE];
+    weir__bytes text;
+    uint32_t category = 0;
+    bool truth = false;
+    weir__fit fit = WEIR__UNFIT;
+    if (described->target_stype == WEIR_NUMERICAL) {
+        fit = weir__to_number(value, &seed->number);
+    } else if (described->target_stype == WEIR_TIMESTAMP) {
+        fit = weir__to_timestamp(value, described->unit, &seed->integer);
+    } else if (described->target_stype == WEIR_BOOLEAN) {
+        fit = weir__to_boolean(value, &truth);
+        seed->integer = truth;
+    } else {
+        fit = weir__to_text(value, buffer, &text);
+        if (fit == WEIR__FITS && !weir__utf8_is_valid(text.data, text.size))
+            return weir__fail(error, WEIR_SOURCE_ERROR, WEIR__INGEST_OPERATOR,
+                              "task %s: column %s: text that is not UTF-8", described->name,
+                              described->target_column);
+        if (fit == WEIR__FITS && !r->task->is_cell &&
+            !weir__dictionary_intern(&r->task->categories, &r->task->strings, text.data, text.size,
+                                     &category))
+            return weir__out_of_memory(error, WEIR__INGEST_OPERATOR, text.size);
+        seed->integer = category;
+    }
+    if (fit == WEIR__UNFIT)
+        return refuse_value(r, described->target_column, value, "does not fit the target's type", error);
+    seed->is_null = fit != WEIR__FITS;
+    if (seed->is_null)
+        seed->integer = 0;
+    return WEIR_OK;
+}
+
+/* The anchor row's time, or "sees everything" where it has none. */
+static int64_t anchor_time(const seed_reader *r, uint32_t row) {
+    int64_t time = weir__row_time(r->anchor, row);
+    return time == WEIR_TIME_ALWAYS ? INT64_MAX : time;
+}
+
+static weir_status read_time(const seed_reader *r, const weir__value *value, raw_seed *seed,
+                             weir_error *error) {
+    const weir__schema_task *described = r->task->schema;
+    weir__fit fit = weir__to_timestamp(value, described->unit, &seed->time);
+    if (fit == WEIR__UNFIT)
+        return refuse_value(r, described->observation_time_column, value, "is no time that fits", error);
+    if (fit == WEIR__IS_NULL)
+        seed->time = anchor_time(r, seed->row);
+    return WEIR_OK;
+}
+
+static weir_status read_split(const seed_reader *r, const weir__value *value, raw_seed *seed,
+                              weir_error *error) {
+    for (int split = 0; split < WEIR_SPLITS && value->type == WEIR__TEXT; split++) {
+        const char *name = weir_split_name((weir_split)split);
+        if (strlen(name) == value->text.size && memcmp(name, value->text.data, value->text.size) == 0) {
+            seed->split = (uint8_t)split;
+            return WEIR_OK;
+        }
+    }
+    return refuse_value(r, r->task->schema->split.column, value, "is not train, val or test", error);
+}
+
+static weir_status read_seed(seed_reader *r, const weir__value *cells, weir_error *error) {
+    raw_seed seed = {0};
+    weir__key key;
+    if (!weir__key_from_value(&cells[r->key_column], &r->task->strings, &r->key_texts, &key))
+        return weir__out_of_memory(error, WEIR__INGEST_OPERATOR, 1);
+    seed.row = weir__key_index_find(r->keys, key);
+    bool is_dropped = seed.row == WEIR_NONE;
+    weir_status status = read_target(r, &cells[r->target_column], &seed, error);
+    if (status == WEIR_OK && !is_dropped) {
+        if (r->time_column != WEIR_NONE)
+            status = read_time(r, &cells[r->time_column], &seed, error);
+        else
+            seed.time = anchor_time(r, seed.row);
+    }
+    if (status == WEIR_OK && r->split_column != WEIR_NONE)
+        status = read_split(r, &cells[r->split_column], &seed, error);
+    if (status != WEIR_OK)
+        return status;
+    if (is_dropped) {
+        r->dropped++;
+        return WEIR_OK;
+    }
+    void *seeds = r->seeds;
+    if (r->count == WEIR__ROWS_MAX)
+        return refuse(r, "it has more seeds than a store holds", "", error);
+    if (!weir__grow(r->ingest->env, &seeds, &r->capacity, (size_t)r->count + 1, sizeof seed))
+        return weir__out_of_memory(error, WEIR__INGEST_OPERATOR, r->count * sizeof seed);
+    r->seeds = seeds;
+    r->seeds[r->count++] = seed;
+    return WEIR_OK;
+}
+
+/* A failing query is the task's fault, whatever the source calls it. */
+static weir_status blame_task(const seed_reader *r, weir_status status, weir_error *error) {
+    char message[WEIR_MESSAGE_CAPACITY];
+    if (status != WEIR_SOURCE_ERROR)
+        return status;
+    snprintf(message, sizeof message, "%s", error->message);
+    return refuse(r, "the query failed: ", message, error);
+}
+
+static weir_status read_cursor(seed_reader *r, weir__cursor *cursor, weir_error *error) {
+    weir__rows rows;
+    weir_status status;
+    uint64_t unreported = 0;
+    while ((status = cursor->next(cursor, &rows, error)) == WEIR_OK && rows.row_count > 0) {
+        for (size_t i = 0; i < rows.row_count; i++) {
+            weir_status seed_status = read_seed(r, rows.cells + i * cursor->column_count, error);
+            if (seed_status != WEIR_OK)
+                return seed_status;
+        }
+        unreported += rows.row_count;
+        if (unreported < ADVANCE_EVERY)
+            continue;
+        if (!weir__advance(r->ingest, unreported))
+            return weir__cancelled(error);
+        unreported = 0;
+    }
+    (void)weir__advance(r->ingest, unreported);
+    return blame_task(r, status, error);
+}
+
+static weir_status read_query(seed_reader *r, weir__source *session, weir_error *error) {
+    weir__cursor *cursor = NULL;
+    weir_status status = session->kind->query(session, r->task->schema->query, &cursor, error);
+    if (status != WEIR_OK)
+        return blame_task(r, status, error);
+    status = find_query_columns(r, cursor, error);
+    if (status == WEIR_OK)
+        status = read_cursor(r, cursor, error);
+    cursor->close(cursor);
+    return status;
+}
+
+/* A task that weir makes itself: every row of the table. */
+static weir_status take_all_rows(seed_reader *r, weir_error *error) {
+    r->count = r->anchor->row_count;
+    r->seeds = weir__allocate_zero(r->ingest->env, r->count, sizeof *r->seeds);
+    if (!r->seeds)
+        return weir__out_of_memory(error, WEIR__INGEST_OPERATOR, r->count * sizeof *r->seeds);
+    for (uint32_t row = 0; row < r->count; row++) {
+        r->seeds[row].row = row;
+        r->seeds[row].time = anchor_time(r, row);
+    }
+    (void)weir__advance(r->ingest, r->count);
+    return WEIR_OK;
+}
+
+/* ---- Sorting
+ * ------------------------------------------------------------------------------------------------------------
+ */
+
+/* The order of canonical CBOR: integers by size with the negative ones last, floats by their bits, text
+ * shorter first; null (f6) comes after all of them but the floats (fb). */
+static int compare_targets(const weir__task_plan *task, const raw_seed *a, const raw_seed *b) {
+    weir_stype stype = task->schema->target_stype;
+    if (a->is_null || b->is_null) {
+        int order = a->is_null - b->is_null;
+        return stype == WEIR_NUMERICAL ? -order : order;
+    }
+    if (stype == WEIR_CATEGORICAL) {
+        const weir__string *x = task->categories.strings[a->integer];
+        const weir__string *y = task->categories.strings[b->integer];
+        return weir__key_compare(x->bytes, x->size, y->bytes, y->size);
+    }
+    uint64_t x = (uint64_t)a->integer, y = (uint64_t)b->integer; /* a number's bits too */
+    if (stype == WEIR_TIMESTAMP && a->integer < 0 && b->integer < 0)
+        return x > y ? -1 : x < y;
+    return x < y ? -1 : x > y;
+}
+
+typedef struct seed_order {
+    const weir__task_plan *task;
+    const raw_seed *seeds;
+} seed_order;
+
+static int compare_seeds(const void *context, uint32_t a, uint32_t b) {
+    const seed_order *order = context;
+    const raw_seed *x = &order->seeds[a], *y = &order->seeds[b];
+    if (x->time != y->time)
+        return x->time < y->time ? -1 : 1;
+    return order->task->is_cell ? 0 : compare_targets(order->task, x, y);
+}
+
+static weir_status sort_seeds(seed_reader *r, weir_error *error) {
+    const weir_env *env = r->ingest->env;
+    seed_order order = {r->task, r->seeds};
+    weir__sort_item *items = weir__allocate(env, r->count, sizeof *items);
+    raw_seed *sorted = weir__allocate(env, r->count, sizeof *sorted);
+    bool is_fine = items && sorted;
+    for (uint32_t i = 0; is_fine && i < r->count; i++)
+        items[i] = (weir__sort_item){r->seeds[i].row, i};
+    is_fine = is_fine && weir__sort(env, items, r->count, compare_seeds, &order);
+    for (uint32_t i = 0; is_fine && i < r->count; i++)
+        sorted[i] = r->seeds[items[i].index];
+    weir__release(env, items);
+    if (!is_fine) {
+        weir__release(env, sorted);
+        return weir__out_of_memory(error, WEIR__INGEST_OPERATOR, r->count * sizeof *sorted);
+    }
+    weir__release(env, r->seeds);
+    r->seeds = sorted;
+    return WEIR_OK;
+}
+
+/* ---- Splits
+ * -------------------------------------------------------------------------------------------------------------
+ */
+
+static weir_status split_seed_of(const weir__schema_task *task, weir_seed *out, weir_error *error) {
+    uint8_t digest[32];
+    weir_sha256 sha;
+    weir_cbor_writer w;
+    weir_sha256_init(&sha);
+    weir_cbor_writer_hash(&w, &sha);
+    weir_cbor_array(&w, 3);
+    weir_cbor_text(&w, "split_v1");
+    weir_cbor_text(&w, task->name);
+    weir_cbor_uint(&w, task->split.seed);
+    weir_status status = weir_cbor_finish(&w, error);
+    weir_sha256_final(&sha, digest);
+    *out = weir_seed_load(digest);
+    return status;
+}
+
+/* XXH64 of the CBOR of a row's primary key, or of what the row is sorted by. */
+static bool row_hash(const weir__table_plan *table, uint32_t row, weir_cbor_writer *w, uint64_t *out) {
+    if (table->primary_key_count == 0) {
+        *out = table->row_key_hashes[row];
+        return true;
+    }
+    weir_cbor_restart(w);
+    w->size = 0;
+    if (table->primary_key_count > 1)
+        weir_cbor_array(w, table->primary_key_count);
+    for (uint32_t i = 0; i < table->primary_key_count; i++)
+        weir__key_cbor(weir__key_at(&table->data[table->primary_key[i]], row), w);
+    if (weir_cbor_finish(w, NULL) != WEIR_OK)
+        return false;
+    *out = XXH64(w->data, w->size, 0);
+    return true;
+}
+
+static uint8_t split_of_bucket(const weir__schema_split *split, uint64_t bucket) {
+    if (bucket < split->permille[0])
+        return WEIR_TRAIN;
+    return bucket < split->permille[0] + split->permille[1] ? WEIR_VAL : WEIR_TEST;
+}
+
+static weir_status split_by_hash(seed_reader *r, weir_error *error) {
+    const weir__schema_task *described = r->task->schema;
+    weir_seed seed;
+    weir_cbor_writer w;
+    bool has_memory = true;
+    weir_status status = split_seed_of(described, &seed, error);
+    weir_cbor_writer_memory(&w, r->ingest->env);
+    for (uint32_t i = 0; i < r->count && has_memory && status == WEIR_OK; i++) {
+        uint64_t n;
+        if (i > 0 && r->seeds[i].row == r->seeds[i - 1].row) {
+            r->seeds[i].split = r->seeds[i - 1].split;
+            continue;
+        }
+        has_memory = row_hash(r->anchor, r->seeds[i].row, &w, &n);
+        if (!has_memory)
+            break;
+        weir_random random = weir_philox(seed, WEIR_DOMAIN_SPLIT, n);
+        r->seeds[i].split = split_of_bucket(&described->split, ((random.k0 >> 32) * 1000) >> 32);
+    }
+    weir_cbor_release(&w);
+    return has_memory ? status : weir__out_of_memory(error, WEIR__INGEST_OPERATOR, 1);
+}
+
+static weir_status split_seeds(seed_reader *r, weir_error *error) {
+    const weir__schema_split *split = &r->task->schema->split;
+    if (split->method == WEIR__SPLIT_HASH)
+        return split_by_hash(r, error);
+    for (uint32_t i = 0; split->method == WEIR__SPLIT_TEMPORAL && i < r->count; i++) {
+        int64_t time = r->seeds[i].time;
+        r->seeds[i].split = time < split->val ? WEIR_TRAIN : time < split->test ? WEIR_VAL : WEIR_TEST;
+    }
+    return WEIR_OK;
+}
+
+/* ---- What the file holds
+ * --------------------------------------------------------------------------------------------------- */
+
+static weir_status allocate_output(seed_reader *r, weir_error *error) {
+    const weir_env *env = r->ingest->env;
+    weir__task_plan *task = r->task;
+    bool is_fine = true;
+    task->rows = weir__allocate(env, r->count, sizeof *task->rows);
+    is_fine = task->rows != NULL;
+    if (task->schema->observation_time_column)
+        is_fine = (task->times = weir__allocate(env, r->count, sizeof *task->times)) && is_fine;
+    if (task->is_cell) {
+        task->held_out = weir__allocate_zero(env, weir__bits_size(r->anchor->row_count), 1);
+        is_fine = is_fine && task->held_out;
+    } else {
+        task->nulls = weir__allocate(env, r->count, 1);
+        if (task->schema->target_stype == WEIR_NUMERICAL)
+            is_fine = (task->numbers = weir__allocate(env, r->count, sizeof *task->numbers)) && is_fine;
+        else
+            is_fine = (task->integers = weir__allocate(env, r->count, sizeof *task->integers)) && is_fine;
+        is_fine = is_fine && task->nulls;
+    }
+    return is_fine ? WEIR_OK : weir__out_of_memory(error, WEIR__INGEST_OPERATOR, r->count * 24);
+}
+
+static void place_seed(seed_reader *r, const raw_seed *seed, uint32_t place) {
+    weir__task_plan *task = r->task;
+    task->rows[place] = r->anchor->row_start + seed->row;
+    if (task->times)
+        task->times[place] = seed->time;
+    if (task->held_out && seed->split != WEIR_TRAIN)
+        weir__set_bit(task->held_out, seed->row);
+    if (task->nulls)
+        task->nulls[place] = seed->is_null;
+    if (task->numbers)
+        task->numbers[place] = seed->number;
+    if (task->integers)
+        task->integers[place] = seed->integer;
+}
+
+static void group_by_split(seed_reader *r, weir_task *info) {
+    uint32_t next[WEIR_SPLITS] = {0};
+    for (uint32_t i = 0; i < r->count; i++)
+        next[r->seeds[i].split]++;
+    for (int split = 0; split < WEIR_SPLITS; split++) {
+        info->split_start[split + 1] = info->split_start[split] + next[split];
+        next[split] = info->split_start[split];
+    }
+    for (uint32_t i = 0; i < r->count; i++)
+        place_seed(r, &r->seeds[i], next[r->seeds[i].split]++);
+    r->task->seed_count = info->seed_count = r->count;
+    info->dropped = r->dropped;
+}
+
+/* A derived numerical target has statistics of its own, over the seeds in order. */
+static weir_status describe_targets(seed_reader *r, weir_column *column, weir_error *error) {
+    const weir_env *env = r->ingest->env;
+    weir__task_plan *task = r->task;
+    if (task->schema->target_stype == WEIR_CATEGORICAL) {
+        task->category_ranks = weir__rank_strings(env, &task->categories);
+        if (!task->category_ranks)
+            return weir__out_of_memory(error, WEIR__INGEST_OPERATOR, task->categories.count);
+    }
+    if (task->schema->target_stype != WEIR_NUMERICAL)
+        return WEIR_OK;
+    for (uint32_t i = 0; i < r->count; i++)
+        task->numbers[i] = r->seeds[i].is_null ? NAN : r->seeds[i].number;
+    column->statistics = weir__statistics_of(task->numbers, r->count);
+    return WEIR_OK;
+}
+
+static weir_status finish_seeds(seed_reader *r, uint32_t number, weir_error *error) {
+    weir_task *info = &r->ingest->info_tasks[number];
+    weir_status status = r->task->schema->query ? sort_seeds(r, error) : WEIR_OK;
+    if (status == WEIR_OK)
+        status = split_seeds(r, error);
+    if (status == WEIR_OK)
+        status = allocate_output(r, error);
+    if (status == WEIR_OK && !r->task->is_cell)
+        status = describe_targets(r, &r->ingest->info_columns[info->column], error);
+    if (status == WEIR_OK)
+        group_by_split(r, info);
+    info->seed_times = (const uint8_t *)r->task->times;
+    return status;
+}
+
+static void run_task(void *context, size_t index, uint32_t worker) {
+    weir__ingest *ingest = context;
+    weir__task_plan *task = &ingest->tasks[index];
+    seed_reader r = {.ingest = ingest,
+                     .task = task,
+                     .anchor = &ingest->tables[task->anchor_table],
+                     .keys = ingest->key_indexes[task->anchor_table]};
+    if (atomic_load_explicit(&ingest->has_failed, memory_order_relaxed))
+        return;
+    weir__dictionary_init(&r.key_texts, ingest->env);
+    task->status = task->schema->query ? read_query(&r, ingest->sessions[worker], &task->error)
+                                       : take_all_rows(&r, &task->error);
+    if (task->status == WEIR_OK)
+        task->status = finish_seeds(&r, (uint32_t)index, &task->error);
+    if (task->status != WEIR_OK && task->status != WEIR_TASK_INVALID)
+        atomic_store_explicit(&ingest->has_failed, true, memory_order_relaxed);
+    weir__dictionary_release(&r.key_texts);
+    weir__release(ingest->env, r.seeds);
+}
+
+/* An index over the key of every table that a query's anchors are looked up in. */
+static weir_status index_anchors(weir__ingest *ingest, weir_error *error) {
+    ingest->key_indexes =
+        weir__arena_take_zero(&ingest->arena, ingest->table_count, sizeof *ingest->key_indexes);
+    if (!ingest->key_indexes)
+        return weir__out_of_memory(error, WEIR__INGEST_OPERATOR, 1);
+    for (uint32_t i = 0; i < ingest->task_count; i++) {
+        uint32_t t = ingest->tasks[i].anchor_table;
+        if (!ingest->tasks[i].schema->query || ingest->key_indexes[t])
+            continue;
+        uint32_t duplicate;
+        const weir__table_plan *table = &ingest->tables[t];
+        weir__key_index *index = weir__arena_take_zero(&ingest->arena, 1, sizeof *index);
+        if (!index)
+            return weir__out_of_memory(error, WEIR__INGEST_OPERATOR, sizeof *index);
+        ingest->key_indexes[t] = index;
+        weir_status status = weir__key_index_make(ingest->env, &table->data[table->primary_key[0]],
+                                                  table->row_count, index, &duplicate, error);
+        if (status != WEIR_OK)
+            return status;
+    }
+    return WEIR_OK;
+}
+
+weir_status weir__make_tasks(weir__ingest *ingest, weir_error *error) {
+    weir__begin_phase(ingest, "tasks", 0, 0);
+    weir_status status = index_anchors(ingest, error);
+    if (status != WEIR_OK)
+        return status;
+    weir__parallel(ingest->env, ingest->session_count, ingest->task_count, run_task, ingest);
+    for (uint32_t i = 0; i < ingest->task_count; i++)
+        if (ingest->tasks[i].status != WEIR_OK) {
+            if (error)
+                *error = ingest->tasks[i].error;
+            return ingest->tasks[i].status;
+        }
+    return WEIR_OK;
+}

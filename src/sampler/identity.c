@@ -1,0 +1,101 @@
+/* A sampler's identities. The tuples that are hashed are arrays whose first items never change, so the hash
+ * state after those is kept, and a step hashes its few integers only. */
+#include "sampler/sampler.h"
+
+#include <string.h>
+
+static void hash_head(weir_sha256 *sha, uint8_t major_and_info) {
+    weir_sha256_update(sha, &major_and_info, 1);
+}
+
+/* Appends single canonical items: the tuples are arrays whose first items never change, so their hash state
+ * is kept. */
+static void hash_uint(weir_sha256 *sha, uint64_t value) {
+    weir_cbor_writer w;
+    weir_cbor_writer_hash(&w, sha);
+    weir_cbor_uint(&w, value);
+}
+
+static void hash_text(weir_sha256 *sha, const char *text) {
+    weir_cbor_writer w;
+    weir_cbor_writer_hash(&w, sha);
+    weir_cbor_text(&w, text);
+}
+
+static void hash_bytes(weir_sha256 *sha, const void *data, size_t size) {
+    weir_cbor_writer w;
+    weir_cbor_writer_hash(&w, sha);
+    weir_cbor_bytes(&w, data, size);
+}
+
+static void prepare_identities(weir_sampler *s, const weir_manifest *manifest, const char *key,
+                               const void *token, size_t token_size) {
+    enum { ARRAY_OF_5 = 0x85, ARRAY_OF_7 = 0x87 };
+    weir_sha256_init(&s->seed_prefix);
+    hash_head(&s->seed_prefix, ARRAY_OF_5);
+    hash_text(&s->seed_prefix, "nextbatch_epoch_seed_v2");
+    hash_bytes(&s->seed_prefix, token, token_size);
+    hash_bytes(&s->seed_prefix, weir_manifest_hash(manifest), WEIR_HASH_SIZE);
+    hash_text(&s->seed_prefix, key);
+    weir_sha256_init(&s->replay_prefix);
+    hash_head(&s->replay_prefix, ARRAY_OF_7);
+    hash_text(&s->replay_prefix, "nextbatch_v2");
+    hash_bytes(&s->replay_prefix, token, token_size);
+    hash_text(&s->replay_prefix, key);
+}
+
+void weir__sampler_epoch_seed(const weir_sampler *s, uint64_t epoch, uint8_t seed[16]) {
+    uint8_t digest[WEIR_HASH_SIZE];
+    weir_sha256 sha = s->seed_prefix;
+    hash_uint(&sha, epoch);
+    weir_sha256_final(&sha, digest);
+    memcpy(seed, digest, 16);
+}
+
+void weir__sampler_replay_token(const weir_sampler *s, weir_cursor cursor, uint8_t digest[WEIR_HASH_SIZE]) {
+    weir_sha256 sha = s->replay_prefix;
+    hash_uint(&sha, cursor.epoch);
+    hash_uint(&sha, cursor.global_index);
+    hash_uint(&sha, s->world_size);
+    hash_uint(&sha, s->rank);
+    weir_sha256_final(&sha, digest);
+}
+
+static const char *sampling_mode_of(weir_stage stage, const weir_data_config *data) {
+    static const char *const modes[2][2] = {
+        {"SHUFFLE_WITHOUT_REPLACEMENT_BLOCK_AFFINE_V1", "SHUFFLE_WITHOUT_REPLACEMENT_BLOCK_FEISTEL_V1"},
+        {"SHUFFLE_STREAMING_BLOCK_AFFINE_V1", "SHUFFLE_STREAMING_BLOCK_FEISTEL_V1"},
+    };
+    return stage == WEIR_STAGE_TRAIN ? modes[data->epoch_boundary][data->intra_block] : "SEQUENTIAL_V1";
+}
+
+static const char *subsampling_mode_of(weir_stage stage, const weir_data_config *data) {
+    if (stage != WEIR_STAGE_TRAIN)
+        return "NONE";
+    return data->epoch_boundary == WEIR_BOUNDARY_STREAM ? "SHUFFLE_STREAMING" : "SHUFFLE_WITHOUT_REPLACEMENT";
+}
+
+static weir_status hash_config(weir_sampler *s, weir_error *error) {
+    weir_sha256 sha;
+    weir_cbor_writer w;
+    weir_sha256_init(&sha);
+    weir_cbor_writer_hash(&w, &sha);
+    weir_cbor_array(&w, 6);
+    weir_cbor_text(&w, s->sampling_mode);
+    weir_cbor_uint(&w, s->data.sampler_block_size);
+    weir_cbor_bool(&w, s->data.drop_last);
+    weir_cbor_text(&w, s->data.rotate ? "epoch_seed_rule_v2+rotate_v1" : "epoch_seed_rule_v2");
+    weir_cbor_text(&w, s->data.intra_block == WEIR_INTRA_FEISTEL_V1 ? "intra_block_feistel_v1"
+                                                                    : "intra_block_affine_coprime_v1");
+    weir_cbor_text(&w, "rank_contiguous_shard_v1");
+    weir_status status = weir_cbor_finish(&w, error);
+    weir_sha256_final(&sha, s->sampler_config_hash);
+    return status;
+}
+weir_status weir__sampler_identify(weir_sampler *s, const weir_manifest *manifest, const char *key,
+                                   const void *token, size_t token_size, weir_error *error) {
+    s->sampling_mode = sampling_mode_of(s->stage, &s->data);
+    s->subsampling_mode = subsampling_mode_of(s->stage, &s->data);
+    prepare_identities(s, manifest, key, token, token_size);
+    return hash_config(s, error);
+}

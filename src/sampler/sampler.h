@@ -1,0 +1,81 @@
+/* The inside of a sampler. Its parts: identity.c (hashes and seeds), sampler_open.c (the checks and the
+ * configuration), access.c (positions to indices), and sampler.c (a step). Everything beside the
+ * configuration is cache: a step is a pure function of the cursor. */
+#ifndef WEIR_SRC_SAMPLER_SAMPLER_H
+#define WEIR_SRC_SAMPLER_SAMPLER_H
+
+#include "base/internal.h"
+#include "sampler/block_map.h"
+#include "sampler/epoch.h"
+#include "weir/sampler.h"
+
+#define WEIR__NEXT_BATCH "UML_OS.Data.NextBatch_v2"
+
+typedef struct weir__epoch {
+    bool is_set;
+    uint64_t epoch;
+    weir_seed seed;
+    uint64_t rotation;
+    weir__block_order order;
+} weir__epoch;
+
+struct weir_sampler {
+    const weir_env *env;
+    weir_stage stage;
+    weir_data_config data;
+    uint64_t cardinality;
+    uint64_t global_batch_size;
+    uint64_t micro_batch_size;
+    uint64_t epoch_limit; /* positions of a strict epoch that are used */
+    uint64_t full_blocks;
+    weir__divisor by_block_size;
+    uint32_t world_size;
+    uint32_t rank;
+    weir__block_shape full_shape;
+    weir__block_shape tail_shape; /* m = 0 where there is no tail */
+    weir_sha256 seed_prefix;      /* of the epoch seed's tuple, up to the epoch */
+    weir_sha256 replay_prefix;    /* of data_replay_t's tuple, up to the epoch */
+    uint8_t sampler_config_hash[WEIR_HASH_SIZE];
+    const char *sampling_mode;
+    const char *subsampling_mode;
+    weir__epoch current;
+    weir__epoch ahead;
+    uint64_t instalment; /* units of work on the epoch ahead, a step */
+    uint64_t hashed_epoch;
+    bool has_hashed_epoch;
+    uint8_t epoch_seed_hash[WEIR_HASH_SIZE]; /* of hashed_epoch */
+};
+
+static inline bool weir__sampler_is_stream(const weir_sampler *s) {
+    return s->stage == WEIR_STAGE_TRAIN && s->data.epoch_boundary == WEIR_BOUNDARY_STREAM;
+}
+
+/* ---- identity.c ------------------------------------------------------------------------------ */
+
+/* Sets the modes, the constant parts of the identities and the config's hash. */
+WEIR_CHECKED weir_status weir__sampler_identify(weir_sampler *s, const weir_manifest *manifest,
+                                                const char *key, const void *token, size_t token_size,
+                                                weir_error *error);
+void weir__sampler_epoch_seed(const weir_sampler *s, uint64_t epoch, uint8_t seed[16]);
+void weir__sampler_replay_token(const weir_sampler *s, weir_cursor cursor, uint8_t digest[WEIR_HASH_SIZE]);
+
+/* ---- access.c -------------------------------------------------------------------------------- */
+
+/* Positions [position, position + count) of an epoch, or of a stream from a cursor on. */
+void weir__sampler_fill(weir_sampler *s, uint64_t epoch, uint64_t position, uint64_t count, uint64_t *out);
+void weir__sampler_fill_stream(weir_sampler *s, weir_cursor from, uint64_t count, uint64_t *out);
+void weir__sampler_fill_sequential(uint64_t cardinality, uint64_t position, uint64_t count, uint64_t *out);
+
+/* Distinct (epoch, block) pairs behind them. */
+uint64_t weir__sampler_count_blocks(const weir_sampler *s, uint64_t epoch, uint64_t position, uint64_t count);
+uint64_t weir__sampler_count_stream_blocks(const weir_sampler *s, weir_cursor from, uint64_t count);
+
+/* An instalment of the next epoch's block order. */
+void weir__sampler_prepare_ahead(weir_sampler *s);
+
+/* An error at a cursor, with its replay token. */
+__attribute__((cold)) weir_status weir__sampler_fail_at(const weir_sampler *s, weir_status code,
+                                                        weir_cursor cursor, const char *what,
+                                                        weir_error *error);
+
+#endif

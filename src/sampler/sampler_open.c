@@ -1,0 +1,204 @@
+/* Opening a sampler: checks 1 to 7 of the contract, in its order, then the configuration and all memory. */
+#include "sampler/sampler.h"
+
+#include <stdio.h>
+#include <string.h>
+
+enum { INSTALMENT_MIN = 64 };
+
+weir_status weir_stage_parse(const char *name, weir_stage *out, weir_error *error) {
+    static const char *const names[] = {"train", "eval", "infer"};
+    for (unsigned i = 0; i < 3; i++)
+        if (strcmp(name, names[i]) == 0) {
+            *out = (weir_stage)i;
+            return WEIR_OK;
+        }
+    weir_status status = weir__fail(error, WEIR_INVALID_STAGE_TYPE, WEIR__NEXT_BATCH,
+                                    "there is no stage '%s'; use train, eval or infer", name);
+    weir__note_text(error, "stage", name, strlen(name));
+    return status;
+}
+
+static weir_status check_cardinality(const weir_dataset *dataset, const weir_sampler_options *options,
+                                     weir_error *error) {
+    if (dataset->cardinality == 0)
+        return weir__fail(error, WEIR_CARDINALITY_MISMATCH, WEIR__NEXT_BATCH,
+                          "dataset '%s' has cardinality 0; remove it from the manifest or fill it",
+                          dataset->key);
+    if (!options->store_cardinality || *options->store_cardinality == dataset->cardinality)
+        return WEIR_OK;
+    weir_status status = weir__fail(error, WEIR_CARDINALITY_MISMATCH, WEIR__NEXT_BATCH,
+                                    "dataset '%s' has %llu samples in the manifest and %llu in the store; "
+                                    "write the manifest anew from the "
+                                    "store that you train on",
+                                    dataset->key, (unsigned long long)dataset->cardinality,
+                                    (unsigned long long)*options->store_cardinality);
+    weir__note_uint(error, "manifest_cardinality", dataset->cardinality);
+    weir__note_uint(error, "store_cardinality", *options->store_cardinality);
+    return status;
+}
+
+static weir_status inconsistent_batch(weir_error *error, uint64_t batch, uint32_t world, const char *advice) {
+    weir_status status = weir__fail(error, WEIR_BATCH_SIZE_INCONSISTENT, WEIR__NEXT_BATCH,
+                                    "global_batch_size %llu does not work with world_size %u; %s",
+                                    (unsigned long long)batch, world, advice);
+    weir__note_uint(error, "global_batch_size", batch);
+    weir__note_uint(error, "world_size", world);
+    return status;
+}
+
+static weir_status check_batch_size(uint64_t batch, uint32_t world, weir_error *error) {
+    if (world == 0)
+        return inconsistent_batch(error, batch, world, "at least one rank is needed");
+    if (batch == 0)
+        return inconsistent_batch(error, batch, world, "choose a positive multiple of the world size");
+    if (batch % world == 0)
+        return WEIR_OK;
+    uint64_t below = batch - batch % world;
+    char advice[96];
+    if (below == 0 || below > UINT64_MAX - world)
+        snprintf(advice, sizeof advice, "choose %llu", (unsigned long long)(below ? below : world));
+    else
+        snprintf(advice, sizeof advice, "choose %llu or %llu", (unsigned long long)below,
+                 (unsigned long long)(below + world));
+    weir_status status = weir__fail(error, WEIR_BATCH_SIZE_INCONSISTENT, WEIR__NEXT_BATCH,
+                                    "global_batch_size %llu is not a multiple of world_size %u; %s",
+                                    (unsigned long long)batch, world, advice);
+    weir__note_uint(error, "global_batch_size", batch);
+    weir__note_uint(error, "world_size", world);
+    return status;
+}
+
+static weir_status check_config(const weir_manifest *manifest, const weir_dataset *dataset,
+                                const weir_sampler_options *options, weir_error *error) {
+    uint64_t batch = weir_manifest_global_batch_size(manifest);
+    const weir_data_config *data = weir_manifest_data(manifest);
+    weir_status status = check_cardinality(dataset, options, error);
+    if (status == WEIR_OK)
+        status = check_batch_size(batch, options->world_size, error);
+    if (status != WEIR_OK)
+        return status;
+    if (options->rank >= options->world_size) {
+        status = weir__fail(error, WEIR_CONTRACT_VIOLATION, WEIR__NEXT_BATCH,
+                            "rank %u does not exist in a world of %u; ranks count from 0", options->rank,
+                            options->world_size);
+        weir__note_uint(error, "rank", options->rank);
+        weir__note_uint(error, "world_size", options->world_size);
+        return status;
+    }
+    if (data->sampler_block_size == 0)
+        return weir__fail(error, WEIR_BATCH_SIZE_INCONSISTENT, WEIR__NEXT_BATCH,
+                          "sampler_block_size is 0; choose at least 1 (the default is 1048576)");
+    bool is_strict_train = options->stage == WEIR_STAGE_TRAIN && data->epoch_boundary == WEIR_BOUNDARY_STRICT;
+    if (is_strict_train && data->drop_last && batch > dataset->cardinality) {
+        status = weir__fail(
+            error, WEIR_BATCH_SIZE_INCONSISTENT, WEIR__NEXT_BATCH,
+            "global_batch_size %llu is larger than dataset '%s' (%llu samples) and drop_last is set, so an "
+            "epoch would have no batch; lower the batch size or unset drop_last",
+            (unsigned long long)batch, dataset->key, (unsigned long long)dataset->cardinality);
+        weir__note_uint(error, "global_batch_size", batch);
+        weir__note_uint(error, "cardinality", dataset->cardinality);
+    }
+    return status;
+}
+
+static weir_status find_dataset(const weir_manifest *manifest, const char *key, const weir_dataset **out,
+                                weir_error *error) {
+    *out = weir_manifest_find(manifest, key);
+    if (*out)
+        return WEIR_OK;
+    size_t count = weir_manifest_dataset_count(manifest);
+    weir_status status = weir__fail(
+        error, WEIR_INVALID_DATASET_KEY, WEIR__NEXT_BATCH, "the manifest has no dataset '%s'; it has %s%s%s",
+        key, count ? "'" : "none", count ? weir_manifest_dataset(manifest, 0)->key : "",
+        count > 1 ? "' and others"
+        : count   ? "'"
+                  : "");
+    weir__note_text(error, "dataset_key", key, strlen(key));
+    return status;
+}
+
+/* Enough work a step that the next epoch's order is done when this epoch ends. */
+static uint64_t instalment_of(const weir_sampler *s) {
+    uint64_t steps = s->epoch_limit / s->global_batch_size;
+    uint64_t work = s->full_blocks > UINT64_MAX / 2 ? UINT64_MAX : 2 * s->full_blocks;
+    uint64_t share = steps ? work / steps + 1 : work;
+    return share > INSTALMENT_MIN ? share : INSTALMENT_MIN;
+}
+
+static void configure(weir_sampler *s, const weir_manifest *manifest, const weir_dataset *dataset,
+                      const weir_sampler_options *options) {
+    s->stage = options->stage;
+    s->data = *weir_manifest_data(manifest);
+    s->cardinality = dataset->cardinality;
+    s->global_batch_size = weir_manifest_global_batch_size(manifest);
+    s->world_size = options->world_size;
+    s->rank = options->rank;
+    s->micro_batch_size = s->global_batch_size / s->world_size;
+    s->epoch_limit = s->cardinality;
+    bool is_strict_train = s->stage == WEIR_STAGE_TRAIN && s->data.epoch_boundary == WEIR_BOUNDARY_STRICT;
+    if (is_strict_train && s->data.drop_last)
+        s->epoch_limit -= s->cardinality % s->global_batch_size;
+    s->full_blocks = s->cardinality / s->data.sampler_block_size;
+    s->by_block_size = weir__divisor_make(s->data.sampler_block_size);
+    s->instalment = instalment_of(s);
+}
+
+static weir_status open_orders(weir_sampler *s, weir_error *error) {
+    if (s->stage != WEIR_STAGE_TRAIN)
+        return WEIR_OK;
+    weir__block_shape_init(&s->full_shape, s->data.sampler_block_size);
+    weir__block_shape_init(&s->tail_shape, s->cardinality % s->data.sampler_block_size);
+    if (weir__block_order_open(&s->current.order, s->env, s->full_blocks) &&
+        weir__block_order_open(&s->ahead.order, s->env, s->full_blocks))
+        return WEIR_OK;
+    weir_status status =
+        weir__fail(error, WEIR_OUT_OF_MEMORY, WEIR__NEXT_BATCH,
+                   "no memory for the order of %llu blocks; raise sampler_block_size above %llu",
+                   (unsigned long long)s->full_blocks, (unsigned long long)s->data.sampler_block_size);
+    weir__note_uint(error, "blocks", s->full_blocks);
+    return status;
+}
+
+weir_status weir_sampler_open(const weir_env *env, const weir_manifest *manifest,
+                              const weir_sampler_options *options, weir_sampler **out, weir_error *error) {
+    env = weir__env(env);
+    if (options->size < sizeof *options)
+        return weir__fail(error, WEIR_CONTRACT_VIOLATION, WEIR__NEXT_BATCH,
+                          "options.size is %zu; set it to sizeof(weir_sampler_options)", options->size);
+    if (options->stage != WEIR_STAGE_TRAIN && options->stage != WEIR_STAGE_EVAL &&
+        options->stage != WEIR_STAGE_INFER)
+        return weir__fail(error, WEIR_INVALID_STAGE_TYPE, WEIR__NEXT_BATCH, "there is no stage number %d",
+                          (int)options->stage);
+    const weir_dataset *dataset;
+    weir_status status = find_dataset(manifest, options->dataset, &dataset, error);
+    if (status == WEIR_OK)
+        status = check_config(manifest, dataset, options, error);
+    if (status != WEIR_OK)
+        return status;
+    weir_sampler *s = weir__allocate_zero(env, 1, sizeof *s);
+    if (!s)
+        return weir__out_of_memory(error, WEIR__NEXT_BATCH, sizeof *s);
+    s->env = env;
+    configure(s, manifest, dataset, options);
+    bool has_token = options->token != NULL;
+    status = weir__sampler_identify(s, manifest, dataset->key,
+                                    has_token ? options->token : weir_manifest_token(manifest),
+                                    has_token ? options->token_size : WEIR_TOKEN_SIZE, error);
+    if (status == WEIR_OK)
+        status = open_orders(s, error);
+    if (status != WEIR_OK) {
+        weir_sampler_close(s);
+        return status;
+    }
+    *out = s;
+    return WEIR_OK;
+}
+
+void weir_sampler_close(weir_sampler *sampler) {
+    if (!sampler)
+        return;
+    weir__block_order_close(&sampler->current.order, sampler->env);
+    weir__block_order_close(&sampler->ahead.order, sampler->env);
+    weir__release(sampler->env, sampler);
+}

@@ -1,0 +1,295 @@
+/* The safe accessors: each checks what it follows, so that a damaged store gives "none" and never a stray
+ * read. */
+#include <stdio.h>
+#include <string.h>
+
+#include "base/bytes.h"
+#include "store/reader.h"
+
+uint32_t weir_store_table_of(const weir_store *store, uint32_t row) {
+    const weir_store_info *info = &store->info;
+    uint32_t low = 0;
+    uint32_t high = info->table_count;
+    if (row >= info->row_count)
+        return WEIR_NONE;
+    while (high - low > 1) { /* the last table that begins at or before the row */
+        uint32_t middle = low + (high - low) / 2;
+        if (info->tables[middle].row_start <= row)
+            low = middle;
+        else
+            high = middle;
+    }
+    return low;
+}
+
+const uint8_t *weir_store_record(const weir_store *store, uint32_t row) {
+    uint32_t t = weir_store_table_of(store, row);
+    if (t == WEIR_NONE)
+        return NULL;
+    const weir_table *table = &store->info.tables[t];
+    return table->records + (size_t)(row - table->row_start) * table->stride;
+}
+
+static int64_t record_time(const weir_table *table, const uint8_t *record) {
+    return table->time_offset == WEIR_NONE ? WEIR_TIME_ALWAYS
+                                           : (int64_t)weir__load64(record + table->time_offset);
+}
+
+int64_t weir_store_row_time(const weir_store *store, uint32_t row) {
+    uint32_t t = weir_store_table_of(store, row);
+    return t == WEIR_NONE ? WEIR_TIME_ALWAYS
+                          : record_time(&store->info.tables[t], weir_store_record(store, row));
+}
+
+uint32_t weir_store_parent(const weir_store *store, uint32_t row, uint32_t edge) {
+    const weir_store_info *info = &store->info;
+    if (edge >= info->edge_count || weir_store_table_of(store, row) != info->edges[edge].table)
+        return WEIR_NONE;
+    uint32_t parent = weir__load32(weir_store_record(store, row) + info->edges[edge].parent_slot);
+    const weir_table *table = &info->tables[info->edges[edge].parent_table];
+    return parent >= table->row_start && parent - table->row_start < table->row_count ? parent : WEIR_NONE;
+}
+
+static float float_of_bits(uint32_t bits) {
+    float value;
+    memcpy(&value, &bits, sizeof value);
+    return value;
+}
+
+/* The value at a column's slot, where it is not null. */
+static void read_value(const weir_store_info *info, const weir_table *table, const weir_column *column,
+                       const uint8_t *record, weir_cell *out) {
+    uint32_t word;
+    switch (column->stype) {
+    case WEIR_TIMESTAMP:
+        out->integer = (int64_t)weir__load64(record + column->slot);
+        break;
+    case WEIR_BOOLEAN:
+        out->integer = weir__bit(record + table->bits_offset, column->bool_bit) ? 1 : 0;
+        break;
+    case WEIR_NUMERICAL:
+        out->number = float_of_bits(weir__load32(record + column->slot));
+        break;
+    case WEIR_CATEGORICAL:
+    case WEIR_TEXT:
+        word = weir__load32(record + column->slot);
+        out->integer = word;
+        if (word >= (column->stype == WEIR_TEXT ? info->text_count : info->category_count))
+            *out = (weir_cell){.stype = column->stype, .is_null = true};
+        break;
+    default:
+        break;
+    }
+}
+
+bool weir_store_cell(const weir_store *store, uint32_t row, uint32_t column, weir_cell *out) {
+    const weir_store_info *info = &store->info;
+    *out = (weir_cell){.is_null = true};
+    if (column >= info->table_column_count || weir_store_table_of(store, row) != info->columns[column].table)
+        return false;
+    const weir_column *described = &info->columns[column];
+    const weir_table *table = &info->tables[described->table];
+    const uint8_t *record = weir_store_record(store, row);
+    out->stype = described->stype;
+    out->is_null = weir__bit(record + table->bits_offset, described->null_bit);
+    if (!out->is_null)
+        read_value(info, table, described, record, out);
+    return true;
+}
+
+/* How many of the times[0, count), ascending, are at most `limit`. */
+static uint32_t count_up_to(const uint8_t *times, uint32_t count, int64_t limit) {
+    uint32_t low = 0;
+    uint32_t high = count;
+    while (low < high) {
+        uint32_t middle = low + (high - low) / 2;
+        if ((int64_t)weir__load64(times + 8 * (size_t)middle) <= limit)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return low;
+}
+
+uint32_t weir_store_children(const weir_store *store, uint32_t edge, uint32_t parent_row,
+                             int64_t observation_time, uint32_t *count) {
+    const weir_store_info *info = &store->info;
+    *count = 0;
+    if (edge >= info->edge_count)
+        return 0;
+    const weir_edge *e = &info->edges[edge];
+    const weir_table *parents = &info->tables[e->parent_table];
+    if (parent_row < parents->row_start || parent_row - parents->row_start >= parents->row_count)
+        return 0;
+    const uint8_t *at = e->starts + 4 * (size_t)(parent_row - parents->row_start);
+    uint32_t start = weir__load32(at);
+    uint32_t end = weir__load32(at + 4);
+    if (start > end || end > e->edges)
+        return 0;
+    int64_t limit = observation_time == WEIR_TIME_NEVER ? WEIR_TIME_NEVER - 1 : observation_time;
+    *count =
+        e->child_times ? count_up_to(e->child_times + 8 * (size_t)start, end - start, limit) : end - start;
+    return start;
+}
+
+static void read_target(const weir_store *store, const weir_task *task, uint32_t index, weir_cell *out) {
+    uint64_t bits = weir__load64(task->seed_targets + 8 * (size_t)index);
+    *out = (weir_cell){.stype = task->stype, .is_null = weir__bit(task->seed_nulls, index)};
+    if (out->is_null)
+        return;
+    if (task->stype == WEIR_NUMERICAL)
+        out->number = float_of_bits((uint32_t)bits);
+    else
+        out->integer = (int64_t)bits;
+    if (task->stype == WEIR_CATEGORICAL && bits >= store->info.category_count)
+        *out = (weir_cell){.stype = task->stype, .is_null = true};
+}
+
+bool weir_store_seed(const weir_store *store, uint32_t task_number, uint32_t index, weir_seed_row *out) {
+    const weir_store_info *info = &store->info;
+    memset(out, 0, sizeof *out);
+    if (task_number >= info->task_count || index >= info->tasks[task_number].seed_count)
+        return false;
+    const weir_task *task = &info->tasks[task_number];
+    out->row = weir__load32(task->seed_rows + 4 * (size_t)index);
+    if (weir_store_table_of(store, out->row) != task->anchor_table)
+        return false;
+    out->split = index < task->split_start[1]   ? WEIR_TRAIN
+                 : index < task->split_start[2] ? WEIR_VAL
+                                                : WEIR_TEST;
+    out->observation_time = task->seed_times ? (int64_t)weir__load64(task->seed_times + 8 * (size_t)index)
+                                             : weir_store_row_time(store, out->row);
+    if (out->observation_time == WEIR_TIME_ALWAYS)
+        out->observation_time = INT64_MAX;
+    if (task->is_cell)
+        return weir_store_cell(store, out->row, task->column, &out->target);
+    read_target(store, task, index, &out->target);
+    return true;
+}
+
+bool weir_store_is_held_out(const weir_store *store, uint32_t task_number, uint32_t row) {
+    const weir_store_info *info = &store->info;
+    if (task_number >= info->task_count || !info->tasks[task_number].is_cell)
+        return false;
+    const weir_task *task = &info->tasks[task_number];
+    const weir_table *table = &info->tables[task->anchor_table];
+    return row >= table->row_start && row - table->row_start < table->row_count &&
+           weir__bit(task->held_out, row - table->row_start);
+}
+
+/* ---- Texts -----------------------------------------------------------------------------------------------
+ */
+
+static weir_text_view text_at(const uint8_t *offsets, const uint8_t *bytes, uint64_t size, uint32_t index,
+                              uint32_t count) {
+    weir_text_view none = {"", 0};
+    if (index >= count)
+        return none;
+    uint64_t start = weir__load64(offsets + 8 * (size_t)index);
+    uint64_t end = weir__load64(offsets + 8 * (size_t)index + 8);
+    if (start > end || end > size)
+        return none;
+    return (weir_text_view){(const char *)bytes + start, (size_t)(end - start)};
+}
+
+weir_text_view weir_store_category(const weir_store *store, uint32_t index) {
+    return text_at(store->category_offsets, store->category_bytes,
+                   weir__section(store, WEIR__SECTION_CATEGORY_BYTES)->size, index,
+                   store->info.category_count);
+}
+
+weir_text_view weir_store_text(const weir_store *store, uint32_t index) {
+    return text_at(store->text_offsets, store->text_bytes,
+                   weir__section(store, WEIR__SECTION_TEXT_BYTES)->size, index, store->info.text_count);
+}
+
+size_t weir_store_column_text(const weir_store *store, uint32_t column, char *out, size_t size) {
+    const weir_store_info *info = &store->info;
+    int length = 0;
+    if (size > 0)
+        out[0] = 0;
+    if (column >= info->column_count)
+        return 0;
+    const weir_column *c = &info->columns[column];
+    if (c->task != WEIR_NONE)
+        length = snprintf(out, size, "%s of %s", c->name, info->tasks[c->task].name);
+    else
+        length = snprintf(out, size, "%s of %s%s%s", c->name, info->tables[c->table].name,
+                          *c->description ? ": " : "", c->description);
+    return length > 0 ? (size_t)length : 0;
+}
+
+/* The column (or derived task's) whose block holds a category. */
+static const weir_column *column_of_category(const weir_store_info *info, uint32_t index) {
+    for (uint32_t c = 0; c < info->column_count; c++) {
+        const weir_column *column = &info->columns[c];
+        if (index >= column->category_start && index - column->category_start < column->category_count)
+            return column;
+    }
+    return NULL;
+}
+
+size_t weir_store_category_text(const weir_store *store, uint32_t index, char *out, size_t size) {
+    const weir_column *column = column_of_category(&store->info, index);
+    weir_text_view value = weir_store_category(store, index);
+    if (size > 0)
+        out[0] = 0;
+    if (!column)
+        return 0;
+    size_t name_size = strlen(column->name);
+    weir_text_view parts[] = {{column->name, name_size}, {" is ", 4}, value};
+    size_t length = 0;
+    for (size_t i = 0; i < 3; i++) {
+        for (size_t k = 0; k < parts[i].size; k++, length++)
+            if (length + 1 < size)
+                out[length] = parts[i].data[k];
+    }
+    if (size > 0)
+        out[length < size ? length : size - 1] = 0;
+    return length;
+}
+
+/* ---- Datasets --------------------------------------------------------------------------------------------
+ */
+
+static weir_status hash_dataset(const weir_store_info *info, const weir_task *task, weir_split split,
+                                uint8_t hash[WEIR_HASH_SIZE], weir_error *error) {
+    weir_sha256 sha;
+    weir_cbor_writer w;
+    weir_sha256_init(&sha);
+    weir_cbor_writer_hash(&w, &sha);
+    weir_cbor_array(&w, 4);
+    weir_cbor_text(&w, "dataset_v1");
+    weir_cbor_bytes(&w, info->store_hash, WEIR_HASH_SIZE);
+    weir_cbor_text(&w, task->name);
+    weir_cbor_text(&w, weir_split_name(split));
+    weir_status status = weir_cbor_finish(&w, error);
+    weir_sha256_final(&sha, hash);
+    return status;
+}
+
+/* Whether key is "<name>/<task>/<split>" of this task and split. */
+static bool is_dataset_key(const char *key, const char *name, const char *task, const char *split) {
+    size_t name_size = strlen(name);
+    size_t task_size = strlen(task);
+    return strncmp(key, name, name_size) == 0 && key[name_size] == '/' &&
+           strncmp(key + name_size + 1, task, task_size) == 0 && key[name_size + 1 + task_size] == '/' &&
+           strcmp(key + name_size + task_size + 2, split) == 0;
+}
+
+weir_status weir_store_dataset(const weir_store *store, const char *key, weir_dataset_place *out,
+                               weir_error *error) {
+    const weir_store_info *info = &store->info;
+    for (uint32_t t = 0; t < info->task_count; t++)
+        for (int split = 0; split < WEIR_SPLITS; split++) {
+            const weir_task *task = &info->tasks[t];
+            if (!is_dataset_key(key, info->name, task->name, weir_split_name((weir_split)split)))
+                continue;
+            out->task = t;
+            out->split = (weir_split)split;
+            out->cardinality = task->split_start[split + 1] - task->split_start[split];
+            return hash_dataset(info, task, out->split, out->hash, error);
+        }
+    return weir__fail(error, WEIR_INVALID_DATASET_KEY, "weir.store.dataset",
+                      "the store %s has no dataset '%s'; `weir info` lists them", info->name, key);
+}

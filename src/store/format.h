@@ -1,0 +1,96 @@
+/* The store file's frame (docs/format.md) as writer and reader share it: constants, the section kinds, the
+ * layout of a record, and the metadata's encoding. */
+#ifndef WEIR_SRC_STORE_FORMAT_H
+#define WEIR_SRC_STORE_FORMAT_H
+
+#include "base/internal.h"
+#include "weir/cbor.h"
+#include "weir/store.h"
+
+#define WEIR__STORE_MAGIC "\x89WEIR\r\n\x1a"
+enum {
+    WEIR__STORE_VERSION = 1,
+    WEIR__PAGE = 4096,
+    WEIR__HEADER_SIZE = 64,
+    WEIR__SECTION_ENTRY_SIZE = 64,
+    WEIR__ROOT_OFFSET = 32,
+    WEIR__TABLE_ALIGNMENT = 64,
+};
+#define WEIR__ROWS_MAX (UINT32_MAX - 1) /* a RowIdx is a uint32, and WEIR_NONE is none */
+
+typedef enum weir__section_kind {
+    WEIR__SECTION_METADATA = 1,
+    WEIR__SECTION_ROWS,
+    WEIR__SECTION_CHILD_STARTS,
+    WEIR__SECTION_CHILD_ROWS,
+    WEIR__SECTION_CHILD_TIMES,
+    WEIR__SECTION_SEED_ROWS,
+    WEIR__SECTION_SEED_TIMES,
+    WEIR__SECTION_SEED_TARGETS,
+    WEIR__SECTION_SEED_BITS,
+    WEIR__SECTION_CATEGORY_OFFSETS,
+    WEIR__SECTION_CATEGORY_BYTES,
+    WEIR__SECTION_TEXT_OFFSETS,
+    WEIR__SECTION_TEXT_BYTES,
+    WEIR__SECTION_COLUMN_EMBEDDINGS,
+    WEIR__SECTION_CATEGORY_EMBEDDINGS,
+    WEIR__SECTION_TEXT_EMBEDDINGS,
+    WEIR__SECTION_COUNT = WEIR__SECTION_TEXT_EMBEDDINGS,
+} weir__section_kind;
+
+#define WEIR__FRAME_SIZE (WEIR__HEADER_SIZE + (int)WEIR__SECTION_COUNT * WEIR__SECTION_ENTRY_SIZE)
+_Static_assert(WEIR__FRAME_SIZE <= WEIR__PAGE, "header and section table fill one page at most");
+
+const char *weir__section_name(weir__section_kind kind);
+
+static inline uint64_t weir__align(uint64_t value, uint64_t to) {
+    return (value + to - 1) / to * to;
+}
+
+/* Bits of `count` items, as whole 8-byte words. */
+static inline uint64_t weir__bits_size(uint64_t count) {
+    return weir__align(count, 64) / 8;
+}
+
+static inline bool weir__bit(const uint8_t *bits, uint64_t index) {
+    return (bits[index / 8] >> (index % 8) & 1) != 0;
+}
+
+static inline void weir__set_bit(uint8_t *bits, uint64_t index) {
+    bits[index / 8] = (uint8_t)(bits[index / 8] | 1u << index % 8);
+}
+
+/* Sets stride, offsets and bits of a table, its columns and its edges, from their semantic types. False where
+ * the stride does not fit 32 bits. */
+bool weir__layout_record(weir_table *table, weir_column *columns, weir_edge *edges);
+
+/* The metadata of `info` as one CBOR map. Of an edge, child_times != NULL says that it has times; of a task,
+ * seed_times. */
+void weir__metadata_write(const weir_store_info *info, weir_cbor_writer *w);
+
+/* ---- Memory that is freed at once -----------------------------------------------------------------------
+ */
+
+typedef struct weir__arena_block weir__arena_block;
+typedef struct weir__arena {
+    const weir_env *env;
+    weir__arena_block *blocks;
+    size_t used;
+    size_t capacity; /* of the newest block */
+} weir__arena;
+
+void weir__arena_init(weir__arena *arena, const weir_env *env);
+void weir__arena_release(weir__arena *arena);
+/* 8-byte aligned, not zeroed; NULL where memory is short. */
+void *weir__arena_take(weir__arena *arena, size_t size);
+void *weir__arena_take_zero(weir__arena *arena, size_t count, size_t size);
+char *weir__arena_text(weir__arena *arena, const char *text, size_t size); /* terminated */
+
+/* Reads metadata (checked CBOR) into `info`: all but the pointers into sections. Everything is from the
+ * arena. STORE_CORRUPT names the path. */
+WEIR_CHECKED weir_status weir__metadata_read(const weir_cbor_value *metadata, weir__arena *arena,
+                                             weir_store_info *info, weir_error *error);
+
+#define WEIR__STORE_OPERATOR "weir.store.open"
+
+#endif

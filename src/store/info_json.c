@@ -1,0 +1,200 @@
+/* A store's description as JSON. */
+#include <stdio.h>
+#include <string.h>
+
+#include "store/reader.h"
+
+static void put_text(weir_json_writer *w, const char *key, const char *text) {
+    weir_json_key(w, key);
+    if (text)
+        weir_json_text(w, text);
+    else
+        weir_json_null(w);
+}
+
+static void put_uint(weir_json_writer *w, const char *key, uint64_t value) {
+    weir_json_key(w, key);
+    weir_json_uint(w, value);
+}
+
+static void put_statistics(weir_json_writer *w, const weir_statistics *statistics) {
+    weir_json_key(w, "mean");
+    weir_json_double(w, statistics->mean);
+    weir_json_key(w, "std");
+    weir_json_double(w, statistics->std);
+    put_uint(w, "count", statistics->count);
+}
+
+static const char *column_name(const weir_store_info *info, uint32_t column) {
+    return column == WEIR_NONE ? NULL : info->columns[column].name;
+}
+
+static void put_table(weir_json_writer *w, const weir_store_info *info, const weir_table *table) {
+    weir_json_object(w);
+    put_text(w, "name", table->name);
+    put_uint(w, "row_start", table->row_start);
+    put_uint(w, "rows", table->row_count);
+    weir_json_key(w, "primary_key");
+    weir_json_array(w);
+    for (uint32_t i = 0; i < table->primary_key_count; i++)
+        weir_json_text(w, table->primary_key[i]);
+    weir_json_end_array(w);
+    put_text(w, "temporal_column", column_name(info, table->temporal_column));
+    put_uint(w, "row_bytes", table->stride);
+    weir_json_end_object(w);
+}
+
+static void put_column(weir_json_writer *w, const weir_store_info *info, uint32_t number) {
+    const weir_column *column = &info->columns[number];
+    weir_json_object(w);
+    put_uint(w, "column_idx", number);
+    put_text(w, "table", info->tables[column->table].name);
+    put_text(w, "name", column->name);
+    put_text(w, "stype", weir_stype_name(column->stype));
+    put_text(w, "known_at", column_name(info, column->known_at));
+    put_uint(w, "nulls", column->nulls);
+    if (column->stype == WEIR_NUMERICAL) {
+        put_uint(w, "not_finite", column->not_finite);
+        put_statistics(w, &column->statistics);
+    }
+    if (column->stype == WEIR_CATEGORICAL) {
+        put_uint(w, "cat_emb_start", column->category_start);
+        put_uint(w, "cat_emb_count", column->category_count);
+    }
+    if (*column->description)
+        put_text(w, "description", column->description);
+    weir_json_end_object(w);
+}
+
+static void put_edge(weir_json_writer *w, const weir_store_info *info, const weir_edge *edge) {
+    weir_json_object(w);
+    put_text(w, "table", info->tables[edge->table].name);
+    put_text(w, "column", edge->name);
+    put_text(w, "parent_table", info->tables[edge->parent_table].name);
+    put_text(w, "known_at", column_name(info, edge->known_at));
+    put_uint(w, "edges", edge->edges);
+    put_uint(w, "dangling", edge->dangling);
+    weir_json_end_object(w);
+}
+
+static void put_target(weir_json_writer *w, const weir_store_info *info, const weir_task *task) {
+    const weir_column *column = &info->columns[task->column];
+    if (task->is_cell)
+        return;
+    if (task->stype == WEIR_NUMERICAL)
+        put_statistics(w, &column->statistics);
+    if (task->stype == WEIR_CATEGORICAL) {
+        put_uint(w, "cat_emb_start", column->category_start);
+        put_uint(w, "cat_emb_count", column->category_count);
+    }
+}
+
+static void put_task(weir_json_writer *w, const weir_store_info *info, uint32_t number) {
+    const weir_task *task = &info->tasks[number];
+    weir_json_object(w);
+    put_uint(w, "task_idx", number);
+    put_text(w, "name", task->name);
+    put_text(w, "kind", task->is_cell ? "cell" : "derived");
+    put_text(w, "stype", weir_stype_name(task->stype));
+    put_uint(w, "column_idx", task->column);
+    put_text(w, "anchor_table", info->tables[task->anchor_table].name);
+    put_uint(w, "seeds", task->seed_count);
+    put_uint(w, "dropped", task->dropped);
+    weir_json_key(w, "splits");
+    weir_json_object(w);
+    for (int split = 0; split < WEIR_SPLITS; split++)
+        put_uint(w, weir_split_name((weir_split)split),
+                 task->split_start[split + 1] - task->split_start[split]);
+    weir_json_end_object(w);
+    weir_json_key(w, "drop_columns");
+    weir_json_array(w);
+    for (uint32_t i = 0; i < task->drop_column_count; i++)
+        weir_json_text(w, task->drop_columns[i]);
+    weir_json_end_array(w);
+    put_target(w, info, task);
+    weir_json_end_object(w);
+}
+
+/* "<name>/<task>/<split>" of every split, in the order of tasks. */
+static void put_datasets(weir_json_writer *w, const weir_store_info *info) {
+    weir_json_key(w, "datasets");
+    weir_json_object(w);
+    for (uint32_t t = 0; t < info->task_count; t++)
+        for (int split = 0; split < WEIR_SPLITS; split++) {
+            const weir_task *task = &info->tasks[t];
+            char key[1024];
+            snprintf(key, sizeof key, "%s/%s/%s", info->name, task->name, weir_split_name((weir_split)split));
+            put_uint(w, key, task->split_start[split + 1] - task->split_start[split]);
+        }
+    weir_json_end_object(w);
+}
+
+static void put_sections(weir_json_writer *w, const weir_store_info *info) {
+    weir_json_key(w, "sections");
+    weir_json_array(w);
+    for (uint32_t i = 0; i < info->section_count; i++) {
+        weir_json_object(w);
+        put_text(w, "name", info->sections[i].name);
+        put_uint(w, "offset", info->sections[i].offset);
+        put_uint(w, "size", info->sections[i].size);
+        weir_json_key(w, "blake3");
+        weir_json_hex(w, info->sections[i].hash, WEIR_HASH_SIZE);
+        weir_json_end_object(w);
+    }
+    weir_json_end_array(w);
+}
+
+static void put_lists(weir_json_writer *w, const weir_store_info *info) {
+    weir_json_key(w, "tables");
+    weir_json_array(w);
+    for (uint32_t i = 0; i < info->table_count; i++)
+        put_table(w, info, &info->tables[i]);
+    weir_json_end_array(w);
+    weir_json_key(w, "columns");
+    weir_json_array(w);
+    for (uint32_t i = 0; i < info->table_column_count; i++)
+        put_column(w, info, i);
+    weir_json_end_array(w);
+    weir_json_key(w, "edges");
+    weir_json_array(w);
+    for (uint32_t i = 0; i < info->edge_count; i++)
+        put_edge(w, info, &info->edges[i]);
+    weir_json_end_array(w);
+    weir_json_key(w, "tasks");
+    weir_json_array(w);
+    for (uint32_t i = 0; i < info->task_count; i++)
+        put_task(w, info, i);
+    weir_json_end_array(w);
+}
+
+void weir_store_info_json(const weir_store *store, weir_json_writer *w) {
+    const weir_store_info *info = &store->info;
+    weir_json_object(w);
+    put_text(w, "name", info->name);
+    weir_json_key(w, "store_hash");
+    weir_json_hex(w, info->store_hash, WEIR_HASH_SIZE);
+    put_uint(w, "format_version", WEIR__STORE_VERSION);
+    put_uint(w, "file_size", info->file_size);
+    put_uint(w, "rows", info->row_count);
+    put_uint(w, "num_columns", info->column_count);
+    weir_json_key(w, "statistics_until");
+    if (info->has_statistics_until)
+        weir_json_int(w, info->statistics_until);
+    else
+        weir_json_null(w);
+    weir_json_key(w, "timestamps");
+    weir_json_object(w);
+    put_statistics(w, &info->timestamps);
+    weir_json_end_object(w);
+    put_lists(w, info);
+    put_datasets(w, info);
+    put_uint(w, "num_categories", info->category_count);
+    put_uint(w, "num_texts", info->text_count);
+    weir_json_key(w, "embedding");
+    weir_json_object(w);
+    put_text(w, "provider", info->embedding_provider);
+    put_uint(w, "dim", info->embedding_dim);
+    weir_json_end_object(w);
+    put_sections(w, info);
+    weir_json_end_object(w);
+}

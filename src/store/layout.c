@@ -1,0 +1,131 @@
+/* What writer and reader agree on beside the frame: section names, the layout of a record, and an arena. */
+#include <stdalign.h>
+#include <string.h>
+
+#include "store/format.h"
+
+const char *weir__section_name(weir__section_kind kind) {
+    static const char *const names[] = {
+        "metadata",        "rows",         "child_starts", "child_rows",        "child_times",
+        "seed_rows",       "seed_times",   "seed_targets", "seed_bits",         "category_offsets",
+        "category_bytes",  "text_offsets", "text_bytes",   "column_embeddings", "category_embeddings",
+        "text_embeddings",
+    };
+    _Static_assert(sizeof names / sizeof *names == WEIR__SECTION_COUNT, "a name a section");
+    return names[kind - 1];
+}
+
+const char *weir_stype_name(weir_stype stype) {
+    static const char *const names[] = {"identifier",  "numerical", "timestamp", "boolean",
+                                        "categorical", "text",      "ignored"};
+    return (unsigned)stype <= WEIR_IGNORED ? names[stype] : "unknown";
+}
+
+const char *weir_split_name(weir_split split) {
+    static const char *const names[] = {"train", "val", "test"};
+    return (unsigned)split < WEIR_SPLITS ? names[split] : "unknown";
+}
+
+static bool has_word_slot(weir_stype stype) {
+    return stype == WEIR_NUMERICAL || stype == WEIR_CATEGORICAL || stype == WEIR_TEXT;
+}
+
+/* Places the columns' slots of one width; returns the offset after them. */
+static uint64_t place_slots(weir_column *columns, uint32_t count, bool are_timestamps, uint64_t offset) {
+    for (uint32_t i = 0; i < count; i++) {
+        weir_stype stype = columns[i].stype;
+        if (are_timestamps ? stype == WEIR_TIMESTAMP : has_word_slot(stype)) {
+            columns[i].slot = (uint32_t)offset;
+            offset += are_timestamps ? 8 : 4;
+        }
+    }
+    return offset;
+}
+
+static uint64_t place_bits(weir_column *columns, uint32_t count) {
+    uint32_t bit = 0;
+    for (uint32_t i = 0; i < count; i++)
+        columns[i].null_bit = bit++;
+    for (uint32_t i = 0; i < count; i++)
+        columns[i].bool_bit = columns[i].stype == WEIR_BOOLEAN ? bit++ : WEIR_NONE;
+    return bit;
+}
+
+bool weir__layout_record(weir_table *table, weir_column *columns, weir_edge *edges) {
+    if (table->column_count > UINT32_MAX / 64 || table->edge_count > UINT32_MAX / 64)
+        return false;
+    for (uint32_t i = 0; i < table->column_count; i++)
+        columns[i].slot = WEIR_NONE;
+    uint64_t after_times = place_slots(columns, table->column_count, true, 0);
+    uint64_t offset = place_slots(columns, table->column_count, false, after_times);
+    for (uint32_t i = 0; i < table->edge_count; i++, offset += 4)
+        edges[i].parent_slot = (uint32_t)offset;
+    uint64_t alignment = after_times > 0 ? 8 : offset > 0 ? 4 : 1;
+    table->bits_offset = (uint32_t)offset;
+    offset += weir__align(place_bits(columns, table->column_count), 8) / 8;
+    table->stride = (uint32_t)weir__align(offset, alignment);
+    table->time_offset = table->temporal_column == WEIR_NONE
+                             ? WEIR_NONE
+                             : columns[table->temporal_column - table->column_start].slot;
+    return true;
+}
+
+/* ---- Arena ----------------------------------------------------------------------------------------------
+ */
+
+struct weir__arena_block {
+    weir__arena_block *next;
+    alignas(16) uint8_t data[];
+};
+
+enum { ARENA_BLOCK = 64 * 1024 };
+
+void weir__arena_init(weir__arena *arena, const weir_env *env) {
+    *arena = (weir__arena){.env = env};
+}
+
+void weir__arena_release(weir__arena *arena) {
+    for (weir__arena_block *block = arena->blocks; block;) {
+        weir__arena_block *next = block->next;
+        weir__release(arena->env, block);
+        block = next;
+    }
+    weir__arena_init(arena, arena->env);
+}
+
+void *weir__arena_take(weir__arena *arena, size_t size) {
+    if (size > SIZE_MAX / 2)
+        return NULL;
+    size = (size + 7) / 8 * 8;
+    if (!arena->blocks || arena->capacity - arena->used < size) {
+        size_t capacity = size > ARENA_BLOCK ? size : ARENA_BLOCK;
+        weir__arena_block *block = weir__allocate(arena->env, 1, sizeof *block + capacity);
+        if (!block)
+            return NULL;
+        block->next = arena->blocks;
+        arena->blocks = block;
+        arena->capacity = capacity;
+        arena->used = 0;
+    }
+    void *memory = arena->blocks->data + arena->used;
+    arena->used += size;
+    return memory;
+}
+
+void *weir__arena_take_zero(weir__arena *arena, size_t count, size_t size) {
+    size_t total;
+    void *memory = __builtin_mul_overflow(count, size, &total) ? NULL : weir__arena_take(arena, total);
+    if (memory)
+        memset(memory, 0, total);
+    return memory;
+}
+
+char *weir__arena_text(weir__arena *arena, const char *text, size_t size) {
+    char *copy = size == SIZE_MAX ? NULL : weir__arena_take(arena, size + 1);
+    if (!copy)
+        return NULL;
+    if (size)
+        memcpy(copy, text, size);
+    copy[size] = 0;
+    return copy;
+}

@@ -1,0 +1,432 @@
+/* Reads the metadata section into a weir_store_info. It may be anything that is canonical CBOR: every number
+ * is checked against what it counts or points to, so that all that follows can rely on it. A fault sticks in
+ * the reader; the first one is reported with its path. */
+#include <math.h>
+#include <string.h>
+
+#include "store/format.h"
+
+typedef struct reader {
+    weir__arena *arena;
+    weir_error *error;
+    weir_status status;
+    const char *list; /* where we are: the top-level key and the item's number in it */
+    uint64_t item;
+} reader;
+
+static void refuse(reader *r, const char *key) {
+    if (r->status == WEIR_OK)
+        r->status =
+            weir__fail(r->error, WEIR_STORE_CORRUPT, WEIR__STORE_OPERATOR,
+                       "the metadata is damaged at %s[%llu].%s", r->list, (unsigned long long)r->item, key);
+}
+
+static void *take(reader *r, size_t count, size_t size) {
+    void *memory = weir__arena_take_zero(r->arena, count, size);
+    if (!memory && r->status == WEIR_OK)
+        r->status = weir__out_of_memory(r->error, WEIR__STORE_OPERATOR, count * size);
+    return memory;
+}
+
+/* ---- Single values: each is refused where it is missing, of another type or out of range ------------------
+ */
+
+static bool get(reader *r, const weir_cbor_value *map, const char *key, weir_cbor_type type,
+                weir_cbor_value *out) {
+    if (r->status == WEIR_OK && weir_cbor_get(map, key, out) && out->type == type)
+        return true;
+    refuse(r, key);
+    return false;
+}
+
+static uint64_t get_uint(reader *r, const weir_cbor_value *map, const char *key, uint64_t max) {
+    weir_cbor_value value;
+    if (!get(r, map, key, WEIR_CBOR_UINT, &value))
+        return 0;
+    if (value.number > max)
+        refuse(r, key);
+    return value.number > max ? 0 : value.number;
+}
+
+static uint32_t get_index(reader *r, const weir_cbor_value *map, const char *key, uint32_t count) {
+    uint32_t index = (uint32_t)get_uint(r, map, key, UINT32_MAX - 1);
+    if (index >= count)
+        refuse(r, key);
+    return index < count ? index : 0;
+}
+
+static uint32_t get_optional_index(reader *r, const weir_cbor_value *map, const char *key, uint32_t count) {
+    weir_cbor_value value;
+    if (r->status == WEIR_OK && weir_cbor_get(map, key, &value) && value.type == WEIR_CBOR_NULL)
+        return WEIR_NONE;
+    return get_index(r, map, key, count);
+}
+
+static bool get_bool(reader *r, const weir_cbor_value *map, const char *key) {
+    weir_cbor_value value;
+    return get(r, map, key, WEIR_CBOR_BOOL, &value) && value.number != 0;
+}
+
+static double get_double(reader *r, const weir_cbor_value *map, const char *key) {
+    weir_cbor_value value;
+    if (!get(r, map, key, WEIR_CBOR_FLOAT, &value))
+        return 0;
+    if (!isfinite(value.real))
+        refuse(r, key);
+    return value.real;
+}
+
+static weir_statistics get_statistics(reader *r, const weir_cbor_value *map) {
+    weir_statistics statistics = {get_double(r, map, "mean"), get_double(r, map, "std"),
+                                  get_uint(r, map, "count", UINT64_MAX)};
+    if (statistics.std <= 0)
+        refuse(r, "std");
+    return statistics;
+}
+
+static const char *copy_text(reader *r, const weir_cbor_value *value) {
+    char *text = weir__arena_text(r->arena, (const char *)value->data, (size_t)value->number);
+    if (!text && r->status == WEIR_OK)
+        r->status = weir__out_of_memory(r->error, WEIR__STORE_OPERATOR, (size_t)value->number);
+    return text ? text : "";
+}
+
+static const char *get_text(reader *r, const weir_cbor_value *map, const char *key) {
+    weir_cbor_value value;
+    return get(r, map, key, WEIR_CBOR_TEXT, &value) ? copy_text(r, &value) : "";
+}
+
+static weir_stype get_stype(reader *r, const weir_cbor_value *map) {
+    return (weir_stype)get_uint(r, map, "stype", WEIR_TEXT);
+}
+
+static const char *const *get_texts(reader *r, const weir_cbor_value *map, const char *key, uint32_t *count) {
+    weir_cbor_value list, item;
+    *count = 0;
+    if (!get(r, map, key, WEIR_CBOR_ARRAY, &list))
+        return NULL;
+    const char **texts = take(r, (size_t)list.number, sizeof *texts);
+    weir_cbor_iterator it = weir_cbor_children(&list);
+    while (texts && weir_cbor_next(&it, NULL, &item)) {
+        if (item.type != WEIR_CBOR_TEXT) {
+            refuse(r, key);
+            return texts;
+        }
+        texts[(*count)++] = copy_text(r, &item);
+    }
+    return texts;
+}
+
+/* A list of numbers below `count`, as a byte each that is 1. */
+static uint8_t *get_marks(reader *r, const weir_cbor_value *map, const char *key, uint32_t count) {
+    weir_cbor_value list, item;
+    uint8_t *marks = take(r, count, 1);
+    if (!get(r, map, key, WEIR_CBOR_ARRAY, &list) || !marks)
+        return marks;
+    weir_cbor_iterator it = weir_cbor_children(&list);
+    while (weir_cbor_next(&it, NULL, &item)) {
+        if (item.type != WEIR_CBOR_UINT || item.number >= count) {
+            refuse(r, key);
+            return marks;
+        }
+        marks[item.number] = 1;
+    }
+    return marks;
+}
+
+/* ---- Items ------------------------------------------------------------------------------------------------
+ */
+
+static void read_table(reader *r, const weir_cbor_value *map, weir_store_info *info, weir_table *table) {
+    table->name = get_text(r, map, "name");
+    table->row_start = info->row_count;
+    table->row_count = (uint32_t)get_uint(r, map, "rows", WEIR__ROWS_MAX - info->row_count);
+    info->row_count += table->row_count;
+    table->column_start = info->table_column_count;
+    table->column_count = (uint32_t)get_uint(r, map, "columns", INT32_MAX - info->table_column_count);
+    info->table_column_count += table->column_count;
+    table->primary_key = get_texts(r, map, "primary_key", &table->primary_key_count);
+    table->temporal_column = get_optional_index(r, map, "temporal_column", info->table_column_count);
+    if (table->temporal_column != WEIR_NONE && table->temporal_column < table->column_start)
+        refuse(r, "temporal_column");
+}
+
+static void read_category_block(reader *r, const weir_cbor_value *map, const weir_store_info *info,
+                                weir_column *column) {
+    column->category_count = (uint32_t)get_uint(r, map, "category_count", info->category_count);
+    column->category_start =
+        (uint32_t)get_uint(r, map, "category_start", info->category_count - column->category_count);
+}
+
+static void read_column(reader *r, const weir_cbor_value *map, const weir_store_info *info,
+                        weir_column *column) {
+    column->name = get_text(r, map, "name");
+    column->description = get_text(r, map, "description");
+    column->stype = get_stype(r, map);
+    column->task = WEIR_NONE;
+    column->known_at = get_optional_index(r, map, "known_at", info->table_column_count);
+    column->nulls = get_uint(r, map, "nulls", UINT64_MAX);
+    column->not_finite = get_uint(r, map, "not_finite", UINT64_MAX);
+    column->statistics = get_statistics(r, map);
+    read_category_block(r, map, info, column);
+}
+
+static void read_edge(reader *r, const weir_cbor_value *map, const weir_store_info *info, weir_edge *edge) {
+    edge->name = get_text(r, map, "name");
+    edge->table = get_index(r, map, "table", info->table_count);
+    edge->column = get_optional_index(r, map, "column", info->table_column_count);
+    edge->parent_table = get_index(r, map, "parent_table", info->table_count);
+    edge->known_at = get_optional_index(r, map, "known_at", info->table_column_count);
+    edge->dangling = get_uint(r, map, "dangling", UINT64_MAX);
+    edge->edges = get_uint(r, map, "edges", info->table_count ? info->tables[edge->table].row_count : 0);
+    static const uint8_t has_times = 0;
+    edge->child_times = get_bool(r, map, "has_times") ? &has_times : NULL;
+}
+
+static void read_splits(reader *r, const weir_cbor_value *map, weir_task *task) {
+    weir_cbor_value list, item;
+    if (!get(r, map, "splits", WEIR_CBOR_ARRAY, &list))
+        return;
+    weir_cbor_iterator it = weir_cbor_children(&list);
+    uint32_t end = 0;
+    int split = 0;
+    for (; split < WEIR_SPLITS && weir_cbor_next(&it, NULL, &item); split++) {
+        if (item.type != WEIR_CBOR_UINT || item.number > UINT32_MAX - 1 - end) {
+            refuse(r, "splits");
+            return;
+        }
+        end += (uint32_t)item.number;
+        task->split_start[split + 1] = end;
+    }
+    if (list.number != WEIR_SPLITS)
+        refuse(r, "splits");
+    task->seed_count = end;
+}
+
+static bool can_be_target(weir_stype stype) {
+    return stype == WEIR_NUMERICAL || stype == WEIR_TIMESTAMP || stype == WEIR_BOOLEAN ||
+           stype == WEIR_CATEGORICAL;
+}
+
+/* The next derived task has the next ColumnIdx; a cell task's is a column of its anchor table. */
+static void read_target(reader *r, const weir_cbor_value *map, weir_store_info *info, weir_column *columns,
+                        uint32_t task_number, uint32_t *next_derived, weir_task *task) {
+    task->column = get_index(r, map, "column", info->column_count);
+    if (r->status != WEIR_OK)
+        return;
+    weir_column *column = &columns[task->column];
+    if (task->is_cell) {
+        if (column->table != task->anchor_table || column->stype != task->stype)
+            refuse(r, "column");
+        return;
+    }
+    if (task->column != (*next_derived)++) {
+        refuse(r, "column");
+        return;
+    }
+    *column = (weir_column){.name = task->target_column,
+                            .description = "",
+                            .table = WEIR_NONE,
+                            .task = task_number,
+                            .stype = task->stype,
+                            .slot = WEIR_NONE,
+                            .null_bit = WEIR_NONE,
+                            .bool_bit = WEIR_NONE,
+                            .known_at = WEIR_NONE,
+                            .statistics = get_statistics(r, map)};
+    read_category_block(r, map, info, column);
+}
+
+static void read_task(reader *r, const weir_cbor_value *map, weir_store_info *info, weir_column *columns,
+                      uint32_t number, uint32_t *next_derived, weir_task *task) {
+    task->name = get_text(r, map, "name");
+    task->target_column = get_text(r, map, "target_column");
+    task->is_cell = get_bool(r, map, "is_cell");
+    task->stype = get_stype(r, map);
+    if (!can_be_target(task->stype))
+        refuse(r, "stype");
+    task->anchor_table = get_index(r, map, "anchor_table", info->table_count);
+    task->dropped = get_uint(r, map, "dropped", UINT64_MAX);
+    read_splits(r, map, task);
+    task->column_dropped = get_marks(r, map, "drop_columns", info->column_count);
+    task->edge_hidden = get_marks(r, map, "hidden_edges", info->edge_count);
+    task->drop_columns = get_texts(r, map, "drop_names", &task->drop_column_count);
+    static const uint8_t has_times = 0;
+    task->seed_times = get_bool(r, map, "has_times") ? &has_times : NULL;
+    read_target(r, map, info, columns, number, next_derived, task);
+}
+
+/* ---- Lists ------------------------------------------------------------------------------------------------
+ */
+
+/* Begins a list: its length (at most `max`), an iterator, and the place for messages. */
+static uint32_t begin_list(reader *r, const weir_cbor_value *metadata, const char *key, uint64_t max,
+                           weir_cbor_iterator *it) {
+    weir_cbor_value list;
+    r->list = key;
+    r->item = 0;
+    *it = (weir_cbor_iterator){0};
+    if (!get(r, metadata, key, WEIR_CBOR_ARRAY, &list))
+        return 0;
+    if (list.number > max) {
+        refuse(r, "length");
+        return 0;
+    }
+    *it = weir_cbor_children(&list);
+    return (uint32_t)list.number;
+}
+
+static bool next_item(reader *r, weir_cbor_iterator *it, weir_cbor_value *item) {
+    return r->status == WEIR_OK && weir_cbor_next(it, NULL, item);
+}
+
+static void read_tables(reader *r, const weir_cbor_value *metadata, weir_store_info *info) {
+    weir_cbor_iterator it;
+    weir_cbor_value item;
+    uint32_t count = begin_list(r, metadata, "tables", INT32_MAX, &it);
+    weir_table *tables = take(r, count, sizeof *tables);
+    for (; next_item(r, &it, &item); r->item++)
+        read_table(r, &item, info, &tables[info->table_count++]);
+    info->tables = tables;
+}
+
+static bool is_time_column_of(const weir_column *columns, uint32_t column, uint32_t table) {
+    return column == WEIR_NONE || (columns[column].table == table && columns[column].stype == WEIR_TIMESTAMP);
+}
+
+static weir_column *read_columns(reader *r, const weir_cbor_value *metadata, weir_store_info *info) {
+    weir_cbor_iterator it;
+    weir_cbor_value item;
+    uint32_t count = begin_list(r, metadata, "columns", INT32_MAX, &it);
+    if (count != info->table_column_count)
+        refuse(r, "length");
+    weir_column *columns = take(r, (size_t)count + info->task_count, sizeof *columns);
+    if (r->status != WEIR_OK)
+        return NULL;
+    for (uint32_t t = 0; t < info->table_count; t++)
+        for (uint32_t c = 0; c < info->tables[t].column_count; c++)
+            columns[info->tables[t].column_start + c].table = t;
+    for (; next_item(r, &it, &item); r->item++)
+        read_column(r, &item, info, &columns[r->item]);
+    for (uint32_t c = 0; c < count && r->status == WEIR_OK; c++) {
+        r->item = c;
+        if (!is_time_column_of(columns, columns[c].known_at, columns[c].table))
+            refuse(r, "known_at");
+    }
+    info->columns = columns;
+    return columns;
+}
+
+static void read_edges(reader *r, const weir_cbor_value *metadata, weir_store_info *info) {
+    weir_cbor_iterator it;
+    weir_cbor_value item;
+    uint32_t count = begin_list(r, metadata, "edges", INT32_MAX, &it);
+    weir_edge *edges = take(r, count, sizeof *edges);
+    for (; next_item(r, &it, &item); r->item++) {
+        weir_edge *edge = &edges[info->edge_count++];
+        read_edge(r, &item, info, edge);
+        if (r->status != WEIR_OK)
+            return;
+        if (r->item > 0 && edge->table < edges[r->item - 1].table)
+            refuse(r, "table");
+        if (edge->column != WEIR_NONE && info->columns[edge->column].table != edge->table)
+            refuse(r, "column");
+        if (!is_time_column_of(info->columns, edge->known_at, edge->table))
+            refuse(r, "known_at");
+    }
+    info->edges = edges;
+}
+
+static void read_tasks(reader *r, const weir_cbor_value *metadata, weir_store_info *info,
+                       weir_column *columns) {
+    weir_cbor_iterator it;
+    weir_cbor_value item;
+    uint32_t count = begin_list(r, metadata, "tasks", INT32_MAX, &it);
+    weir_task *tasks = take(r, count, sizeof *tasks);
+    uint32_t next_derived = info->table_column_count;
+    for (; next_item(r, &it, &item); r->item++)
+        read_task(r, &item, info, columns, (uint32_t)r->item, &next_derived, &tasks[r->item]);
+    if (next_derived != info->column_count)
+        refuse(r, "column");
+    info->tasks = tasks;
+}
+
+/* The tasks' number, and how many of them are derived, must be known before the columns are read. */
+static void count_tasks(reader *r, const weir_cbor_value *metadata, weir_store_info *info) {
+    weir_cbor_iterator it;
+    weir_cbor_value item;
+    uint32_t derived = 0;
+    info->task_count = begin_list(r, metadata, "tasks", INT32_MAX - info->table_column_count, &it);
+    for (; next_item(r, &it, &item); r->item++)
+        derived += get_bool(r, &item, "is_cell") ? 0 : 1;
+    info->column_count = info->table_column_count + derived;
+}
+
+/* Gives every table its run of edge types (they are ordered by table) and the list of those into it. */
+static void link_edges(reader *r, weir_store_info *info, weir_table *tables) {
+    for (uint32_t e = 0; e < info->edge_count; e++) {
+        weir_table *child = &tables[info->edges[e].table];
+        if (child->edge_count++ == 0)
+            child->edge_start = e;
+        tables[info->edges[e].parent_table].inbound_count++;
+    }
+    for (uint32_t t = 0; t < info->table_count; t++) {
+        tables[t].inbound = take(r, tables[t].inbound_count, sizeof *tables[t].inbound);
+        tables[t].inbound_count = 0;
+    }
+    for (uint32_t e = 0; e < info->edge_count && r->status == WEIR_OK; e++) {
+        weir_table *parent = &tables[info->edges[e].parent_table];
+        ((uint32_t *)parent->inbound)[parent->inbound_count++] = e;
+    }
+}
+
+static void link_tables(reader *r, weir_store_info *info) {
+    weir_table *tables = (weir_table *)info->tables;
+    link_edges(r, info, tables);
+    r->list = "tables";
+    for (uint32_t t = 0; t < info->table_count && r->status == WEIR_OK; t++) {
+        r->item = t;
+        if (!is_time_column_of(info->columns, tables[t].temporal_column, t) ||
+            !weir__layout_record(&tables[t], (weir_column *)info->columns + tables[t].column_start,
+                                 (weir_edge *)info->edges + tables[t].edge_start))
+            refuse(r, "columns");
+    }
+}
+
+static void read_scalars(reader *r, const weir_cbor_value *metadata, weir_store_info *info) {
+    weir_cbor_value value = {0};
+    r->list = "scalars";
+    info->name = get_text(r, metadata, "name");
+    info->category_count = (uint32_t)get_uint(r, metadata, "categories", UINT32_MAX - 1);
+    info->text_count = (uint32_t)get_uint(r, metadata, "texts", UINT32_MAX - 1);
+    if (get(r, metadata, "embedding", WEIR_CBOR_MAP, &value)) {
+        info->embedding_dim = (uint32_t)get_uint(r, &value, "dim", INT32_MAX);
+        info->embedding_provider = get_text(r, &value, "provider");
+    }
+    if (get(r, metadata, "timestamps", WEIR_CBOR_MAP, &value))
+        info->timestamps = get_statistics(r, &value);
+    if (r->status == WEIR_OK && weir_cbor_get(metadata, "statistics_until", &value) &&
+        value.type != WEIR_CBOR_NULL) {
+        if ((value.type != WEIR_CBOR_UINT && value.type != WEIR_CBOR_NEGATIVE) || value.number > INT64_MAX)
+            refuse(r, "statistics_until");
+        info->has_statistics_until = true;
+        info->statistics_until =
+            value.type == WEIR_CBOR_UINT ? (int64_t)value.number : -1 - (int64_t)value.number;
+    }
+}
+
+weir_status weir__metadata_read(const weir_cbor_value *metadata, weir__arena *arena, weir_store_info *info,
+                                weir_error *error) {
+    reader r = {.arena = arena, .error = error, .status = WEIR_OK, .list = "scalars"};
+    read_scalars(&r, metadata, info);
+    read_tables(&r, metadata, info);
+    if (r.status == WEIR_OK && get_uint(&r, metadata, "rows", UINT32_MAX) != info->row_count)
+        refuse(&r, "rows");
+    count_tasks(&r, metadata, info);
+    weir_column *columns = read_columns(&r, metadata, info);
+    read_edges(&r, metadata, info);
+    read_tasks(&r, metadata, info, columns);
+    if (r.status == WEIR_OK)
+        link_tables(&r, info);
+    return r.status;
+}

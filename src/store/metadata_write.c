@@ -1,0 +1,157 @@
+/* The metadata section: what docs/format.md says of it, from a weir_store_info. Keys stand in canonical order
+ * (shorter first); the writer refuses any other. */
+#include <string.h>
+
+#include "store/format.h"
+
+static void put_uint(weir_cbor_writer *w, const char *key, uint64_t value) {
+    weir_cbor_text(w, key);
+    weir_cbor_uint(w, value);
+}
+
+static void put_text(weir_cbor_writer *w, const char *key, const char *text) {
+    weir_cbor_text(w, key);
+    weir_cbor_text(w, text);
+}
+
+static void put_double(weir_cbor_writer *w, const char *key, double value) {
+    weir_cbor_text(w, key);
+    weir_cbor_double(w, value);
+}
+
+static void put_bool(weir_cbor_writer *w, const char *key, bool value) {
+    weir_cbor_text(w, key);
+    weir_cbor_bool(w, value);
+}
+
+/* A number, or null where it is WEIR_NONE. */
+static void put_optional(weir_cbor_writer *w, const char *key, uint32_t value) {
+    weir_cbor_text(w, key);
+    if (value == WEIR_NONE)
+        weir_cbor_null(w);
+    else
+        weir_cbor_uint(w, value);
+}
+
+static void put_texts(weir_cbor_writer *w, const char *key, const char *const *texts, uint32_t count) {
+    weir_cbor_text(w, key);
+    weir_cbor_array(w, count);
+    for (uint32_t i = 0; i < count; i++)
+        weir_cbor_text(w, texts[i]);
+}
+
+/* The numbers of the bytes that are 1. */
+static void put_marked(weir_cbor_writer *w, const char *key, const uint8_t *marks, uint32_t count) {
+    uint32_t marked = 0;
+    for (uint32_t i = 0; i < count; i++)
+        marked += marks[i];
+    weir_cbor_text(w, key);
+    weir_cbor_array(w, marked);
+    for (uint32_t i = 0; i < count; i++)
+        if (marks[i])
+            weir_cbor_uint(w, i);
+}
+
+static void put_table(weir_cbor_writer *w, const weir_table *table) {
+    weir_cbor_map(w, 5);
+    put_text(w, "name", table->name);
+    put_uint(w, "rows", table->row_count);
+    put_uint(w, "columns", table->column_count);
+    put_texts(w, "primary_key", table->primary_key, table->primary_key_count);
+    put_optional(w, "temporal_column", table->temporal_column);
+}
+
+static void put_column(weir_cbor_writer *w, const weir_column *column) {
+    weir_cbor_map(w, 11);
+    put_double(w, "std", column->statistics.std);
+    put_double(w, "mean", column->statistics.mean);
+    put_text(w, "name", column->name);
+    put_uint(w, "count", column->statistics.count);
+    put_uint(w, "nulls", column->nulls);
+    put_uint(w, "stype", (uint64_t)column->stype);
+    put_optional(w, "known_at", column->known_at);
+    put_uint(w, "not_finite", column->not_finite);
+    put_text(w, "description", column->description);
+    put_uint(w, "category_count", column->category_count);
+    put_uint(w, "category_start", column->category_start);
+}
+
+static void put_edge(weir_cbor_writer *w, const weir_edge *edge) {
+    weir_cbor_map(w, 8);
+    put_text(w, "name", edge->name);
+    put_uint(w, "edges", edge->edges);
+    put_uint(w, "table", edge->table);
+    put_optional(w, "column", edge->column);
+    put_uint(w, "dangling", edge->dangling);
+    put_optional(w, "known_at", edge->known_at);
+    put_bool(w, "has_times", edge->child_times != NULL);
+    put_uint(w, "parent_table", edge->parent_table);
+}
+
+static void put_task(weir_cbor_writer *w, const weir_store_info *info, const weir_task *task) {
+    const weir_column *column = &info->columns[task->column];
+    bool is_derived = !task->is_cell;
+    weir_cbor_map(w, 17);
+    put_double(w, "std", is_derived ? column->statistics.std : 1.0);
+    put_double(w, "mean", is_derived ? column->statistics.mean : 0.0);
+    put_text(w, "name", task->name);
+    put_uint(w, "count", is_derived ? column->statistics.count : 0);
+    put_uint(w, "stype", (uint64_t)task->stype);
+    put_uint(w, "column", task->column);
+    weir_cbor_text(w, "splits");
+    weir_cbor_array(w, WEIR_SPLITS);
+    for (int i = 0; i < WEIR_SPLITS; i++)
+        weir_cbor_uint(w, task->split_start[i + 1] - task->split_start[i]);
+    put_uint(w, "dropped", task->dropped);
+    put_bool(w, "is_cell", task->is_cell);
+    put_bool(w, "has_times", task->seed_times != NULL);
+    put_texts(w, "drop_names", task->drop_columns, task->drop_column_count);
+    put_uint(w, "anchor_table", task->anchor_table);
+    put_marked(w, "drop_columns", task->column_dropped, info->column_count);
+    put_marked(w, "hidden_edges", task->edge_hidden, info->edge_count);
+    put_text(w, "target_column", task->target_column);
+    put_uint(w, "category_count", is_derived ? column->category_count : 0);
+    put_uint(w, "category_start", is_derived ? column->category_start : 0);
+}
+
+static void put_frame_end(weir_cbor_writer *w, const weir_store_info *info) {
+    weir_cbor_text(w, "embedding");
+    weir_cbor_map(w, 2);
+    put_uint(w, "dim", info->embedding_dim);
+    put_text(w, "provider", info->embedding_provider);
+    put_uint(w, "categories", info->category_count);
+    weir_cbor_text(w, "timestamps");
+    weir_cbor_map(w, 3);
+    put_double(w, "std", info->timestamps.std);
+    put_double(w, "mean", info->timestamps.mean);
+    put_uint(w, "count", info->timestamps.count);
+    weir_cbor_text(w, "statistics_until");
+    if (info->has_statistics_until)
+        weir_cbor_int(w, info->statistics_until);
+    else
+        weir_cbor_null(w);
+}
+
+void weir__metadata_write(const weir_store_info *info, weir_cbor_writer *w) {
+    weir_cbor_map(w, 11);
+    put_text(w, "name", info->name);
+    put_uint(w, "rows", info->row_count);
+    weir_cbor_text(w, "edges");
+    weir_cbor_array(w, info->edge_count);
+    for (uint32_t i = 0; i < info->edge_count; i++)
+        put_edge(w, &info->edges[i]);
+    weir_cbor_text(w, "tasks");
+    weir_cbor_array(w, info->task_count);
+    for (uint32_t i = 0; i < info->task_count; i++)
+        put_task(w, info, &info->tasks[i]);
+    put_uint(w, "texts", info->text_count);
+    weir_cbor_text(w, "tables");
+    weir_cbor_array(w, info->table_count);
+    for (uint32_t i = 0; i < info->table_count; i++)
+        put_table(w, &info->tables[i]);
+    weir_cbor_text(w, "columns");
+    weir_cbor_array(w, info->table_column_count);
+    for (uint32_t i = 0; i < info->table_column_count; i++)
+        put_column(w, &info->columns[i]);
+    put_frame_end(w, info);
+}

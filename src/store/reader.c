@@ -1,0 +1,287 @@
+/* Opening a store: maps the file, checks the frame and the metadata, and points into the sections. Nothing
+ * else is read, so that opening costs the same at any size. All that is followed here is checked: offsets
+ * against the file, counts against the sections' sizes. */
+#include <fcntl.h>
+#include <string.h>
+
+#include "base/bytes.h"
+#include "store/reader.h"
+
+static const char operator_name[] = WEIR__STORE_OPERATOR;
+
+/* ---- The frame -------------------------------------------------------------------------------------------
+ */
+
+static weir_status check_root(const uint8_t *data, const char *path, weir_error *error) {
+    uint8_t frame[WEIR__FRAME_SIZE];
+    uint8_t root[WEIR_HASH_SIZE];
+    memcpy(frame, data, sizeof frame);
+    memset(frame + WEIR__ROOT_OFFSET, 0, WEIR_HASH_SIZE);
+    weir_blake3_of(frame, sizeof frame, root);
+    if (memcmp(root, data + WEIR__ROOT_OFFSET, WEIR_HASH_SIZE) != 0)
+        return weir__fail(error, WEIR_STORE_CORRUPT, operator_name, "the header of %s is damaged", path);
+    return WEIR_OK;
+}
+
+static weir_status check_header(const weir_store *store, const char *path, weir_error *error) {
+    const uint8_t *data = store->data;
+    if (store->size < WEIR__PAGE || memcmp(data, WEIR__STORE_MAGIC, 8) != 0)
+        return weir__fail(error, WEIR_STORE_CORRUPT, operator_name, "%s is not a weir store", path);
+    uint32_t version = weir__load32(data + 8);
+    if (version != WEIR__STORE_VERSION)
+        return weir__fail(error, WEIR_STORE_VERSION, operator_name,
+                          "%s has format version %u, this program reads version %d; ingest it again", path,
+                          version, WEIR__STORE_VERSION);
+    weir_status status = check_root(data, path, error);
+    if (status != WEIR_OK)
+        return status;
+    uint64_t file_size = weir__load64(data + 16);
+    if (file_size != store->size) {
+        status = weir__fail(error, WEIR_STORE_CORRUPT, operator_name, "%s has %zu bytes instead of %llu",
+                            path, store->size, (unsigned long long)file_size);
+        weir__note_uint(error, "file_size", store->size);
+        weir__note_uint(error, "expected", file_size);
+        return status;
+    }
+    return WEIR_OK;
+}
+
+/* Places are determined by the sizes: anything else is refused, so that no byte lies outside of a section
+ * unseen. */
+static weir_status read_sections(weir_store *store, const char *path, weir_error *error) {
+    uint64_t position = WEIR__PAGE;
+    bool fits = weir__load32(store->data + 12) == WEIR__SECTION_COUNT;
+    for (uint32_t i = 0; i < WEIR__SECTION_COUNT && fits; i++) {
+        const uint8_t *entry = store->data + WEIR__HEADER_SIZE + i * WEIR__SECTION_ENTRY_SIZE;
+        weir_section *section = &store->sections[i];
+        section->name = weir__section_name((weir__section_kind)(i + 1));
+        section->offset = weir__load64(entry + 8);
+        section->size = weir__load64(entry + 16);
+        memcpy(section->hash, entry + 24, WEIR_HASH_SIZE);
+        fits = weir__load32(entry) == i + 1 && section->offset == position &&
+               section->size <= store->size - position;
+        position = fits ? weir__align(position + section->size, WEIR__PAGE) : position;
+        fits = fits && position <= store->size;
+    }
+    if (!fits || position != store->size)
+        return weir__fail(error, WEIR_STORE_CORRUPT, operator_name, "the section table of %s is damaged",
+                          path);
+    store->info.sections = store->sections;
+    store->info.section_count = WEIR__SECTION_COUNT;
+    store->info.file_size = store->size;
+    memcpy(store->info.store_hash, store->data + WEIR__ROOT_OFFSET, WEIR_HASH_SIZE);
+    return WEIR_OK;
+}
+
+static weir_status read_metadata(weir_store *store, const char *path, weir_error *error) {
+    const weir_section *section = weir__section(store, WEIR__SECTION_METADATA);
+    const uint8_t *bytes = store->data + section->offset;
+    uint8_t hash[WEIR_HASH_SIZE];
+    weir_blake3_of(bytes, (size_t)section->size, hash);
+    if (memcmp(hash, section->hash, sizeof hash) != 0 ||
+        weir_cbor_check(bytes, (size_t)section->size, NULL, NULL) != WEIR_OK)
+        return weir__fail(error, WEIR_STORE_CORRUPT, operator_name, "the metadata of %s is damaged", path);
+    weir_cbor_value metadata = weir_cbor_view(bytes);
+    return weir__metadata_read(&metadata, &store->arena, &store->info, error);
+}
+
+/* ---- Pointing into the sections --------------------------------------------------------------------------
+ */
+
+/* Hands out a section's parts one after the other; `fits` stays false once one did not fit. */
+typedef struct section_parts {
+    const uint8_t *base;
+    uint64_t size;
+    uint64_t used;
+    bool fits;
+} section_parts;
+
+static section_parts parts_of(const weir_store *store, weir__section_kind kind) {
+    const weir_section *section = weir__section(store, kind);
+    return (section_parts){store->data + section->offset, section->size, 0, true};
+}
+
+static const uint8_t *next_part(section_parts *parts, uint64_t count, uint64_t item_size) {
+    uint64_t size;
+    if (__builtin_mul_overflow(count, item_size, &size) || size > parts->size - parts->used) {
+        parts->fits = false;
+        return NULL;
+    }
+    const uint8_t *part = parts->base + parts->used;
+    parts->used += size;
+    return part;
+}
+
+static bool is_used_up(const section_parts *parts) {
+    return parts->fits && parts->used == parts->size;
+}
+
+static bool point_into_rows(weir_store *store) {
+    section_parts rows = parts_of(store, WEIR__SECTION_ROWS);
+    weir_table *tables = (weir_table *)store->info.tables;
+    for (uint32_t t = 0; t < store->info.table_count && rows.fits; t++) {
+        uint64_t aligned = weir__align(rows.used, WEIR__TABLE_ALIGNMENT);
+        next_part(&rows, aligned - rows.used, 1);
+        tables[t].records = next_part(&rows, tables[t].row_count, tables[t].stride);
+    }
+    return is_used_up(&rows);
+}
+
+static bool point_into_edges(weir_store *store) {
+    section_parts starts = parts_of(store, WEIR__SECTION_CHILD_STARTS);
+    section_parts rows = parts_of(store, WEIR__SECTION_CHILD_ROWS);
+    section_parts times = parts_of(store, WEIR__SECTION_CHILD_TIMES);
+    weir_edge *edges = (weir_edge *)store->info.edges;
+    for (uint32_t e = 0; e < store->info.edge_count; e++) {
+        uint64_t parents = store->info.tables[edges[e].parent_table].row_count;
+        edges[e].starts = next_part(&starts, parents + 1, 4);
+        edges[e].child_rows = next_part(&rows, edges[e].edges, 4);
+        if (edges[e].child_times)
+            edges[e].child_times = next_part(&times, edges[e].edges, 8);
+    }
+    return is_used_up(&starts) && is_used_up(&rows) && is_used_up(&times);
+}
+
+static bool point_into_seeds(weir_store *store) {
+    section_parts rows = parts_of(store, WEIR__SECTION_SEED_ROWS);
+    section_parts times = parts_of(store, WEIR__SECTION_SEED_TIMES);
+    section_parts targets = parts_of(store, WEIR__SECTION_SEED_TARGETS);
+    section_parts bits = parts_of(store, WEIR__SECTION_SEED_BITS);
+    weir_task *tasks = (weir_task *)store->info.tasks;
+    for (uint32_t t = 0; t < store->info.task_count; t++) {
+        weir_task *task = &tasks[t];
+        task->seed_rows = next_part(&rows, task->seed_count, 4);
+        if (task->seed_times)
+            task->seed_times = next_part(&times, task->seed_count, 8);
+        if (task->is_cell) {
+            task->held_out =
+                next_part(&bits, weir__bits_size(store->info.tables[task->anchor_table].row_count), 1);
+        } else {
+            task->seed_targets = next_part(&targets, task->seed_count, 8);
+            task->seed_nulls = next_part(&bits, weir__bits_size(task->seed_count), 1);
+        }
+    }
+    return is_used_up(&rows) && is_used_up(&times) && is_used_up(&targets) && is_used_up(&bits);
+}
+
+static bool point_into_texts(weir_store *store) {
+    const weir_store_info *info = &store->info;
+    section_parts category_offsets = parts_of(store, WEIR__SECTION_CATEGORY_OFFSETS);
+    section_parts text_offsets = parts_of(store, WEIR__SECTION_TEXT_OFFSETS);
+    store->category_offsets = next_part(&category_offsets, (uint64_t)info->category_count + 1, 8);
+    store->text_offsets = next_part(&text_offsets, (uint64_t)info->text_count + 1, 8);
+    store->category_bytes = store->data + weir__section(store, WEIR__SECTION_CATEGORY_BYTES)->offset;
+    store->text_bytes = store->data + weir__section(store, WEIR__SECTION_TEXT_BYTES)->offset;
+    return is_used_up(&category_offsets) && is_used_up(&text_offsets);
+}
+
+static bool point_into_embeddings(weir_store *store) {
+    weir_store_info *info = &store->info;
+    section_parts columns = parts_of(store, WEIR__SECTION_COLUMN_EMBEDDINGS);
+    section_parts categories = parts_of(store, WEIR__SECTION_CATEGORY_EMBEDDINGS);
+    section_parts texts = parts_of(store, WEIR__SECTION_TEXT_EMBEDDINGS);
+    uint64_t size = 2 * (uint64_t)info->embedding_dim;
+    info->column_embeddings = next_part(&columns, info->column_count, size);
+    info->category_embeddings = next_part(&categories, info->category_count, size);
+    info->text_embeddings = next_part(&texts, info->text_count, size);
+    return is_used_up(&columns) && is_used_up(&categories) && is_used_up(&texts);
+}
+
+/* ---- Opening ---------------------------------------------------------------------------------------------
+ */
+
+static weir_status read_store(weir_store *store, const char *path, weir_error *error) {
+    weir_status status = check_header(store, path, error);
+    if (status == WEIR_OK)
+        status = read_sections(store, path, error);
+    if (status == WEIR_OK)
+        status = read_metadata(store, path, error);
+    if (status == WEIR_OK && !(point_into_rows(store) && point_into_edges(store) && point_into_seeds(store) &&
+                               point_into_texts(store) && point_into_embeddings(store)))
+        return weir__fail(error, WEIR_STORE_CORRUPT, operator_name,
+                          "the metadata of %s does not fit its sections", path);
+    return status;
+}
+
+static weir_status make_store(const weir_env *env, weir_store **out, weir_error *error) {
+    weir_store *store = weir__allocate_zero(env, 1, sizeof *store);
+    if (!store)
+        return weir__out_of_memory(error, operator_name, sizeof *store);
+    store->env = env;
+    weir__arena_init(&store->arena, env);
+    *out = store;
+    return WEIR_OK;
+}
+
+static weir_status finish_open(weir_store *store, const char *path, weir_store **out, weir_error *error) {
+    weir_status status = read_store(store, path, error);
+    if (status != WEIR_OK) {
+        weir_store_close(store);
+        return status;
+    }
+    *out = store;
+    return WEIR_OK;
+}
+
+weir_status weir_store_open_memory(const weir_env *env, const void *data, size_t size, weir_store **out,
+                                   weir_error *error) {
+    weir_store *store = NULL;
+    *out = NULL;
+    weir_status status = make_store(weir__env(env), &store, error);
+    if (status != WEIR_OK)
+        return status;
+    store->data = data;
+    store->size = size;
+    return finish_open(store, "the store", out, error);
+}
+
+/* The mapping outlives the descriptor. */
+static weir_status map_file(weir_store *store, const char *path, weir_error *error) {
+    const weir_env *env = store->env;
+    uint64_t size = 0;
+    int file = env->open(env->context, path, O_RDONLY, 0);
+    if (file < 0)
+        return weir__io_error(error, operator_name, "open", path);
+    weir_status status = WEIR_OK;
+    if (env->size(env->context, file, &size) != 0)
+        status = weir__io_error(error, operator_name, "read the size of", path);
+    else if (size < WEIR__PAGE)
+        status = weir__fail(error, WEIR_STORE_CORRUPT, operator_name,
+                            "%s is not a weir store: it has only %llu bytes", path, (unsigned long long)size);
+    if (status == WEIR_OK) {
+        store->data = env->map(env->context, file, (size_t)size);
+        store->size = (size_t)size;
+        store->is_mapped = store->data != NULL;
+        if (!store->data)
+            status = weir__io_error(error, operator_name, "map", path);
+    }
+    env->close(env->context, file);
+    return status;
+}
+
+weir_status weir_store_open(const weir_env *env, const char *path, weir_store **out, weir_error *error) {
+    weir_store *store = NULL;
+    *out = NULL;
+    weir_status status = make_store(weir__env(env), &store, error);
+    if (status == WEIR_OK)
+        status = map_file(store, path, error);
+    if (status != WEIR_OK) {
+        weir_store_close(store);
+        return status;
+    }
+    return finish_open(store, path, out, error);
+}
+
+void weir_store_close(weir_store *store) {
+    if (!store)
+        return;
+    const weir_env *env = store->env;
+    if (store->is_mapped)
+        env->unmap(env->context, (void *)store->data, store->size);
+    weir__arena_release(&store->arena);
+    weir__release(env, store);
+}
+
+const weir_store_info *weir_store_describe(const weir_store *store) {
+    return &store->info;
+}

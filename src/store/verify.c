@@ -1,0 +1,176 @@
+/* Verifying a store: every section's hash, every padding byte, and that every number points to something. The
+ * hashes alone find any damage; the rest finds a file that was written wrongly, hashes and all. */
+#include <string.h>
+
+#include "base/bytes.h"
+#include "store/parallel.h"
+#include "store/reader.h"
+
+static const char operator_name[] = "weir.store.verify";
+
+/* ---- Hashes and padding ----------------------------------------------------------------------------------
+ */
+
+typedef struct hash_check {
+    const weir_store *store;
+    bool is_damaged[WEIR__SECTION_COUNT];
+} hash_check;
+
+static void check_section_hash(void *context, size_t index, uint32_t worker) {
+    hash_check *check = context;
+    const weir_section *section = &check->store->sections[index];
+    uint8_t hash[WEIR_HASH_SIZE];
+    (void)worker;
+    weir_blake3_of(check->store->data + section->offset, (size_t)section->size, hash);
+    check->is_damaged[index] = memcmp(hash, section->hash, sizeof hash) != 0;
+}
+
+static bool is_zero(const uint8_t *bytes, size_t size) {
+    return size == 0 || (bytes[0] == 0 && memcmp(bytes, bytes + 1, size - 1) == 0);
+}
+
+static weir_status check_padding(const weir_store *store, weir_error *error) {
+    bool is_clean = is_zero(store->data + WEIR__FRAME_SIZE, WEIR__PAGE - WEIR__FRAME_SIZE);
+    for (int i = 0; i < WEIR__SECTION_COUNT && is_clean; i++) {
+        uint64_t end = store->sections[i].offset + store->sections[i].size;
+        is_clean = is_zero(store->data + end, (size_t)(weir__align(end, WEIR__PAGE) - end));
+    }
+    return is_clean ? WEIR_OK
+                    : weir__fail(error, WEIR_STORE_CORRUPT, operator_name,
+                                 "the padding between sections is not zero");
+}
+
+static weir_status check_hashes(const weir_store *store, uint32_t threads, weir_error *error) {
+    hash_check check = {.store = store};
+    weir__parallel(store->env, weir__threads_or_processors(threads), WEIR__SECTION_COUNT, check_section_hash,
+                   &check);
+    for (int i = 0; i < WEIR__SECTION_COUNT; i++)
+        if (check.is_damaged[i])
+            return weir__fail(error, WEIR_STORE_CORRUPT, operator_name,
+                              "the section %s is damaged; ingest the source again", store->sections[i].name);
+    return check_padding(store, error);
+}
+
+/* ---- Numbers ---------------------------------------------------------------------------------------------
+ */
+
+static weir_status refuse(weir_error *error, const char *what, const char *name, uint64_t index) {
+    return weir__fail(error, WEIR_STORE_CORRUPT, operator_name, "%s %s has a wrong number at %llu", what,
+                      name, (unsigned long long)index);
+}
+
+static bool is_row_of(const weir_table *table, uint32_t row) {
+    return row >= table->row_start && row - table->row_start < table->row_count;
+}
+
+/* Whether one column's cell in a record is sound: a null has no value, a number lies in its range. */
+static bool cell_is_sound(const weir_store_info *info, const weir_table *table, const weir_column *column,
+                          const uint8_t *record) {
+    bool is_null = weir__bit(record + table->bits_offset, column->null_bit);
+    if (column->stype == WEIR_TIMESTAMP)
+        return is_null == ((int64_t)weir__load64(record + column->slot) == WEIR_TIME_ALWAYS);
+    if (column->stype == WEIR_BOOLEAN)
+        return !(is_null && weir__bit(record + table->bits_offset, column->bool_bit));
+    if (column->slot == WEIR_NONE)
+        return true;
+    uint32_t word = weir__load32(record + column->slot);
+    if (is_null)
+        return word == 0;
+    if (column->stype == WEIR_TEXT)
+        return word < info->text_count;
+    if (column->stype == WEIR_CATEGORICAL)
+        return word >= column->category_start && word - column->category_start < column->category_count;
+    return (word & 0x7F800000u) != 0x7F800000u; /* a finite float */
+}
+
+static weir_status check_table(const weir_store_info *info, const weir_table *table, weir_error *error) {
+    for (uint32_t r = 0; r < table->row_count; r++) {
+        const uint8_t *record = table->records + (size_t)r * table->stride;
+        for (uint32_t c = 0; c < table->column_count; c++)
+            if (!cell_is_sound(info, table, &info->columns[table->column_start + c], record))
+                return refuse(error, "column", info->columns[table->column_start + c].name, r);
+        for (uint32_t e = 0; e < table->edge_count; e++) {
+            const weir_edge *edge = &info->edges[table->edge_start + e];
+            uint32_t parent = weir__load32(record + edge->parent_slot);
+            if (parent != WEIR_NONE && !is_row_of(&info->tables[edge->parent_table], parent))
+                return refuse(error, "foreign key", edge->name, r);
+        }
+    }
+    return WEIR_OK;
+}
+
+static weir_status check_edge(const weir_store_info *info, const weir_edge *edge, weir_error *error) {
+    uint64_t parents = info->tables[edge->parent_table].row_count;
+    for (uint64_t p = 0; p <= parents; p++) {
+        uint32_t start = weir__load32(edge->starts + 4 * p);
+        uint32_t before = p > 0 ? weir__load32(edge->starts + 4 * (p - 1)) : 0;
+        if (start < before || (p == 0 && start != 0) || (p == parents && start != edge->edges))
+            return refuse(error, "the child list of", edge->name, p);
+        for (uint64_t i = before; i < start && p > 0; i++) {
+            uint32_t child = weir__load32(edge->child_rows + 4 * i);
+            int64_t time = edge->child_times ? (int64_t)weir__load64(edge->child_times + 8 * i) : 0;
+            if (!is_row_of(&info->tables[edge->table], child))
+                return refuse(error, "the child list of", edge->name, i);
+            if (i == before)
+                continue;
+            uint32_t child_before = weir__load32(edge->child_rows + 4 * (i - 1));
+            int64_t time_before =
+                edge->child_times ? (int64_t)weir__load64(edge->child_times + 8 * (i - 1)) : 0;
+            if (time < time_before || (time == time_before && child <= child_before))
+                return refuse(error, "the child list of", edge->name, i);
+        }
+    }
+    return WEIR_OK;
+}
+
+static weir_status check_task(const weir_store_info *info, const weir_task *task, weir_error *error) {
+    const weir_column *column = &info->columns[task->column];
+    for (uint32_t i = 0; i < task->seed_count; i++) {
+        uint32_t row = weir__load32(task->seed_rows + 4 * (size_t)i);
+        bool is_sound = is_row_of(&info->tables[task->anchor_table], row);
+        if (!task->is_cell && is_sound && task->stype == WEIR_CATEGORICAL &&
+            !weir__bit(task->seed_nulls, i)) {
+            uint64_t category = weir__load64(task->seed_targets + 8 * (size_t)i);
+            is_sound = category >= column->category_start &&
+                       category - column->category_start < column->category_count;
+        }
+        if (!is_sound)
+            return refuse(error, "task", task->name, i);
+    }
+    return WEIR_OK;
+}
+
+static weir_status check_offsets(const char *name, const uint8_t *offsets, uint64_t count, uint64_t size,
+                                 weir_error *error) {
+    uint64_t before = 0;
+    for (uint64_t i = 0; i <= count; i++) {
+        uint64_t offset = weir__load64(offsets + 8 * i);
+        if (offset < before || (i == 0 && offset != 0) || (i == count && offset != size))
+            return refuse(error, "section", name, i);
+        before = offset;
+    }
+    return WEIR_OK;
+}
+
+static weir_status check_numbers(const weir_store *store, weir_error *error) {
+    const weir_store_info *info = &store->info;
+    weir_status status = WEIR_OK;
+    for (uint32_t t = 0; t < info->table_count && status == WEIR_OK; t++)
+        status = check_table(info, &info->tables[t], error);
+    for (uint32_t e = 0; e < info->edge_count && status == WEIR_OK; e++)
+        status = check_edge(info, &info->edges[e], error);
+    for (uint32_t t = 0; t < info->task_count && status == WEIR_OK; t++)
+        status = check_task(info, &info->tasks[t], error);
+    if (status == WEIR_OK)
+        status = check_offsets("category_offsets", store->category_offsets, info->category_count,
+                               weir__section(store, WEIR__SECTION_CATEGORY_BYTES)->size, error);
+    if (status == WEIR_OK)
+        status = check_offsets("text_offsets", store->text_offsets, info->text_count,
+                               weir__section(store, WEIR__SECTION_TEXT_BYTES)->size, error);
+    return status;
+}
+
+weir_status weir_store_verify(const weir_store *store, uint32_t threads, weir_error *error) {
+    weir_status status = check_hashes(store, threads, error);
+    return status == WEIR_OK ? check_numbers(store, error) : status;
+}

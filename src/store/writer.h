@@ -1,0 +1,48 @@
+/* Writes a store file: sections one after the other in the order of their kinds, then the header.
+ *
+ *   weir__store_writer writer;
+ *   status = weir__store_writer_open(&writer, env, path, error);
+ *   weir__store_writer_begin(&writer, WEIR__SECTION_METADATA);
+ *   weir__store_writer_put(&writer, data, size);                  any number of times
+ *   …
+ *   status = weir__store_writer_commit(&writer, store_hash, &file_size, error);    or …_abandon
+ *
+ * Sections that are not begun are empty. A fault sticks and is reported by commit. Until commit there is only
+ * a temporary file, which commit renames and abandon removes. */
+#ifndef WEIR_SRC_STORE_WRITER_H
+#define WEIR_SRC_STORE_WRITER_H
+
+#include "base/file.h"
+#include "store/format.h"
+
+typedef struct weir__store_writer {
+    weir__atomic_file file;
+    const weir_env *env;
+    weir_error *error;
+    weir_status status;
+    uint8_t *buffer;
+    size_t buffered;
+    uint64_t position; /* in the file, the buffer included */
+    int section;       /* the current kind, 0 before the first */
+    weir_blake3 hash;  /* of the current section */
+    struct {
+        uint64_t offset;
+        uint64_t size;
+        uint8_t hash[WEIR_HASH_SIZE];
+    } sections[WEIR__SECTION_COUNT + 1];
+} weir__store_writer;
+
+WEIR_CHECKED weir_status weir__store_writer_open(weir__store_writer *writer, const weir_env *env,
+                                                 const char *path, weir_error *error);
+void weir__store_writer_begin(weir__store_writer *writer, weir__section_kind kind);
+void weir__store_writer_put(weir__store_writer *writer, const void *data, size_t size);
+/* Zeros up to a multiple of `to` bytes from the section's beginning. */
+void weir__store_writer_align(weir__store_writer *writer, uint64_t to);
+/* Bytes of the current section so far. */
+uint64_t weir__store_writer_size(const weir__store_writer *writer);
+WEIR_CHECKED weir_status weir__store_writer_commit(weir__store_writer *writer,
+                                                   uint8_t store_hash[WEIR_HASH_SIZE], uint64_t *file_size,
+                                                   weir_error *error);
+void weir__store_writer_abandon(weir__store_writer *writer);
+
+#endif
