@@ -6,9 +6,9 @@
 #include <string.h>
 #include <sys/stat.h>
 #include <time.h>
-#include <unistd.h>
 
 #include "demo_shop.h"
+#include "progress.h"
 
 enum { PATH_MAX_BYTES = 4096, STEPS_SHOWN = 6 };
 
@@ -17,6 +17,8 @@ typedef struct demo {
     uint64_t scale;
     bool no_run, as_json;
     char database[PATH_MAX_BYTES], schema[PATH_MAX_BYTES], store[PATH_MAX_BYTES], manifest[PATH_MAX_BYTES];
+    cli_progress progress;
+    double began_s;
     demo_counts counts;
     double make_seconds;
     uint64_t database_bytes;
@@ -29,35 +31,16 @@ static double seconds_now(void) {
     return (double)now.tv_sec + (double)now.tv_nsec / 1e9;
 }
 
-/* ---- Progress: one line on a terminal, rewritten
- * ----------------------------------------------------------- */
-
-static void show_progress(const char *phase, uint64_t done, uint64_t total) {
-    fprintf(stderr, "\r\033[K%-7s %" PRIu64, phase, done);
-    if (total)
-        fprintf(stderr, " of about %" PRIu64 " (%u%%)", total,
-                (unsigned)(done < total ? done * 100 / total : 100));
-    fflush(stderr);
-}
+/* ---- Progress ----------------------------------------------------------------------------------------- */
 
 static void show_making(void *context, uint64_t done, uint64_t total) {
-    (void)context;
-    show_progress("make", done, total);
+    demo *d = context;
+    weir_progress state = {.phase = "make", .done = done, .total = total};
+    state.elapsed_ns = (uint64_t)((seconds_now() - d->began_s) * 1e9);
+    cli_progress_show(&d->progress, &state);
 }
 
-static bool show_ingesting(void *context, const weir_progress *progress) {
-    (void)context;
-    show_progress(progress->phase, progress->done, progress->total);
-    return true;
-}
-
-static void clear_progress(bool is_shown) {
-    if (is_shown)
-        fprintf(stderr, "\r\033[K");
-}
-
-/* ---- Steps
- * -------------------------------------------------------------------------------------------------- */
+/* ---- Steps ------------------------------------------------------------------------------------------- */
 
 static weir_status name_file(const demo *d, const char *name, char out[PATH_MAX_BYTES], weir_error *error) {
     if (snprintf(out, PATH_MAX_BYTES, "%s/%s", d->folder, name) < PATH_MAX_BYTES)
@@ -86,22 +69,22 @@ static weir_status write_schema(const demo *d, const char *text, size_t size, we
                       : cli_error(error, WEIR_IO_ERROR, "cannot write %s: %s", d->schema, strerror(errno));
 }
 
-static weir_status make_database(demo *d, bool shows_progress, weir_error *error) {
+static weir_status make_database(demo *d, weir_error *error) {
     struct stat file;
-    double start = seconds_now();
-    weir_status status =
-        demo_shop_write(d->database, d->scale, shows_progress ? show_making : NULL, NULL, &d->counts, error);
-    clear_progress(shows_progress);
+    d->began_s = seconds_now();
+    demo_progress progress = d->progress.is_shown ? show_making : NULL;
+    weir_status status = demo_shop_write(d->database, d->scale, progress, d, &d->counts, error);
+    cli_progress_end(&d->progress);
     if (status != WEIR_OK)
         return status;
-    d->make_seconds = seconds_now() - start;
+    d->make_seconds = seconds_now() - d->began_s;
     if (stat(d->database, &file) != 0)
         return cli_error(error, WEIR_IO_ERROR, "cannot look at %s: %s", d->database, strerror(errno));
     d->database_bytes = (uint64_t)file.st_size;
     return WEIR_OK;
 }
 
-static weir_status ingest(demo *d, bool shows_progress, weir_error *error) {
+static weir_status ingest(demo *d, weir_error *error) {
     char schema[DEMO_SCHEMA_MAX];
     weir_ingest_options options = WEIR_INGEST_OPTIONS;
     demo_shop_schema(schema, &options.schema_size);
@@ -113,18 +96,14 @@ static weir_status ingest(demo *d, bool shows_progress, weir_error *error) {
     options.schema_name = d->schema;
     options.output = d->store;
     options.manifest = d->manifest;
-    options.progress = shows_progress ? show_ingesting : NULL;
+    options.progress = cli_progress_show;
+    options.progress_context = &d->progress;
     status = weir_ingest(NULL, &options, &d->report, error);
-    clear_progress(shows_progress);
+    cli_progress_end(&d->progress);
     return status;
 }
 
-/* ---- What happened
- * ------------------------------------------------------------------------------------------ */
-
-static double megabytes(uint64_t bytes) {
-    return (double)bytes / 1e6;
-}
+/* ---- What happened ----------------------------------------------------------------------------------- */
 
 static void print_tables(const weir_store_info *info) {
     printf("\n  %-12s %10s  %s\n", "table", "rows", "columns");
@@ -153,12 +132,15 @@ static void print_tasks(const weir_store_info *info) {
 static void print_report(const demo *d, const weir_store_info *info) {
     const weir_ingest_report *report = &d->report;
     double ingest_seconds = (double)report->total_ns / 1e9;
-    printf("Made %s: %" PRIu64 " rows in %d tables, %.1f MB, in %.1f s.\n", d->database, d->counts.total,
-           DEMO_TABLES, megabytes(d->database_bytes), d->make_seconds);
+    char source_size[32], store_size[32], embedding_size[32];
+    cli_format_bytes(d->database_bytes, source_size);
+    cli_format_bytes(report->store_bytes, store_size);
+    cli_format_bytes(report->embedding_bytes, embedding_size);
+    printf("Made %s: %" PRIu64 " rows in %d tables, %s, in %.1f s.\n", d->database, d->counts.total,
+           DEMO_TABLES, source_size, d->make_seconds);
     printf("Ingested it by %s into %s:\n", d->schema, d->store);
-    printf("  %.1f MB (%.1f MB of them embeddings), in %.1f s, %.0f rows a second.\n",
-           megabytes(report->store_bytes), megabytes(report->embedding_bytes), ingest_seconds,
-           (double)report->rows / ingest_seconds);
+    printf("  %s (%s of them embeddings), in %.1f s, %.0f rows a second.\n", store_size, embedding_size,
+           ingest_seconds, (double)report->rows / ingest_seconds);
     printf("  %" PRIu64 " edges; %" PRIu64
            " foreign keys lead nowhere (reviews of products that are gone).\n",
            report->edges, report->dangling);
@@ -264,12 +246,12 @@ static int run(const cli_command *self, int argc, char **argv) {
     if (d.scale < DEMO_SCALE_MIN || d.scale > DEMO_SCALE_MAX)
         return cli_usage(self, "--scale is the number of rows, from %" PRIu64 " to %" PRIu64, DEMO_SCALE_MIN,
                          DEMO_SCALE_MAX);
-    bool shows_progress = !d.as_json && isatty(STDERR_FILENO);
+    cli_progress_begin(&d.progress);
     weir_status status = make_folder(&d, &error);
     if (status == WEIR_OK)
-        status = make_database(&d, shows_progress, &error);
+        status = make_database(&d, &error);
     if (status == WEIR_OK)
-        status = ingest(&d, shows_progress, &error);
+        status = ingest(&d, &error);
     if (status == WEIR_OK && !d.as_json)
         status = tell(&d, &error);
     if (status != WEIR_OK)

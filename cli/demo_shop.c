@@ -76,8 +76,7 @@ typedef struct shop {
     void *progress_context;
 } shop;
 
-/* ---- Rows
- * -------------------------------------------------------------------------------------------------- */
+/* ---- Rows -------------------------------------------------------------------------------------------- */
 
 /* A row that is being filled, column after column. */
 typedef struct row {
@@ -143,8 +142,7 @@ static void end_row(row *r) {
         s->progress(s->progress_context, s->counts->total, s->expected_rows);
 }
 
-/* ---- Dates
- * ------------------------------------------------------------------------------------------------- */
+/* ---- Dates ------------------------------------------------------------------------------------------- */
 
 static void put_two_digits(char *out, int64_t value) {
     out[0] = (char)('0' + value / 10);
@@ -198,8 +196,7 @@ static int64_t waking_second(demo_draws *draws) {
     return 7 * 3600 + (int64_t)(demo_below(draws, 16 * 3600) + demo_below(draws, 16 * 3600)) / 2;
 }
 
-/* ---- Things that several tables know
- * ----------------------------------------------------------------------- */
+/* ---- Things that several tables know ----------------------------------------------------------------- */
 
 /* A product's price and worth, whichever row asks. */
 typedef struct product {
@@ -273,8 +270,7 @@ static uint64_t pick_product(const shop *s, demo_draws *draws, int64_t day) {
     return skewed(draws, products_before(s, day));
 }
 
-/* ---- The small tables
- * -------------------------------------------------------------------------------------- */
+/* ---- The small tables -------------------------------------------------------------------------------- */
 
 static void make_categories(shop *s) {
     for (int i = 0; i < DEMO_CATEGORY_COUNT; i++) {
@@ -383,8 +379,7 @@ static void make_products(shop *s) {
     }
 }
 
-/* ---- Orders
- * ------------------------------------------------------------------------------------------------ */
+/* ---- Orders ------------------------------------------------------------------------------------------ */
 
 /* What happened to an order. Times are seconds, -1 where it has not happened (yet). */
 typedef struct order {
@@ -534,8 +529,7 @@ static void make_orders(shop *s) {
     }
 }
 
-/* ---- The file
- * ---------------------------------------------------------------------------------------------- */
+/* ---- The file ---------------------------------------------------------------------------------------- */
 
 static void execute(shop *s, const char *sql) {
     if (s->fault == SQLITE_OK)

@@ -6,8 +6,7 @@
 
 #define COUNT(list) ((uint32_t)(sizeof(list) / sizeof(list)[0]))
 
-/* ---- Draws ------------------------------------------------------------------------------------------------
- */
+/* ---- Draws ------------------------------------------------------------------------------------------- */
 
 demo_draws demo_draws_of(unsigned table, uint64_t row) {
     enum { BLOCKS_PER_ROW = 16 };
@@ -35,8 +34,7 @@ bool demo_chance(demo_draws *draws, uint32_t per_thousand) {
     return demo_below(draws, 1000) < per_thousand;
 }
 
-/* ---- Lists ------------------------------------------------------------------------------------------------
- */
+/* ---- Lists ------------------------------------------------------------------------------------------- */
 
 const demo_category demo_categories[DEMO_CATEGORY_COUNT] = {
     {"Home", NULL, "Everything for the place where you live"},
@@ -180,8 +178,7 @@ static const char *const closers_late[] = {
     "Delivery took for ever.",
 };
 
-/* ---- Putting together
- * -------------------------------------------------------------------------------------- */
+/* ---- Putting together -------------------------------------------------------------------------------- */
 
 #define PICK(draws, list) ((list)[demo_below((draws), COUNT(list))])
 
