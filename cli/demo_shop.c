@@ -149,11 +149,14 @@ static void put_two_digits(char *out, int64_t value) {
     out[1] = (char)('0' + value % 10);
 }
 
-/* Writes YYYY-MM-DD of a day since 1970, of the years 1970 to 2099. */
+/* Writes YYYY-MM-DD of a day since 1970, of the years 1970 to 2099. Four years from 1969 on end with a leap
+ * year, so that the year is a division. */
 static void write_date(int64_t day, char out[10]) {
     static const int lengths[] = {31, 28, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31};
-    int64_t year = 1970 + day * 4 / 1461;
-    int64_t day_of_year = day - ((year - 1970) * 365 + (year - 1969) / 4);
+    int64_t day_since_1969 = day + 365;
+    int64_t years = (day_since_1969 * 4 + 3) / 1461;
+    int64_t day_of_year = day_since_1969 - (years * 365 + years / 4);
+    int64_t year = 1969 + years;
     bool is_leap = year % 4 == 0;
     int month = 0;
     while (day_of_year >= lengths[month] + (month == 1 && is_leap)) {
