@@ -261,7 +261,7 @@ class Sampler:
         """This rank's share of a training step, each as (epoch, block, original index)."""
         n = self.manifest.datasets[dataset_key].cardinality
         samples = []
-        for position in self._positions_of_rank(world_size, rank, cursor):
+        for position in self.positions_of_rank(world_size, rank, cursor):
             if self.manifest.data.is_stream:
                 epochs_ahead, position = divmod(position, n)
             elif position >= self._epoch_limit(dataset_key, "train"):
@@ -279,10 +279,10 @@ class Sampler:
         """This rank's share of an evaluation step: always of full length, wrapped, with the count of those
         that lie before the end."""
         n = self.manifest.datasets[dataset_key].cardinality
-        positions = self._positions_of_rank(world_size, rank, cursor)
+        positions = self.positions_of_rank(world_size, rank, cursor)
         return [position % n for position in positions], sum(position < n for position in positions)
 
-    def _positions_of_rank(self, world_size: int, rank: int, cursor: Cursor) -> range:
+    def positions_of_rank(self, world_size: int, rank: int, cursor: Cursor) -> range:
         micro_batch_size = self.manifest.global_batch_size // world_size
         first = cursor.global_index + rank * micro_batch_size
         return range(first, first + micro_batch_size)

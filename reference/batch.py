@@ -1,0 +1,241 @@
+"""The batch: the sequences of one rank's step as tensors, and their digests.
+
+Follows the sections "Tensors", "Digests" and "Command line" of the batch specification. `BatchBuilder` joins a
+store with a manifest: the sampler says which seeds a step has, `sequence` what each of them sees, and here the
+cells become the bytes of sixteen tensors. A sequence depends on its seed, its epoch and its position, not on who
+builds it, nor on what stands beside it; only text numbers are counted anew in every batch, and so a sample's
+digest takes the global ones.
+"""
+
+import struct
+from collections.abc import Callable, Sequence as Items
+from dataclasses import dataclass
+from typing import Any
+
+from . import row_order
+from .errors import WeirError
+from .manifest import Manifest, sha256_of
+from .sampler import Cursor, Sampler
+from .schema import SPLITS, STYPES
+from .sequence import TIMESTAMP_FLOATS, Cell, Sequence, SequenceMaker, nothing_but_padding
+from .store import Store
+from .tasks import Task
+from .xxh3 import xxh3_64, xxh3_128
+
+PADDING = Cell(0, 0, 0, is_null=False)
+
+# The tensors of one value a cell: name, type, how struct writes it, and where in a cell it is. The text numbers
+# stand apart, because they are numbered by batch.
+CELL_TENSORS: list[tuple[str, str, str, Callable[[Cell], Any]]] = [
+    ("semantic_types", "int8", "b", lambda cell: cell.stype),
+    ("column_ids", "int32", "i", lambda cell: cell.column_idx),
+    ("seq_row_ids", "uint16", "H", lambda cell: cell.row),
+    ("is_null", "uint8", "B", lambda cell: cell.is_null),
+    ("numeric_values", "float32", "f", lambda cell: cell.numeric),
+    ("timestamp_values", "float32", f"{4 * TIMESTAMP_FLOATS}s", lambda cell: cell.timestamp),
+    ("bool_values", "uint8", "B", lambda cell: cell.boolean),
+    ("categorical_embed_ids", "uint32", "I", lambda cell: cell.category),
+    ("text_embed_ids", "uint32", "I", lambda cell: cell.text or 0),
+    ("is_target", "uint8", "B", lambda cell: cell.is_target),
+    ("is_padding", "uint8", "B", lambda cell: cell is PADDING),
+]
+
+
+@dataclass
+class Tensor:
+    dtype: str
+    shape: list[int]
+    data: bytes
+
+    def as_json_value(self) -> dict[str, Any]:
+        return {"dtype": self.dtype, "shape": self.shape, "data": self.data.hex()}
+
+
+@dataclass
+class TrainingBatch:
+    dataset: str
+    task: Task
+    task_idx: int
+    category_start: int
+    category_count: int
+    dims: dict[str, int]
+    sequences: list[Sequence]
+    tensors: dict[str, Tensor]
+    sample_digests: list[int]
+    cursor_next: Cursor
+
+    @property
+    def batch_digest(self) -> int:
+        return xxh3_128(b"".join(tensor.data for tensor in self.tensors.values()))
+
+    def as_json_value(self, with_tensors: bool = False) -> dict[str, Any]:
+        """What `weir batch --json` prints."""
+        printed: dict[str, Any] = {
+            "dataset": self.dataset,
+            "task": self.task.name,
+            "task_idx": self.task_idx,
+            "target_stype": STYPES.index(self.task.schema.target_stype),
+            "cat_emb_start": self.category_start,
+            "cat_emb_count": self.category_count,
+            "dims": self.dims,
+            "shapes": {name: tensor.shape for name, tensor in self.tensors.items()},
+            "batch_digest": f"{self.batch_digest:032x}",
+            "sequences": [_printed(*pair) for pair in zip(self.sequences, self.sample_digests)],
+            "cursor_next": {"epoch": self.cursor_next.epoch, "global_index": self.cursor_next.global_index},
+        }
+        if with_tensors:
+            printed["tensors"] = {name: tensor.as_json_value() for name, tensor in self.tensors.items()}
+        return printed
+
+
+def _printed(sequence: Sequence, sample_digest: int) -> dict[str, Any]:
+    return {
+        "sample_index": sequence.sample_index,
+        "epoch": sequence.epoch,
+        "position": sequence.position,
+        "anchor_row": sequence.anchor_row,
+        "observation_time": sequence.observation_time,
+        "num_cells": len(sequence.cells),
+        "num_rows": len(sequence.rows),
+        "sample_digest": f"{sample_digest:016x}",
+    }
+
+
+# ---- Building ----------------------------------------------------------------------------------------------
+
+
+class BatchBuilder:
+    """Batches of a store under a manifest. Whether the dataset's hash is that of the store's file is not asked:
+    the reference writes no file."""
+
+    def __init__(self, store: Store, manifest: Manifest, token: bytes | None = None) -> None:
+        self.store = store
+        self.manifest = manifest
+        self._tasks = {
+            f"{store.name}/{task.name}/{split}": (task, split) for task in store.tasks for split in SPLITS
+        }
+        cardinalities = {key: len(task.seeds_of(split)) for key, (task, split) in self._tasks.items()}
+        self.sampler = Sampler(manifest, token, cardinalities)
+        self._text_embeddings: dict[int, bytes] = {}
+
+    def build(
+        self, dataset: str, stage: str, cursor: Cursor, world_size: int = 1, rank: int = 0, pad: bool = False
+    ) -> TrainingBatch:
+        if dataset in self.manifest.datasets and dataset not in self._tasks:
+            raise WeirError("INVALID_DATASET_KEY", f"the store has no dataset {dataset!r}")
+        step = self.sampler.next_batch(dataset, world_size, rank, stage, cursor)
+        task, split = self._tasks[dataset]
+        seeds = task.seeds_of(split)
+        maker = SequenceMaker(self.store, task, self.manifest.batch)
+        sequences = []
+        positions = self.sampler.positions_of_rank(world_size, rank, cursor)
+        for sample_index, place in list(zip(step.indices, positions))[: step.valid_count]:
+            epoch, position = self._carried(dataset, stage, cursor.epoch, place)
+            walk_seed = self._walk_seed(dataset, epoch if stage == "train" else 0)
+            sequences.append(maker.make(seeds[sample_index], walk_seed, sample_index, epoch, position))
+        if pad:
+            sequences += [nothing_but_padding() for _ in positions[len(sequences) :]]
+        return self._collated(dataset, task, sequences, step.cursor_next)
+
+    def _carried(self, dataset: str, stage: str, epoch: int, place: int) -> tuple[int, int]:
+        """The epoch and the position in it, where a step in stream mode goes beyond the end of an epoch."""
+        if stage == "train" and self.manifest.data.is_stream:
+            epochs_ahead, place = divmod(place, self.manifest.datasets[dataset].cardinality)
+            epoch += epochs_ahead
+        return epoch, place
+
+    def _walk_seed(self, dataset: str, epoch: int) -> bytes:
+        parts = ["walk_seed_v1", self.sampler.token, self.manifest.manifest_hash, dataset, epoch]
+        return sha256_of(parts)[:16]
+
+    def _collated(
+        self, dataset: str, task: Task, sequences: list[Sequence], cursor_next: Cursor
+    ) -> TrainingBatch:
+        config = self.manifest.batch
+        length = config.sequence_length
+        row_count = max((len(sequence.rows) for sequence in sequences), default=0)
+        if config.pad_rows and sequences:
+            row_count = config.max_rows
+        texts = sorted({cell.text for s in sequences for cell in s.cells if cell.text is not None})
+        dim = self.store.embedding_dim
+
+        parts = [_tensors_of(sequence, length) for sequence in sequences]
+        local_text = {text: number for number, text in enumerate(texts)}
+        tensors = {name: Tensor(dtype, [len(sequences), length], b"") for name, dtype, _, _ in CELL_TENSORS}
+        tensors["timestamp_values"].shape.append(TIMESTAMP_FLOATS)
+        tensors["fk_adj"] = Tensor("uint8", [len(sequences), row_count, row_count], b"")
+        for name in ("col_perm", "out_perm", "in_perm"):
+            tensors[name] = Tensor("uint16", [len(sequences), length], b"")
+        for name, tensor in tensors.items():
+            if name == "fk_adj":
+                tensor.data = b"".join(_adjacency(sequence.foreign_keys, row_count) for sequence in sequences)
+            elif name == "text_embed_ids":
+                tensor.data = b"".join(_text_numbers(s.cells, length, local_text) for s in sequences)
+            else:
+                tensor.data = b"".join(part[name] for part in parts)
+        embeddings = b"".join(self._text_embedding(text) for text in texts)
+        tensors["text_batch_embeddings"] = Tensor("float16", [len(texts), dim], embeddings)
+        category_start, category_count = _categories_of(task)
+        return TrainingBatch(
+            dataset=dataset,
+            task=task,
+            task_idx=self.store.tasks.index(task),
+            category_start=category_start,
+            category_count=category_count,
+            dims={"B": len(sequences), "S": length, "R": row_count, "U": len(texts), "D_t": dim},
+            sequences=sequences,
+            tensors=tensors,
+            sample_digests=[xxh3_64(b"".join(part.values())) for part in parts],
+            cursor_next=cursor_next,
+        )
+
+    def _text_embedding(self, text: int) -> bytes:
+        if text not in self._text_embeddings:
+            [self._text_embeddings[text]] = self.store.embeddings([self.store.texts[text]])
+        return self._text_embeddings[text]
+
+
+def _categories_of(task: Task) -> tuple[int, int]:
+    """The block of categories that a categorical target is one of."""
+    holder = task if task.column is None else task.column
+    return (0, 0) if holder.categories is None else (holder.category_start, len(holder.categories))
+
+
+# ---- One sequence's part of the tensors --------------------------------------------------------------------
+
+
+def _tensors_of(sequence: Sequence, length: int) -> dict[str, bytes]:
+    """What a sample's digest is over: one sequence's tensors in order, with the global text numbers, and with
+    as many rows as it has."""
+    cells = sequence.cells + [PADDING] * (length - len(sequence.cells))
+    parts = {
+        name: struct.pack("<" + length * form, *map(value_of, cells)) for name, _, form, value_of in CELL_TENSORS
+    }
+    row_count = len(sequence.rows)
+    parts["fk_adj"] = _adjacency(sequence.foreign_keys, row_count)
+    parts["col_perm"] = _permutation(sequence, length, [cell.column_idx for cell in sequence.cells])
+    for name, rows in (
+        ("out_perm", row_order.out_order(row_count, sequence.foreign_keys)),
+        ("in_perm", row_order.in_order(row_count, sequence.foreign_keys)),
+    ):
+        rank_of_row = {row: rank for rank, row in enumerate(rows)}
+        parts[name] = _permutation(sequence, length, [rank_of_row[cell.row] for cell in sequence.cells])
+    return parts
+
+
+def _adjacency(foreign_keys: Items[tuple[int, int]], row_count: int) -> bytes:
+    adjacency = bytearray(row_count * row_count)
+    for child, parent in foreign_keys:
+        adjacency[child * row_count + parent] = 1
+    return bytes(adjacency)
+
+
+def _text_numbers(cells: list[Cell], length: int, local_text: dict[int, int]) -> bytes:
+    numbers = [0 if cell.text is None else local_text[cell.text] for cell in cells]
+    return struct.pack(f"<{length}I", *numbers, *[0] * (length - len(cells)))
+
+
+def _permutation(sequence: Sequence, length: int, key: list[int]) -> bytes:
+    """The positions by their key, then by themselves; padding last."""
+    positions = sorted(range(len(sequence.cells)), key=lambda position: (key[position], position))
+    return struct.pack(f"<{length}H", *positions, *range(len(sequence.cells), length))
