@@ -251,14 +251,14 @@ WEIR_API size_t weir_store_category_text(const weir_store *store, uint32_t index
 
 /* The task, split and cardinality of dataset "<name>/<task>/<split>"; INVALID_DATASET_KEY where there is
  * none. The hash is that of the manifest: SHA-256(CBOR(["dataset_v1", store_hash, task, split])). */
-typedef struct weir_dataset_place {
+typedef struct weir_stored_dataset {
     uint32_t task;
     weir_split split;
     uint64_t cardinality;
     uint8_t hash[WEIR_HASH_SIZE];
-} weir_dataset_place;
+} weir_stored_dataset;
 WEIR_API WEIR_CHECKED weir_status weir_store_dataset(const weir_store *store, const char *key,
-                                                     weir_dataset_place *out, weir_error *error);
+                                                     weir_stored_dataset *out, weir_error *error);
 
 /* ---- Timestamps as floats ---------------------------------------------------------------------------------
  * Microseconds since 1970 UTC as the 14 cyclic floats and the z-score; exact tables, no libm, any thread. */

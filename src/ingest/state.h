@@ -34,6 +34,7 @@ typedef enum weir__key_tag {
     WEIR__KEY_REAL,          /* the bits of a binary64 that is no int64 */
     WEIR__KEY_TEXT,          /* const weir__string * */
     WEIR__KEY_BLOB,          /* const weir__string * */
+    WEIR__KEY_NEGATIVE_ZERO, /* 0; it was stored as -0.0 */
 } weir__key_tag;
 
 typedef struct weir__key {

@@ -277,7 +277,7 @@ static bool is_dataset_key(const char *key, const char *name, const char *task, 
            strcmp(key + name_size + task_size + 2, split) == 0;
 }
 
-weir_status weir_store_dataset(const weir_store *store, const char *key, weir_dataset_place *out,
+weir_status weir_store_dataset(const weir_store *store, const char *key, weir_stored_dataset *out,
                                weir_error *error) {
     const weir_store_info *info = &store->info;
     for (uint32_t t = 0; t < info->task_count; t++)
