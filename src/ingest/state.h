@@ -109,6 +109,7 @@ typedef struct weir__part {
     weir__column_data *columns;
     weir__dictionary *dictionaries; /* a column: categories, or texts of a foreign key */
     weir__dictionary texts;         /* of all text columns */
+    bool owns_text_numbers;         /* its numbers are those of ingest's texts already */
     weir__arena strings;
     const weir__string **row_keys; /* without a primary key: the rows' CBOR; hash is XXH64 */
     uint64_t *nulls;               /* a column */
