@@ -7,7 +7,7 @@ column; a column without any is ignored unless it is a key.
 from typing import Any
 
 from . import timestamps, values
-from .database import BLOB, BOOLEAN, INTEGER, NOTHING, NUMERIC, REAL, TIME, Database, DeclaredTable
+from .database import BOOLEAN, INTEGER, NOTHING, NUMERIC, REAL, TIME, Database, DeclaredTable
 from .values import Stored
 
 MOST_INTEGER_CATEGORIES, MOST_TEXT_CATEGORIES, ROWS_PER_CATEGORY = 50, 100, 20
@@ -51,7 +51,7 @@ def _sounds_like_a_time(name: str) -> bool:
 
 def semantic_type(name: str, declared: str, present: list[Stored]) -> str:
     """The semantic type of a column that is no key, from its declared type and its non-null values."""
-    if not present or declared == BLOB or any(isinstance(value, bytes) for value in present):
+    if not present or any(isinstance(value, bytes) for value in present):
         return "ignored"
     if declared == BOOLEAN and _all_fit(values.as_boolean, present):
         return "boolean"

@@ -70,7 +70,7 @@ class Table:
             value = row.stored[column]
             if value is None:
                 continue
-            key = key_of(self.name, column, value)
+            key = values.key_order(value)
             if key in found:
                 refuse(self.name, column, f"has the value {value!r} twice, though keys point to it")
             found[key] = number
@@ -91,14 +91,6 @@ class Table:
 
 def refuse(table: str, column: str, reason: str) -> NoReturn:
     raise WeirError("SCHEMA_INVALID", f"{table}.{column} {reason}", table=table, column=column)
-
-
-def key_of(table: str, column: str, value: Stored) -> Any:
-    """A value as a key: equal for equal keys, and in their order."""
-    try:
-        return values.key_order(value)
-    except values.Unfit as fault:
-        refuse(table, column, str(fault))
 
 
 def read_table(name: str, schema: TableSchema, targets: set[str], database: Database) -> Table:
@@ -138,7 +130,7 @@ def _sort(table: Table) -> None:
                 refuse(table.name, column, "is null in a primary key")
 
     def primary_key_of(row: Row) -> list[Any]:
-        return [key_of(table.name, name, row.stored[name]) for name in table.primary_key]
+        return [values.key_order(row.stored[name]) for name in table.primary_key]
 
     table.rows.sort(key=primary_key_of)
     for before, after in zip(table.rows, table.rows[1:]):

@@ -12,11 +12,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from . import embed
+from . import embed, values
 from .database import Database
 from .draft import draft_schema
 from .moments import statistics_of
-from .rows import Column, Table, key_of, read_table
+from .rows import Column, Table, read_table
 from .schema import SPLITS, Schema, check_against, read_schema
 from .tasks import Task, make_task, tasks_nobody_wrote
 from .timestamps import ALWAYS, NEVER
@@ -144,12 +144,12 @@ class Store:
 
     def _values_in_statistics(self, table: Table, column: Column) -> list[float | None]:
         """A column's values as f64, without those of rows that are later than statistics_until."""
-        values: list[float | None] = []
+        counted: list[float | None] = []
         for row in range(table.row_start, table.row_start + len(table.rows)):
             value = table.cell(row, column.name)
             is_late = self.statistics_until is not None and table.row_time(row) > self.statistics_until
-            values.append(None if value is None or is_late else float(value))
-        return values
+            counted.append(None if value is None or is_late else float(value))
+        return counted
 
     # ---- Edges ---------------------------------------------------------------------------------------------
 
@@ -163,7 +163,7 @@ class Store:
         for number, row in enumerate(table.rows, table.row_start):
             if row.stored[column] is None:
                 continue
-            parent = parent_by_key.get(key_of(table.name, column, row.stored[column]))
+            parent = parent_by_key.get(values.key_order(row.stored[column]))
             if parent is None:
                 edge_type.dangling += 1
                 continue

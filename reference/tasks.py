@@ -139,8 +139,7 @@ def _asked(name: str, schema: TaskSchema, anchor: Table, database: Database) -> 
     for values_of_row in found:
         cells = dict(reversed(list(zip(names, values_of_row))))  # of two columns with one name, the first
         key = cells[schema.anchor_key]
-        can_match = key is not None and not isinstance(key, bytes)
-        asked.append((rows_by_key.get(values.key_order(key)) if can_match else None, cells))
+        asked.append((None if key is None else rows_by_key.get(values.key_order(key)), cells))
     return asked
 
 

@@ -99,11 +99,9 @@ def converted(value: Stored, stype: str, unit: str) -> Any:
 # ---- Keys --------------------------------------------------------------------------------------------------
 
 
-def key_order(value: Stored) -> tuple[int, Any]:
-    """Sorts as primary keys do: numbers before text, numbers numerically, text bytewise. Two values are the
-    same key exactly where this is equal: a number equals a number, a text equals a text."""
-    if isinstance(value, (int, float)):
-        return (0, value)
+def key_order(value: int | float | str | bytes) -> tuple[int, Any]:
+    """Sorts as primary keys do: numbers before text before blobs, numbers numerically, the rest bytewise. Two
+    values are the same key exactly where this is equal: a number equals a number, a text equals a text."""
     if isinstance(value, str):
         return (1, value.encode("utf-8"))
-    raise Unfit("a blob is no key")
+    return (2, value) if isinstance(value, bytes) else (0, value)

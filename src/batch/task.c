@@ -31,8 +31,8 @@ static void *take(arena *a, size_t count, size_t size) {
     return part;
 }
 
-static void make_row_rules(arena *a, const weir__task_rules *rules, const weir_table *table, uint32_t left_out,
-                           weir__row_rules *out) {
+static void make_row_rules(arena *a, const weir__task_rules *rules, const weir_table *table,
+                           uint32_t left_out, weir__row_rules *out) {
     out->cells = take(a, table->column_count, sizeof *out->cells);
     out->column_ids = take(a, table->column_count, sizeof *out->column_ids);
     out->stypes = take(a, table->column_count, sizeof *out->stypes);
@@ -50,7 +50,8 @@ static void make_row_rules(arena *a, const weir__task_rules *rules, const weir_t
     }
 }
 
-static void make_parent_rules(arena *a, const weir__task_rules *rules, const weir_table *table, weir__table_rules *out) {
+static void make_parent_rules(arena *a, const weir__task_rules *rules, const weir_table *table,
+                              weir__table_rules *out) {
     const weir_store_info *info = rules->info;
     out->parents = take(a, table->edge_count, sizeof *out->parents);
     out->inbound = take(a, table->inbound_count, sizeof *out->inbound);
@@ -72,6 +73,22 @@ static void make_parent_rules(arena *a, const weir__task_rules *rules, const wei
             out->inbound[out->inbound_count++] = table->inbound[i];
 }
 
+/* A cell task may list its own target among the dropped columns: then no other row shows it, whatever the
+ * labels' visibility. */
+static bool drops_its_target(const weir__task_rules *rules) {
+    const weir_task *task = rules->task;
+    const char *table = rules->info->tables[task->anchor_table].name;
+    const char *column = rules->info->columns[task->column].name;
+    size_t table_size = strlen(table);
+    for (uint32_t i = 0; task->is_cell && i < task->drop_column_count; i++) {
+        const char *dropped = task->drop_columns[i];
+        if (strncmp(dropped, table, table_size) == 0 && dropped[table_size] == '.' &&
+            strcmp(dropped + table_size + 1, column) == 0)
+            return true;
+    }
+    return false;
+}
+
 static void make_rules(arena *a, weir__task_rules *rules) {
     const weir_store_info *info = rules->info;
     weir__table_rules *tables = take(a, info->table_count, sizeof *tables);
@@ -80,14 +97,14 @@ static void make_rules(arena *a, weir__task_rules *rules) {
     for (uint32_t t = 0; t < info->table_count; t++) {
         weir__table_rules counted;
         weir__table_rules *out = tables ? &tables[t] : &counted;
-        make_row_rules(a, rules, &info->tables[t], WEIR_NONE, &out->plain);
+        make_row_rules(a, rules, &info->tables[t], drops_its_target(rules) ? target : WEIR_NONE, &out->plain);
         make_row_rules(a, rules, &info->tables[t], target, &out->unlabelled);
         make_parent_rules(a, rules, &info->tables[t], out);
     }
 }
 
-weir_status weir__task_rules_open(weir__task_rules *rules, const weir_env *env, const weir_store *store, uint32_t task,
-                                  weir_label_visibility visibility, weir_error *error) {
+weir_status weir__task_rules_open(weir__task_rules *rules, const weir_env *env, const weir_store *store,
+                                  uint32_t task, weir_label_visibility visibility, weir_error *error) {
     const weir_store_info *info = weir_store_describe(store);
     *rules = (weir__task_rules){.info = info, .task = &info->tasks[task], .label_visibility = visibility};
     arena counting = {0};

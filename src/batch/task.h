@@ -1,6 +1,6 @@
-/* What a builder knows of a task before it sees a row: for every table, which cells a row gives and where their values lie in
- * the record. Dropped columns, hidden edges and the target's place are settled here, so that the inner loop asks
- * nothing. */
+/* What a builder knows of a task before it sees a row: for every table, which cells a row gives and where
+ * their values lie in the record. Dropped columns, hidden edges and the target's place are settled here, so
+ * that the inner loop asks nothing. */
 #ifndef WEIR_SRC_BATCH_TASK_H
 #define WEIR_SRC_BATCH_TASK_H
 
@@ -11,7 +11,7 @@
 /* One cell that rows of a table give. */
 typedef struct weir__cell_rule {
     uint32_t column;
-    uint32_t slot;       /* of the value */
+    uint32_t slot; /* of the value */
     uint32_t null_bit;
     uint32_t bool_bit;
     uint32_t known_slot; /* of the timestamp that says when it is known; WEIR_NONE: with the row */
@@ -34,8 +34,9 @@ typedef struct weir__parent_rule {
 } weir__parent_rule;
 
 typedef struct weir__table_rules {
-    weir__row_rules plain;    /* all cells but the dropped ones */
-    weir__row_rules unlabelled; /* without the target column: the anchor row behind its target, and held-out rows */
+    weir__row_rules plain; /* all cells but the dropped ones */
+    weir__row_rules
+        unlabelled; /* without the target column: the anchor row behind its target, and held-out rows */
     weir__parent_rule *parents;
     uint32_t parent_count;
     uint32_t *inbound; /* edge types into the table that the task shows */
@@ -51,8 +52,9 @@ typedef struct weir__task_rules {
     void *memory;           /* one block for all of the above */
 } weir__task_rules;
 
-WEIR_CHECKED weir_status weir__task_rules_open(weir__task_rules *rules, const weir_env *env, const weir_store *store,
-                                               uint32_t task, weir_label_visibility visibility, weir_error *error);
+WEIR_CHECKED weir_status weir__task_rules_open(weir__task_rules *rules, const weir_env *env,
+                                               const weir_store *store, uint32_t task,
+                                               weir_label_visibility visibility, weir_error *error);
 void weir__task_rules_close(weir__task_rules *rules, const weir_env *env);
 
 #endif

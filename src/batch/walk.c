@@ -1,9 +1,10 @@
-/* The walk of the contract. Known rows (visited, queued as a parent, listed as a child) are in a small open table of 8-byte
- * entries; a generation in each makes emptying it free. Children of all levels are in one heap ordered by (level, priority, row): its least
- * entry is the next child. A parent queue that is first in, first out holds what goes before any child.
+/* The walk of the contract. Known rows (visited, queued as a parent, listed as a child) are in a small open
+ * table of 8-byte entries; a generation in each makes emptying it free. Children of all levels are in one
+ * heap ordered by (level, priority, row): its least entry is the next child. A parent queue that is first in,
+ * first out holds what goes before any child.
  *
- * Every bound is known at open: a visited row adds at most its foreign keys to the queue and child_width rows a shown edge type to the
- * heap, and no row is queued or listed twice. */
+ * Every bound is known at open: a visited row adds at most its foreign keys to the queue and child_width rows
+ * a shown edge type to the heap, and no row is queued or listed twice. */
 #include "batch/walk.h"
 
 #include <string.h>
@@ -49,8 +50,8 @@ static uint32_t power_of_two_above(uint64_t n) {
     return (uint32_t)lesser(power, (uint64_t)1 << 31);
 }
 
-weir_status weir__walk_open(weir__walk *walk, const weir_env *env, const weir__task_rules *rules, const weir_store *store,
-                            const weir_batch_config *config, weir_error *error) {
+weir_status weir__walk_open(weir__walk *walk, const weir_env *env, const weir__task_rules *rules,
+                            const weir_store *store, const weir_batch_config *config, weir_error *error) {
     const weir_store_info *info = rules->info;
     uint64_t rows = lesser(config->max_rows, info->row_count);
     uint64_t queued = lesser(rows * weir__most_parents(info), info->row_count) + 1;
@@ -75,7 +76,8 @@ weir_status weir__walk_open(weir__walk *walk, const weir_env *env, const weir__t
     walk->heap = weir__allocate(env, listed, sizeof *walk->heap);
     walk->taken = weir__allocate(env, (size_t)config->child_width + 1, sizeof *walk->taken);
     walk->taken_table = weir__allocate_zero(env, (size_t)walk->taken_mask + 1, sizeof *walk->taken_table);
-    if (walk->rows && walk->edges && walk->known && walk->queue && walk->heap && walk->taken && walk->taken_table)
+    if (walk->rows && walk->edges && walk->known && walk->queue && walk->heap && walk->taken &&
+        walk->taken_table)
         return WEIR_OK;
     weir__walk_close(walk, env);
     return weir__out_of_memory(error, operator_name, (size_t)known * sizeof *walk->known);
@@ -187,7 +189,8 @@ static weir__listed_row heap_pop(weir__walk *walk) {
 /* ---- Time ------------------------------------------------------------------------------------ */
 
 static int64_t row_time(const weir_table *table, const uint8_t *record) {
-    return table->time_offset == WEIR_NONE ? WEIR_TIME_ALWAYS : (int64_t)weir__load64(record + table->time_offset);
+    return table->time_offset == WEIR_NONE ? WEIR_TIME_ALWAYS
+                                           : (int64_t)weir__load64(record + table->time_offset);
 }
 
 /* A timestamp slot that says when something is known; null is never. */
@@ -246,8 +249,8 @@ static void list_parents(weir__walk *walk, const uint8_t *record, uint32_t table
         if (row_time(parents, record_of(parents, parent)) > walk->observation_time)
             continue;
         entry->stamp |= QUEUED;
-        walk->queue[walk->queue_end++ & walk->queue_mask] =
-            (weir__queued_row){.row = parent, .hop = (uint16_t)(hop + 1), .table = (uint16_t)rule->parent_table};
+        walk->queue[walk->queue_end++ & walk->queue_mask] = (weir__queued_row){
+            .row = parent, .hop = (uint16_t)(hop + 1), .table = (uint16_t)rule->parent_table};
     }
 }
 
@@ -315,7 +318,8 @@ static void sort_values(uint32_t *values, uint32_t count) {
     }
 }
 
-/* Which of n children are taken, ascending, into walk->taken; Floyd's method draws child_width of them without looking at the rest. */
+/* Which of n children are taken, ascending, into walk->taken; Floyd's method draws child_width of them
+ * without looking at the rest. */
 static uint32_t choose_children(weir__walk *walk, uint32_t n) {
     uint32_t width = walk->child_width;
     uint32_t count = n <= width ? n : width;
@@ -353,7 +357,8 @@ static void list_children(weir__walk *walk, uint32_t row, uint32_t table, uint16
     for (uint32_t i = 0; i < rules->inbound_count; i++) {
         const weir_edge *edge = &info->edges[rules->inbound[i]];
         uint32_t known;
-        uint32_t start = weir_store_children(walk->store, rules->inbound[i], row, walk->observation_time, &known);
+        uint32_t start =
+            weir_store_children(walk->store, rules->inbound[i], row, walk->observation_time, &known);
         uint32_t count = choose_children(walk, known);
         for (uint32_t k = 0; k < count; k++) {
             uint32_t child = weir__load32(edge->child_rows + 4 * ((size_t)start + walk->taken[k]));
@@ -380,7 +385,8 @@ static void visit(weir__walk *walk, uint32_t row, uint32_t table, uint16_t hop) 
         list_children(walk, row, table, hop);
 }
 
-/* The next row to visit: parents first, then the least child of the lowest level. False where nothing is left. */
+/* The next row to visit: parents first, then the least child of the lowest level. False where nothing is
+ * left. */
 static bool next_row(weir__walk *walk, uint32_t *row, uint32_t *table, uint16_t *hop) {
     while (walk->queue_begin != walk->queue_end) {
         weir__queued_row next = walk->queue[walk->queue_begin++ & walk->queue_mask];
@@ -414,7 +420,8 @@ static void join_rows(weir__walk *walk) {
             continue;
         for (uint32_t i = 0; i < rules->parent_count; i++) {
             uint32_t parent = weir__load32(walked->record + rules->parents[i].parent_slot);
-            if (parent == WEIR_NONE || !is_known(walked->record, rules->parents[i].known_slot, walk->observation_time))
+            if (parent == WEIR_NONE ||
+                !is_known(walked->record, rules->parents[i].known_slot, walk->observation_time))
                 continue;
             uint16_t local = local_of(walk, parent);
             if (local != UNVISITED)
@@ -423,7 +430,8 @@ static void join_rows(weir__walk *walk) {
     }
 }
 
-bool weir__walk_run(weir__walk *walk, weir_seed walk_seed, uint64_t position, uint32_t row, int64_t observation_time) {
+bool weir__walk_run(weir__walk *walk, weir_seed walk_seed, uint64_t position, uint32_t row,
+                    int64_t observation_time) {
     uint32_t table = walk->rules->task->anchor_table;
     uint16_t hop = 0;
     begin_generation(walk);
@@ -437,8 +445,8 @@ bool weir__walk_run(weir__walk *walk, weir_seed walk_seed, uint64_t position, ui
     walk->observation_time = observation_time;
     do
         visit(walk, row, table, hop);
-    while (!walk->is_corrupt && walk->cell_count < walk->sequence_length && walk->row_count < walk->max_rows &&
-           next_row(walk, &row, &table, &hop));
+    while (!walk->is_corrupt && walk->cell_count < walk->sequence_length &&
+           walk->row_count < walk->max_rows && next_row(walk, &row, &table, &hop));
     if (!walk->is_corrupt)
         join_rows(walk);
     return !walk->is_corrupt;

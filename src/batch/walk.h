@@ -1,4 +1,5 @@
-/* The walk: from a seed's row along foreign keys, parents first, children by chance, to the rows of a sequence. */
+/* The walk: from a seed's row along foreign keys, parents first, children by chance, to the rows of a
+ * sequence. */
 #ifndef WEIR_SRC_BATCH_WALK_H
 #define WEIR_SRC_BATCH_WALK_H
 
@@ -51,7 +52,7 @@ typedef struct weir__walk {
     struct weir__local_edge {
         uint16_t child;
         uint16_t parent;
-    } *edges;
+    } * edges;
     uint32_t edge_count;
 
     /* Scratch. */
@@ -75,11 +76,13 @@ typedef struct weir__walk {
 } weir__walk;
 
 WEIR_CHECKED weir_status weir__walk_open(weir__walk *walk, const weir_env *env, const weir__task_rules *rules,
-                                         const weir_store *store, const weir_batch_config *config, weir_error *error);
+                                         const weir_store *store, const weir_batch_config *config,
+                                         weir_error *error);
 void weir__walk_close(weir__walk *walk, const weir_env *env);
 
 /* Walks from a row; false where the store is damaged. */
-bool weir__walk_run(weir__walk *walk, weir_seed walk_seed, uint64_t position, uint32_t row, int64_t observation_time);
+bool weir__walk_run(weir__walk *walk, weir_seed walk_seed, uint64_t position, uint32_t row,
+                    int64_t observation_time);
 
 /* The most foreign keys that a row of the store has. */
 uint32_t weir__most_parents(const weir_store_info *info);
