@@ -6,5 +6,6 @@
 #include "weir/base.h"
 #include "weir/cbor.h"
 #include "weir/hash.h"
+#include "weir/plan.h"
 
 #endif
