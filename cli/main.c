@@ -3,9 +3,11 @@
 
 #include "cli.h"
 
-extern const cli_command cli_cbor, cli_help, cli_version_command;
+extern const cli_command cli_cbor, cli_graph, cli_help, cli_plan, cli_version_command;
 
 const cli_command *const cli_commands[] = {
+    &cli_graph,
+    &cli_plan,
     &cli_cbor,
     &cli_version_command,
     &cli_help,

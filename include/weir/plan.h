@@ -25,8 +25,7 @@ typedef struct weir_plan weir_plan;
 typedef struct weir_arenas weir_arenas;
 typedef struct weir_packing weir_packing;
 
-/* ---- Graphs (weir-graph/1) ------------------------------------------------------------------------------
- */
+/* ---- Graphs (weir-graph/1) --------------------------------------------------------------------- */
 
 /* X(constant, name in files, bits, whether it is floating) */
 #define WEIR_TENSOR_TYPES(X)                                                                                 \
@@ -140,8 +139,7 @@ WEIR_API void weir_graph_hash(const weir_graph *graph, uint8_t hash[WEIR_HASH_SI
 WEIR_API void weir_graph_write_json(const weir_graph *graph, weir_json_writer *w);
 WEIR_API void weir_graph_write_cbor(const weir_graph *graph, weir_cbor_writer *w);
 
-/* ---- Plans ----------------------------------------------------------------------------------------------
- */
+/* ---- Plans ------------------------------------------------------------------------------------- */
 
 /* A document beside the graph, JSON or canonical CBOR; data NULL: none. */
 typedef struct weir_document {
@@ -259,8 +257,7 @@ WEIR_API uint64_t weir_plan_end(const weir_plan *plan);
  * lower bound. `bytes` is the caller's and has weir_plan_end entries. */
 WEIR_API void weir_plan_live_bytes(const weir_plan *plan, size_t arena, uint64_t *bytes);
 
-/* ---- Arenas: memory -------------------------------------------------------------------------------------
- */
+/* ---- Arenas: memory ---------------------------------------------------------------------------- */
 
 typedef struct weir_arenas_options {
     size_t size; /* of this struct */
@@ -306,8 +303,7 @@ WEIR_API WEIR_CHECKED weir_status weir_arenas_debug_fill(weir_arenas *arenas, co
  * SHA-256(CBOR(["tmmu_commit_v1", plan_hash, batch])). Repeated for one batch it is the same. Cannot fail. */
 WEIR_API void weir_arenas_commit(weir_arenas *arenas, uint64_t batch, uint8_t state_hash[WEIR_HASH_SIZE]);
 
-/* ---- Bare packing: lifetimes and sizes alone ------------------------------------------------------------
- */
+/* ---- Bare packing: lifetimes and sizes alone --------------------------------------------------- */
 
 /* Reads the plain CSV that planners share: a header with the columns id, lower, upper, size in any order (a
  * column offset is ignored), a buffer a line, live in [lower, upper). INVALID_IR with the line. The caller
