@@ -42,7 +42,9 @@ void model_set_prefix(model *m, const char *prefix, uint64_t number) {
 model_id model_tensor(model *m, const char *name, weir_tensor_role role, weir_tensor_type type,
                       model_shape shape) {
     model_id id;
-    snprintf(id.text, sizeof id.text, "%s%s", m->prefix, name);
+    size_t prefix = strlen(m->prefix);
+    memcpy(id.text, m->prefix, prefix);
+    snprintf(id.text + prefix, sizeof id.text - prefix, "%s", name);
     weir_tensor_info info = {
         .id = text_of(id.text), .type = type, .role = role, .shape = shape.dimension, .rank = shape.rank};
     if (m->status == WEIR_OK)

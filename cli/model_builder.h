@@ -35,6 +35,10 @@ typedef struct model_traits {
 } model_traits;
 static const model_traits model_usual = {WEIR_CHOICE_DEFAULT, WEIR_SAVES_DEFAULT};
 
+static inline uint64_t or_default(uint64_t given, uint64_t usual) {
+    return given ? given : usual;
+}
+
 /* Starts a graph; false where the dtype is unknown. */
 bool model_start(model *m, const char *name, const char *dtype, const char *usual_dtype, weir_error *error);
 void model_set_prefix(model *m, const char *prefix, uint64_t number);

@@ -70,17 +70,17 @@ weir_status model_random(const model_options *options, weir_graph **graph, weir_
     model_tensor(&m, "t0", WEIR_ROLE_INPUT, m.type, random_shape(&state));
     for (uint64_t i = 1; i <= nodes && m.status == WEIR_OK; i++) {
         model_id inputs[3];
-        model_id own;
+        char own[MODEL_NAME_MAX];
         size_t count = 1 + below(&state, i > 1 ? 2 : 1);
         for (size_t k = 0; k < count; k++)
             name_of(pick_tensor(&state, i), &inputs[k]);
         if (below(&state, 4) == 0) {
-            snprintf(own.text, sizeof own.text, "w%llu", (unsigned long long)i);
-            inputs[count++] = model_parameter(&m, own.text, random_shape(&state));
+            snprintf(own, sizeof own, "w%llu", (unsigned long long)i);
+            inputs[count++] = model_parameter(&m, own, random_shape(&state));
         }
         const model_id *pointers[] = {&inputs[0], &inputs[1], &inputs[2]};
-        name_of(i, &own);
-        last = model_apply_with(&m, model_usual, own.text, ops[below(&state, 8)], random_shape(&state),
+        snprintf(own, sizeof own, "t%llu", (unsigned long long)i);
+        last = model_apply_with(&m, model_usual, own, ops[below(&state, 8)], random_shape(&state),
                                 pointers, count);
     }
     return model_finish(&m, &last, graph);

@@ -36,10 +36,6 @@ static weir_status finish_head(model *m, const model_options *options, const mod
     return model_finish(m, &loss, graph);
 }
 
-static uint64_t or_default(uint64_t given, uint64_t usual) {
-    return given ? given : usual;
-}
-
 /* ---- GPT-2 ------------------------------------------------------------------------------------- */
 
 typedef struct gpt2_size {

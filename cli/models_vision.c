@@ -4,10 +4,6 @@
 
 #include "model_builder.h"
 
-static uint64_t or_default(uint64_t given, uint64_t usual) {
-    return given ? given : usual;
-}
-
 /* A feature map: its id and its size. */
 typedef struct map {
     model_id id;

@@ -163,8 +163,11 @@ static void sort_ties(const weir_plan *plan, uint32_t *group, size_t count, weir
         group[i] = records[i].index;
 }
 
+/* Where slots are not reused the order of declaration stands. */
 static void sort_all_ties(const weir_plan *plan, weir__record *records) {
     for (uint32_t a = 0; a < plan->arena_count; a++) {
+        if (!plan->arenas[a].reuses)
+            continue;
         uint32_t *tensors = plan->by_birth + plan->arenas[a].first_tensor;
         uint32_t count = plan->arenas[a].tensor_count;
         for (uint32_t at = 0; at < count;) {
