@@ -138,15 +138,20 @@ function pan(shareT, shareB) {
   setView({t0: state.view.t0 + dt, t1: state.view.t1 + dt, b0: state.view.b0 + db, b1: state.view.b1 + db});
 }
 
-// A view in which the tensor takes a good third of the room.
+// A stretch around [low, high) of which it takes a good third, but never more than [least, most).
+function around(low, high, smallest, least, most) {
+  const span = Math.max((high - low) * 2.6, smallest);
+  const start = (low + high - span) / 2;
+  return span >= most - least ? [least, most] : [start, start + span];
+}
+
 function viewOfTensor(tensor) {
   const k = placeInModel(model, tensor);
   const offsets = state.layout === "slots" ? model.slotOffset : model.packedOffset;
-  const spanT = Math.max((model.death[k] - model.birth[k]) * 2.6, 12);
-  const spanB = Math.max(model.height[k] * 2.6, 64);
-  const middleT = (model.birth[k] + model.death[k]) / 2;
-  const middleB = offsets[k] + model.height[k] / 2;
-  return bounded({t0: middleT - spanT / 2, t1: middleT + spanT / 2, b0: middleB - spanB / 2, b1: middleB + spanB / 2});
+  const whole = fitView();
+  const [t0, t1] = around(model.birth[k], model.death[k], 12, whole.t0, whole.t1);
+  const [b0, b1] = around(offsets[k], offsets[k] + model.height[k], 64, whole.b0, whole.b1);
+  return bounded({t0, t1, b0, b1});
 }
 
 function jumpTo(tensor) {
