@@ -9,6 +9,11 @@ static weir_status no_memory(weir_error *error, size_t size) {
     return weir__out_of_memory(error, WEIR__PREPARE_OPERATOR, size);
 }
 
+/* Text of size 0 may have no data. */
+static bool is_valid_text(weir_text text) {
+    return text.size == 0 || weir__utf8_is_valid(text.data, text.size);
+}
+
 /* ---- Creation and end -------------------------------------------------------------------------- */
 
 static bool add_own_arenas(weir_graph *graph) {
@@ -40,7 +45,7 @@ weir_status weir__graph_new(const weir_env *env, const char *source, weir_text n
 }
 
 weir_status weir_graph_create(const weir_env *env, weir_text name, weir_graph **graph, weir_error *error) {
-    if (!weir__utf8_is_valid(name.data, name.size))
+    if (!is_valid_text(name))
         return weir__fail(error, WEIR_INVALID_IR, WEIR__PREPARE_OPERATOR,
                           "the graph's name is not valid UTF-8");
     return weir__graph_new(env, "graph", name, graph, error);
@@ -165,14 +170,13 @@ static weir_status refuse_finished(const weir_graph *graph, weir_error *error) {
 static weir_status check_tensor_fields(const weir_graph *graph, const weir_tensor_info *info,
                                        weir_error *error) {
     const char *fault = NULL;
-    if (!weir__utf8_is_valid(info->id.data, info->id.size))
+    if (!is_valid_text(info->id))
         fault = "an id that is not valid UTF-8";
     else if ((unsigned)info->role >= WEIR_ROLE_UNKNOWN)
         fault = "an unknown role";
     else if ((unsigned)info->saved_for_backward > WEIR_CHOICE_TRUE)
         fault = "an unknown choice of saved_for_backward";
-    else if (info->arena.size > WEIR__ARENA_NAME_MAX ||
-             !weir__utf8_is_valid(info->arena.data, info->arena.size))
+    else if (info->arena.size > WEIR__ARENA_NAME_MAX || !is_valid_text(info->arena))
         fault = "an arena name that is not 1 to 64 bytes of UTF-8";
     if (!fault)
         return WEIR_OK;
@@ -272,8 +276,7 @@ weir_status weir__graph_declare_node(weir_graph *graph, const weir_node_info *in
 weir_status weir_graph_add_node(weir_graph *graph, const weir_node_info *info, weir_error *error) {
     if (graph->is_finished)
         return refuse_finished(graph, error);
-    bool is_text = weir__utf8_is_valid(info->id.data, info->id.size) &&
-                   weir__utf8_is_valid(info->op.data, info->op.size);
+    bool is_text = is_valid_text(info->id) && is_valid_text(info->op);
     if (!is_text || (unsigned)info->inplace > WEIR_CHOICE_TRUE || (unsigned)info->saves > WEIR_SAVES_BOTH)
         return weir__fail(error, WEIR_INVALID_IR, WEIR__PREPARE_OPERATOR,
                           "%s: node '%.*s' has an id or op that is not UTF-8, or an unknown inplace or saves",
@@ -349,7 +352,7 @@ weir_status weir_graph_set_order(weir_graph *graph, const weir_text *ids, size_t
     if (graph->is_finished)
         return refuse_finished(graph, error);
     for (size_t i = 0; i < count; i++)
-        if (!weir__utf8_is_valid(ids[i].data, ids[i].size))
+        if (!is_valid_text(ids[i]))
             return weir__fail(error, WEIR_INVALID_IR, WEIR__PREPARE_OPERATOR,
                               "%s: the order has an id that is not valid UTF-8", graph->source);
     return weir__graph_keep_order(graph, ids, count, error);
