@@ -620,7 +620,7 @@ static weir_status add_node(importer *in, size_t number, node_parts *node) {
                            .op = node->op,
                            .inputs = in->texts,
                            .input_count = node->input_count,
-                           .outputs = in->texts + node->input_count,
+                           .outputs = node->input_count > 0 ? in->texts + node->input_count : in->texts,
                            .output_count = in->text_count - node->input_count};
     status = weir_graph_add_node(in->graph, &info, in->error);
     weir__release(in->env, made);
