@@ -15,8 +15,7 @@ extern const size_t cli_plan_page_size;
 
 static const char page_mark[] = ">@plan<";
 
-/* ---- Columns --------------------------------------------------------------------------------------------
- */
+/* ---- Columns ------------------------------------------------------------------------------------ */
 
 typedef uint64_t (*column_value)(const weir_plan *plan, size_t arena, size_t index);
 
@@ -125,8 +124,7 @@ static void write_shapes(weir_json_writer *w, const weir_plan *plan) {
     free(dimensions);
 }
 
-/* ---- The plan as JSON -----------------------------------------------------------------------------------
- */
+/* ---- The plan as JSON --------------------------------------------------------------------------- */
 
 static void write_tensors(weir_json_writer *w, const weir_plan *plan) {
     static const struct {
@@ -223,16 +221,16 @@ static void write_plan(weir_json_writer *w, const weir_plan *plan, weir_text tit
     weir_json_end_object(w);
 }
 
-/* ---- The page -------------------------------------------------------------------------------------------
- */
+/* ---- The page ----------------------------------------------------------------------------------- */
 
 /* In JSON '<' can stand in strings alone, where \u003c means the same. Returns the size written. */
 static size_t copy_without_markup(char *out, const char *json, size_t size) {
+    static const char escaped[] = {'\\', 'u', '0', '0', '3', 'c'};
     char *at = out;
     for (size_t i = 0; i < size; i++) {
         if (json[i] == '<') {
-            memcpy(at, "\\u003c", 6);
-            at += 6;
+            memcpy(at, escaped, sizeof escaped);
+            at += sizeof escaped;
         } else {
             *at++ = json[i];
         }

@@ -8,59 +8,14 @@
  *
  * The bytes are hostile: wire.c checks every length, recursion does not happen, and every array is bounded by
  * the number of fields in the file. */
-#include <errno.h>
 #include <fcntl.h>
-#include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "base/file.h"
 #include "plan/onnx.h"
-#include "plan/wire.h"
 
 enum { ONNX_STREAM_MAX = INT32_MAX }; /* protobuf's own limit for a message */
-
-/* What the model says about a tensor's shape and type: a ValueInfoProto's type, or a TensorProto. */
-typedef struct stated_value {
-    weir__wire body;
-    bool is_tensor; /* body is a TensorProto */
-    bool is_initializer;
-    bool is_input;
-} stated_value;
-
-typedef struct wire_list {
-    weir__wire *items;
-    size_t count;
-    size_t capacity;
-} wire_list;
-
-typedef struct importer {
-    const weir_env *env;
-    const char *source;
-    const uint8_t *start; /* of the file, for offsets in messages */
-    weir_error *error;
-
-    weir_text name;
-    wire_list nodes;
-    wire_list inputs;
-    wire_list outputs;
-    wire_list initializers;
-    weir__names value_names;
-    stated_value *values; /* by index in value_names */
-    size_t value_capacity;
-
-    weir__names node_ids;
-    uint64_t *shape; /* of the tensor in hand */
-    size_t rank;
-    size_t shape_capacity;
-    weir_text *texts; /* of the node in hand: its inputs, then its outputs */
-    size_t text_count;
-    size_t text_capacity;
-    char *id; /* one that was made up */
-    size_t id_capacity;
-
-    weir_graph *graph;
-} importer;
 
 typedef struct node_parts {
     weir_text id;
@@ -75,97 +30,19 @@ typedef struct node_parts {
     size_t constant_rank;
 } node_parts;
 
-/* ---- Errors and fields ----------------------------------------------------------------------------------
- */
+/* ---- Noting what the graph states --------------------------------------------------------------- */
 
-static weir_status no_memory(importer *in, size_t size) {
-    return weir__out_of_memory(in->error, WEIR__PREPARE_OPERATOR, size);
-}
-
-static weir_status broken(importer *in, const uint8_t *at) {
-    weir_status status = weir__fail(in->error, WEIR_INVALID_IR, WEIR__PREPARE_OPERATOR,
-                                    "%s is no ONNX model: the message is broken at byte %zu", in->source,
-                                    (size_t)(at - in->start));
-    weir__note_uint(in->error, "offset", (uint64_t)(at - in->start));
-    return status;
-}
-
-/* The next field; *has is false at the end. */
-static weir_status next_field(importer *in, weir__wire *message, weir__wire_field *field, bool *has) {
-    weir__wire_result result = weir__wire_next(message, field);
-    *has = result == WEIR__WIRE_FIELD;
-    return result == WEIR__WIRE_BROKEN ? broken(in, message->at) : WEIR_OK;
-}
-
-static weir_status expect_kind(importer *in, const weir__wire *message, const weir__wire_field *field,
-                               weir__wire_kind kind) {
-    return field->kind == kind ? WEIR_OK : broken(in, message->at);
-}
-
-/* Text of the model's: UTF-8 without NUL, so that every notation of the graph can hold it. */
-static weir_status read_text(importer *in, const weir__wire *message, const weir__wire_field *field,
-                             weir_text *text) {
-    size_t size = weir__wire_size(field->bytes);
-    if (field->kind != WEIR__WIRE_BYTES || !weir__utf8_is_valid(field->bytes.at, size) ||
-        memchr(field->bytes.at, 0, size))
-        return broken(in, message->at);
-    *text = (weir_text){(const char *)field->bytes.at, size};
-    return WEIR_OK;
-}
-
-static weir_status append(importer *in, wire_list *list, weir__wire item) {
+static weir_status append(weir__onnx *in, weir__onnx_list *list, weir__wire item) {
     void *memory = list->items;
     bool grown = weir__grow(in->env, &memory, &list->capacity, list->count + 1, sizeof *list->items);
     list->items = memory;
     if (!grown)
-        return no_memory(in, list->count * sizeof *list->items);
+        return weir__onnx_no_memory(in, list->count * sizeof *list->items);
     list->items[list->count++] = item;
     return WEIR_OK;
 }
 
-static weir_status append_text(importer *in, weir_text text) {
-    void *memory = in->texts;
-    bool grown = weir__grow(in->env, &memory, &in->text_capacity, in->text_count + 1, sizeof *in->texts);
-    in->texts = memory;
-    if (!grown)
-        return no_memory(in, in->text_count * sizeof *in->texts);
-    in->texts[in->text_count++] = text;
-    return WEIR_OK;
-}
-
-/* A message's text field; size 0 where there is none. */
-static weir_status find_text(importer *in, weir__wire message, uint32_t number, weir_text *text) {
-    weir__wire_field field;
-    bool has;
-    weir_status status = WEIR_OK;
-    *text = (weir_text){"", 0};
-    while (status == WEIR_OK && (status = next_field(in, &message, &field, &has)) == WEIR_OK && has)
-        if (field.number == number)
-            status = read_text(in, &message, &field, text);
-    return status;
-}
-
-/* A message's last field of that number and kind bytes; *found says whether there is one. */
-static weir_status find_message(importer *in, weir__wire message, uint32_t number, weir__wire *out,
-                                bool *found) {
-    weir__wire_field field;
-    bool has;
-    weir_status status = WEIR_OK;
-    *found = false;
-    while (status == WEIR_OK && (status = next_field(in, &message, &field, &has)) == WEIR_OK && has) {
-        if (field.number != number)
-            continue;
-        status = expect_kind(in, &message, &field, WEIR__WIRE_BYTES);
-        *out = field.bytes;
-        *found = true;
-    }
-    return status;
-}
-
-/* ---- Noting what the graph states -----------------------------------------------------------------------
- */
-
-static weir_status note_value(importer *in, weir_text name, stated_value value) {
+static weir_status note_value(weir__onnx *in, weir_text name, weir__onnx_value value) {
     uint32_t index;
     weir__name_result result = weir__names_add(in->env, &in->value_names, name.data, name.size, &index);
     void *memory = in->values;
@@ -173,27 +50,26 @@ static weir_status note_value(importer *in, weir_text name, stated_value value) 
                  weir__grow(in->env, &memory, &in->value_capacity, in->value_names.count, sizeof value);
     in->values = memory;
     if (!grown)
-        return no_memory(in, name.size);
+        return weir__onnx_no_memory(in, name.size);
     if (result == WEIR__NAME_ADDED) {
         in->values[index] = value;
         return WEIR_OK;
     }
     /* An initializer that is also listed as an input (as old models do) is an initializer; its own shape
      * counts. */
-    stated_value *known = &in->values[index];
+    weir__onnx_value *known = &in->values[index];
     if (value.is_initializer || (!known->is_tensor && weir__wire_size(value.body) > 0)) {
         known->body = value.body;
         known->is_tensor = value.is_tensor;
     }
     known->is_initializer |= value.is_initializer;
-    known->is_input |= value.is_input;
     return WEIR_OK;
 }
 
-static weir_status note_named(importer *in, weir__wire message, uint32_t name_field, stated_value value,
-                              wire_list *list) {
+static weir_status note_named(weir__onnx *in, weir__wire message, uint32_t name_field, weir__onnx_value value,
+                              weir__onnx_list *list) {
     weir_text name;
-    weir_status status = find_text(in, message, name_field, &name);
+    weir_status status = weir__onnx_find_text(in, message, name_field, &name);
     if (status == WEIR_OK && name.size == 0)
         status = weir__fail(in->error, WEIR_INVALID_IR, WEIR__PREPARE_OPERATOR,
                             "%s: an input, output, value or initializer has no name", in->source);
@@ -205,28 +81,28 @@ static weir_status note_named(importer *in, weir__wire message, uint32_t name_fi
     return status;
 }
 
-static weir_status note_value_info(importer *in, weir__wire message, bool is_input, wire_list *list) {
-    stated_value value = {.is_input = is_input, .body = {message.end, message.end}};
+static weir_status note_value_info(weir__onnx *in, weir__wire message, weir__onnx_list *list) {
+    weir__onnx_value value = {.body = {message.end, message.end}};
     bool found;
-    weir_status status = find_message(in, message, ONNX_VALUE_TYPE, &value.body, &found);
+    weir_status status = weir__onnx_find_message(in, message, ONNX_VALUE_TYPE, &value.body, &found);
     return status == WEIR_OK ? note_named(in, message, ONNX_VALUE_NAME, value, list) : status;
 }
 
-static weir_status note_graph_field(importer *in, const weir__wire *graph, const weir__wire_field *field) {
-    stated_value initializer = {.body = field->bytes, .is_tensor = true, .is_initializer = true};
+static weir_status note_graph_field(weir__onnx *in, const weir__wire *graph, const weir__wire_field *field) {
+    weir__onnx_value initializer = {.body = field->bytes, .is_tensor = true, .is_initializer = true};
     switch (field->number) {
     case ONNX_GRAPH_NODE:
         return append(in, &in->nodes, field->bytes);
     case ONNX_GRAPH_NAME:
-        return read_text(in, graph, field, &in->name);
+        return weir__onnx_text(in, graph, field, &in->name);
     case ONNX_GRAPH_INITIALIZER:
         return note_named(in, field->bytes, ONNX_TENSOR_NAME, initializer, &in->initializers);
     case ONNX_GRAPH_INPUT:
-        return note_value_info(in, field->bytes, true, &in->inputs);
+        return note_value_info(in, field->bytes, &in->inputs);
     case ONNX_GRAPH_OUTPUT:
-        return note_value_info(in, field->bytes, false, &in->outputs);
+        return note_value_info(in, field->bytes, &in->outputs);
     case ONNX_GRAPH_VALUE_INFO:
-        return note_value_info(in, field->bytes, false, NULL);
+        return note_value_info(in, field->bytes, NULL);
     case ONNX_GRAPH_SPARSE_INITIALIZER:
         return weir__fail(in->error, WEIR_INVALID_IR, WEIR__PREPARE_OPERATOR,
                           "%s: the graph has sparse initializers, whose size no shape tells; make them dense",
@@ -236,161 +112,36 @@ static weir_status note_graph_field(importer *in, const weir__wire *graph, const
     }
 }
 
-static weir_status note_graph(importer *in, weir__wire graph) {
+static weir_status note_graph(weir__onnx *in, weir__wire graph) {
     weir__wire_field field;
     bool has;
     weir_status status = WEIR_OK;
     in->name = (weir_text){"", 0};
-    while (status == WEIR_OK && (status = next_field(in, &graph, &field, &has)) == WEIR_OK && has) {
+    while (status == WEIR_OK && (status = weir__onnx_next(in, &graph, &field, &has)) == WEIR_OK && has) {
         bool is_known = field.number <= ONNX_GRAPH_INITIALIZER ||
                         (field.number >= ONNX_GRAPH_INPUT && field.number <= ONNX_GRAPH_SPARSE_INITIALIZER);
-        status = is_known ? expect_kind(in, &graph, &field, WEIR__WIRE_BYTES) : WEIR_OK;
+        status = is_known ? weir__onnx_expect(in, &graph, &field, WEIR__WIRE_BYTES) : WEIR_OK;
         if (status == WEIR_OK)
             status = note_graph_field(in, &graph, &field);
     }
     return status;
 }
 
-/* ---- Shapes ---------------------------------------------------------------------------------------------
- */
+/* ---- Tensors ------------------------------------------------------------------------------------ */
 
-static weir_status refuse_shape(importer *in, weir_text tensor, const char *fault) {
-    return weir__fail(
-        in->error, WEIR_INVALID_IR_SHAPES, WEIR__PREPARE_OPERATOR,
-        "%s: tensor '%.*s' %s; fix the input sizes and run ONNX shape inference on the model first",
-        in->source, WEIR__SHOW(tensor), fault);
-}
-
-static weir_status append_dimension(importer *in, weir_text tensor, uint64_t dimension) {
-    void *memory = in->shape;
-    if (dimension > INT64_MAX)
-        return refuse_shape(in, tensor, "has a negative dimension");
-    bool grown = weir__grow(in->env, &memory, &in->shape_capacity, in->rank + 1, sizeof *in->shape);
-    in->shape = memory;
-    if (!grown)
-        return no_memory(in, in->rank * sizeof *in->shape);
-    in->shape[in->rank++] = dimension;
-    return WEIR_OK;
-}
-
-static weir_status set_type(importer *in, weir_text tensor, uint64_t data_type, weir_tensor_type *type) {
-    if (weir__onnx_type(data_type, type))
-        return WEIR_OK;
-    return weir__fail(in->error, WEIR_INVALID_IR_SHAPES, WEIR__PREPARE_OPERATOR,
-                      "%s: tensor '%.*s' has the ONNX data type %" PRIu64 ", which weir has no dtype for",
-                      in->source, WEIR__SHOW(tensor), data_type);
-}
-
-/* TensorProto's dims, one a field or packed. */
-static weir_status read_dims(importer *in, weir_text tensor, const weir__wire *message,
-                             weir__wire_field *field) {
-    uint64_t dimension;
-    if (field->kind == WEIR__WIRE_VARINT)
-        return append_dimension(in, tensor, field->value);
-    weir_status status = expect_kind(in, message, field, WEIR__WIRE_BYTES);
-    while (status == WEIR_OK && weir__wire_size(field->bytes) > 0)
-        status = weir__wire_varint(&field->bytes, &dimension) ? append_dimension(in, tensor, dimension)
-                                                              : broken(in, field->bytes.at);
-    return status;
-}
-
-static weir_status read_tensor(importer *in, weir_text tensor, weir__wire message, weir_tensor_type *type) {
-    weir__wire_field field;
-    bool has;
-    uint64_t data_type = 0;
-    weir_status status = WEIR_OK;
-    in->rank = 0;
-    while (status == WEIR_OK && (status = next_field(in, &message, &field, &has)) == WEIR_OK && has) {
-        if (field.number == ONNX_TENSOR_DIMS)
-            status = read_dims(in, tensor, &message, &field);
-        else if (field.number == ONNX_TENSOR_DATA_TYPE)
-            data_type = field.kind == WEIR__WIRE_VARINT ? field.value : 0;
-    }
-    return status == WEIR_OK ? set_type(in, tensor, data_type, type) : status;
-}
-
-static weir_status read_dimension(importer *in, weir_text tensor, weir__wire message) {
-    weir__wire_field field;
-    bool has;
-    bool is_known = false;
-    uint64_t value = 0;
-    weir_text symbol = {"", 0};
-    weir_status status = WEIR_OK;
-    while (status == WEIR_OK && (status = next_field(in, &message, &field, &has)) == WEIR_OK && has) {
-        if (field.number == ONNX_DIM_VALUE && field.kind == WEIR__WIRE_VARINT) {
-            is_known = true;
-            value = field.value;
-        } else if (field.number == ONNX_DIM_PARAM) {
-            is_known = false;
-            status = read_text(in, &message, &field, &symbol);
-        }
-    }
-    if (status != WEIR_OK)
-        return status;
-    if (is_known)
-        return append_dimension(in, tensor, value);
-    char fault[192];
-    snprintf(fault, sizeof fault, "has a dynamic dimension %zu ('%.*s')", in->rank, WEIR__SHOW(symbol));
-    return refuse_shape(in, tensor, symbol.size > 0 ? fault : "has a dimension of unknown size");
-}
-
-static weir_status read_dimensions(importer *in, weir_text tensor, weir__wire shape) {
-    weir__wire_field field;
-    bool has;
-    weir_status status = WEIR_OK;
-    while (status == WEIR_OK && (status = next_field(in, &shape, &field, &has)) == WEIR_OK && has) {
-        if (field.number != ONNX_SHAPE_DIM)
-            continue;
-        status = expect_kind(in, &shape, &field, WEIR__WIRE_BYTES);
-        if (status == WEIR_OK)
-            status = read_dimension(in, tensor, field.bytes);
-    }
-    return status;
-}
-
-/* A TypeProto that must be a tensor's with a full shape. */
-static weir_status read_value_type(importer *in, weir_text tensor, weir__wire message,
-                                   weir_tensor_type *type) {
-    weir__wire tensor_type;
-    weir__wire shape;
-    weir__wire_field field;
-    bool found;
-    bool has;
-    uint64_t element = 0;
-    in->rank = 0;
-    weir_status status = find_message(in, message, ONNX_TYPE_TENSOR, &tensor_type, &found);
-    if (status == WEIR_OK && !found)
-        status = refuse_shape(in, tensor,
-                              weir__wire_size(message) > 0 ? "is no tensor (a sequence, map or optional)"
-                                                           : "has no shape in the model");
-    if (status == WEIR_OK)
-        status = find_message(in, tensor_type, ONNX_TENSOR_TYPE_SHAPE, &shape, &found);
-    if (status == WEIR_OK && !found)
-        status = refuse_shape(in, tensor, "has no shape in the model");
-    if (status == WEIR_OK)
-        status = read_dimensions(in, tensor, shape);
-    while (status == WEIR_OK && (status = next_field(in, &tensor_type, &field, &has)) == WEIR_OK && has)
-        if (field.number == ONNX_TENSOR_TYPE_ELEMENT && field.kind == WEIR__WIRE_VARINT)
-            element = field.value;
-    return status == WEIR_OK ? set_type(in, tensor, element, type) : status;
-}
-
-/* ---- Tensors --------------------------------------------------------------------------------------------
- */
-
-static weir_status add_tensor(importer *in, weir_text id, weir_tensor_type type, weir_tensor_role role) {
+static weir_status add_tensor(weir__onnx *in, weir_text id, weir_tensor_type type, weir_tensor_role role) {
     weir_tensor_info info = {.id = id, .type = type, .role = role, .shape = in->shape, .rank = in->rank};
     return weir_graph_add_tensor(in->graph, &info, in->error);
 }
 
-static weir_status add_stated_tensor(importer *in, weir_text id, weir_tensor_role role) {
+static weir_status add_stated_tensor(weir__onnx *in, weir_text id, weir_tensor_role role) {
     weir_tensor_type type = WEIR_TENSOR_UNKNOWN;
     uint32_t index = weir__names_find(&in->value_names, id.data, id.size);
     if (index == WEIR__NO_NAME)
-        return refuse_shape(in, id, "has no shape in the model");
-    const stated_value *value = &in->values[index];
-    weir_status status = value->is_tensor ? read_tensor(in, id, value->body, &type)
-                                          : read_value_type(in, id, value->body, &type);
+        return weir__onnx_refuse_shape(in, id, "has no shape in the model");
+    const weir__onnx_value *value = &in->values[index];
+    weir_status status = value->is_tensor ? weir__onnx_tensor(in, id, value->body, &type)
+                                          : weir__onnx_value_type(in, id, value->body, &type);
     return status == WEIR_OK ? add_tensor(in, id, type, role) : status;
 }
 
@@ -398,12 +149,12 @@ static weir_text text_of(weir__wire bytes) {
     return (weir_text){(const char *)bytes.at, weir__wire_size(bytes)};
 }
 
-static bool is_initializer(const importer *in, weir_text name) {
+static bool is_initializer(const weir__onnx *in, weir_text name) {
     uint32_t index = weir__names_find(&in->value_names, name.data, name.size);
     return index != WEIR__NO_NAME && in->values[index].is_initializer;
 }
 
-static weir_status add_given_tensors(importer *in) {
+static weir_status add_given_tensors(weir__onnx *in) {
     weir_status status = WEIR_OK;
     for (size_t i = 0; status == WEIR_OK && i < in->inputs.count; i++) {
         weir_text name = text_of(in->inputs.items[i]);
@@ -415,11 +166,10 @@ static weir_status add_given_tensors(importer *in) {
     return status;
 }
 
-/* ---- Nodes ----------------------------------------------------------------------------------------------
- */
+/* ---- Nodes -------------------------------------------------------------------------------------- */
 
 /* How many numbers an attribute's list has, packed or not, added to *count. */
-static weir_status count_numbers(importer *in, const weir__wire *message, weir__wire_field *field,
+static weir_status count_numbers(weir__onnx *in, const weir__wire *message, weir__wire_field *field,
                                  uint64_t *count) {
     uint64_t value;
     bool is_packed = field->kind == WEIR__WIRE_BYTES;
@@ -429,14 +179,14 @@ static weir_status count_numbers(importer *in, const weir__wire *message, weir__
     }
     while (is_packed && weir__wire_size(field->bytes) > 0) {
         if (!weir__wire_varint(&field->bytes, &value))
-            return broken(in, message->at);
+            return weir__onnx_broken(in, message->at);
         *count += 1;
     }
     *count += !is_packed;
     return WEIR_OK;
 }
 
-static weir_status refuse_subgraph(importer *in, const node_parts *node) {
+static weir_status refuse_subgraph(weir__onnx *in, const node_parts *node) {
     return weir__fail(
         in->error, WEIR_INVALID_IR, WEIR__PREPARE_OPERATOR,
         "%s: node '%.*s' (%.*s) holds a graph of its own, whose tensors cannot be planned; unroll it",
@@ -444,17 +194,17 @@ static weir_status refuse_subgraph(importer *in, const node_parts *node) {
 }
 
 /* An attribute: of any node that it holds no graph, of a Constant what its value is like. */
-static weir_status read_attribute(importer *in, weir__wire message, node_parts *node) {
+static weir_status read_attribute(weir__onnx *in, weir__wire message, node_parts *node) {
     weir_text name;
     weir__wire_field field;
     bool has;
     uint64_t count = 0;
-    weir_status status = find_text(in, message, ONNX_ATTRIBUTE_NAME, &name);
-    while (status == WEIR_OK && (status = next_field(in, &message, &field, &has)) == WEIR_OK && has) {
+    weir_status status = weir__onnx_find_text(in, message, ONNX_ATTRIBUTE_NAME, &name);
+    while (status == WEIR_OK && (status = weir__onnx_next(in, &message, &field, &has)) == WEIR_OK && has) {
         if (field.number == ONNX_ATTRIBUTE_GRAPH || field.number == ONNX_ATTRIBUTE_GRAPHS) {
             status = refuse_subgraph(in, node);
         } else if (field.number == ONNX_ATTRIBUTE_TENSOR && weir__same_text(name, "value")) {
-            status = expect_kind(in, &message, &field, WEIR__WIRE_BYTES);
+            status = weir__onnx_expect(in, &message, &field, WEIR__WIRE_BYTES);
             node->constant = field.bytes;
             node->has_tensor = true;
         } else if (field.number == ONNX_ATTRIBUTE_FLOATS || field.number == ONNX_ATTRIBUTE_INTS) {
@@ -472,22 +222,22 @@ static weir_status read_attribute(importer *in, weir__wire message, node_parts *
     return status;
 }
 
-static weir_status read_node_field(importer *in, const weir__wire *message, const weir__wire_field *field,
+static weir_status read_node_field(weir__onnx *in, const weir__wire *message, const weir__wire_field *field,
                                    node_parts *node) {
-    weir_text text;
+    weir_text text = {"", 0};
     weir_status status = WEIR_OK;
     switch (field->number) {
     case ONNX_NODE_NAME:
-        return read_text(in, message, field, &node->id);
+        return weir__onnx_text(in, message, field, &node->id);
     case ONNX_NODE_OP_TYPE:
-        return read_text(in, message, field, &node->op);
+        return weir__onnx_text(in, message, field, &node->op);
     case ONNX_NODE_DOMAIN:
-        return read_text(in, message, field, &node->domain);
+        return weir__onnx_text(in, message, field, &node->domain);
     case ONNX_NODE_INPUT:
         /* An empty name is an optional input or output that is left out. */
-        status = read_text(in, message, field, &text);
+        status = weir__onnx_text(in, message, field, &text);
         if (status == WEIR_OK && text.size > 0) {
-            status = append_text(in, text);
+            status = weir__onnx_append_text(in, text);
             node->input_count += status == WEIR_OK;
         }
         return status;
@@ -498,29 +248,29 @@ static weir_status read_node_field(importer *in, const weir__wire *message, cons
 
 /* Inputs, names and operator first; then outputs, which follow the inputs in in->texts; then attributes,
  * whose faults name the node. */
-static weir_status read_node(importer *in, weir__wire message, node_parts *node) {
+static weir_status read_node(weir__onnx *in, weir__wire message, node_parts *node) {
     weir__wire_field field;
     bool has;
-    weir_text text;
+    weir_text text = {"", 0};
     weir__wire rest = message;
     weir_status status = WEIR_OK;
     in->text_count = 0;
     *node = (node_parts){.id = {"", 0}, .op = {"", 0}, .domain = {"", 0}};
-    while (status == WEIR_OK && (status = next_field(in, &rest, &field, &has)) == WEIR_OK && has)
+    while (status == WEIR_OK && (status = weir__onnx_next(in, &rest, &field, &has)) == WEIR_OK && has)
         status = read_node_field(in, &rest, &field, node);
     rest = message;
-    while (status == WEIR_OK && (status = next_field(in, &rest, &field, &has)) == WEIR_OK && has) {
+    while (status == WEIR_OK && (status = weir__onnx_next(in, &rest, &field, &has)) == WEIR_OK && has) {
         if (field.number != ONNX_NODE_OUTPUT)
             continue;
-        status = read_text(in, &rest, &field, &text);
+        status = weir__onnx_text(in, &rest, &field, &text);
         if (status == WEIR_OK && text.size > 0)
-            status = append_text(in, text);
+            status = weir__onnx_append_text(in, text);
     }
     rest = message;
-    while (status == WEIR_OK && (status = next_field(in, &rest, &field, &has)) == WEIR_OK && has) {
+    while (status == WEIR_OK && (status = weir__onnx_next(in, &rest, &field, &has)) == WEIR_OK && has) {
         if (field.number != ONNX_NODE_ATTRIBUTE)
             continue;
-        status = expect_kind(in, &rest, &field, WEIR__WIRE_BYTES);
+        status = weir__onnx_expect(in, &rest, &field, WEIR__WIRE_BYTES);
         if (status == WEIR_OK)
             status = read_attribute(in, field.bytes, node);
     }
@@ -536,20 +286,20 @@ static bool is_constant(const node_parts *node) {
 }
 
 /* A Constant's output is data that the model carries, like an initializer, but nothing to train. */
-static weir_status add_constant(importer *in, const node_parts *node, weir_text output) {
+static weir_status add_constant(weir__onnx *in, const node_parts *node, weir_text output) {
     weir_tensor_type type = node->constant_type;
     weir_status status = WEIR_OK;
     in->rank = 0;
     if (node->has_tensor)
-        status = read_tensor(in, output, node->constant, &type);
+        status = weir__onnx_tensor(in, output, node->constant, &type);
     else if (!node->has_list)
         return add_stated_tensor(in, output, WEIR_ROLE_STATE);
     else if (node->constant_rank == 1)
-        status = append_dimension(in, output, node->constant_count);
+        status = weir__onnx_append_dimension(in, output, node->constant_count);
     return status == WEIR_OK ? add_tensor(in, output, type, WEIR_ROLE_STATE) : status;
 }
 
-static weir_status declare_outputs_of_nodes(importer *in) {
+static weir_status declare_outputs_of_nodes(weir__onnx *in) {
     weir_status status = WEIR_OK;
     node_parts node;
     for (size_t i = 0; status == WEIR_OK && i < in->nodes.count; i++) {
@@ -562,7 +312,7 @@ static weir_status declare_outputs_of_nodes(importer *in) {
 }
 
 /* The node's name where it has one that no node before it has; else one made of it and the node's number. */
-static weir_status choose_id(importer *in, size_t number, node_parts *node) {
+static weir_status choose_id(weir__onnx *in, size_t number, node_parts *node) {
     uint32_t index;
     size_t tries = 0;
     weir__name_result result = WEIR__NAME_PRESENT;
@@ -575,7 +325,7 @@ static weir_status choose_id(importer *in, size_t number, node_parts *node) {
         bool grown = weir__grow(in->env, &memory, &in->id_capacity, room, 1);
         in->id = memory;
         if (!grown)
-            return no_memory(in, room);
+            return weir__onnx_no_memory(in, room);
         memcpy(in->id, stem.data, stem.size);
         size_t size = stem.size;
         for (size_t i = 0; i < tries; i++)
@@ -584,11 +334,11 @@ static weir_status choose_id(importer *in, size_t number, node_parts *node) {
         node->id = (weir_text){in->id, size};
         result = weir__names_add(in->env, &in->node_ids, in->id, size, &index);
     }
-    return result == WEIR__NAME_ADDED ? WEIR_OK : no_memory(in, node->id.size);
+    return result == WEIR__NAME_ADDED ? WEIR_OK : weir__onnx_no_memory(in, node->id.size);
 }
 
 /* "domain.Operator" for operators of other domains, which the table does not know. */
-static weir_status choose_operator(importer *in, node_parts *node, char **made) {
+static weir_status choose_operator(weir__onnx *in, node_parts *node, char **made) {
     *made = NULL;
     if (is_own_domain(node->domain)) {
         node->op = weir__onnx_operator(node->op);
@@ -597,7 +347,7 @@ static weir_status choose_operator(importer *in, node_parts *node, char **made) 
     size_t size = node->domain.size + 1 + node->op.size;
     char *text = weir__allocate(in->env, size, 1);
     if (!text)
-        return no_memory(in, size);
+        return weir__onnx_no_memory(in, size);
     memcpy(text, node->domain.data, node->domain.size);
     text[node->domain.size] = '.';
     memcpy(text + node->domain.size + 1, node->op.data, node->op.size);
@@ -606,7 +356,7 @@ static weir_status choose_operator(importer *in, node_parts *node, char **made) 
     return WEIR_OK;
 }
 
-static weir_status add_node(importer *in, size_t number, node_parts *node) {
+static weir_status add_node(weir__onnx *in, size_t number, node_parts *node) {
     char *made;
     weir_status status = choose_id(in, number, node);
     if (status == WEIR_OK && node->op.size == 0)
@@ -627,7 +377,7 @@ static weir_status add_node(importer *in, size_t number, node_parts *node) {
     return status;
 }
 
-static weir_status add_nodes(importer *in) {
+static weir_status add_nodes(weir__onnx *in) {
     weir_status status = WEIR_OK;
     node_parts node;
     for (size_t i = 0; status == WEIR_OK && i < in->nodes.count; i++) {
@@ -638,19 +388,18 @@ static weir_status add_nodes(importer *in) {
     return status;
 }
 
-static weir_status set_outputs(importer *in) {
+static weir_status set_outputs(weir__onnx *in) {
     weir_status status = WEIR_OK;
     in->text_count = 0;
     for (size_t i = 0; status == WEIR_OK && i < in->outputs.count; i++)
-        status = append_text(in, text_of(in->outputs.items[i]));
+        status = weir__onnx_append_text(in, text_of(in->outputs.items[i]));
     return status == WEIR_OK ? weir_graph_set_outputs(in->graph, in->texts, in->text_count, in->error)
                              : status;
 }
 
-/* ---- The import -----------------------------------------------------------------------------------------
- */
+/* ---- The import --------------------------------------------------------------------------------- */
 
-static void release(importer *in) {
+static void release(weir__onnx *in) {
     weir__release(in->env, in->nodes.items);
     weir__release(in->env, in->inputs.items);
     weir__release(in->env, in->outputs.items);
@@ -663,7 +412,7 @@ static void release(importer *in) {
     weir__names_release(in->env, &in->node_ids);
 }
 
-static weir_status build(importer *in, weir__wire graph) {
+static weir_status build(weir__onnx *in, weir__wire graph) {
     weir_status status = note_graph(in, graph);
     if (status == WEIR_OK)
         status = weir__graph_new(in->env, in->source, in->name, &in->graph, in->error);
@@ -680,11 +429,11 @@ static weir_status build(importer *in, weir__wire graph) {
 
 weir_status weir_graph_import_onnx(const weir_env *env, const void *data, size_t size, const char *name,
                                    weir_graph **graph, weir_error *error) {
-    importer in = {.env = weir__env(env), .source = name, .start = data, .error = error};
+    weir__onnx in = {.env = weir__env(env), .source = name, .start = data, .error = error};
     weir__wire model = {data, (const uint8_t *)data + size};
     weir__wire body = {0};
     bool found;
-    weir_status status = find_message(&in, model, ONNX_MODEL_GRAPH, &body, &found);
+    weir_status status = weir__onnx_find_message(&in, model, ONNX_MODEL_GRAPH, &body, &found);
     if (status == WEIR_OK && !found)
         status = weir__fail(error, WEIR_INVALID_IR, WEIR__PREPARE_OPERATOR,
                             "%s is no ONNX model: it has no graph", name);

@@ -1,9 +1,10 @@
-/* What the ONNX importer's files share: the field numbers of the published messages that a plan needs, and
- * the names of ONNX in weir's terms. */
+/* What the ONNX importer's files share: the state of an import, the field numbers of the published messages
+ * that a plan needs, and the names of ONNX in weir's terms. */
 #ifndef WEIR_PLAN_ONNX_H
 #define WEIR_PLAN_ONNX_H
 
 #include "plan/graph.h"
+#include "plan/wire.h"
 
 enum {
     ONNX_MODEL_GRAPH = 7,
@@ -46,6 +47,92 @@ enum {
     ONNX_FLOAT = 1,
     ONNX_INT64 = 7,
 };
+
+/* ---- The state of an import (onnx.c) ------------------------------------------------------------ */
+
+/* What the model says about a tensor's shape and type: a ValueInfoProto's type, or a TensorProto. */
+typedef struct weir__onnx_value {
+    weir__wire body;
+    bool is_tensor; /* body is a TensorProto */
+    bool is_initializer;
+} weir__onnx_value;
+
+typedef struct weir__onnx_list {
+    weir__wire *items;
+    size_t count;
+    size_t capacity;
+} weir__onnx_list;
+
+/* An import under way: what the graph states, and the tensor and node in hand. */
+typedef struct weir__onnx {
+    const weir_env *env;
+    const char *source;
+    const uint8_t *start; /* of the file, for offsets in messages */
+    weir_error *error;
+
+    weir_text name;
+    weir__onnx_list nodes;
+    weir__onnx_list inputs;
+    weir__onnx_list outputs;
+    weir__onnx_list initializers;
+    weir__names value_names;
+    weir__onnx_value *values; /* by index in value_names */
+    size_t value_capacity;
+
+    weir__names node_ids;
+    uint64_t *shape; /* of the tensor in hand */
+    size_t rank;
+    size_t shape_capacity;
+    weir_text *texts; /* of the node in hand: its inputs, then its outputs */
+    size_t text_count;
+    size_t text_capacity;
+    char *id; /* one that was made up */
+    size_t id_capacity;
+
+    weir_graph *graph;
+} weir__onnx;
+
+/* ---- Fields (onnx_read.c) ----------------------------------------------------------------------- */
+
+weir_status weir__onnx_no_memory(weir__onnx *in, size_t size);
+
+/* INVALID_IR: these bytes are no ONNX model. */
+weir_status weir__onnx_broken(weir__onnx *in, const uint8_t *at);
+
+/* The next field; *has is false at the end. */
+weir_status weir__onnx_next(weir__onnx *in, weir__wire *message, weir__wire_field *field, bool *has);
+
+weir_status weir__onnx_expect(weir__onnx *in, const weir__wire *message, const weir__wire_field *field,
+                              weir__wire_kind kind);
+
+/* Text of the model's: UTF-8 without NUL, so that every notation of the graph can hold it. */
+weir_status weir__onnx_text(weir__onnx *in, const weir__wire *message, const weir__wire_field *field,
+                            weir_text *text);
+
+/* A text more for the node in hand. */
+weir_status weir__onnx_append_text(weir__onnx *in, weir_text text);
+
+/* A message's text field; size 0 where there is none. */
+weir_status weir__onnx_find_text(weir__onnx *in, weir__wire message, uint32_t number, weir_text *text);
+
+/* A message's last field of that number, which must be bytes; *found says whether there is one. */
+weir_status weir__onnx_find_message(weir__onnx *in, weir__wire message, uint32_t number, weir__wire *out,
+                                    bool *found);
+
+/* ---- Shapes (onnx_shapes.c) --------------------------------------------------------------------- */
+
+/* INVALID_IR_SHAPES: the tensor `fault`, and what to do about it. */
+weir_status weir__onnx_refuse_shape(weir__onnx *in, weir_text tensor, const char *fault);
+
+/* A dimension more for the tensor in hand. */
+weir_status weir__onnx_append_dimension(weir__onnx *in, weir_text tensor, uint64_t dimension);
+
+/* Shape (of the tensor in hand) and type from a TensorProto, or from a TypeProto that must be a tensor's. */
+weir_status weir__onnx_tensor(weir__onnx *in, weir_text tensor, weir__wire message, weir_tensor_type *type);
+weir_status weir__onnx_value_type(weir__onnx *in, weir_text tensor, weir__wire message,
+                                  weir_tensor_type *type);
+
+/* ---- Names (onnx_names.c) ----------------------------------------------------------------------- */
 
 /* TensorProto.DataType in weir's terms; false for strings, complex numbers and what has no size here. */
 bool weir__onnx_type(uint64_t data_type, weir_tensor_type *type);
