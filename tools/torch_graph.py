@@ -9,9 +9,10 @@ where the function `resnet` of the module `mymodels` returns (model, example inp
     exported_graph(program)             a torch.export.ExportedProgram, shapes from its metadata
 
 Both read shapes and dtypes that torch has computed; nothing is guessed, and a symbolic dimension is refused with the
-tensor's name. Parameters become parameters, buffers and lifted constants become state. A value of several tensors becomes
-tensors NAME.0, NAME.1, … Views are torch's own memory under another shape: they are written with `inplace`, so that a
-plan may give them the memory of what they view. Operators that the table of weir-graph/1 does not have keep torch's name.
+tensor's name. Parameters become parameters, buffers and lifted constants become state. A value of several tensors
+becomes tensors NAME.0, NAME.1, … Views are torch's own memory under another shape: they are written with `inplace`, so
+that a plan may give them the memory of what they view. Operators that the table of weir-graph/1 does not have keep
+torch's name.
 """
 
 import argparse
@@ -24,9 +25,23 @@ import torch
 import torch.fx
 
 DTYPES = {
-    "float64": "f64", "float32": "f32", "float16": "f16", "bfloat16": "bf16", "float8_e4m3fn": "f8e4m3",
-    "float8_e4m3fnuz": "f8e4m3", "float8_e5m2": "f8e5m2", "float8_e5m2fnuz": "f8e5m2", "int64": "i64", "int32": "i32",
-    "int16": "i16", "int8": "i8", "uint64": "u64", "uint32": "u32", "uint16": "u16", "uint8": "u8", "bool": "bool",
+    "float64": "f64",
+    "float32": "f32",
+    "float16": "f16",
+    "bfloat16": "bf16",
+    "float8_e4m3fn": "f8e4m3",
+    "float8_e4m3fnuz": "f8e4m3",
+    "float8_e5m2": "f8e5m2",
+    "float8_e5m2fnuz": "f8e5m2",
+    "int64": "i64",
+    "int32": "i32",
+    "int16": "i16",
+    "int8": "i8",
+    "uint64": "u64",
+    "uint32": "u32",
+    "uint16": "u16",
+    "uint8": "u8",
+    "bool": "bool",
 }
 
 # Operators of the table, by the names that torch's functions, methods, aten operators and modules have for them.
@@ -45,25 +60,30 @@ OPERATORS = {
     "silu": "silu silu_ SiLU",
     "softmax": "softmax _softmax log_softmax _log_softmax Softmax LogSoftmax _safe_softmax",
     "cast": "to type float half bfloat16 double _to_copy",
-    "reshape": "view reshape _unsafe_view flatten unflatten squeeze unsqueeze expand contiguous alias detach Flatten Identity",
+    "reshape": "view reshape _unsafe_view flatten unflatten squeeze unsqueeze expand contiguous alias detach Flatten "
+    "Identity",
     "transpose": "transpose t permute swapaxes movedim",
     "concat": "cat concat concatenate stack",
     "slice": "slice select split chunk narrow unbind split_with_sizes getitem",
     "layernorm": "layer_norm native_layer_norm group_norm native_group_norm batch_norm native_batch_norm instance_norm "
-                 "_native_batch_norm_legit_no_training LayerNorm GroupNorm BatchNorm1d BatchNorm2d BatchNorm3d InstanceNorm2d",
+    "_native_batch_norm_legit_no_training LayerNorm GroupNorm BatchNorm1d BatchNorm2d BatchNorm3d InstanceNorm2d",
     "rmsnorm": "rms_norm _fused_rms_norm RMSNorm",
     "matmul": "matmul mm bmm addmm baddbmm linear einsum Linear Bilinear",
-    "conv": "conv1d conv2d conv3d conv_transpose1d conv_transpose2d convolution Conv1d Conv2d Conv3d ConvTranspose1d ConvTranspose2d",
-    "attention": "scaled_dot_product_attention _scaled_dot_product_flash_attention _scaled_dot_product_efficient_attention "
-                 "_scaled_dot_product_flash_attention_for_cpu multi_head_attention_forward MultiheadAttention",
+    "conv": "conv1d conv2d conv3d conv_transpose1d conv_transpose2d convolution Conv1d Conv2d Conv3d "
+    "ConvTranspose1d ConvTranspose2d",
+    "attention": "scaled_dot_product_attention _scaled_dot_product_flash_attention "
+    "_scaled_dot_product_efficient_attention "
+    "_scaled_dot_product_flash_attention_for_cpu multi_head_attention_forward MultiheadAttention",
     "embedding": "embedding Embedding",
     "cross_entropy": "cross_entropy cross_entropy_loss nll_loss nll_loss_forward CrossEntropyLoss NLLLoss",
 }
 NAMES = {name: op for op, names in OPERATORS.items() for name in names.split()}
 
 # What shares the memory of its first argument.
-VIEWS = set("view _unsafe_view flatten unflatten squeeze unsqueeze transpose t permute swapaxes movedim alias detach Flatten "
-            "Identity".split())
+VIEWS = set(
+    "view _unsafe_view flatten unflatten squeeze unsqueeze transpose t permute swapaxes movedim alias detach Flatten "
+    "Identity".split()
+)
 
 
 class GraphError(ValueError):
@@ -91,7 +111,7 @@ def _is_tensor(value: Any) -> bool:
 
 
 def _leaves(value: Any, path: str = "") -> Iterator[tuple[str, Any]]:
-    """The tensors in a value, with the place of each: "" for a tensor itself, ".0.1" inside of tuples, ".k" of dicts."""
+    """The tensors in a value, with the place of each: "" for a tensor itself, ".0.1" in tuples, ".k" in dicts."""
     if _is_tensor(value):
         yield path, value
     elif isinstance(value, (tuple, list)):
@@ -151,19 +171,31 @@ class _Builder:
     def take_item(self, node: torch.fx.Node) -> bool:
         """`value[i]` of a tuple or dict names a part of it: no operation. False where it computes something."""
         source, key = node.args
-        if not isinstance(source, torch.fx.Node) or not isinstance(key, (int, str)) or "" in self.values.get(source, {"": ""}):
+        if (
+            not isinstance(source, torch.fx.Node)
+            or not isinstance(key, (int, str))
+            or "" in self.values.get(source, {"": ""})
+        ):
             return False
         prefix = f".{key}"
-        self.values[node] = {path[len(prefix):]: name for path, name in self.values[source].items()
-                             if path == prefix or path.startswith(prefix + ".")}
+        self.values[node] = {
+            path[len(prefix) :]: name
+            for path, name in self.values[source].items()
+            if path == prefix or path.startswith(prefix + ".")
+        }
         return True
 
     def finish(self, outputs: list[str]) -> dict[str, Any]:
         """The graph. What an output names without computing it (an input, a parameter) needs no place of its own."""
         made = {name for node in self.nodes for name in node["outputs"]}
         kept = [name for name in dict.fromkeys(outputs) if name in made]
-        return {"format": "weir-graph/1", "name": self.name, "tensors": list(self.tensors.values()), "nodes": self.nodes,
-                "outputs": kept}
+        return {
+            "format": "weir-graph/1",
+            "name": self.name,
+            "tensors": list(self.tensors.values()),
+            "nodes": self.nodes,
+            "outputs": kept,
+        }
 
 
 def _operator(name: str, tensor_inputs: int) -> str:
@@ -205,7 +237,9 @@ def _add_module_call(builder: _Builder, module: torch.nn.Module, node: torch.fx.
     own = [*called.named_parameters(), *called.named_buffers()]
     inputs += [builder.owned_tensor(f"{node.target}.{name}", tensor) for name, tensor in own]
     kind = type(called).__name__
-    builder.compute(node, _operator(kind, len(inputs)), inputs, value, _inplace(kind, getattr(called, "inplace", False)))
+    builder.compute(
+        node, _operator(kind, len(inputs)), inputs, value, _inplace(kind, getattr(called, "inplace", False))
+    )
 
 
 def _add_call(builder: _Builder, node: torch.fx.Node, value: Any) -> None:
@@ -224,10 +258,14 @@ def fx_graph(module: torch.fx.GraphModule, name: str | None = None) -> dict[str,
     for node in module.graph.nodes:
         value = _value_of(node)
         if node.op == "placeholder":
-            builder.values[node] = {path: builder.tensor(node.name + path, leaf, "input") for path, leaf in _leaves(value)}
+            builder.values[node] = {
+                path: builder.tensor(node.name + path, leaf, "input") for path, leaf in _leaves(value)
+            }
         elif node.op == "get_attr":
             owned = _attribute(module, node.target)
-            builder.values[node] = {"": builder.owned_tensor(node.target, owned)} if isinstance(owned, torch.Tensor) else {}
+            builder.values[node] = (
+                {"": builder.owned_tensor(node.target, owned)} if isinstance(owned, torch.Tensor) else {}
+            )
         elif node.op == "call_module":
             _add_module_call(builder, module, node, value)
         elif node.op == "output":

@@ -6,7 +6,19 @@ import unittest
 from typing import Any
 
 from tests.support import onnx_writer as onnx
-from tests.support.onnx_writer import BFLOAT16, FLOAT, INT64, STRING, attribute, initializer, message, model, node, number, value_info
+from tests.support.onnx_writer import (
+    BFLOAT16,
+    FLOAT,
+    INT64,
+    STRING,
+    attribute,
+    initializer,
+    message,
+    model,
+    node,
+    number,
+    value_info,
+)
 from tests.support.plans import Files, call, plan, validate
 
 INPUT, OUTPUT, VALUE = 11, 12, 13
@@ -52,20 +64,26 @@ class Models(ImportCase):
         made = self.read(mlp())
         self.assertEqual(made["name"], "mlp")
         tensors = {t["id"]: (t["shape"], t["dtype"], t.get("role", "activation")) for t in made["tensors"]}
-        self.assertEqual(tensors, {
-            "x": ([32, 64], "f32", "input"),
-            "w1": ([64, 128], "f32", "parameter"),
-            "b1": ([128], "f32", "parameter"),
-            "w2": ([128, 10], "bf16", "parameter"),
-            "h": ([32, 128], "f32", "activation"),
-            "a": ([32, 128], "f32", "activation"),
-            "y": ([32, 10], "f32", "activation"),
-        })
-        self.assertEqual([(n["id"], n["op"], n["inputs"], n["outputs"]) for n in made["nodes"]], [
-            ("first", "matmul", ["x", "w1", "b1"], ["h"]),
-            ("second", "relu", ["h"], ["a"]),
-            ("third", "matmul", ["a", "w2"], ["y"]),
-        ])
+        self.assertEqual(
+            tensors,
+            {
+                "x": ([32, 64], "f32", "input"),
+                "w1": ([64, 128], "f32", "parameter"),
+                "b1": ([128], "f32", "parameter"),
+                "w2": ([128, 10], "bf16", "parameter"),
+                "h": ([32, 128], "f32", "activation"),
+                "a": ([32, 128], "f32", "activation"),
+                "y": ([32, 10], "f32", "activation"),
+            },
+        )
+        self.assertEqual(
+            [(n["id"], n["op"], n["inputs"], n["outputs"]) for n in made["nodes"]],
+            [
+                ("first", "matmul", ["x", "w1", "b1"], ["h"]),
+                ("second", "relu", ["h"], ["a"]),
+                ("third", "matmul", ["a", "w2"], ["y"]),
+            ],
+        )
         self.assertEqual(made["outputs"], ["y"])
 
     def test_the_graph_can_be_planned(self) -> None:
@@ -78,8 +96,10 @@ class Models(ImportCase):
         self.assertEqual(json.loads(done.stdout), self.read(mlp()))
 
     def test_initializers_listed_as_inputs_are_parameters(self) -> None:
-        for fields in ((initializer("w", FLOAT, [4]), value_info(INPUT, "w", FLOAT, ["N"])),
-                       (value_info(INPUT, "w", FLOAT, ["N"]), initializer("w", FLOAT, [4]))):
+        for fields in (
+            (initializer("w", FLOAT, [4]), value_info(INPUT, "w", FLOAT, ["N"])),
+            (value_info(INPUT, "w", FLOAT, ["N"]), initializer("w", FLOAT, [4])),
+        ):
             made = self.read(model(node("Relu", ["w"], ["y"]), *fields, value_info(OUTPUT, "y", FLOAT, [4])))
             self.assertEqual(made["tensors"][0], {"id": "w", "shape": [4], "dtype": "f32", "role": "parameter"})
 
@@ -100,8 +120,14 @@ class Models(ImportCase):
         self.assertEqual([n["op"] for n in made["nodes"]], ["Sum"])
 
     def test_left_out_inputs_and_outputs(self) -> None:
-        made = self.read(model(node("Clip", ["x", "", "m"], ["y", ""]), value_info(INPUT, "x", FLOAT, [4]),
-                               value_info(INPUT, "m", FLOAT, []), value_info(OUTPUT, "y", FLOAT, [4])))
+        made = self.read(
+            model(
+                node("Clip", ["x", "", "m"], ["y", ""]),
+                value_info(INPUT, "x", FLOAT, [4]),
+                value_info(INPUT, "m", FLOAT, []),
+                value_info(OUTPUT, "y", FLOAT, [4]),
+            )
+        )
         self.assertEqual(made["nodes"][0]["inputs"], ["x", "m"])
         self.assertEqual(made["nodes"][0]["outputs"], ["y"])
 
@@ -109,20 +135,49 @@ class Models(ImportCase):
         names = ["", "", "a", "a", "Relu#0", "a#3", ""]
         nodes = [node("Relu", [f"t{i}"], [f"t{i + 1}"], name) for i, name in enumerate(names)]
         values = [value_info(VALUE, f"t{i}", FLOAT, [4]) for i in range(1, len(names))]
-        made = self.read(model(*nodes, value_info(INPUT, "t0", FLOAT, [4]), *values,
-                               value_info(OUTPUT, f"t{len(names)}", FLOAT, [4])))
-        self.assertEqual([n["id"] for n in made["nodes"]],
-                         ["Relu#0", "Relu#1", "a", "a#3", "Relu#0#4", "a#3#5", "Relu#6"])
+        made = self.read(
+            model(
+                *nodes, value_info(INPUT, "t0", FLOAT, [4]), *values, value_info(OUTPUT, f"t{len(names)}", FLOAT, [4])
+            )
+        )
+        self.assertEqual(
+            [n["id"] for n in made["nodes"]], ["Relu#0", "Relu#1", "a", "a#3", "Relu#0#4", "a#3#5", "Relu#6"]
+        )
 
     def test_operators_of_other_domains_keep_their_names(self) -> None:
-        made = self.read(model(node("Relu", ["x"], ["h"], domain="com.example"), node("Relu", ["h"], ["y"], domain="ai.onnx"),
-                               value_info(INPUT, "x", FLOAT, [4]), value_info(VALUE, "h", FLOAT, [4]),
-                               value_info(OUTPUT, "y", FLOAT, [4])))
+        made = self.read(
+            model(
+                node("Relu", ["x"], ["h"], domain="com.example"),
+                node("Relu", ["h"], ["y"], domain="ai.onnx"),
+                value_info(INPUT, "x", FLOAT, [4]),
+                value_info(VALUE, "h", FLOAT, [4]),
+                value_info(OUTPUT, "y", FLOAT, [4]),
+            )
+        )
         self.assertEqual([n["op"] for n in made["nodes"]], ["com.example.Relu", "relu"])
 
     def test_every_data_type(self) -> None:
-        kinds = {1: "f32", 2: "u8", 3: "i8", 4: "u16", 5: "i16", 6: "i32", 7: "i64", 9: "bool", 10: "f16", 11: "f64",
-                 12: "u32", 13: "u64", 16: "bf16", 17: "f8e4m3", 18: "f8e4m3", 19: "f8e5m2", 20: "f8e5m2", 21: "u4", 22: "i4"}
+        kinds = {
+            1: "f32",
+            2: "u8",
+            3: "i8",
+            4: "u16",
+            5: "i16",
+            6: "i32",
+            7: "i64",
+            9: "bool",
+            10: "f16",
+            11: "f64",
+            12: "u32",
+            13: "u64",
+            16: "bf16",
+            17: "f8e4m3",
+            18: "f8e4m3",
+            19: "f8e5m2",
+            20: "f8e5m2",
+            21: "u4",
+            22: "i4",
+        }
         made = self.read(model(*[initializer(f"w{kind}", kind, [3]) for kind in kinds]))
         self.assertEqual([t["dtype"] for t in made["tensors"]], list(kinds.values()))
         for kind in (0, 8, 14, 15, 23, 99):
@@ -131,8 +186,13 @@ class Models(ImportCase):
 
 class Refusals(ImportCase):
     def relu(self, shape: Any, kind: int = FLOAT) -> bytes:
-        return model(node("Relu", ["x"], ["h"]), node("Relu", ["h"], ["y"]), value_info(INPUT, "x", FLOAT, [2, 3]),
-                     value_info(VALUE, "h", kind, shape), value_info(OUTPUT, "y", FLOAT, [2, 3]))
+        return model(
+            node("Relu", ["x"], ["h"]),
+            node("Relu", ["h"], ["y"]),
+            value_info(INPUT, "x", FLOAT, [2, 3]),
+            value_info(VALUE, "h", kind, shape),
+            value_info(OUTPUT, "y", FLOAT, [2, 3]),
+        )
 
     def test_dynamic_and_missing_shapes(self) -> None:
         self.refuse(self.relu([2, "batch"]), "INVALID_IR_SHAPES", "'h'", "dynamic dimension 1", "batch")
@@ -140,17 +200,35 @@ class Refusals(ImportCase):
         self.refuse(self.relu([2, -1]), "INVALID_IR_SHAPES", "'h'", "negative")
         self.refuse(self.relu(None), "INVALID_IR_SHAPES", "'h'", "no shape")
         self.refuse(self.relu([2], STRING), "INVALID_IR_SHAPES", "'h'", "8")
-        self.refuse(model(node("Relu", ["x"], ["y"]), value_info(INPUT, "x", FLOAT, [2])), "INVALID_IR_SHAPES", "'y'", "no shape")
+        self.refuse(
+            model(node("Relu", ["x"], ["y"]), value_info(INPUT, "x", FLOAT, [2])),
+            "INVALID_IR_SHAPES",
+            "'y'",
+            "no shape",
+        )
         sequence = message(12, message(1, "y"), message(2, message(4, b"")))
-        self.refuse(model(node("Relu", ["x"], ["y"]), value_info(INPUT, "x", FLOAT, [2]), sequence), "INVALID_IR_SHAPES", "'y'", "no tensor")
+        self.refuse(
+            model(node("Relu", ["x"], ["y"]), value_info(INPUT, "x", FLOAT, [2]), sequence),
+            "INVALID_IR_SHAPES",
+            "'y'",
+            "no tensor",
+        )
 
     def test_sizes_beyond_64_bits(self) -> None:
         self.refuse(self.relu([2**62, 2**62]), "ALLOCATION_OVERFLOW", "'h'")
 
     def test_graphs_inside_nodes(self) -> None:
         inner = attribute("then_branch", message(6, message(2, "inner")))
-        self.refuse(model(node("If", ["x"], ["y"], "choice", inner), value_info(INPUT, "x", FLOAT, []),
-                          value_info(OUTPUT, "y", FLOAT, [])), "INVALID_IR", "'choice'", "If")
+        self.refuse(
+            model(
+                node("If", ["x"], ["y"], "choice", inner),
+                value_info(INPUT, "x", FLOAT, []),
+                value_info(OUTPUT, "y", FLOAT, []),
+            ),
+            "INVALID_IR",
+            "'choice'",
+            "If",
+        )
 
     def test_malformed_graphs(self) -> None:
         x, y = value_info(INPUT, "x", FLOAT, [2]), value_info(OUTPUT, "y", FLOAT, [2])
@@ -175,7 +253,7 @@ class Refusals(ImportCase):
         whole = mlp()
         stream = random.Random(3)
         cases = [whole[:size] for size in range(0, len(whole), max(1, len(whole) // 60))]
-        head = whole[:64 * 4] + whole[-700:]
+        head = whole[: 64 * 4] + whole[-700:]
         for _ in range(150):
             changed = bytearray(head)
             changed[stream.randrange(len(changed))] = stream.randrange(256)

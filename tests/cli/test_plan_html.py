@@ -110,8 +110,13 @@ class EmbeddedPlan(PageCase):
         self.assertEqual(re.findall(r"https?://[^\s\"']*", text), [])
 
     def test_large_numbers_are_exact(self) -> None:
-        model = {"format": "weir-graph/1", "name": "", "tensors": [
-            {"id": "x", "shape": [2**60 + 1, 3], "dtype": "u8", "role": "input"}], "nodes": [], "outputs": []}
+        model = {
+            "format": "weir-graph/1",
+            "name": "",
+            "tensors": [{"id": "x", "shape": [2**60 + 1, 3], "dtype": "u8", "role": "input"}],
+            "nodes": [],
+            "outputs": [],
+        }
         page, _ = self.write(model, "--mode", "forward")
         data = embedded(Path(page).read_text())
         self.assertEqual(column(data["tensors"]["size"]), [3 * (2**60 + 1)])
@@ -146,26 +151,35 @@ class Page(PageCase):
     def tearDown(self) -> None:
         complaints = [entry["message"] for entry in self.browser.logs("browser")]
         self.assertEqual(complaints, [])
-        self.assertEqual([url for url in self.browser.requests() if not url.startswith(("file:", "data:", "chrome:"))], [])
+        self.assertEqual(
+            [url for url in self.browser.requests() if not url.startswith(("file:", "data:", "chrome:"))], []
+        )
 
     def place(self, position: float, address: float) -> tuple[float, float]:
         """Where on the screen a point of the map is."""
         t0, t1, b0, b1, left, top, width, height, x, y = self.browser.run(
             "const c = document.getElementById('overlay'), b = c.getBoundingClientRect();"
-            "return [...(c.dataset.view + ' ' + c.dataset.plot).split(' ').map(Number), b.left, b.top]")
+            "return [...(c.dataset.view + ' ' + c.dataset.plot).split(' ').map(Number), b.left, b.top]"
+        )
         return (x + left + (position - t0) / (t1 - t0) * width, y + top + height - (address - b0) / (b1 - b0) * height)
 
     def hover(self, tensor: dict[str, Any], offset: int) -> str:
         self.browser.move(*self.place((tensor["birth"] + tensor["death"]) / 2, offset + tensor["size"] / 2))
         return self.browser.wait_until(
-            "const t = document.getElementById('tooltip'); return t.checkVisibility() && t.textContent")
+            "const t = document.getElementById('tooltip'); return t.checkVisibility() && t.textContent"
+        )
 
     def show_arena(self, name: str) -> None:
-        index = self.browser.run("return Array.from(document.querySelectorAll('#arenas label')).findIndex(l => l.title === arguments[0])", name)
+        index = self.browser.run(
+            "return Array.from(document.querySelectorAll('#arenas label')).findIndex(l => l.title === arguments[0])",
+            name,
+        )
         self.browser.click(*self.browser.centre_of(f"#arenas label:nth-of-type({index + 1})"))
 
     def view(self) -> list[float]:
-        return [float(value) for value in self.browser.run("return document.getElementById('overlay').dataset.view").split()]
+        return [
+            float(value) for value in self.browser.run("return document.getElementById('overlay').dataset.view").split()
+        ]
 
     def test_hover_tells_all_about_a_tensor(self) -> None:
         result = self.open(MODEL, "--mode", "forward")
@@ -173,8 +187,14 @@ class Page(PageCase):
             tensor = result["tensors"][name]
             text = self.hover(tensor, tensor["offset"])
             self.assertTrue(text.startswith(name), text)
-            for part in (f"shape{shape}", f"dtype{dtype}", f"({tensor['size']:,} bytes)", f"offset{tensor['offset']:,}",
-                         f"lifetime[{tensor['birth']}, {tensor['death']})", f"slot{tensor['slot']} at 0x{int(tensor['address']):016x}"):
+            for part in (
+                f"shape{shape}",
+                f"dtype{dtype}",
+                f"({tensor['size']:,} bytes)",
+                f"offset{tensor['offset']:,}",
+                f"lifetime[{tensor['birth']}, {tensor['death']})",
+                f"slot{tensor['slot']} at 0x{int(tensor['address']):016x}",
+            ):
                 self.assertIn(part, text)
         self.browser.move(5, 5)
         self.assertFalse(self.browser.is_shown("#tooltip"))
@@ -214,13 +234,17 @@ class Page(PageCase):
         model = graph("gpt2", "--size", "small", "--layers", "3")
         result = self.open(model, "--mode", "backward")
         members = {name: t for name, t in result["tensors"].items() if t["arena"] == "activations"}
-        live = [sum(-(-t["size"] // 128) * 128 for t in members.values() if t["birth"] <= at < t["death"])
-                for at in range(max(t["death"] for t in members.values()))]
+        live = [
+            sum(-(-t["size"] // 128) * 128 for t in members.values() if t["birth"] <= at < t["death"])
+            for at in range(max(t["death"] for t in members.values()))
+        ]
         peak = live.index(max(live))
         self.assertEqual(max(live), result["arenas"]["activations"]["lower_bound"])
         self.assertIn(f"position {peak}", self.browser.text("#table-title"))
         expected = sorted((t["size"] for t in members.values() if t["birth"] <= peak < t["death"]), reverse=True)
-        rows = self.browser.run("return Array.from(document.querySelectorAll('#rows tr'), r => r.querySelector('bdi').textContent)")
+        rows = self.browser.run(
+            "return Array.from(document.querySelectorAll('#rows tr'), r => r.querySelector('bdi').textContent)"
+        )
         self.assertEqual([members[name]["size"] for name in rows], expected)
         x, y = self.browser.centre_of("#rows tr:nth-child(3) .name")
         self.browser.click(x, y)
@@ -233,7 +257,9 @@ class Page(PageCase):
         self.browser.click(x, y)
         self.assertEqual(self.browser.text("#table-title"), "Live at position 1")
         names = self.browser.run("return Array.from(document.querySelectorAll('#rows bdi'), e => e.textContent)")
-        expected = [n for n, t in result["tensors"].items() if t["arena"] == "activations" and t["birth"] <= 1 < t["death"]]
+        expected = [
+            n for n, t in result["tensors"].items() if t["arena"] == "activations" and t["birth"] <= 1 < t["death"]
+        ]
         self.assertEqual(sorted(names), sorted(expected))
         self.browser.click(*self.browser.centre_of("#table-note button"))
         self.assertIn("at the peak", self.browser.text("#table-title"))
@@ -300,7 +326,9 @@ class Page(PageCase):
         self.assertEqual(self.browser.run("return document.querySelectorAll('img, h1 b').length"), 0)
 
     def test_a_plan_without_tensors(self) -> None:
-        self.open({"format": "weir-graph/1", "name": "none", "tensors": [], "nodes": [], "outputs": []}, "--mode", "forward")
+        self.open(
+            {"format": "weir-graph/1", "name": "none", "tensors": [], "nodes": [], "outputs": []}, "--mode", "forward"
+        )
         self.assertIn("no tensors", self.browser.text("main"))
 
 

@@ -92,8 +92,15 @@ class TorchGraph(unittest.TestCase):
         self.check_planned(made)
 
     def test_inplace_hints(self) -> None:
-        model = nn.Sequential(nn.Conv2d(3, 8, 3), nn.BatchNorm2d(8), nn.ReLU(inplace=True), nn.Dropout(inplace=True), nn.MaxPool2d(2),
-                              nn.Flatten(), nn.Linear(8 * 9, 10)).eval()
+        model = nn.Sequential(
+            nn.Conv2d(3, 8, 3),
+            nn.BatchNorm2d(8),
+            nn.ReLU(inplace=True),
+            nn.Dropout(inplace=True),
+            nn.MaxPool2d(2),
+            nn.Flatten(),
+            nn.Linear(8 * 9, 10),
+        ).eval()
         made = torch_graph.traced_graph(model, torch.zeros(1, 3, 8, 8, dtype=torch.float32))
         self.assertEqual(self.ops(made), ["conv", "layernorm", "relu", "Dropout", "MaxPool2d", "reshape", "matmul"])
         self.assertEqual([node.get("inplace") for node in made["nodes"]], [None, None, True, True, None, True, None])
@@ -132,11 +139,21 @@ class TorchGraph(unittest.TestCase):
         total = graph.call_function(torch.ops.aten.add.Tensor, (first, mean))
         out = graph.output((total,))
         zeros = torch.zeros
-        values = {weight: zeros(4, 8), mean: zeros(4), x: zeros(2, 8), turned: zeros(8, 4), product: zeros(2, 4),
-                  normal: (zeros(2, 4), zeros(2, 1), zeros(2, 1)), first: zeros(2, 4), total: zeros(2, 4)}
+        values = {
+            weight: zeros(4, 8),
+            mean: zeros(4),
+            x: zeros(2, 8),
+            turned: zeros(8, 4),
+            product: zeros(2, 4),
+            normal: (zeros(2, 4), zeros(2, 1), zeros(2, 1)),
+            first: zeros(2, 4),
+            total: zeros(2, 4),
+        }
         for node, value in values.items():
             node.meta["val"] = value
-        signature = types.SimpleNamespace(inputs_to_parameters={"p_fc_weight": "fc.weight"}, inputs_to_buffers={"b_mean": "mean"})
+        signature = types.SimpleNamespace(
+            inputs_to_parameters={"p_fc_weight": "fc.weight"}, inputs_to_buffers={"b_mean": "mean"}
+        )
         self.assertEqual(out.op, "output")
         return types.SimpleNamespace(graph=graph, graph_signature=signature)
 
@@ -164,14 +181,24 @@ class TorchGraph(unittest.TestCase):
     def test_a_real_export(self) -> None:
         made = torch_graph.graph_of(Mlp(), (torch.zeros(3, 16),))
         self.assertEqual([op for op in self.ops(made) if op in ("matmul", "relu")], ["matmul", "relu", "matmul"])
-        self.assertEqual({t["id"] for t in made["tensors"] if t.get("role") == "parameter"}, {"first.weight", "first.bias", "second.weight"})
+        self.assertEqual(
+            {t["id"] for t in made["tensors"] if t.get("role") == "parameter"},
+            {"first.weight", "first.bias", "second.weight"},
+        )
         self.check_planned(made)
 
     def test_from_the_command_line(self) -> None:
         folder = Path(self.files.path("x")).parent
-        (folder / "models.py").write_text("import torch\ndef small():\n    return torch.nn.Linear(4, 2), (torch.zeros(1, 4),)\n")
-        done = subprocess.run([sys.executable, "-B", str(TOOLS / "torch_graph.py"), "models:small", "--name", "small"], cwd=folder,
-                              env={**os.environ, "PYTHONPATH": ""}, capture_output=True, timeout=300)
+        (folder / "models.py").write_text(
+            "import torch\ndef small():\n    return torch.nn.Linear(4, 2), (torch.zeros(1, 4),)\n"
+        )
+        done = subprocess.run(
+            [sys.executable, "-B", str(TOOLS / "torch_graph.py"), "models:small", "--name", "small"],
+            cwd=folder,
+            env={**os.environ, "PYTHONPATH": ""},
+            capture_output=True,
+            timeout=300,
+        )
         self.assertEqual(done.returncode, 0, done.stderr)
         made = json.loads(done.stdout)
         self.assertEqual(made["name"], "small")

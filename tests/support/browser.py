@@ -4,9 +4,10 @@
         browser.open(path)
         browser.click(*browser.centre_of("#help-open"))
 
-Input goes through the browser's own event path (clicks, wheel, keys), so a page cannot tell it from a person. `missing()`
-says what is not installed, for tests that skip.
+Input goes through the browser's own event path (clicks, wheel, keys), so a page cannot tell it from a person.
+`missing()` says what is not installed, for tests that skip.
 """
+
 import base64
 import json
 import pathlib
@@ -17,9 +18,19 @@ import time
 import urllib.error
 import urllib.request
 
-FLAGS = ["--headless", "--no-sandbox", "--disable-gpu", "--no-first-run", "--disable-background-networking",
-         "--disable-component-update", "--disable-sync", "--disable-default-apps", "--disable-dev-shm-usage",
-         "--hide-scrollbars", "--force-prefers-reduced-motion"]
+FLAGS = [
+    "--headless",
+    "--no-sandbox",
+    "--disable-gpu",
+    "--no-first-run",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+    "--disable-default-apps",
+    "--disable-dev-shm-usage",
+    "--hide-scrollbars",
+    "--force-prefers-reduced-motion",
+]
 ELEMENT = "element-6066-11e4-a52e-4f735466cecf"
 KEYS = {"Enter": "\ue007", "Escape": "\ue00c", "ArrowDown": "\ue015", "ArrowUp": "\ue013", "Tab": "\ue004"}
 START_SECONDS = 60
@@ -36,16 +47,23 @@ class Browser:
         self.window = f"--window-size={width},{height}"
         self.flags = list(flags)
         self.profile = tempfile.TemporaryDirectory(prefix="weir-browser-", ignore_cleanup_errors=True)
-        self.driver = subprocess.Popen(["chromedriver", "--port=0"], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
+        self.driver = subprocess.Popen(
+            ["chromedriver", "--port=0"], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
+        )
         self.base = f"http://127.0.0.1:{self._driver_port()}"
         self.http = urllib.request.build_opener(urllib.request.ProxyHandler({}))
         self.session = None
 
     def __enter__(self):
-        options = {"binary": shutil.which("chromium"),
-                   "args": FLAGS + self.flags + [self.window, f"--user-data-dir={self.profile.name}"]}
-        wanted = {"browserName": "chrome", "goog:chromeOptions": options,
-                  "goog:loggingPrefs": {"browser": "ALL", "performance": "ALL"}}
+        options = {
+            "binary": shutil.which("chromium"),
+            "args": FLAGS + self.flags + [self.window, f"--user-data-dir={self.profile.name}"],
+        }
+        wanted = {
+            "browserName": "chrome",
+            "goog:chromeOptions": options,
+            "goog:loggingPrefs": {"browser": "ALL", "performance": "ALL"},
+        }
         try:
             made = self._call("POST", "/session", {"capabilities": {"alwaysMatch": wanted}})
         except BaseException:
@@ -78,8 +96,9 @@ class Browser:
 
     def _call(self, method, path, body=None):
         data = None if body is None else json.dumps(body).encode()
-        request = urllib.request.Request(self.base + path, data=data, method=method,
-                                         headers={"Content-Type": "application/json"})
+        request = urllib.request.Request(
+            self.base + path, data=data, method=method, headers={"Content-Type": "application/json"}
+        )
         try:
             with self.http.open(request, timeout=180) as answer:
                 return json.load(answer)["value"]
@@ -140,30 +159,67 @@ class Browser:
     # ---- A person's hands -------------------------------------------------------------------------------
 
     def centre_of(self, selector):
-        return self.run("const b = document.querySelector(arguments[0]).getBoundingClientRect();"
-                        "return [b.left + b.width / 2, b.top + b.height / 2]", selector)
+        return self.run(
+            "const b = document.querySelector(arguments[0]).getBoundingClientRect();"
+            "return [b.left + b.width / 2, b.top + b.height / 2]",
+            selector,
+        )
 
     def _pointer(self, actions):
-        self._post("/actions", {"actions": [{"type": "pointer", "id": "mouse", "parameters": {"pointerType": "mouse"},
-                                             "actions": actions}]})
+        self._post(
+            "/actions",
+            {
+                "actions": [
+                    {"type": "pointer", "id": "mouse", "parameters": {"pointerType": "mouse"}, "actions": actions}
+                ]
+            },
+        )
         self.settle()
 
     def move(self, x, y):
         self._pointer([{"type": "pointerMove", "x": round(x), "y": round(y), "duration": 0}])
 
     def click(self, x, y):
-        self._pointer([{"type": "pointerMove", "x": round(x), "y": round(y), "duration": 0},
-                       {"type": "pointerDown", "button": 0}, {"type": "pointerUp", "button": 0}])
+        self._pointer(
+            [
+                {"type": "pointerMove", "x": round(x), "y": round(y), "duration": 0},
+                {"type": "pointerDown", "button": 0},
+                {"type": "pointerUp", "button": 0},
+            ]
+        )
 
     def drag(self, x, y, to_x, to_y):
-        self._pointer([{"type": "pointerMove", "x": round(x), "y": round(y), "duration": 0},
-                       {"type": "pointerDown", "button": 0},
-                       {"type": "pointerMove", "x": round(to_x), "y": round(to_y), "duration": 60},
-                       {"type": "pointerUp", "button": 0}])
+        self._pointer(
+            [
+                {"type": "pointerMove", "x": round(x), "y": round(y), "duration": 0},
+                {"type": "pointerDown", "button": 0},
+                {"type": "pointerMove", "x": round(to_x), "y": round(to_y), "duration": 60},
+                {"type": "pointerUp", "button": 0},
+            ]
+        )
 
     def wheel(self, x, y, delta):
-        self._post("/actions", {"actions": [{"type": "wheel", "id": "wheel", "actions": [
-            {"type": "scroll", "x": round(x), "y": round(y), "deltaX": 0, "deltaY": delta, "duration": 0}]}]})
+        self._post(
+            "/actions",
+            {
+                "actions": [
+                    {
+                        "type": "wheel",
+                        "id": "wheel",
+                        "actions": [
+                            {
+                                "type": "scroll",
+                                "x": round(x),
+                                "y": round(y),
+                                "deltaX": 0,
+                                "deltaY": delta,
+                                "duration": 0,
+                            }
+                        ],
+                    }
+                ]
+            },
+        )
         self.settle()
 
     def press(self, *keys):

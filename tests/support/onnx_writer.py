@@ -32,7 +32,9 @@ def value_info(field: int, name: str, kind: int, shape: Iterable[int | str | Non
     if shape is not None:
         dims = []
         for dim in shape:
-            dims.append(message(1, number(1, dim) if isinstance(dim, int) else message(2, dim) if dim is not None else b""))
+            dims.append(
+                message(1, number(1, dim) if isinstance(dim, int) else message(2, dim) if dim is not None else b"")
+            )
         parts.append(message(2, *dims))
     return message(field, message(1, name), message(2, message(1, *parts)))
 
@@ -50,7 +52,9 @@ def attribute(name: str, *parts: bytes) -> bytes:
     return message(5, message(1, name), *parts)
 
 
-def node(op: str, inputs: Iterable[str], outputs: Iterable[str], name: str = "", *parts: bytes, domain: str = "") -> bytes:
+def node(
+    op: str, inputs: Iterable[str], outputs: Iterable[str], name: str = "", *parts: bytes, domain: str = ""
+) -> bytes:
     body = [message(1, text) for text in inputs] + [message(2, text) for text in outputs]
     if name:
         body.append(message(3, name))
