@@ -1,4 +1,5 @@
-/* weir graph KIND: prints the graph of a published model, or a made-up one, as weir-graph/1. */
+/* weir graph KIND: prints the graph of a published model, a made-up one, or one made of another format's
+ * file, as weir-graph/1. */
 #include <string.h>
 
 #include "cli.h"
@@ -33,7 +34,7 @@ static int save_graph(const weir_graph *graph, const char *path) {
 
 static int run(const cli_command *self, int argc, char **argv) {
     model_options model = {0};
-    const char *name = NULL;
+    const char *arguments[2];
     const char *cbor = NULL;
     bool as_json = false;
     cli_option options[] = {
@@ -52,12 +53,21 @@ static int run(const cli_command *self, int argc, char **argv) {
     };
     weir_error error;
     weir_graph *graph;
-    if (cli_parse(self, options, sizeof options / sizeof options[0], argc, argv, &name, 1) < 0)
+    int count = cli_parse(self, options, sizeof options / sizeof options[0], argc, argv, arguments, 2);
+    if (count < 0)
         return CLI_USAGE;
-    const model_kind *kind = name ? find_kind(name) : NULL;
-    if (!kind)
-        return cli_usage(self, name ? "there is no graph '%s'" : "say which graph%s", name ? name : "");
-    if (kind->make(&model, &graph, &error) != WEIR_OK)
+    if (count == 0)
+        return cli_usage(self, "say which graph");
+    weir_status status;
+    const model_kind *kind = find_kind(arguments[0]);
+    if (count == 2 && strcmp(arguments[0], "import") == 0)
+        status = weir_graph_import_onnx_file(NULL, arguments[1], &graph, &error);
+    else if (count == 1 && kind)
+        status = kind->make(&model, &graph, &error);
+    else
+        return cli_usage(self, "there is no graph '%s'%s", arguments[0],
+                         count == 2 ? " of a file; 'import MODEL.onnx' reads one" : "");
+    if (status != WEIR_OK)
         return cli_fail(&error, as_json);
     int code = cbor ? save_graph(graph, cbor) : print_graph(graph);
     weir_graph_close(graph);
@@ -66,23 +76,27 @@ static int run(const cli_command *self, int argc, char **argv) {
 
 const cli_command cli_graph = {
     .name = "graph",
-    .summary = "print the graph of a known model",
+    .summary = "print the graph of a known model, or of an ONNX file",
     .usage = "weir graph gpt2|llama|resnet|unet|chain|random [--size S] [--layers N] [--seq N] [--batch N] "
              "[--dtype T]\n"
-             "                  [--image N] [--nodes N] [--seed N] [--flash] [--logits] [--cbor OUT]",
+             "                  [--image N] [--nodes N] [--seed N] [--flash] [--logits] [--cbor OUT]\n"
+             "       weir graph import MODEL.onnx [--cbor OUT]",
     .help =
         "  gpt2     --size small (default), medium, large, xl\n"
         "  llama    --size 7b (default), 8b, 13b, 70b, 405b: grouped-query attention and FFN as published\n"
         "  resnet   --size 50 (default), 18, 34, 101, 152; --image pixels a side (224)\n"
         "  unet     --layers depth (4), --image (512)\n"
         "  chain    --nodes in-place operators one behind the other (8)\n"
-        "  random   --nodes operators (64) with --seed (0)\n\n"
+        "  random   --nodes operators (64) with --seed (0)\n"
+        "  import   an ONNX model ('-': standard input) whose tensors all have full shapes; weights are not "
+        "read\n\n"
         "  --layers, --seq, --batch, --dtype   instead of the model's own\n"
         "  --flash    attention as one operator that keeps no scores\n"
         "  --logits   end at the logits, without a loss\n"
         "  --cbor OUT write canonical CBOR to a file instead of JSON to stdout; better for large graphs\n"
         "  --json     errors as JSON (the graph is JSON anyway)\n",
     .example = "  weir graph llama --size 70b --seq 4096 --batch 1 > llama.json\n"
-               "  weir graph gpt2 --size xl | weir plan - --mode backward\n",
+               "  weir graph gpt2 --size xl | weir plan - --mode backward\n"
+               "  weir graph import model.onnx | weir plan - --preset inference\n",
     .run = run,
 };

@@ -68,14 +68,21 @@ static weir_status make_plan(const plan_call *call, const plan_inputs *inputs, w
     return weir_plan_make(NULL, inputs->graph, &options, plan, error);
 }
 
-static weir_status write_files(const plan_call *call, const weir_plan *plan, weir_error *error) {
+/* The graph's name, or where it was read from. */
+static weir_text title_of(const plan_call *call, const weir_graph *graph) {
+    weir_text name = weir_graph_name(graph);
+    return name.size > 0 ? name : (weir_text){call->graph, strlen(call->graph)};
+}
+
+static weir_status write_files(const plan_call *call, const weir_graph *graph, const weir_plan *plan,
+                               weir_error *error) {
     weir_status status = WEIR_OK;
     if (call->cbor)
         status = weir_plan_save(NULL, plan, call->cbor, error);
     if (status == WEIR_OK && call->trace)
         status = cli_plan_write_trace(plan, call->trace, error);
     if (status == WEIR_OK && call->html)
-        status = cli_plan_write_html(plan, call->graph, call->html, error);
+        status = cli_plan_write_html(plan, title_of(call, graph), call->html, error);
     return status;
 }
 
@@ -90,7 +97,7 @@ static int plan_graph(const cli_command *self, const plan_call *call) {
     if (status == WEIR_OK)
         status = make_plan(call, &inputs, &plan, &error);
     if (status == WEIR_OK)
-        status = write_files(call, plan, &error);
+        status = write_files(call, inputs.graph, plan, &error);
     if (status != WEIR_OK)
         code = cli_fail(&error, call->as_json);
     else if (call->as_json)
@@ -169,7 +176,7 @@ const cli_command cli_plan = {
             "  --threads N    never changes the plan\n"
             "  --cbor OUT     write the plan (weir-plan/1)\n"
             "  --trace OUT    write the allocation trace, a CBOR sequence\n"
-            "  --html OUT     write a page that shows the plan\n"
+            "  --html OUT     write one self-contained page that shows the plan\n"
             "  --csv FILE     pack bare lifetimes (id,lower,upper,size) and print them with a column offset\n"
             "  --capacity N   with --csv: the search tries to fit this\n"
             "  --json         print the plan as JSON\n\n"

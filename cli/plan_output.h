@@ -13,8 +13,8 @@ int cli_plan_print_table(const weir_plan *plan, const char *name);
  */
 WEIR_CHECKED weir_status cli_plan_write_trace(const weir_plan *plan, const char *path, weir_error *error);
 
-/* One self-contained page that shows the plan. */
-WEIR_CHECKED weir_status cli_plan_write_html(const weir_plan *plan, const char *name, const char *path,
+/* One self-contained page that shows the plan under a title. The file appears whole. */
+WEIR_CHECKED weir_status cli_plan_write_html(const weir_plan *plan, weir_text title, const char *path,
                                              weir_error *error);
 
 /* `weir plan --csv FILE`: packs bare lifetimes and writes them back with their offsets. */

@@ -112,6 +112,18 @@ WEIR_API WEIR_CHECKED weir_status weir_graph_read(const weir_env *env, const voi
 WEIR_API WEIR_CHECKED weir_status weir_graph_read_file(const weir_env *env, const char *path,
                                                        weir_graph **graph, weir_error *error);
 
+/* Makes a graph of an ONNX model: its nodes in their order, operators in the table's terms where it has them,
+ * initializers as parameters, constants as state. Weights are stepped over, not read. Every tensor must have
+ * a full shape in the model: INVALID_IR_SHAPES names the first that has none, a symbolic dimension, or an
+ * element type without a dtype. INVALID_IR for bytes that are no model (diagnostic offset), subgraphs and
+ * sparse initializers; else as weir_graph_read. The _file form maps the file ("-" is standard input). The
+ * caller owns *graph. */
+WEIR_API WEIR_CHECKED weir_status weir_graph_import_onnx(const weir_env *env, const void *data, size_t size,
+                                                         const char *name, weir_graph **graph,
+                                                         weir_error *error);
+WEIR_API WEIR_CHECKED weir_status weir_graph_import_onnx_file(const weir_env *env, const char *path,
+                                                              weir_graph **graph, weir_error *error);
+
 /* Builds one: tensors first, then the nodes that name them, the outputs, perhaps an order, then finish, which
  * runs the checks that need the whole graph. Each call checks what it is given and leaves the graph as it was
  * where it fails. The caller owns *graph. Same errors as weir_graph_read, and CONTRACT_VIOLATION after

@@ -116,8 +116,9 @@ weir_status weir__graph_set_shape(weir_graph *graph, uint32_t index, weir_tensor
                                   const uint64_t *shape, size_t rank, weir_error *error) {
     weir__tensor *tensor = &graph->tensors[index];
     void *memory = graph->dimensions;
-    bool grown = rank < UINT32_MAX && weir__grow(graph->env, &memory, &graph->dimension_capacity,
-                                                 graph->dimension_count + rank, sizeof *graph->dimensions);
+    bool grown =
+        rank < UINT32_MAX && weir__grow(graph->env, &memory, &graph->dimension_capacity,
+                                        graph->dimension_count + rank + 1, sizeof *graph->dimensions);
     graph->dimensions = memory;
     if (!grown)
         return no_memory(error, rank * sizeof *shape);
@@ -198,9 +199,9 @@ weir_status weir_graph_add_tensor(weir_graph *graph, const weir_tensor_info *inf
     if (is_new && !shape_bytes(info->type, info->shape, info->rank, &bytes))
         return report_size(graph, info->id, error);
     void *memory = graph->dimensions;
-    bool grown =
-        info->rank < UINT32_MAX && weir__grow(graph->env, &memory, &graph->dimension_capacity,
-                                              graph->dimension_count + info->rank, sizeof *graph->dimensions);
+    bool grown = info->rank < UINT32_MAX &&
+                 weir__grow(graph->env, &memory, &graph->dimension_capacity,
+                            graph->dimension_count + info->rank + 1, sizeof *graph->dimensions);
     graph->dimensions = memory;
     if (!grown)
         return no_memory(error, info->rank);
@@ -214,13 +215,14 @@ weir_status weir_graph_add_tensor(weir_graph *graph, const weir_tensor_info *inf
 
 /* ---- Nodes ------------------------------------------------------------------------------------- */
 
+/* Room for an edge more than there are, so that `edges` is an array even where no node has any. */
 static bool reserve_node(weir_graph *graph, size_t edges) {
     void *nodes = graph->nodes;
     void *all_edges = graph->edges;
     bool grown = weir__grow(graph->env, &nodes, &graph->node_capacity, (size_t)graph->node_ids.count + 1,
                             sizeof *graph->nodes);
     graph->nodes = nodes;
-    grown = grown && weir__grow(graph->env, &all_edges, &graph->edge_capacity, graph->edge_count + edges,
+    grown = grown && weir__grow(graph->env, &all_edges, &graph->edge_capacity, graph->edge_count + edges + 1,
                                 sizeof *graph->edges);
     graph->edges = all_edges;
     return grown;
