@@ -41,7 +41,7 @@ typedef struct weir_blake3 {
     uint8_t blocks_compressed;
     uint8_t flags;
     uint8_t stack_depth;
-    uint32_t stack[55][8];
+    uint8_t stack[55][32]; /* chaining values, little-endian */
 } weir_blake3;
 
 WEIR_API void weir_blake3_init(weir_blake3 *hasher);

@@ -53,14 +53,22 @@ weir_status weir_status_at(size_t index) {
     return index < STATUS_COUNT ? status_table[index].status : WEIR_OK;
 }
 
-/* Copies text, '?' for every byte that is a control character or no UTF-8, and cuts between characters. */
+/* Not a control character: neither an ASCII one nor U+0080 to U+009F, which terminals obey as well. */
+static bool is_printable(const uint8_t *character, size_t length) {
+    if (length == 1)
+        return *character >= 0x20 && *character != 0x7F;
+    return length > 1 && !(character[0] == 0xC2 && character[1] < 0xA0);
+}
+
+/* Copies text, '?' for every control character and every byte that is no UTF-8, and cuts between characters.
+ */
 static void copy_printable(char *out, size_t capacity, const char *text, size_t size) {
-    const uint8_t *at = (const uint8_t *)text;
+    const uint8_t *at = (const uint8_t *)(text ? text : "");
     const uint8_t *end = at + size;
     size_t used = 0;
     while (at < end) {
         size_t length = weir__utf8_sequence(at, (size_t)(end - at));
-        bool printable = length > 1 || (length == 1 && *at >= 0x20 && *at != 0x7F);
+        bool printable = is_printable(at, length);
         size_t step = length ? length : 1;
         size_t needed = printable ? length : 1;
         if (used + needed >= capacity)

@@ -3,6 +3,8 @@
 #ifndef WEIR_SRC_BASE_INTERNAL_H
 #define WEIR_SRC_BASE_INTERNAL_H
 
+#include <locale.h>
+
 #include "weir/base.h"
 
 /* ---- Errors ---------------------------------------------------------------------------------- */
@@ -58,5 +60,10 @@ int weir__key_compare(const void *a, size_t a_size, const void *b, size_t b_size
 
 /* A decimal without sign, leading zeros or anything else, up to 2^64-1. */
 bool weir__decimal_parse(const char *text, size_t size, uint64_t *out);
+
+/* Floats are read and written in the C locale, whatever the process has set: between these two calls, this
+ * thread is in it. (jansson, too, aborts under a decimal separator of more than one byte.) */
+locale_t weir__enter_c_locale(void);
+void weir__leave_c_locale(locale_t kept);
 
 #endif

@@ -86,7 +86,9 @@ static weir_status report_syntax(const json_error_t *fault, const char *name, we
 weir_status weir_json_read(const char *text, size_t size, const char *name, weir_status family,
                            weir_cbor_writer *w, weir_error *error) {
     json_error_t fault = {0};
+    locale_t kept = weir__enter_c_locale();
     json_t *tree = json_loadb(text ? text : "", size, JSON_REJECT_DUPLICATES | JSON_DECODE_ANY, &fault);
+    weir__leave_c_locale(kept);
     if (!tree)
         return report_syntax(&fault, name, family, error);
     write_value(tree, w);

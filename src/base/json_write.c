@@ -115,7 +115,7 @@ static bool stands_for_itself(uint8_t byte) {
 }
 
 static void put_string(weir_json_writer *w, const char *text, size_t size) {
-    const uint8_t *at = (const uint8_t *)text;
+    const uint8_t *at = (const uint8_t *)(text ? text : "");
     const uint8_t *end = at + size;
     put(w, "\"", 1);
     while (at < end) {
@@ -199,23 +199,17 @@ void weir_json_int(weir_json_writer *w, int64_t value) {
     put_negative(w, ~(uint64_t)value);
 }
 
-/* The shortest %g that reads back; with a point, so that it stays a float to every reader. The process's
- * locale may write another decimal separator: it is read back in that form and replaced after. */
+/* The shortest %g that reads back; with a point or exponent, so that it stays a float to every reader. */
 static size_t format_double(char out[40], double value) {
+    locale_t kept = weir__enter_c_locale();
     int size = 0;
     for (int precision = 1; precision <= 17; precision++) {
         size = snprintf(out, 32, "%.*g", precision, value);
         if (strtod(out, NULL) == value)
             break;
     }
-    bool is_float = false;
-    for (int i = 0; i < size; i++) {
-        bool is_integer_part = (out[i] >= '0' && out[i] <= '9') || out[i] == '-' || out[i] == '+';
-        if (!is_integer_part && out[i] != 'e')
-            out[i] = '.';
-        is_float = is_float || !is_integer_part;
-    }
-    if (!is_float) {
+    weir__leave_c_locale(kept);
+    if (!strpbrk(out, ".e")) {
         memcpy(out + size, ".0", 3);
         size += 2;
     }

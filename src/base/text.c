@@ -1,4 +1,4 @@
-/* Text at the byte level: UTF-8, hex and decimal, strict in what they accept. */
+/* Text at the byte level: UTF-8, hex and decimal, strict in what they accept; and the C locale for floats. */
 #include <string.h>
 
 #include "base/internal.h"
@@ -30,7 +30,7 @@ size_t weir__utf8_sequence(const uint8_t *text, size_t size) {
 }
 
 bool weir__utf8_is_valid(const void *text, size_t size) {
-    const uint8_t *at = text;
+    const uint8_t *at = text ? text : "";
     const uint8_t *end = at + size;
     while (at < end) {
         uint64_t eight;
@@ -98,4 +98,13 @@ int weir__key_compare(const void *a, size_t a_size, const void *b, size_t b_size
     if (a_size != b_size)
         return a_size < b_size ? -1 : 1;
     return a_size == 0 ? 0 : memcmp(a, b, a_size);
+}
+
+/* glibc's C locale is static: this neither allocates nor fails. */
+locale_t weir__enter_c_locale(void) {
+    return uselocale(newlocale(LC_ALL_MASK, "C", (locale_t)0));
+}
+
+void weir__leave_c_locale(locale_t kept) {
+    uselocale(kept);
 }

@@ -1,19 +1,28 @@
 /* See testing.h. */
 #include "support/testing.h"
 
+#include <dirent.h>
 #include <errno.h>
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
+
+json_t *load_golden(const char *name) {
+    char path[1024];
+    json_error_t fault;
+    snprintf(path, sizeof path, "%s/%s", WEIR_GOLDEN_DIR, name);
+    json_t *golden = json_load_file(path, 0, &fault);
+    if (!golden)
+        fail_msg("%s:%d: %s", path, fault.line, fault.text);
+    return golden;
+}
 
 json_t *load_vectors(const char *name) {
-    char path[512];
-    json_error_t fault;
-    snprintf(path, sizeof path, "%s/vectors/%s", WEIR_GOLDEN_DIR, name);
-    json_t *vectors = json_load_file(path, 0, &fault);
-    if (!vectors)
-        fail_msg("%s:%d: %s", path, fault.line, fault.text);
-    return vectors;
+    char path[128];
+    snprintf(path, sizeof path, "vectors/%s", name);
+    return load_golden(path);
 }
 
 json_t *member(json_t *object, const char *key) {
@@ -79,7 +88,101 @@ void assert_status(weir_status status, weir_status expected, const weir_error *e
     fail();
 }
 
-/* ---- Faults ---------------------------------------------------------------------------------- */
+/* ---- Manifests ------------------------------------------------------------------------------------------
+ */
+
+weir_manifest *manifest_of_text(const char *json) {
+    weir_error error;
+    weir_manifest *manifest = NULL;
+    assert_ok(weir_manifest_read(NULL, json, strlen(json), "test", &manifest, &error), &error);
+    return manifest;
+}
+
+weir_manifest *manifest_of(json_t *document) {
+    char *text = json_dumps(document, 0);
+    assert_non_null(text);
+    weir_manifest *manifest = manifest_of_text(text);
+    free(text);
+    return manifest;
+}
+
+weir_manifest *manifest_of_numbers(uint64_t cardinality, uint64_t global_batch_size,
+                                   const weir_data_config *data, uint64_t seed) {
+    char text[1024];
+    snprintf(
+        text, sizeof text,
+        "{\"seed\": \"%" PRIu64 "\", \"global_batch_size\": \"%" PRIu64 "\", \"datasets\": {\"a\": {\"id\": "
+        "\"a\", \"version\": \"1\", \"cardinality\": \"%" PRIu64 "\", \"hash\": \"%064d\"}}, \"data\": "
+        "{\"sampler_block_size\": \"%" PRIu64 "\", \"drop_last\": %s, \"rotate\": %s, \"epoch_boundary\": "
+        "\"%s\", \"intra_block\": \"%s\"}}",
+        seed, global_batch_size, cardinality, 0, data->sampler_block_size, data->drop_last ? "true" : "false",
+        data->rotate ? "true" : "false", data->epoch_boundary == WEIR_BOUNDARY_STREAM ? "stream" : "strict",
+        data->intra_block == WEIR_INTRA_FEISTEL_V1 ? "feistel_v1" : "affine_v1");
+    return manifest_of_text(text);
+}
+
+/* ---- Files ----------------------------------------------------------------------------------------------
+ */
+
+void scratch_make(char path[SCRATCH_PATH]) {
+    const char *folder = getenv("TMPDIR");
+    snprintf(path, SCRATCH_PATH, "%s/weir-test-XXXXXX", folder ? folder : "/tmp");
+    assert_non_null(mkdtemp(path));
+}
+
+/* Calls `visit` for every entry but "." and ".."; returns how many there are. */
+static size_t visit_entries(const char *folder, void (*visit)(const char *path)) {
+    size_t found = 0;
+    DIR *directory = opendir(folder);
+    assert_non_null(directory);
+    for (struct dirent *entry; (entry = readdir(directory));) {
+        char path[2 * SCRATCH_PATH + 256];
+        if (strcmp(entry->d_name, ".") == 0 || strcmp(entry->d_name, "..") == 0)
+            continue;
+        found++;
+        snprintf(path, sizeof path, "%s/%s", folder, entry->d_name);
+        if (visit)
+            visit(path);
+    }
+    closedir(directory);
+    return found;
+}
+
+size_t count_entries(const char *folder) {
+    return visit_entries(folder, NULL);
+}
+
+static void remove_file(const char *path) {
+    assert_int_equal(unlink(path), 0);
+}
+
+void scratch_remove(const char *path) {
+    visit_entries(path, remove_file);
+    assert_int_equal(rmdir(path), 0);
+}
+
+void write_whole_file(const char *path, const void *data, size_t size) {
+    FILE *file = fopen(path, "wb");
+    assert_non_null(file);
+    assert_int_equal(fwrite(data, 1, size, file), size);
+    assert_int_equal(fclose(file), 0);
+}
+
+void assert_file_equal(const char *path, const void *data, size_t size) {
+    FILE *file = fopen(path, "rb");
+    assert_non_null(file);
+    uint8_t *found = malloc(size + 2);
+    assert_non_null(found);
+    size_t found_size = fread(found, 1, size + 1, file);
+    fclose(file);
+    bool is_equal = found_size == size && memcmp(found, data, size) == 0;
+    free(found);
+    if (!is_equal)
+        fail_msg("%s does not hold the %zu bytes that it should", path, size);
+}
+
+/* ---- Faults ---------------------------------------------------------------------------------------------
+ */
 
 static bool strikes(void *context, fault_kind kind) {
     fault_env *faults = context;
@@ -139,8 +242,12 @@ static int fault_open(void *context, const char *path, int flags, unsigned mode)
 
 static int fault_close(void *context, int file) {
     fault_env *faults = context;
+    bool fails = strikes(faults, FAULT_CLOSE);
     count(&faults->live_files, -1);
-    return base()->close(NULL, file);
+    int result = base()->close(NULL, file);
+    if (fails)
+        errno = EIO;
+    return fails ? -1 : result;
 }
 
 static ssize_t fault_read(void *context, int file, void *out, size_t size) {
@@ -183,6 +290,14 @@ static int fault_sync(void *context, int file) {
         return -1;
     }
     return base()->sync(NULL, file);
+}
+
+static int fault_truncate(void *context, int file, uint64_t size) {
+    if (strikes(context, FAULT_TRUNCATE)) {
+        errno = EIO;
+        return -1;
+    }
+    return base()->truncate(NULL, file, size);
 }
 
 static int fault_rename(void *context, const char *from, const char *to) {
@@ -231,10 +346,33 @@ void fault_env_init(fault_env *faults) {
     faults->env.write = fault_write;
     faults->env.pwrite = fault_pwrite;
     faults->env.sync = fault_sync;
+    faults->env.truncate = fault_truncate;
     faults->env.rename = fault_rename;
     faults->env.map = fault_map;
     faults->env.unmap = fault_unmap;
     faults->env.start_thread = fault_start_thread;
+}
+
+/* jansson takes no context: the sweep under way, or NULL. */
+static fault_env *jansson_faults;
+
+static void *jansson_allocate(size_t size) {
+    if (jansson_faults && strikes(jansson_faults, FAULT_JSON))
+        return NULL;
+    void *memory = malloc(size ? size : 1);
+    if (memory && jansson_faults)
+        count(&jansson_faults->live_allocations, 1);
+    return memory;
+}
+
+static void jansson_release(void *memory) {
+    if (memory && jansson_faults)
+        count(&jansson_faults->live_allocations, -1);
+    free(memory);
+}
+
+void hook_jansson(void) {
+    json_set_alloc_funcs(jansson_allocate, jansson_release);
 }
 
 static bool is_allowed(weir_status status) {
@@ -258,12 +396,14 @@ static uint64_t sweep_kind(fault_kind kind, bool from_then_on,
         faults.kind = kind;
         faults.fail_at = fail_at;
         faults.from_then_on = from_then_on;
+        jansson_faults = &faults;
         weir_status status = attempt(&faults.env, context, &error);
+        jansson_faults = NULL;
         assert_nothing_is_live(&faults);
         bool struck = faults.calls[kind] >= fail_at;
         if (status == WEIR_OK && !struck)
             return fail_at - 1;
-        if (status != WEIR_OK && (!struck || !is_allowed(status)))
+        if (status != WEIR_OK && (!struck || !is_allowed(status) || error.status != status))
             fail_msg("fault kind %d, call %llu: %s: %s", (int)kind, (unsigned long long)fail_at,
                      weir_status_name(status), error.message);
         if (check)
@@ -280,7 +420,8 @@ uint64_t sweep_faults(weir_status (*attempt)(const weir_env *env, void *context,
     return injected;
 }
 
-/* ---- Randomness ------------------------------------------------------------------------------ */
+/* ---- Randomness -----------------------------------------------------------------------------------------
+ */
 
 uint64_t random_next(random_stream *stream) {
     uint64_t z = stream->state += 0x9E3779B97F4A7C15u;

@@ -1,5 +1,5 @@
-/* What the tests share: golden files, an environment that counts and fails on demand, and a fixed random
- * stream. */
+/* What the tests share: golden files, manifests, scratch folders, an environment that counts and fails on
+ * demand, and a fixed random stream. */
 #ifndef WEIR_TESTS_TESTING_H
 #define WEIR_TESTS_TESTING_H
 
@@ -13,8 +13,10 @@
 
 #include "weir/weir.h"
 
-/* tests/golden/vectors/NAME, parsed; fails the test where it cannot be. The caller json_decrefs it. */
+/* tests/golden/vectors/NAME or tests/golden/NAME, parsed; fails the test where it cannot be. The caller
+ * json_decrefs it. */
 json_t *load_vectors(const char *name);
+json_t *load_golden(const char *name);
 
 /* A member that must be there; and as uint64, given as an integer or as decimal text. */
 json_t *member(json_t *object, const char *key);
@@ -32,7 +34,37 @@ void assert_hex_equal(const void *data, size_t size, const char *hex);
 void assert_status(weir_status status, weir_status expected, const weir_error *error, const char *file,
                    int line);
 
-/* ---- Faults ---------------------------------------------------------------------------------- */
+/* ---- Manifests ------------------------------------------------------------------------------------------
+ */
+
+/* A manifest from a document in a golden file, or from text; fails the test where it is refused. The caller
+ * closes it. */
+weir_manifest *manifest_of(json_t *document);
+weir_manifest *manifest_of_text(const char *json);
+
+/* A manifest of one dataset "a" with these numbers. */
+weir_manifest *manifest_of_numbers(uint64_t cardinality, uint64_t global_batch_size,
+                                   const weir_data_config *data, uint64_t seed);
+
+/* ---- Files ----------------------------------------------------------------------------------------------
+ */
+
+enum { SCRATCH_PATH = 256 };
+
+/* A new empty folder, and its removal with all that is in it (plain files only). */
+void scratch_make(char path[SCRATCH_PATH]);
+void scratch_remove(const char *path);
+
+/* How many entries a folder has. */
+size_t count_entries(const char *folder);
+
+void write_whole_file(const char *path, const void *data, size_t size);
+
+/* Asserts that a file holds exactly these bytes. */
+void assert_file_equal(const char *path, const void *data, size_t size);
+
+/* ---- Faults ---------------------------------------------------------------------------------------------
+ */
 
 typedef enum fault_kind {
     FAULT_MEMORY,
@@ -43,6 +75,9 @@ typedef enum fault_kind {
     FAULT_RENAME,
     FAULT_MAP,
     FAULT_THREAD,
+    FAULT_CLOSE, /* the file is closed all the same, as Linux does */
+    FAULT_TRUNCATE,
+    FAULT_JSON, /* jansson's own memory, where hook_jansson was called */
     FAULT_KINDS
 } fault_kind;
 
@@ -62,13 +97,18 @@ typedef struct fault_env {
 
 void fault_env_init(fault_env *faults);
 
+/* Leads jansson's memory through the environment of the sweep under way, which then counts and fails it too.
+ * For programs whose attempts hold no jansson value of the test's own. */
+void hook_jansson(void);
+
 /* Runs `attempt` again and again, failing the 1st, 2nd, … call of every kind, once and from then on, until it
  * succeeds untouched. After each failure: the status is OUT_OF_MEMORY or IO_ERROR, nothing is live, and
  * `check` (may be NULL) holds. Returns the number of faults that were injected. */
 uint64_t sweep_faults(weir_status (*attempt)(const weir_env *env, void *context, weir_error *error),
                       void (*check)(void *context), void *context);
 
-/* ---- Randomness ------------------------------------------------------------------------------ */
+/* ---- Randomness -----------------------------------------------------------------------------------------
+ */
 
 /* A small fixed stream: the same numbers in every run, on every machine. */
 typedef struct random_stream {

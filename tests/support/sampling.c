@@ -1,0 +1,110 @@
+/* See sampling.h. */
+#include "support/sampling.h"
+
+#include <stdlib.h>
+
+weir_sampler *sampler_of(const weir_manifest *manifest, const char *dataset, weir_stage stage,
+                         uint32_t world_size, uint32_t rank) {
+    weir_error error;
+    weir_sampler *sampler = NULL;
+    weir_sampler_options options = {
+        .size = sizeof options, .dataset = dataset, .stage = stage, .world_size = world_size, .rank = rank};
+    assert_ok(weir_sampler_open(NULL, manifest, &options, &sampler, &error), &error);
+    return sampler;
+}
+
+weir_step take_step(weir_sampler *sampler, weir_cursor cursor, uint64_t *indices) {
+    weir_error error;
+    weir_step step;
+    assert_ok(weir_sampler_step(sampler, cursor, &step, &error), &error);
+    weir_sampler_indices(sampler, &step, indices);
+    return step;
+}
+
+bool cursors_equal(weir_cursor a, weir_cursor b) {
+    return a.epoch == b.epoch && a.global_index == b.global_index;
+}
+
+void hash_indices(weir_sha256 *sha, const uint64_t *indices, uint64_t count) {
+    uint8_t bytes[8 * 512];
+    for (uint64_t done = 0; done < count;) {
+        uint64_t piece = count - done < 512 ? count - done : 512;
+        for (uint64_t i = 0; i < piece; i++)
+            for (unsigned k = 0; k < 8; k++)
+                bytes[8 * i + k] = (uint8_t)(indices[done + i] >> 8 * k);
+        weir_sha256_update(sha, bytes, 8 * piece);
+        done += piece;
+    }
+}
+
+/* ---- The procedure, slowly ------------------------------------------------------------------------------
+ */
+
+static weir_seed slow_epoch_seed(const weir_manifest *manifest, uint64_t epoch) {
+    weir_error error;
+    weir_cbor_writer w;
+    uint8_t digest[32];
+    weir_cbor_writer_memory(&w, NULL);
+    weir_cbor_array(&w, 5);
+    weir_cbor_text(&w, "nextbatch_epoch_seed_v2");
+    weir_cbor_bytes(&w, weir_manifest_token(manifest), WEIR_TOKEN_SIZE);
+    weir_cbor_bytes(&w, weir_manifest_hash(manifest), WEIR_HASH_SIZE);
+    weir_cbor_text(&w, "a");
+    weir_cbor_uint(&w, epoch);
+    assert_ok(weir_cbor_finish(&w, &error), &error);
+    weir_sha256_of(w.data, w.size, digest);
+    weir_cbor_release(&w);
+    return weir_seed_load(digest);
+}
+
+/* One position of one epoch. */
+static uint64_t slow_index(const weir_manifest *manifest, uint64_t epoch, uint64_t position) {
+    const weir_data_config *data = weir_manifest_data(manifest);
+    uint64_t n = weir_manifest_find(manifest, "a")->cardinality;
+    uint64_t block_size = data->sampler_block_size, full_blocks = n / block_size;
+    weir_seed seed = slow_epoch_seed(manifest, epoch);
+    weir_error error;
+    if (data->rotate)
+        position =
+            (uint64_t)(((unsigned __int128)position + weir_bounded(seed, WEIR_DOMAIN_ROTATION, 0, n)) % n);
+    uint64_t block_id = position / block_size, index;
+    if (block_id < full_blocks) {
+        uint64_t *order = malloc(full_blocks * sizeof *order);
+        assert_non_null(order);
+        assert_ok(weir_block_permute(seed, full_blocks, order, &error), &error);
+        block_id = order[block_id];
+        free(order);
+    }
+    assert_ok(weir_intra_block_map(data->intra_block, seed, block_id, block_size, n, position % block_size,
+                                   &index, &error),
+              &error);
+    return index;
+}
+
+uint64_t slow_step(const weir_manifest *manifest, weir_stage stage, uint32_t world_size, uint32_t rank,
+                   weir_cursor cursor, uint64_t *indices, weir_cursor *cursor_next) {
+    const weir_data_config *data = weir_manifest_data(manifest);
+    uint64_t n = weir_manifest_find(manifest, "a")->cardinality;
+    uint64_t batch = weir_manifest_global_batch_size(manifest);
+    bool is_train = stage == WEIR_STAGE_TRAIN;
+    bool is_stream = is_train && data->epoch_boundary == WEIR_BOUNDARY_STREAM;
+    uint64_t micro = batch / world_size, count = 0, limit = n;
+    if (is_train && !is_stream && data->drop_last)
+        limit = n / batch * batch;
+    for (uint64_t i = 0; i < micro; i++) {
+        uint64_t p = cursor.global_index + rank * micro + i;
+        if (!is_train)
+            indices[count++] = p % n;
+        else if (is_stream)
+            indices[count++] = slow_index(manifest, cursor.epoch + p / n, p % n);
+        else if (p < limit)
+            indices[count++] = slow_index(manifest, cursor.epoch, p);
+    }
+    *cursor_next = (weir_cursor){cursor.epoch, cursor.global_index + batch};
+    if (is_stream)
+        *cursor_next =
+            (weir_cursor){cursor.epoch + cursor_next->global_index / n, cursor_next->global_index % n};
+    else if (cursor_next->global_index >= limit)
+        *cursor_next = (weir_cursor){cursor.epoch + 1, 0};
+    return count;
+}

@@ -1,0 +1,26 @@
+/* What the sampler's tests share: opening samplers, and the contract's procedure written down word by word,
+ * slowly, to compare with. */
+#ifndef WEIR_TESTS_SAMPLING_H
+#define WEIR_TESTS_SAMPLING_H
+
+#include "support/testing.h"
+
+/* A sampler of a dataset under the manifest's own token; fails the test where it is refused. */
+weir_sampler *sampler_of(const weir_manifest *manifest, const char *dataset, weir_stage stage,
+                         uint32_t world_size, uint32_t rank);
+
+/* One step; indices has room for the rank's share. */
+weir_step take_step(weir_sampler *sampler, weir_cursor cursor, uint64_t *indices);
+
+/* Section 6 of NextBatch_v2 for dataset "a", one position after another, from the public pieces
+ * (weir_block_permute, weir_intra_block_map) and hashes that are made anew for every call. Returns the number
+ * of indices. */
+uint64_t slow_step(const weir_manifest *manifest, weir_stage stage, uint32_t world_size, uint32_t rank,
+                   weir_cursor cursor, uint64_t *indices, weir_cursor *cursor_next);
+
+bool cursors_equal(weir_cursor a, weir_cursor b);
+
+/* SHA-256 over indices as 8-byte little-endian integers. */
+void hash_indices(weir_sha256 *sha, const uint64_t *indices, uint64_t count);
+
+#endif
