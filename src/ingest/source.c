@@ -5,6 +5,7 @@
 
 static const weir__source_kind *const kinds[] = {
     &weir__source_postgres,
+    &weir__source_duckdb,
     &weir__source_sqlite,
 };
 

@@ -64,10 +64,35 @@ void weir__sql_release(weir__sql *sql) {
     *sql = (weir__sql){.env = sql->env};
 }
 
+/* The end of the quoted text, quoted name or comment that begins at `at`; `at` itself where none does; NULL
+ * where it does not end. */
+static const char *skip_quoted(const char *at) {
+    if (*at == '\'' || *at == '"') {
+        const char *end = strchr(at + 1, *at);
+        return end ? end + 1 : NULL;
+    }
+    if (at[0] == '-' && at[1] == '-')
+        return at + strcspn(at, "\n");
+    if (at[0] == '/' && at[1] == '*') {
+        const char *end = strstr(at + 2, "*/");
+        return end ? end + 2 : NULL;
+    }
+    return at;
+}
+
 size_t weir__sql_trimmed_size(const char *statement) {
-    size_t size = strlen(statement);
-    while (size > 0 && strchr(" \t\r\n;", statement[size - 1]))
-        size--;
+    size_t size = 0;
+    for (const char *at = statement; *at;) {
+        const char *end = skip_quoted(at);
+        if (!end)
+            return strlen(statement);
+        bool is_comment = end > at && (*at == '-' || *at == '/');
+        if (end == at)
+            end = at + 1;
+        if (!is_comment && !strchr(" \t\r\n;", *at))
+            size = (size_t)(end - statement);
+        at = end;
+    }
     return size;
 }
 

@@ -1,6 +1,5 @@
 """PostgreSQL as a source, against a real server: types, keys, parts, one snapshot, servers that can do less, and
 failures."""
-import json
 import os
 import sqlite3
 import subprocess
@@ -11,12 +10,10 @@ import unittest
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", ".."))
 from tests.support import shop  # noqa: E402
 from tests.support.postgres import Proxy, Server, find_binaries, free_port  # noqa: E402
+from tests.support.scan import DECLARED, SCAN, WEIR, comparable, ingest, lines, real, rows, scan  # noqa: E402
 
-WEIR = os.environ.get("WEIR", "")
-SCAN = os.environ.get("WEIR_SCAN", "")
 BINARIES = find_binaries()
 MICROS = 1000000
-DECLARED = ["nothing", "boolean", "time", "integer", "real", "numeric", "text", "blob"]
 
 TYPES = r"""
 CREATE DOMAIN cents AS bigint CHECK (VALUE >= 0);
@@ -48,27 +45,6 @@ FIRST = [["i", 1], ["b", 1], ["i", -32768], ["i", 9223372036854775807], ["i", 42
          ["t", "12:34:56"], ["t", "1 day 02:00:00"], ["t", "$12.34"], ["t", "101"], ["t", "q"]]
 
 
-def real(value):
-    """A real as the scanner prints it, read back."""
-    return float.fromhex(value)
-
-
-def scan(url, *options, check=True):
-    done = subprocess.run([SCAN, url, *options], check=False, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
-    if check and done.returncode:
-        raise AssertionError(done.stderr.decode())
-    return done
-
-
-def lines(done):
-    return [json.loads(line) for line in done.stdout.decode().splitlines()]
-
-
-def rows(done, table):
-    return sorted((line["row"] for line in lines(done) if isinstance(line, dict) and line.get("of") == table),
-                  key=json.dumps)
-
-
 @unittest.skipUnless(BINARIES, "no PostgreSQL server here (Debian: postgresql); WEIR_POSTGRES_BIN can name its folder")
 @unittest.skipUnless(SCAN and WEIR, "WEIR and WEIR_SCAN must name the programs weir and scan_source (ctest does)")
 class Postgres(unittest.TestCase):
@@ -90,9 +66,7 @@ class Postgres(unittest.TestCase):
             CREATE TABLE empty ()""", "big")
 
     def assert_row(self, row, expected):
-        """Equal, where reals are compared as numbers (hex floats have several spellings)."""
-        self.assertEqual([[v[0], real(v[1])] if v[0] == "r" else v for v in row],
-                         [[v[0], real(v[1])] if v[0] == "r" else v for v in expected])
+        self.assertEqual(comparable(row), comparable(expected))
 
     def assert_fails(self, url, *words, options=()):
         done = scan(url, *options, check=False)
@@ -236,13 +210,6 @@ class Postgres(unittest.TestCase):
 
     # ---- The same store as from SQLite
 
-    def ingest(self, source, folder, name, *options):
-        """The bytes of the store and of its manifest."""
-        path = os.path.join(folder, name + ".weir")
-        subprocess.run([WEIR, "ingest", source, "-o", path, *options], check=True, stdout=subprocess.DEVNULL)
-        with open(path, "rb") as store, open(os.path.join(folder, name + ".manifest.json"), "rb") as manifest:
-            return store.read(), manifest.read()
-
     def test_the_shop_gives_the_store_of_sqlite(self):
         """With a schema and with the draft of each, with any number of sessions, and from a server that can do less."""
         self.server.run("CREATE DATABASE shop")
@@ -254,12 +221,12 @@ class Postgres(unittest.TestCase):
             with open(schema, "w", encoding="utf-8") as file:
                 file.write(shop.schema())
             for options in (["--schema", schema], []):
-                expected = self.ingest(sqlite, folder, "expected", *options)
+                expected = ingest(sqlite, folder, "expected", *options)
                 for threads in ("1", "2", "5"):
-                    self.assertTrue(expected == self.ingest(url, folder, "got", "--threads", threads, *options))
+                    self.assertTrue(expected == ingest(url, folder, "got", "--threads", threads, *options))
                 with Proxy(self.server.port, {b"(FORMAT binary)": b"(FORMAT unknown"}) as proxy:
                     plain = self.server.url("shop", port=proxy.port)
-                    self.assertTrue(expected == self.ingest(plain, folder, "got", *options))
+                    self.assertTrue(expected == ingest(plain, folder, "got", *options))
 
     def test_a_shared_table_gives_the_store_of_sqlite(self):
         """Enough rows that a table is read in parts."""
@@ -273,9 +240,9 @@ class Postgres(unittest.TestCase):
             self.server.run("CREATE DATABASE many")
             self.server.run("CREATE TABLE t (id int PRIMARY KEY, a bigint, w varchar); "
                             f"INSERT INTO t {rows} generate_series(1, 200000) i; ANALYZE t", "many")
-            expected = self.ingest(sqlite, folder, "expected")
+            expected = ingest(sqlite, folder, "expected")
             for threads in ("1", "4"):
-                self.assertTrue(expected == self.ingest(self.server.url("many"), folder, "got", "--threads", threads))
+                self.assertTrue(expected == ingest(self.server.url("many"), folder, "got", "--threads", threads))
 
     # ---- Failures
 

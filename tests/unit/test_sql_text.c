@@ -38,6 +38,11 @@ static void statements_are_trimmed(void **state) {
     (void)state;
     assert_int_equal(weir__sql_trimmed_size("SELECT 1 ; ;\n\t"), 8);
     assert_int_equal(weir__sql_trimmed_size(" ;; "), 0);
+    assert_int_equal(weir__sql_trimmed_size("SELECT 1; -- it's; done\n/* a\n; */ "), 8);
+    assert_int_equal(weir__sql_trimmed_size("SELECT '; --';"), 13);
+    assert_int_equal(weir__sql_trimmed_size("SELECT \"a\"\"-- \" ;"), 15);
+    assert_int_equal(weir__sql_trimmed_size("SELECT 1 - 2 / 3"), 16);
+    assert_int_equal(weir__sql_trimmed_size("SELECT 'x; "), 11);
     assert_int_equal(weir__sql_trimmed_size(""), 0);
 }
 
