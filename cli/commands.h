@@ -3,6 +3,7 @@
 #define WEIR_CLI_COMMANDS_H
 
 #define CLI_COMMANDS(X)                                                                                      \
+    X(demo)                                                                                                  \
     X(schema)                                                                                                \
     X(ingest)                                                                                                \
     X(info)                                                                                                  \
@@ -12,6 +13,7 @@
     X(next)                                                                                                  \
     X(locate)                                                                                                \
     X(permute)                                                                                               \
+    X(batch)                                                                                                 \
     X(replay)                                                                                                \
     X(diff)                                                                                                  \
     X(merge)                                                                                                 \

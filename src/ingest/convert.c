@@ -236,8 +236,21 @@ weir__fit weir__to_boolean(const weir__value *value, bool *out) {
     }
 }
 
+static size_t format_integer(int64_t value, char out[WEIR__TEXT_FORM_SIZE]) {
+    char reversed[24];
+    size_t count = 0, size = 0;
+    uint64_t rest = value < 0 ? -(uint64_t)value : (uint64_t)value;
+    do
+        reversed[count++] = (char)('0' + rest % 10);
+    while (rest /= 10);
+    if (value < 0)
+        out[size++] = '-';
+    while (count > 0)
+        out[size++] = reversed[--count];
+    return size;
+}
+
 weir__fit weir__to_text(const weir__value *value, char buffer[WEIR__TEXT_FORM_SIZE], weir__bytes *out) {
-    int size;
     switch (value->type) {
     case WEIR__NULL:
         return WEIR__IS_NULL;
@@ -246,8 +259,7 @@ weir__fit weir__to_text(const weir__value *value, char buffer[WEIR__TEXT_FORM_SI
         return WEIR__FITS;
     case WEIR__INT:
     case WEIR__BOOL:
-        size = snprintf(buffer, WEIR__TEXT_FORM_SIZE, "%lld", (long long)value->integer);
-        *out = (weir__bytes){buffer, (size_t)size};
+        *out = (weir__bytes){buffer, format_integer(value->integer, buffer)};
         return WEIR__FITS;
     case WEIR__REAL:
         *out = (weir__bytes){buffer, weir__format_real(value->real, buffer)};

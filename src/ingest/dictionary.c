@@ -5,14 +5,18 @@
 
 #include "ingest/dictionary.h"
 
-const weir__string *weir__string_new(weir__arena *arena, const char *bytes, size_t size) {
+static const weir__string *copy_string(weir__arena *arena, const char *bytes, size_t size, uint64_t hash) {
     weir__string *string = size > WEIR__STRING_MAX ? NULL : weir__arena_take(arena, sizeof *string + size);
     if (!string)
         return NULL;
-    string->hash = XXH3_64bits(bytes, size);
+    string->hash = hash;
     string->size = (uint32_t)size;
     memcpy(string->bytes, bytes, size);
     return string;
+}
+
+const weir__string *weir__string_new(weir__arena *arena, const char *bytes, size_t size) {
+    return copy_string(arena, bytes, size, XXH3_64bits(bytes, size));
 }
 
 int weir__string_compare(const weir__string *a, const weir__string *b) {
@@ -46,14 +50,16 @@ static bool make_room(weir__dictionary *d) {
     if (3 * ((size_t)d->count + 1) <= 2 * slot_count)
         return true;
     size_t wanted = slot_count ? 2 * slot_count : 64;
-    uint32_t *slots = weir__allocate_zero(d->env, wanted, sizeof *slots);
+    weir__dictionary_slot *slots = weir__allocate_zero(d->env, wanted, sizeof *slots);
     if (!slots)
         return false;
-    for (uint32_t i = 0; i < d->count; i++) {
-        size_t at = d->strings[i]->hash & (wanted - 1);
-        while (slots[at])
+    for (size_t i = 0; i < slot_count; i++) {
+        if (!d->slots[i].number)
+            continue;
+        size_t at = d->slots[i].hash & (wanted - 1);
+        while (slots[at].number)
             at = (at + 1) & (wanted - 1);
-        slots[at] = i + 1;
+        slots[at] = d->slots[i];
     }
     weir__release(d->env, d->slots);
     d->slots = slots;
@@ -62,32 +68,38 @@ static bool make_room(weir__dictionary *d) {
 }
 
 /* The slot of a string with these bytes, or the free one where it belongs. */
-static uint32_t *find_slot(const weir__dictionary *d, uint64_t hash, const char *bytes, size_t size) {
-    for (size_t at = hash & d->slot_mask;; at = (at + 1) & d->slot_mask) {
-        if (!d->slots[at])
-            return &d->slots[at];
-        const weir__string *string = d->strings[d->slots[at] - 1];
+static weir__dictionary_slot *find_slot(const weir__dictionary *d, uint64_t hash, const char *bytes,
+                                        size_t size) {
+    for (size_t at = (uint32_t)hash & d->slot_mask;; at = (at + 1) & d->slot_mask) {
+        weir__dictionary_slot *slot = &d->slots[at];
+        if (!slot->number)
+            return slot;
+        if (slot->hash != (uint32_t)hash)
+            continue;
+        const weir__string *string = d->strings[slot->number - 1];
         if (string->hash == hash && string->size == size && memcmp(string->bytes, bytes, size) == 0)
-            return &d->slots[at];
+            return slot;
     }
 }
 
-static void append(weir__dictionary *d, const weir__string *string, uint32_t *slot, uint32_t *number) {
+static void append(weir__dictionary *d, const weir__string *string, weir__dictionary_slot *slot,
+                   uint32_t *number) {
     d->strings[d->count] = string;
     *number = d->count++;
-    *slot = d->count;
+    *slot = (weir__dictionary_slot){d->count, (uint32_t)string->hash};
 }
 
 bool weir__dictionary_intern(weir__dictionary *dictionary, weir__arena *arena, const char *bytes, size_t size,
                              uint32_t *number) {
     if (size > WEIR__STRING_MAX || !make_room(dictionary))
         return false;
-    uint32_t *slot = find_slot(dictionary, XXH3_64bits(bytes, size), bytes, size);
-    if (*slot) {
-        *number = *slot - 1;
+    uint64_t hash = XXH3_64bits(bytes, size);
+    weir__dictionary_slot *slot = find_slot(dictionary, hash, bytes, size);
+    if (slot->number) {
+        *number = slot->number - 1;
         return true;
     }
-    const weir__string *string = weir__string_new(arena, bytes, size);
+    const weir__string *string = copy_string(arena, bytes, size, hash);
     if (!string)
         return false;
     append(dictionary, string, slot, number);
@@ -97,9 +109,9 @@ bool weir__dictionary_intern(weir__dictionary *dictionary, weir__arena *arena, c
 bool weir__dictionary_adopt(weir__dictionary *dictionary, const weir__string *string, uint32_t *number) {
     if (!make_room(dictionary))
         return false;
-    uint32_t *slot = find_slot(dictionary, string->hash, string->bytes, string->size);
-    if (*slot)
-        *number = *slot - 1;
+    weir__dictionary_slot *slot = find_slot(dictionary, string->hash, string->bytes, string->size);
+    if (slot->number)
+        *number = slot->number - 1;
     else
         append(dictionary, string, slot, number);
     return true;

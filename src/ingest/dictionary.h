@@ -17,6 +17,11 @@ enum { WEIR__STRING_MAX = INT32_MAX };
 const weir__string *weir__string_new(weir__arena *arena, const char *bytes, size_t size);
 int weir__string_compare(const weir__string *a, const weir__string *b); /* bytewise */
 
+typedef struct weir__dictionary_slot {
+    uint32_t number; /* of the string, plus 1; 0: free */
+    uint32_t hash;   /* the low half: most strangers are told apart without a look at the string */
+} weir__dictionary_slot;
+
 /* Distinct strings, numbered from 0 in the order in which they came. Strings live in the arena that interning
  * is given, not in the dictionary. */
 typedef struct weir__dictionary {
@@ -24,7 +29,7 @@ typedef struct weir__dictionary {
     const weir__string **strings;
     size_t capacity;
     uint32_t count;
-    uint32_t *slots; /* number + 1 of a string, 0: free */
+    struct weir__dictionary_slot *slots;
     size_t slot_mask;
 } weir__dictionary;
 

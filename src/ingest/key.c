@@ -35,6 +35,8 @@ static weir__key key_from_real(double real) {
     weir__key key = {WEIR__KEY_REAL, 0};
     if (isnan(real))
         return (weir__key){WEIR__KEY_NULL, 0};
+    if (real == 0 && signbit(real))
+        return (weir__key){WEIR__KEY_NEGATIVE_ZERO, 0};
     if (real >= -0x1p63 && real < 0x1p63 && (double)(int64_t)real == real)
         return (weir__key){WEIR__KEY_INTEGRAL_REAL, (uint64_t)(int64_t)real};
     memcpy(&key.payload, &real, sizeof real);
@@ -63,7 +65,8 @@ bool weir__key_from_value(const weir__value *value, weir__arena *arena, weir__di
 }
 
 static bool is_whole(weir__key key) {
-    return key.tag == WEIR__KEY_INT || key.tag == WEIR__KEY_INTEGRAL_REAL;
+    return key.tag == WEIR__KEY_INT || key.tag == WEIR__KEY_INTEGRAL_REAL ||
+           key.tag == WEIR__KEY_NEGATIVE_ZERO;
 }
 
 /* An integer against a real that is none: the real is not whole or beyond int64, so rounding the integer
@@ -91,7 +94,7 @@ static int compare_numbers(weir__key a, weir__key b) {
 }
 
 static int class_of(weir__key key) {
-    static const int classes[] = {0, 1, 1, 1, 2, 3};
+    static const int classes[] = {0, 1, 1, 1, 2, 3, 1};
     return classes[key.tag];
 }
 
@@ -121,7 +124,7 @@ uint64_t weir__key_hash(weir__key key) {
 
 void weir__key_describe(weir__key key, char out[96]) {
     weir__value value = {.type = WEIR__NULL};
-    if (key.tag == WEIR__KEY_INT || key.tag == WEIR__KEY_INTEGRAL_REAL)
+    if (is_whole(key))
         value = (weir__value){.type = WEIR__INT, .integer = (int64_t)key.payload};
     else if (key.tag == WEIR__KEY_REAL)
         value = (weir__value){.type = WEIR__REAL, .real = real_of(key)};
@@ -138,6 +141,9 @@ void weir__key_cbor(weir__key key, weir_cbor_writer *w) {
         break;
     case WEIR__KEY_INTEGRAL_REAL:
         weir_cbor_double(w, (double)(int64_t)key.payload);
+        break;
+    case WEIR__KEY_NEGATIVE_ZERO:
+        weir_cbor_double(w, -0.0);
         break;
     case WEIR__KEY_REAL:
         weir_cbor_double(w, real_of(key));

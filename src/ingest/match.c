@@ -67,7 +67,8 @@ uint32_t weir__key_index_find(const weir__key_index *index, weir__key key) {
     if (key.tag == WEIR__KEY_NULL)
         return WEIR_NONE;
     if (index->is_dense) {
-        bool is_whole = key.tag == WEIR__KEY_INT || key.tag == WEIR__KEY_INTEGRAL_REAL;
+        bool is_whole = key.tag == WEIR__KEY_INT || key.tag == WEIR__KEY_INTEGRAL_REAL ||
+                        key.tag == WEIR__KEY_NEGATIVE_ZERO;
         uint64_t row = key.payload - (uint64_t)index->first_key;
         return is_whole && (int64_t)key.payload >= index->first_key && row < index->row_count ? (uint32_t)row
                                                                                               : WEIR_NONE;

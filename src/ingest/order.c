@@ -38,6 +38,23 @@ static bool renumber_column(const weir_env *env, weir__part *part, uint32_t c,
     return true;
 }
 
+/* The largest dictionary of texts becomes that of all tables as it is: the others are numbered into it.
+ * Numbers are given anew by first appearance later, so that which one it was leaves no trace. */
+static void take_largest_texts(weir__ingest *ingest) {
+    weir__part *largest = NULL;
+    for (uint32_t t = 0; t < ingest->table_count; t++)
+        for (uint32_t p = 0; p < ingest->tables[t].part_count; p++) {
+            weir__part *part = &ingest->tables[t].parts[p];
+            if (part->texts.count > (largest ? largest->texts.count : 0))
+                largest = part;
+        }
+    if (!largest)
+        return;
+    ingest->texts = largest->texts;
+    weir__dictionary_init(&largest->texts, ingest->env);
+    largest->owns_text_numbers = true;
+}
+
 /* Categories get numbers of the table's dictionary, texts of the one of all tables: `texts` is shared, so
  * this runs one table after the other. */
 static bool renumber_part(weir__ingest *ingest, weir__table_plan *table, weir__part *part) {
@@ -45,7 +62,7 @@ static bool renumber_part(weir__ingest *ingest, weir__table_plan *table, weir__p
     uint32_t *text_numbers = adopt_strings(env, &part->texts, &ingest->texts);
     bool is_fine = text_numbers != NULL;
     for (uint32_t c = 0; c < table->column_count && is_fine; c++) {
-        if (table->columns[c].stype == WEIR_TEXT)
+        if (table->columns[c].stype == WEIR_TEXT && !part->owns_text_numbers)
             renumber(part->columns[c].values, part->row_count, text_numbers);
         else if (table->columns[c].stype == WEIR_CATEGORICAL)
             is_fine = renumber_column(env, part, c, &part->dictionaries[c], &table->categories[c]);
@@ -380,6 +397,7 @@ static weir_status number_rows(weir__ingest *ingest, weir_error *error) {
 weir_status weir__order_rows(weir__ingest *ingest, weir_error *error) {
     weir_status status = WEIR_OK;
     uint64_t rows = 0;
+    take_largest_texts(ingest);
     for (uint32_t t = 0; t < ingest->table_count && status == WEIR_OK; t++) {
         status = join_parts(ingest, &ingest->tables[t], error);
         rows += ingest->tables[t].row_count;

@@ -271,7 +271,7 @@ static void write_converted(weir_cbor_writer *w, weir_stype stype, const weir__c
 }
 
 static bool is_in_row_key(const weir__column_plan *column) {
-    return column->stype != WEIR_IGNORED || column->is_primary || column->is_foreign;
+    return column->stype != WEIR_IGNORED || weir__keeps_keys(column);
 }
 
 /* The CBOR of the row's converted values, by which a table without a primary key is sorted. */

@@ -34,6 +34,7 @@ typedef enum weir__key_tag {
     WEIR__KEY_REAL,          /* the bits of a binary64 that is no int64 */
     WEIR__KEY_TEXT,          /* const weir__string * */
     WEIR__KEY_BLOB,          /* const weir__string * */
+    WEIR__KEY_NEGATIVE_ZERO, /* 0; it was stored as -0.0 */
 } weir__key_tag;
 
 typedef struct weir__key {
@@ -108,6 +109,7 @@ typedef struct weir__part {
     weir__column_data *columns;
     weir__dictionary *dictionaries; /* a column: categories, or texts of a foreign key */
     weir__dictionary texts;         /* of all text columns */
+    bool owns_text_numbers;         /* its numbers are those of ingest's texts already */
     weir__arena strings;
     const weir__string **row_keys; /* without a primary key: the rows' CBOR; hash is XXH64 */
     uint64_t *nulls;               /* a column */

@@ -4,22 +4,14 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
+#include "support/memory_env.h"
 #include "support/testing.h"
 #include "trace/record.h"
 
 enum { STEPS = 24, BATCH = 12 };
 
-static char folder[] = "/tmp/weir-trace-XXXXXX";
-
-static const char *path_of(const char *name) {
-    static char paths[4][128];
-    static unsigned turn;
-    char *path = paths[turn++ % 4];
-    snprintf(path, sizeof paths[0], "%s/%s", folder, name);
-    return path;
-}
+static memory_env memory;
 
 static weir_manifest *manifest_with(const char *data, uint64_t seed) {
     char text[1024];
@@ -105,27 +97,11 @@ static weir_status append_steps(run *r, weir_trace_writer *writer, uint64_t firs
 static void write_trace(run *r, const char *path) {
     weir_error error;
     weir_trace_writer *writer;
-    unlink(path);
-    assert_ok(weir_trace_create(NULL, path, &r->description, &writer, &error), &error);
+    memory.env.remove(&memory, path);
+    assert_ok(weir_trace_create(&memory.env, path, &r->description, &writer, &error), &error);
     assert_ok(append_steps(r, writer, 0, STEPS, &error), &error);
     assert_ok(weir_trace_finish(writer, &error), &error);
     weir_trace_writer_close(writer);
-}
-
-static uint8_t *read_bytes(const char *path, size_t *size) {
-    FILE *file = fopen(path, "rb");
-    assert_non_null(file);
-    uint8_t *bytes = malloc(1 << 20);
-    *size = fread(bytes, 1, 1 << 20, file);
-    fclose(file);
-    return bytes;
-}
-
-static void write_bytes(const char *path, const uint8_t *bytes, size_t size) {
-    FILE *file = fopen(path, "wb");
-    assert_non_null(file);
-    assert_int_equal(fwrite(bytes, 1, size, file), size);
-    fclose(file);
 }
 
 /* Reads all records; how many there were, or the failure. */
@@ -134,7 +110,7 @@ static weir_status read_all(const char *path, uint64_t *records, bool *has_end, 
     weir_trace_record record = {0};
     *records = 0;
     *has_end = false;
-    weir_status status = weir_trace_open(NULL, path, &reader, error);
+    weir_status status = weir_trace_open(&memory.env, path, &reader, error);
     if (status != WEIR_OK)
         return status;
     while ((status = weir_trace_next(reader, &record, error)) == WEIR_OK && record.kind != WEIR_TRACE_EOF) {
@@ -152,19 +128,20 @@ static void test_written_is_read_back(void **state) {
     uint64_t records;
     bool has_end;
     weir_replay_report report;
-    const char *path = path_of("plain.trace");
+    const char *path = "plain.trace";
     run_open(&r, "\"rotate\": true", 5, 1, 0);
     write_trace(&r, path);
     assert_ok(read_all(path, &records, &has_end, &error), &error);
     assert_int_equal(records, STEPS + 1);
     assert_true(has_end);
-    assert_ok(weir_trace_replay(NULL, path, NULL, &report, &error), &error);
+    assert_ok(weir_trace_replay(&memory.env, path, NULL, &report, &error), &error);
     assert_int_equal(report.steps, STEPS);
     assert_int_equal(report.unchecked_digests, STEPS);
     assert_true(report.is_complete);
-    assert_ok(weir_trace_replay(NULL, path, r.manifest, &report, &error), &error);
+    assert_ok(weir_trace_replay(&memory.env, path, r.manifest, &report, &error), &error);
     weir_manifest *other = manifest_with("\"rotate\": true", 6);
-    assert_fails(weir_trace_replay(NULL, path, other, &report, &error), WEIR_CHECKPOINT_MISMATCH, &error);
+    assert_fails(weir_trace_replay(&memory.env, path, other, &report, &error), WEIR_CHECKPOINT_MISMATCH,
+                 &error);
     weir_manifest_close(other);
     run_close(&r);
 }
@@ -174,10 +151,11 @@ static void test_an_existing_trace_is_not_overwritten(void **state) {
     run r;
     weir_error error;
     weir_trace_writer *writer;
-    const char *path = path_of("kept.trace");
+    const char *path = "kept.trace";
     run_open(&r, "", 5, 1, 0);
     write_trace(&r, path);
-    assert_fails(weir_trace_create(NULL, path, &r.description, &writer, &error), WEIR_IO_ERROR, &error);
+    assert_fails(weir_trace_create(&memory.env, path, &r.description, &writer, &error), WEIR_IO_ERROR,
+                 &error);
     uint64_t records;
     bool has_end;
     assert_ok(read_all(path, &records, &has_end, &error), &error);
@@ -189,26 +167,23 @@ static void test_every_flipped_bit_is_found(void **state) {
     (void)state;
     run r;
     weir_error error;
-    size_t size;
     uint64_t records;
     bool has_end;
-    const char *path = path_of("flip.trace");
+    const char *path = "flip.trace";
     run_open(&r, "", 5, 4, 3);
-    unlink(path);
+    memory.env.remove(&memory, path);
     weir_trace_writer *writer;
-    assert_ok(weir_trace_create(NULL, path, &r.description, &writer, &error), &error);
+    assert_ok(weir_trace_create(&memory.env, path, &r.description, &writer, &error), &error);
     assert_ok(append_steps(&r, writer, 0, 2, &error), &error);
     assert_ok(weir_trace_finish(writer, &error), &error);
     weir_trace_writer_close(writer);
-    uint8_t *bytes = read_bytes(path, &size);
-    for (size_t bit = 0; bit < 8 * size; bit++) {
-        bytes[bit / 8] ^= (uint8_t)(1 << bit % 8);
-        write_bytes(path, bytes, size);
+    memory_file *file = memory_env_file(&memory, path);
+    for (size_t bit = 0; bit < 8 * file->size; bit++) {
+        file->data[bit / 8] ^= (uint8_t)(1 << bit % 8);
         if (read_all(path, &records, &has_end, &error) != WEIR_TRACE_CORRUPT)
             fail_msg("flipping bit %zu of byte %zu went unnoticed", bit % 8, bit / 8);
-        bytes[bit / 8] ^= (uint8_t)(1 << bit % 8);
+        file->data[bit / 8] ^= (uint8_t)(1 << bit % 8);
     }
-    free(bytes);
     run_close(&r);
 }
 
@@ -217,21 +192,20 @@ static void test_every_truncation_is_found(void **state) {
     (void)state;
     run r;
     weir_error error;
-    size_t size;
     uint64_t records, whole_records = 0;
     bool has_end;
-    const char *path = path_of("cut.trace");
+    const char *path = "cut.trace";
     run_open(&r, "", 5, 2, 1);
     write_trace(&r, path);
-    uint8_t *bytes = read_bytes(path, &size);
+    memory_file *file = memory_env_file(&memory, path);
+    size_t size = file->size;
     for (size_t cut = 0; cut < size; cut++) {
-        write_bytes(path, bytes, cut);
+        file->size = cut;
         weir_status status = read_all(path, &records, &has_end, &error);
         assert_true(status == WEIR_TRACE_CORRUPT || (status == WEIR_OK && !has_end));
         whole_records += status == WEIR_OK;
     }
     assert_int_equal(whole_records, STEPS + 1); /* after the header and after each step */
-    free(bytes);
     run_close(&r);
 }
 
@@ -244,33 +218,33 @@ static void test_a_resumed_trace_has_the_same_steps(void **state) {
     weir_trace_difference difference;
     weir_replay_report report;
     uint8_t checkpoint[WEIR_HASH_SIZE] = {7};
-    const char *whole = path_of("whole.trace");
-    const char *path = path_of("resumed.trace");
+    const char *whole = "whole.trace";
+    const char *path = "resumed.trace";
     run_open(&r, "\"epoch_boundary\": \"stream\"", 9, 1, 0);
     write_trace(&r, whole);
     for (uint64_t checkpoint_step = 0; checkpoint_step <= STEPS; checkpoint_step++)
         for (uint64_t lost = 0; lost < 3 && checkpoint_step + lost <= STEPS; lost++) {
             weir_trace_writer *writer;
-            unlink(path);
-            assert_ok(weir_trace_create(NULL, path, &r.description, &writer, &error), &error);
+            memory.env.remove(&memory, path);
+            assert_ok(weir_trace_create(&memory.env, path, &r.description, &writer, &error), &error);
             assert_ok(append_steps(&r, writer, 0, checkpoint_step + lost, &error), &error);
             assert_ok(weir_trace_sync(writer, &error), &error);
             weir_trace_writer_close(writer);
             if (lost == 2) {
-                FILE *file = fopen(path, "ab");
-                fputs("\xB3torn", file);
-                fclose(file);
+                int file = memory.env.open(&memory, path, O_WRONLY | O_APPEND, 0);
+                memory.env.write(&memory, file, "\xB3torn", 5);
+                memory.env.close(&memory, file);
             }
-            assert_ok(
-                weir_trace_resume(NULL, path, &r.description, checkpoint_step, checkpoint, &writer, &error),
-                &error);
+            assert_ok(weir_trace_resume(&memory.env, path, &r.description, checkpoint_step, checkpoint,
+                                        &writer, &error),
+                      &error);
             assert_ok(append_steps(&r, writer, checkpoint_step, STEPS, &error), &error);
             assert_ok(weir_trace_finish(writer, &error), &error);
             weir_trace_writer_close(writer);
-            assert_ok(weir_trace_diff(NULL, whole, path, &difference, &error), &error);
+            assert_ok(weir_trace_diff(&memory.env, whole, path, &difference, &error), &error);
             assert_false(difference.differs);
             assert_int_equal(difference.steps, STEPS);
-            assert_ok(weir_trace_replay(NULL, path, NULL, &report, &error), &error);
+            assert_ok(weir_trace_replay(&memory.env, path, NULL, &report, &error), &error);
         }
     run_close(&r);
 }
@@ -280,26 +254,26 @@ static void test_a_resume_that_does_not_fit_changes_nothing(void **state) {
     run r, other;
     weir_error error;
     weir_trace_writer *writer;
-    size_t size, size_after;
     uint8_t checkpoint[WEIR_HASH_SIZE] = {0};
-    const char *path = path_of("unfit.trace");
+    const char *path = "unfit.trace";
     run_open(&r, "", 5, 2, 0);
     run_open(&other, "\"drop_last\": true", 5, 2, 0);
-    unlink(path);
-    assert_ok(weir_trace_create(NULL, path, &r.description, &writer, &error), &error);
+    memory.env.remove(&memory, path);
+    assert_ok(weir_trace_create(&memory.env, path, &r.description, &writer, &error), &error);
     assert_ok(append_steps(&r, writer, 0, 10, &error), &error);
     weir_trace_writer_close(writer);
-    uint8_t *before = read_bytes(path, &size);
-    assert_fails(weir_trace_resume(NULL, path, &other.description, 5, checkpoint, &writer, &error),
+    memory_file *file = memory_env_file(&memory, path);
+    size_t size = file->size;
+    uint8_t *before = malloc(size);
+    memcpy(before, file->data, size);
+    assert_fails(weir_trace_resume(&memory.env, path, &other.description, 5, checkpoint, &writer, &error),
                  WEIR_CHECKPOINT_MISMATCH, &error);
     assert_non_null(strstr(error.message, "manifest"));
-    assert_fails(weir_trace_resume(NULL, path, &r.description, 11, checkpoint, &writer, &error),
+    assert_fails(weir_trace_resume(&memory.env, path, &r.description, 11, checkpoint, &writer, &error),
                  WEIR_TRACE_CORRUPT, &error);
-    uint8_t *after = read_bytes(path, &size_after);
-    assert_int_equal(size, size_after);
-    assert_memory_equal(before, after, size);
+    assert_int_equal(file->size, size);
+    assert_memory_equal(before, file->data, size);
     free(before);
-    free(after);
     run_close(&r);
     run_close(&other);
 }
@@ -308,8 +282,8 @@ static void test_a_resume_that_does_not_fit_changes_nothing(void **state) {
 static void write_edited(run *r, const char *path, void (*edit)(weir_trace_iter *iter, weir_step *step)) {
     weir_error error;
     weir_trace_writer *writer;
-    unlink(path);
-    assert_ok(weir_trace_create(NULL, path, &r->description, &writer, &error), &error);
+    memory.env.remove(&memory, path);
+    assert_ok(weir_trace_create(&memory.env, path, &r->description, &writer, &error), &error);
     assert_ok(append_steps(r, writer, 0, 5, &error), &error);
     const weir_dataset *dataset;
     weir_cursor cursor;
@@ -369,16 +343,17 @@ static void test_replay_names_the_field_that_diverges(void **state) {
     run r;
     weir_error error;
     weir_replay_report report;
-    const char *path = path_of("edited.trace");
+    const char *path = "edited.trace";
     run_open(&r, "", 5, 1, 0);
     for (size_t i = 0; i < sizeof edits / sizeof edits[0]; i++) {
         write_edited(&r, path, edits[i].edit);
-        assert_fails(weir_trace_replay(NULL, path, NULL, &report, &error), WEIR_REPLAY_DIVERGENCE, &error);
+        assert_fails(weir_trace_replay(&memory.env, path, NULL, &report, &error), WEIR_REPLAY_DIVERGENCE,
+                     &error);
         assert_int_equal(error.t, 5);
         assert_string_equal(error.diagnostics[0].text, edits[i].field);
     }
     write_edited(&r, path, edit_step_number);
-    assert_fails(weir_trace_replay(NULL, path, NULL, &report, &error), WEIR_REPLAY_DIVERGENCE, &error);
+    assert_fails(weir_trace_replay(&memory.env, path, NULL, &report, &error), WEIR_REPLAY_DIVERGENCE, &error);
     run_close(&r);
 }
 
@@ -387,20 +362,20 @@ static void test_diff_finds_the_first_difference(void **state) {
     run r, other;
     weir_error error;
     weir_trace_difference difference;
-    const char *left = path_of("left.trace");
-    const char *right = path_of("right.trace");
+    const char *left = "left.trace";
+    const char *right = "right.trace";
     run_open(&r, "", 5, 1, 0);
     run_open(&other, "", 6, 1, 0);
     write_trace(&r, left);
     write_edited(&r, right, edit_index);
-    assert_ok(weir_trace_diff(NULL, left, right, &difference, &error), &error);
+    assert_ok(weir_trace_diff(&memory.env, left, right, &difference, &error), &error);
     assert_true(difference.is_comparable);
     assert_true(difference.differs);
     assert_int_equal(difference.t, 5);
     assert_int_equal(difference.steps, 5);
     assert_string_equal(difference.field, "indices");
     write_trace(&other, right);
-    assert_ok(weir_trace_diff(NULL, left, right, &difference, &error), &error);
+    assert_ok(weir_trace_diff(&memory.env, left, right, &difference, &error), &error);
     assert_false(difference.is_comparable);
     assert_non_null(strstr(difference.incomparable, "manifest_hash"));
     assert_true(difference.differs);
@@ -417,7 +392,7 @@ static void test_ranks_merge_into_world_size_1(void **state) {
     weir_error error;
     for (size_t mode = 0; mode < sizeof modes / sizeof modes[0]; mode++) {
         run single;
-        const char *whole = path_of("merge-whole.trace");
+        const char *whole = "merge-whole.trace";
         run_open(&single, modes[mode], 5, 1, 0);
         write_trace(&single, whole);
         run_close(&single);
@@ -427,23 +402,23 @@ static void test_ranks_merge_into_world_size_1(void **state) {
             weir_merge_report report;
             for (uint32_t rank = 0; rank < worlds[w]; rank++) {
                 run r;
-                snprintf(names[rank], sizeof names[0], "%s/merge-%u.trace", folder, rank);
+                snprintf(names[rank], sizeof names[0], "merge-%u.trace", rank);
                 paths[worlds[w] - 1 - rank] = names[rank]; /* in any order */
                 run_open(&r, modes[mode], 5, worlds[w], rank);
                 write_trace(&r, names[rank]);
                 run_close(&r);
             }
-            assert_ok(weir_trace_merge(NULL, paths, worlds[w], whole, &report, &error), &error);
+            assert_ok(weir_trace_merge(&memory.env, paths, worlds[w], whole, &report, &error), &error);
             assert_int_equal(report.steps, STEPS);
             assert_int_equal(report.digests, report.samples);
             assert_int_equal(report.unchecked_digests, 0);
-            assert_ok(weir_trace_merge(NULL, paths, worlds[w], NULL, &report, &error), &error);
+            assert_ok(weir_trace_merge(&memory.env, paths, worlds[w], NULL, &report, &error), &error);
             assert_int_equal(report.unchecked_digests, report.samples);
             if (worlds[w] > 1) {
-                assert_fails(weir_trace_merge(NULL, paths, worlds[w] - 1, NULL, &report, &error),
+                assert_fails(weir_trace_merge(&memory.env, paths, worlds[w] - 1, NULL, &report, &error),
                              WEIR_CONTRACT_VIOLATION, &error);
                 paths[0] = paths[1];
-                assert_fails(weir_trace_merge(NULL, paths, worlds[w], NULL, &report, &error),
+                assert_fails(weir_trace_merge(&memory.env, paths, worlds[w], NULL, &report, &error),
                              WEIR_CONTRACT_VIOLATION, &error);
             }
         }
@@ -463,19 +438,19 @@ static void test_merge_finds_a_wrong_index_and_digest(void **state) {
     weir_error error;
     weir_merge_report report;
     run ranks[2], single;
-    const char *whole = path_of("w.trace");
+    const char *whole = "w.trace";
     char names[2][128];
     const char *paths[2] = {names[0], names[1]};
     run_open(&single, "", 5, 1, 0);
     write_trace(&single, whole);
     for (uint32_t rank = 0; rank < 2; rank++) {
-        snprintf(names[rank], sizeof names[0], "%s/wrong-%u.trace", folder, rank);
+        snprintf(names[rank], sizeof names[0], "wrong-%u.trace", rank);
         run_open(&ranks[rank], "", 5, 2, rank);
     }
     for (size_t i = 0; i < sizeof edits / sizeof edits[0]; i++) {
         write_trace(&ranks[0], names[0]);
         write_edited(&ranks[1], names[1], edits[i]);
-        assert_fails(weir_trace_merge(NULL, paths, 2, whole, &report, &error), WEIR_REPLAY_DIVERGENCE,
+        assert_fails(weir_trace_merge(&memory.env, paths, 2, whole, &report, &error), WEIR_REPLAY_DIVERGENCE,
                      &error);
         assert_int_equal(error.t, 5);
     }
@@ -489,25 +464,25 @@ static void test_what_is_no_trace_is_refused(void **state) {
     static const uint8_t inputs[][8] = {{0}, {0xA0}, {0x80}, {0xFF, 0xFF}, {0xA1, 0x61, 'h', 0x00}};
     weir_error error;
     weir_trace_reader *reader;
-    const char *path = path_of("junk");
+    const char *path = "junk";
     for (size_t i = 0; i < sizeof inputs / sizeof inputs[0]; i++)
         for (size_t size = 0; size <= 4; size++) {
-            write_bytes(path, inputs[i], size);
-            assert_fails(weir_trace_open(NULL, path, &reader, &error), WEIR_TRACE_CORRUPT, &error);
+            memory_env_put(&memory, path, inputs[i], size);
+            assert_fails(weir_trace_open(&memory.env, path, &reader, &error), WEIR_TRACE_CORRUPT, &error);
         }
-    assert_fails(weir_trace_open(NULL, path_of("absent"), &reader, &error), WEIR_IO_ERROR, &error);
+    assert_fails(weir_trace_open(&memory.env, "absent", &reader, &error), WEIR_IO_ERROR, &error);
 }
 
-static int make_folder(void **state) {
+static int set_up(void **state) {
     (void)state;
-    return mkdtemp(folder) ? 0 : -1;
+    memory_env_init(&memory);
+    return 0;
 }
 
-static int remove_folder(void **state) {
+static int tear_down(void **state) {
     (void)state;
-    char command[160];
-    snprintf(command, sizeof command, "rm -rf '%s'", folder);
-    return system(command);
+    memory_env_close(&memory);
+    return 0;
 }
 
 int main(void) {
@@ -524,5 +499,5 @@ int main(void) {
         cmocka_unit_test(test_merge_finds_a_wrong_index_and_digest),
         cmocka_unit_test(test_what_is_no_trace_is_refused),
     };
-    return cmocka_run_group_tests(tests, make_folder, remove_folder);
+    return cmocka_run_group_tests(tests, set_up, tear_down);
 }

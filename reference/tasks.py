@@ -1,0 +1,180 @@
+"""Tasks: what is to be predicted, about which rows, as seen when, and in which split.
+
+Follows the section "Tasks and seeds" of the specification. A task's query gives rows; each that names a row of
+the anchor table becomes a seed: that row, the time at which it is observed, the target. What a query does
+wrong is TASK_INVALID.
+"""
+
+import hashlib
+import sqlite3
+from dataclasses import dataclass
+from typing import Any, NoReturn
+
+from . import cbor, philox, values
+from .database import Database
+from .errors import WeirError
+from .moments import Statistics, statistics_of
+from .rows import Column, Table
+from .schema import SPLITS, TARGET_STYPES, SplitSchema, TaskSchema
+from .timestamps import ALWAYS, SEES_EVERYTHING
+from .values import Stored
+from .xxh64 import xxh64
+
+DOMAIN_SPLIT = 0x73706C74
+
+
+@dataclass
+class Seed:
+    row: int
+    time: int
+    target: Any  # converted: a float, microseconds, a bool, a category's text, or None
+    split: str
+
+
+@dataclass
+class Task:
+    name: str
+    schema: TaskSchema
+    anchor: Table
+    column: Column | None  # the target of a cell task; None: the task is derived
+    seeds: list[Seed]
+    dropped: int
+    statistics: Statistics | None = None  # of a derived task with a numerical target
+    categories: list[str] | None = None  # of a derived task with a categorical target, sorted
+    category_start: int = 0
+    column_idx: int = 0
+
+    @property
+    def is_cell(self) -> bool:
+        return self.column is not None
+
+    def seeds_of(self, split: str) -> list[Seed]:
+        return [seed for seed in self.seeds if seed.split == split]
+
+    def drop_names(self, tables: list[Table]) -> list[str]:
+        """The dropped columns in order of table and column."""
+        dropped = set(self.schema.drop_columns)
+        ordered = [(table.name, column) for table in tables for column in table.declared_columns]
+        return [".".join(name) for name in ordered if name in dropped]
+
+
+def refuse(name: str, reason: str) -> NoReturn:
+    raise WeirError("TASK_INVALID", f"task {name}: {reason}")
+
+
+def tasks_nobody_wrote(tables: list[Table], targets: set[tuple[str, str]]) -> dict[str, TaskSchema]:
+    """Without tasks in the schema, every column that can be a target and is no key and no row's time is one."""
+    tasks: dict[str, TaskSchema] = {}
+    for table in tables:
+        keys = set(table.primary_key) | {name for name, schema in table.schema.items() if schema.foreign_key}
+        for column in table.columns:
+            is_key = column.name in keys or (table.name, column.name) in targets
+            if column.stype in TARGET_STYPES and not is_key and column.name != table.temporal_column:
+                tasks[f"{table.name}.{column.name}"] = TaskSchema(
+                    None, table.name, "", column.name, column.stype, kind="cell"
+                )
+    return tasks
+
+
+# ---- Making a task -----------------------------------------------------------------------------------------
+
+
+def make_task(name: str, schema: TaskSchema, anchor: Table, database: Database) -> Task:
+    """Runs the query and makes the task's seeds, in order."""
+    column = _target_cell(name, schema, anchor)
+    asked = _every_row(anchor) if schema.query is None else _asked(name, schema, anchor, database)
+    seeds: list[Seed] = []
+    for row, cells in asked:
+        if row is None:
+            continue
+        if column is not None:
+            target = anchor.cell(row, column.name)
+        else:
+            target = _fitting(name, cells[schema.target_column], schema.target_stype, schema.unit)
+        time = _observation_time(name, schema, cells, anchor.row_time(row))
+        split = _split_of(name, schema.split, anchor.split_key(row), time, cells)
+        seeds.append(Seed(row, time, target, split))
+    seeds.sort(key=lambda seed: (seed.row, seed.time, cbor.encode(seed.target)))
+    task = Task(name, schema, anchor, column, seeds, sum(row is None for row, _ in asked))
+    if column is None and schema.target_stype == "numerical":
+        task.statistics = statistics_of([seed.target for seed in seeds])
+    if column is None and schema.target_stype == "categorical":
+        present = {seed.target for seed in seeds if seed.target is not None}
+        task.categories = sorted(present, key=lambda text: text.encode("utf-8"))
+    return task
+
+
+def _target_cell(name: str, schema: TaskSchema, anchor: Table) -> Column | None:
+    """The column that a cell task is about; None for a derived task."""
+    column = next((column for column in anchor.columns if column.name == schema.target_column), None)
+    can_be_cell = column is not None and column.stype == schema.target_stype
+    if schema.kind == "cell" and not can_be_cell:
+        refuse(name, "is a cell task, but its target is no such column of the anchor table")
+    if schema.kind is None:
+        return column if can_be_cell and schema.observation_time_column is None else None
+    return column if schema.kind == "cell" else None
+
+
+AskedRow = tuple[int | None, dict[str, Stored]]  # the anchor's RowIdx, None where the key matches nothing
+
+
+def _every_row(anchor: Table) -> list[AskedRow]:
+    return [(anchor.row_start + i, {}) for i in range(len(anchor.rows))]
+
+
+def _asked(name: str, schema: TaskSchema, anchor: Table, database: Database) -> list[AskedRow]:
+    if len(anchor.primary_key) != 1:
+        refuse(name, f"the anchor table {anchor.name} has no primary key of one column")
+    try:
+        names, found = database.query(schema.query or "")
+    except (sqlite3.Error, sqlite3.Warning) as fault:
+        refuse(name, f"the query fails: {fault}")
+    needed = [schema.anchor_key, schema.target_column, schema.observation_time_column]
+    needed += [schema.split.column] if schema.split.method == "column" else []
+    for column in needed:
+        if column is not None and column not in names:
+            refuse(name, f"the query gives no column {column}")
+    rows_by_key = anchor.rows_by(anchor.primary_key[0])
+    asked: list[AskedRow] = []
+    for values_of_row in found:
+        cells = dict(reversed(list(zip(names, values_of_row))))  # of two columns with one name, the first
+        key = cells[schema.anchor_key]
+        asked.append((None if key is None else rows_by_key.get(values.key_order(key)), cells))
+    return asked
+
+
+def _fitting(name: str, value: Stored, stype: str, unit: str) -> Any:
+    try:
+        return values.converted(value, stype, unit)
+    except values.Unfit as fault:
+        refuse(name, str(fault))
+
+
+def _observation_time(name: str, schema: TaskSchema, cells: dict[str, Stored], row_time: int) -> int:
+    if schema.observation_time_column is not None:
+        named = _fitting(name, cells[schema.observation_time_column], "timestamp", schema.unit)
+        if named is not None:
+            return named
+    return SEES_EVERYTHING if row_time == ALWAYS else row_time
+
+
+# ---- Splits ------------------------------------------------------------------------------------------------
+
+
+def _split_of(name: str, split: SplitSchema, split_key: Any, time: int, cells: dict[str, Stored]) -> str:
+    if split.method == "temporal":
+        return "train" if time < split.val else "val" if time < split.test else "test"
+    if split.method == "column":
+        if cells[split.column] not in SPLITS:
+            refuse(name, f"the column {split.column} says {cells[split.column]!r}, not train, val or test")
+        return str(cells[split.column])
+    bucket = hash_bucket(name, split.seed, split_key)
+    train, val, _ = split.permille
+    return "train" if bucket < train else "val" if bucket < train + val else "test"
+
+
+def hash_bucket(task: str, seed: int, split_key: Any) -> int:
+    """From 0 to 999, by the anchor's key alone: an anchor keeps its split as the database grows."""
+    split_seed = hashlib.sha256(cbor.encode(["split_v1", task, seed])).digest()[:16]
+    k0, _ = philox.draw_pair(split_seed, DOMAIN_SPLIT, xxh64(cbor.encode(split_key)))
+    return ((k0 >> 32) * 1000) >> 32

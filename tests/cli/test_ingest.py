@@ -1,0 +1,193 @@
+"""weir schema, ingest, info, verify and embed from the outside: the golden shop, errors, a terminal, and kill -9."""
+
+import json
+import os
+import pty
+import random
+import signal
+import sqlite3
+import subprocess
+import tempfile
+import time
+import unittest
+
+WEIR = os.environ["WEIR"]
+VECTORS = os.path.join(os.path.dirname(__file__), "..", "golden", "vectors")
+
+
+def vector(name):
+    return os.path.join(VECTORS, name)
+
+
+def weir(*arguments, cwd=None, check=True):
+    result = subprocess.run([WEIR, *arguments], cwd=cwd, capture_output=True, text=True, check=False)
+    if check and result.returncode != 0:
+        raise AssertionError(f"weir {' '.join(arguments)}: {result.stderr}{result.stdout}")
+    return result
+
+
+def contains(expected, given, path="$"):
+    """The first place where `given` lacks or contradicts something of `expected`, else None."""
+    if isinstance(expected, dict):
+        for key, value in expected.items():
+            if key not in given:
+                return f"{path}.{key} is missing"
+            found = contains(value, given[key], f"{path}.{key}")
+            if found:
+                return found
+        return None
+    if isinstance(expected, list):
+        if len(expected) != len(given):
+            return f"{path} has {len(given)} items"
+        for index, (a, b) in enumerate(zip(expected, given)):
+            found = contains(a, b, f"{path}[{index}]")
+            if found:
+                return found
+        return None
+    return None if expected == given and type(expected) is type(given) else f"{path}: {expected} is {given}"
+
+
+class Shop(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        cls.folder = tempfile.TemporaryDirectory()
+        cls.source = os.path.join(cls.folder.name, "shop_small.sqlite")
+        with open(vector("shop_small.sql"), encoding="utf-8") as file, sqlite3.connect(cls.source) as db:
+            db.executescript(file.read())
+        db.close()
+        with open(vector("shop_small.store.json"), encoding="utf-8") as file:
+            cls.expected = json.load(file)
+        cls.report = json.loads(weir("ingest", "shop_small.sqlite", "--schema", vector("shop_small.schema.json"),
+                                     "--json", cwd=cls.folder.name).stdout)
+        cls.store = os.path.join(cls.folder.name, "shop.weir")
+
+    @classmethod
+    def tearDownClass(cls):
+        cls.folder.cleanup()
+
+    def test_report(self):
+        self.assertEqual(self.report["store"], "shop.weir")
+        self.assertEqual(self.report["rows"], 4741)
+        self.assertEqual(self.report["dangling"], sum(e["dangling"] for e in self.expected["edges"]))
+        self.assertEqual(self.report["store_bytes"], os.path.getsize(self.store))
+        human = weir("ingest", self.source, "--schema", vector("shop_small.schema.json"), "-o",
+                     os.path.join(self.folder.name, "human.weir"))
+        self.assertIn("4 values of orders.courier match no row of couriers", human.stdout)
+        self.assertIn("orders.status is shown from closed_at on", human.stdout)
+        self.assertEqual(human.stderr, "", "progress is for terminals")
+
+    def test_info(self):
+        info = json.loads(weir("info", self.store, "--json").stdout)
+        expected = {k: v for k, v in self.expected.items() if k not in ("about", "draft", "more")}
+        self.assertIsNone(contains(expected, info))
+        self.assertEqual(list(info["datasets"]), list(expected["datasets"]))
+        self.assertIn("orders.coupon -> coupons: 22, 6 dangling", weir("info", self.store).stdout)
+
+    def test_draft(self):
+        self.assertEqual(json.loads(weir("schema", self.source).stdout), self.expected["draft"])
+        self.assertEqual(json.loads(weir("schema", self.source, "--json").stdout), self.expected["draft"])
+
+    def test_draft_is_a_schema(self):
+        path = os.path.join(self.folder.name, "draft.json")
+        with open(path, "w", encoding="utf-8") as file:
+            file.write(weir("schema", self.source).stdout)
+        weir("schema", "--check", path)
+        a = json.loads(weir("ingest", self.source, "--json", "-o", os.path.join(self.folder.name, "a.weir")).stdout)
+        b = json.loads(weir("ingest", self.source, "--schema", path, "--json", "-o",
+                            os.path.join(self.folder.name, "b.weir")).stdout)
+        self.assertEqual(a["store_hash"], b["store_hash"])
+        self.assertTrue(a["drafted"] and not b["drafted"])
+
+    def test_json_schema(self):
+        document = json.loads(weir("schema", "--json-schema").stdout)
+        self.assertEqual(document["type"], "object")
+
+    def test_embed(self):
+        for key, arguments in (("column_texts", ["--columns"]), ("category_texts", ["--categories"]),
+                               ("texts", ["--texts", "1000"])):
+            items = json.loads(weir("embed", self.store, *arguments, "--json").stdout)
+            self.assertEqual([item["text"] for item in items], self.expected["more"][key])
+            self.assertTrue(all(len(item["f16"]) == 4 * 64 for item in items))
+        self.assertIn("title of books", weir("embed", self.store, "--columns").stdout)
+
+    def test_verify(self):
+        self.assertIn("bytes are what was written", weir("verify", self.store).stdout)
+        damaged = os.path.join(self.folder.name, "damaged.weir")
+        with open(self.store, "rb") as file:
+            data = bytearray(file.read())
+        data[-5000] ^= 1
+        with open(damaged, "wb") as file:
+            file.write(data)
+        result = weir("verify", damaged, "--json", check=False)
+        self.assertEqual(result.returncode, 1)
+        self.assertEqual(json.loads(result.stdout)["error"]["code_id"], "STORE_CORRUPT")
+
+    def test_threads_give_one_store(self):
+        for threads in ("1", "2", "4"):
+            report = json.loads(weir("ingest", self.source, "--schema", vector("shop_small.schema.json"), "--threads",
+                                     threads, "--json", "-o", os.path.join(self.folder.name, "t.weir")).stdout)
+            self.assertEqual(report["store_hash"], self.report["store_hash"])
+
+    def test_manifest_serves_the_sampler(self):
+        manifest = os.path.join(self.folder.name, "shop.manifest.json")
+        weir("next", "--manifest", manifest, "--dataset", "shop/churn/train", "--stage", "train", "--world-size", "1",
+             "--rank", "0", "--json")
+
+    def test_errors(self):
+        self.assertEqual(weir("ingest", check=False).returncode, 2)
+        result = weir("ingest", "/no/such.sqlite", "--json", check=False)
+        self.assertEqual((result.returncode, json.loads(result.stdout)["error"]["code_id"]), (1, "SOURCE_ERROR"))
+        result = weir("info", self.source, check=False)
+        self.assertEqual(result.returncode, 1)
+        self.assertIn("STORE_CORRUPT", result.stderr)
+        result = weir("ingest", self.source, "--schema", vector("shop_small.schema.json"), "--strict", "-o",
+                      os.path.join(self.folder.name, "strict.weir"), check=False)
+        self.assertIn("SCHEMA_INVALID: table books, column genre", result.stderr)
+
+    def test_progress_on_a_terminal(self):
+        master, slave = pty.openpty()
+        subprocess.run([WEIR, "ingest", self.source, "-o", os.path.join(self.folder.name, "tty.weir")], stderr=slave,
+                       stdout=subprocess.DEVNULL, check=True)
+        os.close(slave)
+        shown = os.read(master, 65536).decode()
+        os.close(master)
+        for phase in ("draft", "read", "order", "match", "tasks", "write", "embed"):
+            self.assertIn(phase, shown)
+
+
+class Killed(unittest.TestCase):
+    """kill -9 at a random moment leaves no store or a whole one, and the next ingest works."""
+
+    def test_killed_at_random(self):
+        with tempfile.TemporaryDirectory() as folder:
+            source = os.path.join(folder, "big.sqlite")
+            store = os.path.join(folder, "big.weir")
+            with sqlite3.connect(source) as db:
+                db.executescript("""
+                    CREATE TABLE p (id INTEGER PRIMARY KEY, name TEXT);
+                    CREATE TABLE c (id INTEGER PRIMARY KEY, p INTEGER REFERENCES p, x REAL, note TEXT);
+                    WITH RECURSIVE n(i) AS (SELECT 0 UNION ALL SELECT i + 1 FROM n WHERE i < 4999)
+                    INSERT INTO p SELECT i, 'p' || i FROM n;
+                    WITH RECURSIVE n(i) AS (SELECT 0 UNION ALL SELECT i + 1 FROM n WHERE i < 49999)
+                    INSERT INTO c SELECT i, i * 7919 % 5000, i * 0.5, 'note ' || (i % 20000) FROM n;""")
+            db.close()
+            command = [WEIR, "ingest", source, "-o", store, "--json"]
+            began = time.monotonic()
+            whole = json.loads(subprocess.run(command, capture_output=True, check=True).stdout)["store_hash"]
+            duration = time.monotonic() - began
+            chance = random.Random(5)
+            for _ in range(12):
+                for path in os.listdir(folder):
+                    if path != "big.sqlite":
+                        os.unlink(os.path.join(folder, path))
+                with subprocess.Popen(command, stdout=subprocess.DEVNULL) as process:
+                    time.sleep(chance.random() * duration * 1.1)
+                    process.send_signal(signal.SIGKILL)
+                if os.path.exists(store):
+                    self.assertEqual(json.loads(weir("verify", store, "--json").stdout)["store_hash"], whole)
+            self.assertEqual(json.loads(subprocess.run(command, capture_output=True, check=True).stdout)["store_hash"], whole)
+            weir("verify", store)
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,173 @@
+/* Every allocation, open, read, write, sync, rename, map and thread of ingest and of opening a store fails in
+ * turn: the error says so, nothing leaks, and there is no store or a whole one. */
+#include "support/database.h"
+
+typedef struct attempt_state {
+    char folder[64];
+    char source[160];
+    char store[160];
+    char manifest[160];
+    uint8_t hash[WEIR_HASH_SIZE];
+} attempt_state;
+
+static weir_status ingest(const weir_env *env, void *context, weir_error *error) {
+    attempt_state *s = context;
+    weir_ingest_report report;
+    unlink(s->store);
+    unlink(s->manifest);
+    weir_status status = ingest_shop(env, s->source, s->store, 2, &report, error);
+    if (status == WEIR_OK)
+        memcpy(s->hash, report.store_hash, sizeof s->hash);
+    return status;
+}
+
+/* A source whose first bytes cannot be read is no source: a fault of that file says so in its own way. */
+static weir_status as_fault(weir_status status, weir_error *error) {
+    if (status == WEIR_SOURCE_ERROR && strstr(error->message, "is no source that weir reads"))
+        error->status = status = WEIR_IO_ERROR;
+    return status;
+}
+
+/* Faults in threads come in any order; a draft on one thread has them in one order. */
+static weir_status ingest_drafted(const weir_env *env, void *context, weir_error *error) {
+    attempt_state *s = context;
+    weir_ingest_options options = WEIR_INGEST_OPTIONS;
+    unlink(s->store);
+    unlink(s->manifest);
+    options.source = s->source;
+    options.output = s->store;
+    options.threads = 1;
+    return as_fault(weir_ingest(env, &options, NULL, error), error);
+}
+
+static bool is_there(const char *path) {
+    return access(path, F_OK) == 0;
+}
+
+/* Whatever failed: where there is a store it verifies, and nothing temporary is left. */
+static void store_is_whole_or_absent(void *context) {
+    attempt_state *s = context;
+    char command[200];
+    if (is_there(s->store)) {
+        weir_store *store;
+        weir_error error;
+        assert_ok(weir_store_open(NULL, s->store, &store, &error), &error);
+        assert_ok(weir_store_verify(store, 1, &error), &error);
+        weir_store_close(store);
+    }
+    snprintf(command, sizeof command, "test -z \"$(find '%s' -name '*.tmp*')\"", s->folder);
+    assert_int_equal(system(command), 0);
+}
+
+static int begin(void **state) {
+    static attempt_state s;
+    make_folder(s.folder);
+    make_shop(s.folder, s.source);
+    path_in(s.folder, "shop.weir", s.store);
+    path_in(s.folder, "shop.manifest.json", s.manifest);
+    *state = &s;
+    return 0;
+}
+
+static int finish(void **state) {
+    remove_folder(((attempt_state *)*state)->folder);
+    return 0;
+}
+
+/* A database that is small enough to fail at every allocation. */
+static void make_tiny(attempt_state *s) {
+    make_database(
+        s->source,
+        "CREATE TABLE p (id INTEGER PRIMARY KEY, name TEXT, kind TEXT);"
+        "CREATE TABLE c (k TEXT PRIMARY KEY, p_id INTEGER REFERENCES p, x REAL, at DATE);"
+        "CREATE TABLE n (x REAL, note TEXT);"
+        "INSERT INTO p VALUES (2, 'b', 'x'), (1, 'a', 'y'); INSERT INTO n VALUES (1, 'n'), (0.5, 'm');"
+        "INSERT INTO c VALUES ('b', 1, 1.5, '2024-01-02'), ('a', 1, NULL, '2024-01-01'), ('c', 7, 2, NULL);");
+}
+
+static void faults_of_a_drafted_ingest(void **state) {
+    attempt_state *s = *state;
+    make_tiny(s);
+    assert_true(sweep_faults(ingest_drafted, store_is_whole_or_absent, s) > 200);
+}
+
+static weir_status ingest_tasks(const weir_env *env, void *context, weir_error *error) {
+    attempt_state *s = context;
+    weir_ingest_options options = WEIR_INGEST_OPTIONS;
+    unlink(s->store);
+    unlink(s->manifest);
+    options.source = s->source;
+    options.output = s->store;
+    options.threads = 2;
+    options.schema = "{\"tables\": {\"p\": {\"primary_key\": \"id\", \"columns\": {\"kind\": {\"stype\": "
+                     "\"categorical\"}}}, \"c\": {\"primary_key\": "
+                     "\"k\", \"temporal_column\": \"at\", \"columns\": {\"at\": {\"stype\": \"timestamp\"}, "
+                     "\"p_id\": {\"stype\": \"ignored\", "
+                     "\"foreign_key\": \"p.id\"}, \"x\": {\"stype\": \"numerical\"}}}}, \"tasks\": {\"x\": "
+                     "{\"query\": \"SELECT k, x FROM c\", "
+                     "\"anchor_table\": \"c\", \"anchor_key\": \"k\", \"target_column\": \"x\", "
+                     "\"target_stype\": \"numerical\"}, \"y\": {\"query\": "
+                     "\"SELECT id, kind || id AS y, '2024-01-01' AS at FROM p\", \"anchor_table\": \"p\", "
+                     "\"anchor_key\": \"id\", \"target_column\": "
+                     "\"y\", \"target_stype\": \"categorical\", \"observation_time_column\": \"at\", "
+                     "\"drop_columns\": [\"p.kind\"]}}}";
+    options.schema_size = strlen(options.schema);
+    return as_fault(weir_ingest(env, &options, NULL, error), error);
+}
+
+static void faults_of_an_ingest_with_tasks(void **state) {
+    attempt_state *s = *state;
+    make_tiny(s);
+    assert_true(sweep_faults(ingest_tasks, store_is_whole_or_absent, s) > 200);
+}
+
+/* The whole shop: only the kinds that come rarely, memory at every 37th call. */
+static void faults_of_the_shop(void **state) {
+    attempt_state *s = *state;
+    uint8_t hash[WEIR_HASH_SIZE];
+    make_shop(s->folder, s->source);
+    weir_error error;
+    assert_ok(ingest(NULL, s, &error), &error);
+    memcpy(hash, s->hash, sizeof hash);
+    for (uint64_t fail_at = 1;; fail_at += 37) {
+        fault_env faults;
+        fault_env_init(&faults);
+        faults.kind = FAULT_MEMORY;
+        faults.fail_at = fail_at;
+        weir_status status = ingest(&faults.env, s, &error);
+        assert_int_equal(faults.live_allocations, 0);
+        assert_int_equal(faults.live_files, 0);
+        store_is_whole_or_absent(s);
+        if (faults.calls[FAULT_MEMORY] < fail_at)
+            break;
+        assert_int_equal(status, WEIR_OUT_OF_MEMORY);
+    }
+    assert_ok(ingest(NULL, s, &error), &error);
+    assert_memory_equal(s->hash, hash, sizeof hash);
+}
+
+static weir_status open_store(const weir_env *env, void *context, weir_error *error) {
+    weir_store *store;
+    weir_status status = weir_store_open(env, ((attempt_state *)context)->store, &store, error);
+    if (status == WEIR_OK)
+        status = weir_store_verify(store, 2, error);
+    weir_store_close(store);
+    return status;
+}
+
+static void faults_of_opening(void **state) {
+    attempt_state *s = *state;
+    weir_error error;
+    assert_ok(ingest(NULL, s, &error), &error);
+    assert_true(sweep_faults(open_store, NULL, s) > 5);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(faults_of_the_shop),
+        cmocka_unit_test(faults_of_opening),
+        cmocka_unit_test(faults_of_a_drafted_ingest),
+        cmocka_unit_test(faults_of_an_ingest_with_tasks),
+    };
+    return cmocka_run_group_tests(tests, begin, finish);
+}

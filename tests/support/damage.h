@@ -1,0 +1,66 @@
+/* Damaged stores: hashes made right again over bytes that are not, and a walk that reads all that a store
+ * offers. */
+#ifndef WEIR_TESTS_DAMAGE_H
+#define WEIR_TESTS_DAMAGE_H
+
+#include <string.h>
+
+#include "base/bytes.h"
+#include "store/format.h"
+
+/* Makes every section's hash and the root fit the bytes, where the table's places lie in the file. */
+static inline void rehash_store(uint8_t *data, size_t size) {
+    if (size < WEIR__PAGE)
+        return;
+    weir__store64(data + 16, size);
+    for (int i = 0; i < WEIR__SECTION_COUNT; i++) {
+        uint8_t *entry = data + WEIR__HEADER_SIZE + i * WEIR__SECTION_ENTRY_SIZE;
+        uint64_t offset = weir__load64(entry + 8);
+        uint64_t length = weir__load64(entry + 16);
+        if (offset <= size && length <= size - offset)
+            weir_blake3_of(data + offset, (size_t)length, entry + 24);
+    }
+    memset(data + WEIR__ROOT_OFFSET, 0, WEIR_HASH_SIZE);
+    weir_blake3_of(data, WEIR__FRAME_SIZE, data + WEIR__ROOT_OFFSET);
+}
+
+/* Reads every table, cell, edge, seed and text through the accessors; returns a number that depends on all of
+ * them. At most `limit` of each kind, for stores that claim to be huge. */
+static inline uint64_t read_everything(const weir_store *store, uint32_t limit) {
+    const weir_store_info *info = weir_store_describe(store);
+    uint64_t sum = 0;
+    char text[64];
+    for (uint32_t row = 0; row < info->row_count && row < limit; row++) {
+        const uint8_t *record = weir_store_record(store, row);
+        uint32_t table = weir_store_table_of(store, row);
+        sum += (uint64_t)weir_store_row_time(store, row) + (info->tables[table].stride ? record[0] : 0);
+        for (uint32_t c = 0; c < info->tables[table].column_count; c++) {
+            weir_cell cell;
+            sum += weir_store_cell(store, row, info->tables[table].column_start + c, &cell);
+            sum += (uint64_t)cell.integer;
+            if (cell.stype == WEIR_TEXT)
+                sum += weir_store_text(store, (uint32_t)cell.integer).size;
+        }
+        for (uint32_t e = 0; e < info->edge_count && e < limit; e++) {
+            uint32_t count;
+            uint32_t parent = weir_store_parent(store, row, e);
+            sum += parent == WEIR_NONE ? 1 : weir_store_record(store, parent) != NULL;
+            uint32_t start = weir_store_children(store, e, row, INT64_MAX, &count);
+            for (uint32_t i = 0; i < count && i < limit; i++)
+                sum += weir__load32(info->edges[e].child_rows + 4 * ((size_t)start + i));
+        }
+    }
+    for (uint32_t t = 0; t < info->task_count && t < limit; t++)
+        for (uint32_t i = 0; i < info->tasks[t].seed_count && i < limit; i++) {
+            weir_seed_row seed;
+            sum += weir_store_seed(store, t, i, &seed) ? seed.row : 1;
+            sum += weir_store_is_held_out(store, t, seed.row);
+        }
+    for (uint32_t i = 0; i < info->category_count && i < limit; i++)
+        sum += weir_store_category_text(store, i, text, sizeof text);
+    for (uint32_t i = 0; i < info->column_count && i < limit; i++)
+        sum += weir_store_column_text(store, i, text, sizeof text);
+    return sum;
+}
+
+#endif

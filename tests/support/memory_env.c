@@ -1,0 +1,185 @@
+/* See memory_env.h. */
+#include "support/memory_env.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+memory_file *memory_env_file(memory_env *memory, const char *name) {
+    for (size_t i = 0; i < MEMORY_FILES; i++)
+        if (memory->files[i].exists && strcmp(memory->files[i].name, name) == 0)
+            return &memory->files[i];
+    return NULL;
+}
+
+static memory_file *create_file(memory_env *memory, const char *name) {
+    for (size_t i = 0; i < MEMORY_FILES; i++) {
+        memory_file *file = &memory->files[i];
+        if (file->exists || strlen(name) >= sizeof file->name)
+            continue;
+        file->exists = true;
+        file->size = 0;
+        strcpy(file->name, name);
+        return file;
+    }
+    return NULL;
+}
+
+static int memory_open(void *context, const char *path, int flags, unsigned mode) {
+    (void)mode;
+    memory_env *memory = context;
+    memory_file *file = memory_env_file(memory, path);
+    if (flags & O_DIRECTORY)
+        return MEMORY_HANDLES; /* a handle that can be synced and closed */
+    if (file && (flags & O_CREAT) && (flags & O_EXCL)) {
+        errno = EEXIST;
+        return -1;
+    }
+    if (!file && (flags & O_CREAT))
+        file = create_file(memory, path);
+    if (!file) {
+        errno = ENOENT;
+        return -1;
+    }
+    if (flags & O_TRUNC)
+        file->size = 0;
+    for (int i = 0; i < MEMORY_HANDLES; i++)
+        if (!memory->handles[i].file) {
+            memory->handles[i] = (memory_handle){.file = file, .appends = (flags & O_APPEND) != 0};
+            return i;
+        }
+    errno = EMFILE;
+    return -1;
+}
+
+static int memory_close(void *context, int handle) {
+    memory_env *memory = context;
+    if (handle < MEMORY_HANDLES)
+        memory->handles[handle].file = NULL;
+    return 0;
+}
+
+static ssize_t memory_pread(void *context, int handle, void *out, size_t size, uint64_t offset) {
+    memory_env *memory = context;
+    const memory_file *file = memory->handles[handle].file;
+    size_t rest = offset < file->size ? file->size - (size_t)offset : 0;
+    size_t count = size < rest ? size : rest;
+    if (count > 0)
+        memcpy(out, file->data + offset, count);
+    return (ssize_t)count;
+}
+
+static ssize_t memory_read(void *context, int handle, void *out, size_t size) {
+    memory_env *memory = context;
+    ssize_t count = memory_pread(context, handle, out, size, memory->handles[handle].offset);
+    memory->handles[handle].offset += (size_t)count;
+    return count;
+}
+
+static ssize_t memory_write(void *context, int handle, const void *data, size_t size) {
+    memory_env *memory = context;
+    memory_handle *at = &memory->handles[handle];
+    memory_file *file = at->file;
+    size_t offset = at->appends ? file->size : at->offset;
+    if (offset + size > file->capacity) {
+        file->capacity = 2 * (offset + size);
+        file->data = realloc(file->data, file->capacity);
+    }
+    if (size > 0)
+        memcpy(file->data + offset, data, size);
+    at->offset = offset + size;
+    file->size = at->offset > file->size ? at->offset : file->size;
+    return (ssize_t)size;
+}
+
+static int memory_sync(void *context, int handle) {
+    (void)context;
+    (void)handle;
+    return 0;
+}
+
+static int memory_truncate(void *context, int handle, uint64_t size) {
+    memory_env *memory = context;
+    memory_file *file = memory->handles[handle].file;
+    if (size < file->size)
+        file->size = (size_t)size;
+    return 0;
+}
+
+static int memory_size(void *context, int handle, uint64_t *size) {
+    memory_env *memory = context;
+    *size = memory->handles[handle].file->size;
+    return 0;
+}
+
+static int memory_remove(void *context, const char *path) {
+    memory_file *file = memory_env_file(context, path);
+    if (!file) {
+        errno = ENOENT;
+        return -1;
+    }
+    file->exists = false;
+    return 0;
+}
+
+static int memory_rename(void *context, const char *from, const char *to) {
+    memory_env *memory = context;
+    memory_file *file = memory_env_file(memory, from);
+    if (!file) {
+        errno = ENOENT;
+        return -1;
+    }
+    if (memory_env_file(memory, to))
+        memory_remove(context, to);
+    snprintf(file->name, sizeof file->name, "%s", to);
+    return 0;
+}
+
+static void *memory_allocate(void *context, size_t size) {
+    (void)context;
+    return malloc(size ? size : 1);
+}
+
+static void *memory_resize(void *context, void *memory, size_t size) {
+    (void)context;
+    return realloc(memory, size ? size : 1);
+}
+
+static void memory_release(void *context, void *memory) {
+    (void)context;
+    free(memory);
+}
+
+void memory_env_init(memory_env *memory) {
+    memset(memory, 0, sizeof *memory);
+    memory->env = *weir_env_default();
+    memory->env.context = memory;
+    memory->env.allocate = memory_allocate;
+    memory->env.resize = memory_resize;
+    memory->env.release = memory_release;
+    memory->env.open = memory_open;
+    memory->env.close = memory_close;
+    memory->env.read = memory_read;
+    memory->env.pread = memory_pread;
+    memory->env.write = memory_write;
+    memory->env.sync = memory_sync;
+    memory->env.truncate = memory_truncate;
+    memory->env.size = memory_size;
+    memory->env.rename = memory_rename;
+    memory->env.remove = memory_remove;
+}
+
+void memory_env_close(memory_env *memory) {
+    for (size_t i = 0; i < MEMORY_FILES; i++)
+        free(memory->files[i].data);
+}
+
+void memory_env_put(memory_env *memory, const char *name, const void *data, size_t size) {
+    if (memory_env_file(memory, name))
+        memory_remove(memory, name);
+    int handle = memory_open(memory, name, O_WRONLY | O_CREAT, 0);
+    memory_write(memory, handle, data, size);
+    memory_close(memory, handle);
+}

@@ -1,0 +1,193 @@
+/* A store that is cut or changed: every truncation is refused when it is opened, every flipped bit is found
+ * when it is verified, and no damage, also with hashes made to fit, lets a reader stray. */
+#include "support/damage.h"
+#include "support/database.h"
+
+static char folder[64];
+static uint8_t *original;
+static size_t size;
+
+static const char sql[] =
+    "CREATE TABLE p (id INTEGER PRIMARY KEY, name TEXT, kind TEXT, at TEXT);"
+    "CREATE TABLE c (id INTEGER PRIMARY KEY, p_id INTEGER REFERENCES p, x REAL, ok BOOLEAN, at TEXT, note "
+    "TEXT);"
+    "INSERT INTO p VALUES (1, 'one', 'a', '2024-01-01'), (2, 'two', 'b', NULL), (3, NULL, 'a', '2024-02-01');"
+    "INSERT INTO c VALUES (1, 1, 0.5, 1, '2024-01-02', 'n'), (2, 1, NULL, 0, '2024-01-01', NULL), (3, 3, 2, "
+    "NULL, NULL, 'm'),"
+    " (4, 9, 1, 1, '2024-03-01', 'n');";
+
+static const char schema[] =
+    "{\"name\": \"small\", \"tables\": {\"p\": {\"primary_key\": \"id\", \"temporal_column\": \"at\", "
+    "\"columns\": {\"id\": {\"stype\": "
+    "\"identifier\"}, \"name\": {\"stype\": \"text\"}, \"kind\": {\"stype\": \"categorical\"}, \"at\": "
+    "{\"stype\": \"timestamp\"}}}, "
+    "\"c\": {\"primary_key\": \"id\", \"temporal_column\": \"at\", \"columns\": {\"id\": {\"stype\": "
+    "\"identifier\"}, \"p_id\": "
+    "{\"stype\": \"identifier\", \"foreign_key\": \"p.id\"}, \"x\": {\"stype\": \"numerical\"}, \"ok\": "
+    "{\"stype\": \"boolean\"}, "
+    "\"at\": {\"stype\": \"timestamp\"}, \"note\": {\"stype\": \"text\"}}}}, \"tasks\": {\"ok\": {\"query\": "
+    "\"SELECT id, ok FROM c\", "
+    "\"anchor_table\": \"c\", \"anchor_key\": \"id\", \"target_column\": \"ok\", \"target_stype\": "
+    "\"boolean\"}, \"k\": {\"query\": "
+    "\"SELECT id, kind AS y, '2024-05-05' AS at FROM p\", \"anchor_table\": \"p\", \"anchor_key\": \"id\", "
+    "\"target_column\": \"y\", "
+    "\"target_stype\": \"categorical\", \"observation_time_column\": \"at\"}}, \"embedding\": {\"dim\": 4}}";
+
+static int make_store(void **state) {
+    char source[160], store[160];
+    weir_error error;
+    weir_ingest_report report;
+    weir_ingest_options options = WEIR_INGEST_OPTIONS;
+    (void)state;
+    make_folder(folder);
+    make_database(path_in(folder, "small.sqlite", source), sql);
+    options.source = source;
+    options.output = path_in(folder, "small.weir", store);
+    options.schema = schema;
+    options.schema_size = sizeof schema - 1;
+    options.threads = 1;
+    assert_ok(weir_ingest(NULL, &options, &report, &error), &error);
+    size = (size_t)report.store_bytes;
+    original = malloc(size);
+    FILE *file = fopen(store, "rb");
+    assert_int_equal(fread(original, 1, size, file), size);
+    fclose(file);
+    return 0;
+}
+
+static int remove_store(void **state) {
+    (void)state;
+    free(original);
+    remove_folder(folder);
+    return 0;
+}
+
+static weir_status open_and_verify(const uint8_t *data, size_t length, uint64_t *sum) {
+    weir_store *store;
+    weir_error error;
+    weir_status status = weir_store_open_memory(NULL, data, length, &store, &error);
+    if (status != WEIR_OK)
+        return status;
+    *sum += read_everything(store, 100);
+    status = weir_store_verify(store, 1, &error);
+    weir_store_close(store);
+    return status;
+}
+
+static void the_store_itself_is_sound(void **state) {
+    uint64_t sum = 0;
+    (void)state;
+    assert_int_equal(open_and_verify(original, size, &sum), WEIR_OK);
+}
+
+/* All bits of bytes that hold something; of padding one bit a byte, a different one each time. */
+static void every_flipped_bit_is_found(void **state) {
+    uint64_t sum = 0;
+    uint8_t *copy = malloc(size);
+    (void)state;
+    memcpy(copy, original, size);
+    for (size_t at = 0; at < size; at++)
+        for (unsigned bit = 0; bit < 8; bit++) {
+            if (original[at] == 0 && bit != at % 8)
+                continue;
+            copy[at] ^= (uint8_t)(1u << bit);
+            weir_status status = open_and_verify(copy, size, &sum);
+            if (status != WEIR_STORE_CORRUPT && status != WEIR_STORE_VERSION)
+                fail_msg("bit %u of byte %zu: %s", bit, at, weir_status_name(status));
+            copy[at] = original[at];
+        }
+    free(copy);
+}
+
+static void every_truncation_is_refused(void **state) {
+    (void)state;
+    for (size_t length = 0; length < size; length++) {
+        weir_store *store;
+        weir_error error;
+        bool is_exact = length % 97 == 0 || length % WEIR__PAGE < 2;
+        uint8_t *copy = is_exact ? malloc(length ? length : 1) : original;
+        if (is_exact)
+            memcpy(copy, original, length);
+        assert_fails(weir_store_open_memory(NULL, copy, length, &store, &error), WEIR_STORE_CORRUPT, &error);
+        if (is_exact)
+            free(copy);
+    }
+}
+
+static void a_cut_file_is_refused(void **state) {
+    char path[160];
+    weir_store *store;
+    weir_error error;
+    (void)state;
+    path_in(folder, "small.weir", path);
+    assert_int_equal(truncate(path, (off_t)size - 1), 0);
+    assert_fails(weir_store_open(NULL, path, &store, &error), WEIR_STORE_CORRUPT, &error);
+    assert_int_equal(truncate(path, 100), 0);
+    assert_fails(weir_store_open(NULL, path, &store, &error), WEIR_STORE_CORRUPT, &error);
+    assert_fails(weir_store_open(NULL, folder, &store, &error), WEIR_IO_ERROR, &error);
+    assert_fails(weir_store_open(NULL, "/no/such/file", &store, &error), WEIR_IO_ERROR, &error);
+}
+
+static void another_version_is_named(void **state) {
+    uint8_t *copy = malloc(size);
+    weir_store *store;
+    weir_error error;
+    (void)state;
+    memcpy(copy, original, size);
+    weir__store32(copy + 8, 2);
+    rehash_store(copy, size);
+    assert_fails(weir_store_open_memory(NULL, copy, size, &store, &error), WEIR_STORE_VERSION, &error);
+    free(copy);
+}
+
+/* Damage with hashes that fit: verify finds numbers that lead nowhere, and readers survive all of it. */
+static void readers_survive_damage_that_the_hashes_hide(void **state) {
+    random_stream stream = {11};
+    uint8_t *copy = malloc(size);
+    uint64_t sum = 0;
+    uint32_t refused = 0;
+    (void)state;
+    for (int round = 0; round < 20000; round++) {
+        memcpy(copy, original, size);
+        uint64_t count = 1 + random_below(&stream, 4);
+        for (uint64_t i = 0; i < count; i++)
+            copy[random_below(&stream, size)] = (uint8_t)random_next(&stream);
+        rehash_store(copy, size);
+        refused += open_and_verify(copy, size, &sum) != WEIR_OK;
+    }
+    free(copy);
+    assert_true(refused > 1000);
+}
+
+static void verify_finds_rows_that_do_not_exist(void **state) {
+    weir_store *store;
+    weir_error error;
+    (void)state;
+    uint8_t *copy = malloc(size);
+    memcpy(copy, original, size);
+    assert_ok(weir_store_open_memory(NULL, copy, size, &store, &error), &error);
+    const weir_store_info *info = weir_store_describe(store);
+    const weir_edge *edge = &info->edges[0];
+    uint8_t *slot = (uint8_t *)info->tables[edge->table].records + edge->parent_slot;
+    weir__store32(slot, info->row_count);
+    assert_int_equal(weir_store_parent(store, info->tables[edge->table].row_start, 0), WEIR_NONE);
+    weir_store_close(store);
+    rehash_store(copy, size);
+    assert_ok(weir_store_open_memory(NULL, copy, size, &store, &error), &error);
+    assert_fails(weir_store_verify(store, 1, &error), WEIR_STORE_CORRUPT, &error);
+    weir_store_close(store);
+    free(copy);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(the_store_itself_is_sound),
+        cmocka_unit_test(every_flipped_bit_is_found),
+        cmocka_unit_test(every_truncation_is_refused),
+        cmocka_unit_test(another_version_is_named),
+        cmocka_unit_test(readers_survive_damage_that_the_hashes_hide),
+        cmocka_unit_test(verify_finds_rows_that_do_not_exist),
+        cmocka_unit_test(a_cut_file_is_refused),
+    };
+    return cmocka_run_group_tests(tests, make_store, remove_store);
+}
