@@ -14,6 +14,8 @@
     X(locate)                                                                                                \
     X(permute)                                                                                               \
     X(batch)                                                                                                 \
+    X(graph)                                                                                                 \
+    X(plan)                                                                                                  \
     X(replay)                                                                                                \
     X(diff)                                                                                                  \
     X(merge)                                                                                                 \

@@ -9,6 +9,7 @@
 #include "weir/hash.h"
 #include "weir/ingest.h"
 #include "weir/manifest.h"
+#include "weir/plan.h"
 #include "weir/sampler.h"
 #include "weir/store.h"
 #include "weir/trace.h"

@@ -137,7 +137,8 @@ static void join_halves(const weir__blake3_kernel *kernel, weir_blake3 *hasher) 
 }
 
 /* Adds the chaining values of the next `count` chunks, which stand in `nodes` from its second place on: the
- * first is for a left sibling. Each turn takes a level of the tree to the next, in place. */
+ * first is for a left sibling. Each turn takes a level of the tree to the next, in place. No halves may be
+ * waiting. */
 static void add_chunk_values(const weir__blake3_kernel *kernel, weir_blake3 *hasher, uint8_t (*nodes)[32],
                              size_t count) {
     uint8_t unpaired[RUN_LEVELS_MAX][VALUE_SIZE];

@@ -7,6 +7,8 @@
  * compiler's vector types mean the same on every architecture, with vector instructions or without. */
 #include "base/blake3_compress.h"
 
+#include <stddef.h>
+
 #include "base/bytes.h"
 
 #define ALWAYS_INLINE static inline __attribute__((always_inline))
@@ -56,7 +58,7 @@ ALWAYS_INLINE void mix_round(state *s, const uint32_t m[16], const uint8_t order
 ALWAYS_INLINE state run_rounds(const uint32_t value[8], const uint8_t block[64], uint32_t block_size,
                                uint64_t counter, uint32_t flags) {
     uint32_t m[16];
-    for (int i = 0; i < 16; i++)
+    for (size_t i = 0; i < 16; i++)
         m[i] = weir__load32(block + 4 * i);
     state s = {
         .a = {value[0], value[1], value[2], value[3]},
@@ -77,7 +79,7 @@ ALWAYS_INLINE state run_rounds(const uint32_t value[8], const uint8_t block[64],
 void weir__blake3_compress(uint32_t value[8], const uint8_t block[64], uint32_t block_size, uint64_t counter,
                            uint32_t flags) {
     state s = run_rounds(value, block, block_size, counter, flags);
-    for (int i = 0; i < 4; i++) {
+    for (size_t i = 0; i < 4; i++) {
         value[i] = s.a[i] ^ s.c[i];
         value[4 + i] = s.b[i] ^ s.d[i];
     }
@@ -86,7 +88,7 @@ void weir__blake3_compress(uint32_t value[8], const uint8_t block[64], uint32_t 
 void weir__blake3_compress_wide(const uint32_t value[8], const uint8_t block[64], uint32_t block_size,
                                 uint64_t counter, uint32_t flags, uint8_t out[64]) {
     state s = run_rounds(value, block, block_size, counter, flags);
-    for (int i = 0; i < 4; i++) {
+    for (size_t i = 0; i < 4; i++) {
         weir__store32(out + 4 * i, s.a[i] ^ s.c[i]);
         weir__store32(out + 16 + 4 * i, s.b[i] ^ s.d[i]);
         weir__store32(out + 32 + 4 * i, s.c[i] ^ value[i]);

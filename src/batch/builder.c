@@ -10,6 +10,9 @@
 
 static const char operator_name[] = "weir.batch.build";
 
+/* Walks that take turns, so that they wait for memory together. */
+enum { ABREAST = 8 };
+
 struct weir_batch_builder {
     const weir_env *env;
     const weir_store *store;
@@ -18,9 +21,10 @@ struct weir_batch_builder {
     weir_batch_config config;
     weir__batch_limits limits;
     weir__task_rules rules;
-    weir__walk walk;
+    weir__walk walks[ABREAST];
     weir__row_orders orders;
     weir__text_gatherer texts;
+    weir__date_cache *dates;
     weir__digester digester;
     uint64_t *indices;
     weir_seed_row *seeds;    /* of the sequences under way */
@@ -124,8 +128,8 @@ static weir_status open_parts(weir_batch_builder *b, const weir_batch_options *o
     if (status == WEIR_OK)
         status =
             weir__task_rules_open(&b->rules, b->env, b->store, b->task, b->config.label_visibility, error);
-    if (status == WEIR_OK)
-        status = weir__walk_open(&b->walk, b->env, &b->rules, b->store, &b->config, error);
+    for (uint32_t i = 0; i < ABREAST && status == WEIR_OK; i++)
+        status = weir__walk_open(&b->walks[i], b->env, &b->rules, b->store, &b->config, error);
     if (status == WEIR_OK)
         status = weir__row_orders_open(&b->orders, b->env, b->limits.rows, b->limits.edges, error);
     if (status == WEIR_OK)
@@ -134,11 +138,12 @@ static weir_status open_parts(weir_batch_builder *b, const weir_batch_options *o
         status = weir__digester_open(&b->digester, error);
     if (status != WEIR_OK)
         return status;
+    b->dates = weir__date_cache_open(b->env);
     b->indices = weir__allocate(b->env, b->limits.sequences, sizeof *b->indices);
     b->seeds = weir__allocate(b->env, b->limits.sequences, sizeof *b->seeds);
     b->row_counts = weir__allocate(b->env, b->limits.sequences, sizeof *b->row_counts);
     b->column_starts = weir__allocate(b->env, (size_t)info->column_count + 1, sizeof *b->column_starts);
-    if (!b->indices || !b->seeds || !b->row_counts || !b->column_starts)
+    if (!b->dates || !b->indices || !b->seeds || !b->row_counts || !b->column_starts)
         return weir__out_of_memory(error, operator_name, b->limits.sequences * sizeof *b->indices);
     return WEIR_OK;
 }
@@ -176,10 +181,12 @@ void weir_batch_builder_close(weir_batch_builder *b) {
         return;
     weir_sampler_close(b->sampler);
     weir__task_rules_close(&b->rules, b->env);
-    weir__walk_close(&b->walk, b->env);
+    for (uint32_t i = 0; i < ABREAST; i++)
+        weir__walk_close(&b->walks[i], b->env);
     weir__row_orders_close(&b->orders, b->env);
     weir__text_gatherer_close(&b->texts, b->env);
     weir__digester_close(&b->digester);
+    weir__release(b->env, b->dates);
     weir__release(b->env, b->indices);
     weir__release(b->env, b->seeds);
     weir__release(b->env, b->row_counts);
@@ -236,21 +243,15 @@ static void write_fields(weir_batch_buffer *buffer, uint32_t i, uint64_t sample,
     weir__store32(weir__part_of(buffer, WEIR_NUM_ROWS, i), rows);
 }
 
-/* Walks one seed and writes its cells; keeps its edges and row orders for when R is known. */
-static bool write_sequence(weir_batch_builder *b, weir_batch_buffer *buffer, uint32_t i, weir_cursor place,
-                           const weir_seed_row *seed) {
-    uint64_t epoch = b->stage == WEIR_STAGE_TRAIN ? place.epoch : 0;
-    if (!weir__walk_run(&b->walk, walk_seed_of(b, epoch), place.global_index, seed->row,
-                        seed->observation_time))
-        return false;
-    weir__write_cells(buffer, i, &b->walk, &seed->target, &b->texts);
-    uint32_t edges = weir__unique_edges(b->walk.edges, b->walk.edge_count);
-    memcpy(buffer->edges + (size_t)i * buffer->limits.edges, b->walk.edges, edges * sizeof *buffer->edges);
+/* Writes the cells of a finished walk; keeps its edges and row orders for when R is known. */
+static void write_sequence(weir_batch_builder *b, weir_batch_buffer *buffer, uint32_t i, weir__walk *walk) {
+    weir__write_cells(buffer, i, walk, &b->seeds[i].target, &b->texts, b->dates);
+    uint32_t edges = weir__unique_edges(walk->edges, walk->edge_count);
+    memcpy(buffer->edges + (size_t)i * buffer->limits.edges, walk->edges, edges * sizeof *buffer->edges);
     buffer->edge_counts[i] = edges;
+    b->row_counts[i] = walk->row_count;
     uint16_t *orders = buffer->row_orders + 2 * (size_t)i * buffer->limits.rows;
-    weir__row_order(&b->orders, b->walk.row_count, b->walk.edges, edges, orders,
-                    orders + buffer->limits.rows);
-    return true;
+    weir__row_order(&b->orders, walk->row_count, walk->edges, edges, orders, orders + buffer->limits.rows);
 }
 
 /* ---- Adjacency and permutations -------------------------------------------------------------- */
@@ -374,25 +375,55 @@ static void describe(const weir_batch_builder *b, weir_batch_buffer *buffer, con
     batch->has_digests = b->digester.is_open;
 }
 
+static bool begin_walk(weir_batch_builder *b, weir_batch_buffer *buffer, const weir_step *step, uint32_t i,
+                       weir__walk *walk) {
+    weir_cursor place = place_of(b, step, i);
+    weir_seed_row *seed = &b->seeds[i];
+    uint64_t epoch = b->stage == WEIR_STAGE_TRAIN ? place.epoch : 0;
+    buffer->epochs[i] = place.epoch;
+    if (!weir_store_seed(b->store, b->task, b->first_seed + (uint32_t)b->indices[i], seed))
+        return false;
+    weir__walk_begin(walk, walk_seed_of(b, epoch), place.global_index, seed->row, seed->observation_time);
+    return true;
+}
+
+/* Walks up to ABREAST seeds from the first-th on, taking turns, and writes them; false where the store is
+ * damaged. */
+static bool write_group(weir_batch_builder *b, weir_batch_buffer *buffer, const weir_step *step,
+                        uint32_t first, uint32_t count) {
+    uint32_t active = count;
+    for (uint32_t k = 0; k < count; k++)
+        if (!begin_walk(b, buffer, step, first + k, &b->walks[k]))
+            return false;
+    while (active > 0)
+        for (uint32_t k = 0; k < count; k++)
+            if (!b->walks[k].is_done)
+                active -= !weir__walk_step(&b->walks[k]);
+    for (uint32_t k = 0; k < count; k++) {
+        if (b->walks[k].is_corrupt)
+            return false;
+        write_sequence(b, buffer, first + k, &b->walks[k]);
+    }
+    return true;
+}
+
+static void write_padding(weir_batch_builder *b, weir_batch_buffer *buffer, uint32_t i) {
+    b->seeds[i] = (weir_seed_row){0};
+    b->row_counts[i] = 0;
+    buffer->epochs[i] = 0;
+    buffer->edge_counts[i] = 0;
+    weir__write_padding(buffer, i);
+}
+
 /* Walks and writes all sequences; false where the store is damaged. */
 static bool write_sequences(weir_batch_builder *b, weir_batch_buffer *buffer, const weir_step *step) {
+    uint32_t valid = (uint32_t)step->valid_count;
     b->texts.use_count = 0;
-    for (uint32_t i = 0; i < buffer->batch.sequence_count; i++) {
-        b->seeds[i] = (weir_seed_row){0};
-        b->row_counts[i] = 0;
-        buffer->epochs[i] = 0;
-        if (i >= step->valid_count) {
-            weir__write_padding(buffer, i);
-            buffer->edge_counts[i] = 0;
-            continue;
-        }
-        weir_cursor place = place_of(b, step, i);
-        buffer->epochs[i] = place.epoch;
-        if (!weir_store_seed(b->store, b->task, b->first_seed + (uint32_t)b->indices[i], &b->seeds[i]) ||
-            !write_sequence(b, buffer, i, place, &b->seeds[i]))
+    for (uint32_t first = 0; first < valid; first += ABREAST)
+        if (!write_group(b, buffer, step, first, valid - first < ABREAST ? valid - first : ABREAST))
             return false;
-        b->row_counts[i] = b->walk.row_count;
-    }
+    for (uint32_t i = valid; i < buffer->batch.sequence_count; i++)
+        write_padding(b, buffer, i);
     return true;
 }
 

@@ -17,6 +17,7 @@ typedef struct sequence {
     uint32_t length;
     uint32_t first_cell; /* of the batch */
     weir__text_gatherer *gatherer;
+    weir__date_cache *dates;
 } sequence;
 
 static sequence sequence_of(weir_batch_buffer *b, uint32_t index) {
@@ -64,16 +65,41 @@ static bool bit_at(const uint8_t *bits, uint32_t bit) {
     return bits[bit / 8] >> bit % 8 & 1;
 }
 
-static void write_timestamp(sequence *s, uint32_t at, int64_t micros, const weir_statistics *statistics) {
-    float values[WEIR_TIMESTAMP_FLOATS];
-    uint8_t *out = s->timestamps + (size_t)at * sizeof values;
-    weir_timestamp_floats(micros, statistics, values);
-    for (uint32_t i = 0; i < WEIR_TIMESTAMP_FLOATS; i++) {
+static void store_floats(uint8_t *out, const float *values, uint32_t count) {
+    for (uint32_t i = 0; i < count; i++) {
         uint32_t bits;
         memcpy(&bits, &values[i], sizeof bits);
         weir__store32(out + 4 * (size_t)i, bits);
     }
+}
+
+static const float *date_floats(weir__date_cache *cache, int64_t days) {
+    size_t place = (size_t)days % WEIR__DATES;
+    if (cache->days[place] != days) {
+        weir__date_floats(days, cache->floats[place]);
+        cache->days[place] = days;
+    }
+    return cache->floats[place];
+}
+
+static void write_timestamp(sequence *s, uint32_t at, int64_t micros, const weir_statistics *statistics) {
+    int second_of_day;
+    int64_t days = weir__split_day(micros, &second_of_day);
+    float clock[WEIR__CLOCK_FLOATS];
+    float score = weir_normalise((double)micros, statistics);
+    uint8_t *out = s->timestamps + (size_t)at * 4 * WEIR_TIMESTAMP_FLOATS;
+    weir__clock_floats(second_of_day, clock);
+    store_floats(out, clock, WEIR__CLOCK_FLOATS);
+    store_floats(out + 4 * WEIR__CLOCK_FLOATS, date_floats(s->dates, days), WEIR__DATE_FLOATS);
+    store_floats(out + 4 * (WEIR__CLOCK_FLOATS + WEIR__DATE_FLOATS), &score, 1);
     s->timestamp_cells[s->timestamp_count++] = (uint16_t)at;
+}
+
+weir__date_cache *weir__date_cache_open(const weir_env *env) {
+    weir__date_cache *cache = weir__allocate(env, 1, sizeof *cache);
+    for (size_t i = 0; cache && i < WEIR__DATES; i++)
+        cache->days[i] = INT64_MIN; /* no day of any timestamp */
+    return cache;
 }
 
 /* A cell that is not null, from its record. Numbers that point nowhere are cut to 0: a damaged store must not
@@ -162,9 +188,10 @@ static bool is_from_the_future(const weir__walk *walk, const weir__walked_row *r
 }
 
 void weir__write_cells(weir_batch_buffer *buffer, uint32_t index, const weir__walk *walk,
-                       const weir_cell *target, weir__text_gatherer *texts) {
+                       const weir_cell *target, weir__text_gatherer *texts, weir__date_cache *dates) {
     sequence s = sequence_of(buffer, index);
     s.gatherer = texts;
+    s.dates = dates;
     uint32_t cells = walk->cell_count < s.length ? walk->cell_count : s.length;
     clear_sequence(buffer, index, &s, cells);
     write_target(&s, walk, target);

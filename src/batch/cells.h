@@ -4,11 +4,22 @@
 
 #include "batch/buffer.h"
 #include "batch/texts.h"
+#include "store/timestamp.h"
+
+/* Dates that were expanded before, by day: timestamps of a database are of few days. */
+enum { WEIR__DATES = 2048 };
+typedef struct weir__date_cache {
+    int64_t days[WEIR__DATES];
+    float floats[WEIR__DATES][WEIR__DATE_FLOATS];
+} weir__date_cache;
+
+/* An empty cache, or NULL. */
+weir__date_cache *weir__date_cache_open(const weir_env *env);
 
 /* Writes sequence `index` of the buffer from a finished walk: its cells, cut at S, and the padding behind
  * them. Text numbers are global still, and their uses noted. What an earlier batch left there is cleared. */
 void weir__write_cells(weir_batch_buffer *buffer, uint32_t index, const weir__walk *walk,
-                       const weir_cell *target, weir__text_gatherer *texts);
+                       const weir_cell *target, weir__text_gatherer *texts, weir__date_cache *dates);
 
 /* Writes a sequence that is all padding. */
 void weir__write_padding(weir_batch_buffer *buffer, uint32_t index);

@@ -21,6 +21,8 @@ enum {
     FLAG_BITS = 2,
     GENERATION_MAX = (1 << (16 - FLAG_BITS)) - 1,
     LINEAR_WIDTH = 32, /* up to here, "is it taken" is a scan */
+    FIRST_PLACES = 2048,
+    GROWTHS_MAX = 32,
 };
 
 /* ---- Opening --------------------------------------------------------------------------------- */
@@ -65,19 +67,21 @@ weir_status weir__walk_open(weir__walk *walk, const weir_env *env, const weir__t
         .max_hops = config->max_hops,
         .child_width = config->child_width,
         .policy = config->child_policy,
-        .known_mask = power_of_two_above(2 * known) - 1,
+        .known_mask_max = power_of_two_above(2 * known) - 1,
         .queue_mask = power_of_two_above(queued) - 1,
         .taken_mask = power_of_two_above(2 * (uint64_t)config->child_width) - 1,
+        .philox = weir__philox_many_best(),
     };
     walk->rows = weir__allocate(env, rows + 1, sizeof *walk->rows);
     walk->edges = weir__allocate(env, rows * weir__most_parents(info) + 1, sizeof *walk->edges);
-    walk->known = weir__allocate_zero(env, (size_t)walk->known_mask + 1, sizeof *walk->known);
+    walk->known = weir__allocate_zero(env, (size_t)walk->known_mask_max + 1, sizeof *walk->known);
+    walk->known_spare = weir__allocate_zero(env, (size_t)walk->known_mask_max + 1, sizeof *walk->known);
     walk->queue = weir__allocate(env, (size_t)walk->queue_mask + 1, sizeof *walk->queue);
     walk->heap = weir__allocate(env, listed, sizeof *walk->heap);
     walk->taken = weir__allocate(env, (size_t)config->child_width + 1, sizeof *walk->taken);
     walk->taken_table = weir__allocate_zero(env, (size_t)walk->taken_mask + 1, sizeof *walk->taken_table);
-    if (walk->rows && walk->edges && walk->known && walk->queue && walk->heap && walk->taken &&
-        walk->taken_table)
+    if (walk->rows && walk->edges && walk->known && walk->known_spare && walk->queue && walk->heap &&
+        walk->taken && walk->taken_table)
         return WEIR_OK;
     weir__walk_close(walk, env);
     return weir__out_of_memory(error, operator_name, (size_t)known * sizeof *walk->known);
@@ -87,6 +91,7 @@ void weir__walk_close(weir__walk *walk, const weir_env *env) {
     weir__release(env, walk->rows);
     weir__release(env, walk->edges);
     weir__release(env, walk->known);
+    weir__release(env, walk->known_spare);
     weir__release(env, walk->queue);
     weir__release(env, walk->heap);
     weir__release(env, walk->taken);
@@ -97,37 +102,41 @@ void weir__walk_close(weir__walk *walk, const weir_env *env) {
 /* ---- Randomness ------------------------------------------------------------------------------ */
 
 static weir_random draw(weir__walk *walk) {
-    weir_seed seed = walk->seed;
-    seed.word[2] ^= walk->draws++;
-    return weir__philox(seed, WEIR_DOMAIN_WALK, walk->position);
+    uint32_t place = walk->draw_count++ % WEIR__DRAWS;
+    if (place == 0)
+        walk->philox(walk->seed, WEIR_DOMAIN_WALK, walk->position, walk->draw_count - 1, &walk->draws);
+    return (weir_random){walk->draws.k0[place], walk->draws.k1[place]};
 }
 
 /* ---- Known rows ------------------------------------------------------------------------------ */
 
+/* Empties the table: entries of another generation do not count. */
 static void begin_generation(weir__walk *walk) {
     if (walk->generation == GENERATION_MAX) {
-        memset(walk->known, 0, ((size_t)walk->known_mask + 1) * sizeof *walk->known);
+        memset(walk->known, 0, ((size_t)walk->known_mask_max + 1) * sizeof *walk->known);
+        memset(walk->known_spare, 0, ((size_t)walk->known_mask_max + 1) * sizeof *walk->known);
         walk->generation = 0;
     }
     walk->generation++;
+    walk->known_count = 0;
 }
 
 static uint32_t place_of(const weir__walk *walk, uint32_t row) {
     return (row * 0x9E3779B1u) >> 7 & walk->known_mask;
 }
 
-static bool is_current(const weir__walk *walk, const weir__known_row *entry) {
-    return entry->stamp >> FLAG_BITS == walk->generation;
+static bool is_of(const weir__known_row *entry, uint16_t generation) {
+    return entry->stamp >> FLAG_BITS == generation;
 }
 
-/* The entry of a row, made where there is none. The table is at most half full. */
-static weir__known_row *know(weir__walk *walk, uint32_t row) {
+static weir__known_row *find_or_add(weir__walk *walk, uint32_t row) {
     uint32_t place = place_of(walk, row);
     for (;; place = (place + 1) & walk->known_mask) {
         weir__known_row *entry = &walk->known[place];
-        if (!is_current(walk, entry)) {
+        if (!is_of(entry, walk->generation)) {
             *entry = (weir__known_row){
                 .row = row, .local = UNVISITED, .stamp = (uint16_t)(walk->generation << FLAG_BITS)};
+            walk->known_count++;
             return entry;
         }
         if (entry->row == row)
@@ -135,12 +144,38 @@ static weir__known_row *know(weir__walk *walk, uint32_t row) {
     }
 }
 
+/* Twice the places, in the spare memory, under a generation of its own. */
+static void grow_known(weir__walk *walk) {
+    weir__known_row *old = walk->known;
+    uint32_t old_places = walk->known_mask + 1;
+    walk->known = walk->known_spare;
+    walk->known_spare = old;
+    walk->known_mask = 2 * walk->known_mask + 1;
+    uint16_t old_generation = walk->generation;
+    begin_generation(walk);
+    for (uint32_t i = 0; i < old_places; i++) {
+        if (!is_of(&old[i], old_generation))
+            continue;
+        weir__known_row *entry = find_or_add(walk, old[i].row);
+        entry->local = old[i].local;
+        entry->stamp |= old[i].stamp & (QUEUED | LISTED);
+    }
+}
+
+/* The entry of a row, made where there is none; valid until the next call. The table is small, so that it
+ * stays near, and grows where a sequence needs it. */
+static weir__known_row *know(weir__walk *walk, uint32_t row) {
+    if (2 * walk->known_count > walk->known_mask && walk->known_mask < walk->known_mask_max)
+        grow_known(walk);
+    return find_or_add(walk, row);
+}
+
 /* The local number of a row of the sequence, UNVISITED for any other. */
 static uint16_t local_of(const weir__walk *walk, uint32_t row) {
     uint32_t place = place_of(walk, row);
     for (;; place = (place + 1) & walk->known_mask) {
         const weir__known_row *entry = &walk->known[place];
-        if (!is_current(walk, entry))
+        if (!is_of(entry, walk->generation))
             return UNVISITED;
         if (entry->row == row)
             return entry->local;
@@ -351,23 +386,30 @@ static void list_child(weir__walk *walk, uint32_t child, uint32_t table, uint16_
                                        .table = (uint16_t)table});
 }
 
+/* Children are read first, all at once, so that their cache misses overlap, and listed after. */
+static void list_chosen(weir__walk *walk, const weir_edge *edge, uint32_t start, uint32_t count,
+                        uint16_t hop) {
+    const weir_table *children = &walk->rules->info->tables[edge->table];
+    uint32_t *rows = walk->taken;
+    for (uint32_t k = 0; k < count; k++)
+        rows[k] = weir__load32(edge->child_rows + 4 * ((size_t)start + rows[k]));
+    for (uint32_t k = 0; k < count; k++) {
+        if (!has_row(children, rows[k])) {
+            walk->is_corrupt = true;
+            return;
+        }
+        list_child(walk, rows[k], edge->table, hop);
+    }
+}
+
 static void list_children(weir__walk *walk, uint32_t row, uint32_t table, uint16_t hop) {
-    const weir_store_info *info = walk->rules->info;
     const weir__table_rules *rules = &walk->rules->tables[table];
-    for (uint32_t i = 0; i < rules->inbound_count; i++) {
-        const weir_edge *edge = &info->edges[rules->inbound[i]];
+    for (uint32_t i = 0; i < rules->inbound_count && !walk->is_corrupt; i++) {
         uint32_t known;
         uint32_t start =
             weir_store_children(walk->store, rules->inbound[i], row, walk->observation_time, &known);
         uint32_t count = choose_children(walk, known);
-        for (uint32_t k = 0; k < count; k++) {
-            uint32_t child = weir__load32(edge->child_rows + 4 * ((size_t)start + walk->taken[k]));
-            if (!has_row(&info->tables[edge->table], child)) {
-                walk->is_corrupt = true;
-                return;
-            }
-            list_child(walk, child, edge->table, hop);
-        }
+        list_chosen(walk, &walk->rules->info->edges[rules->inbound[i]], start, count, hop);
     }
 }
 
@@ -387,26 +429,66 @@ static void visit(weir__walk *walk, uint32_t row, uint32_t table, uint16_t hop) 
 
 /* The next row to visit: parents first, then the least child of the lowest level. False where nothing is
  * left. */
-static bool next_row(weir__walk *walk, uint32_t *row, uint32_t *table, uint16_t *hop) {
+static bool choose_next(weir__walk *walk) {
     while (walk->queue_begin != walk->queue_end) {
-        weir__queued_row next = walk->queue[walk->queue_begin++ & walk->queue_mask];
-        if (know(walk, next.row)->local != UNVISITED)
+        weir__queued_row queued = walk->queue[walk->queue_begin++ & walk->queue_mask];
+        if (know(walk, queued.row)->local != UNVISITED)
             continue;
-        *row = next.row;
-        *table = next.table;
-        *hop = next.hop;
+        walk->next = (struct weir__next_row){.row = queued.row, .table = queued.table, .hop = queued.hop};
         return true;
     }
     while (walk->heap_count > 0) {
-        weir__listed_row next = heap_pop(walk);
-        if (know(walk, next.row)->local != UNVISITED)
+        weir__listed_row listed = heap_pop(walk);
+        if (know(walk, listed.row)->local != UNVISITED)
             continue;
-        *row = next.row;
-        *table = next.table;
-        *hop = next.level;
+        walk->next = (struct weir__next_row){.row = listed.row, .table = listed.table, .hop = listed.level};
         return true;
     }
     return false;
+}
+
+/* ---- Fetching ahead -------------------------------------------------------------------------- */
+
+static void fetch(const uint8_t *first, size_t size) {
+    __builtin_prefetch(first);
+    __builtin_prefetch(first + size - 1);
+}
+
+/* What the row itself says: its record, and where its children are listed. */
+static void fetch_row(const weir__walk *walk) {
+    const weir_store_info *info = walk->rules->info;
+    const weir_table *table = &info->tables[walk->next.table];
+    const weir__table_rules *rules = &walk->rules->tables[walk->next.table];
+    fetch(record_of(table, walk->next.row), table->stride);
+    for (uint32_t i = 0; walk->next.hop < walk->max_hops && i < rules->inbound_count; i++)
+        fetch(info->edges[rules->inbound[i]].starts + 4 * (size_t)(walk->next.row - table->row_start), 8);
+}
+
+/* What that leads to: its parents' times, and the ends and the middle of its children's. */
+static void fetch_neighbours(const weir__walk *walk) {
+    const weir_store_info *info = walk->rules->info;
+    const weir_table *table = &info->tables[walk->next.table];
+    const weir__table_rules *rules = &walk->rules->tables[walk->next.table];
+    const uint8_t *record = record_of(table, walk->next.row);
+    for (uint32_t i = 0; i < rules->parent_count; i++) {
+        const weir_table *parents = &info->tables[rules->parents[i].parent_table];
+        uint32_t parent = weir__load32(record + rules->parents[i].parent_slot);
+        if (parent != WEIR_NONE && has_row(parents, parent) && parents->time_offset != WEIR_NONE)
+            __builtin_prefetch(record_of(parents, parent) + parents->time_offset);
+    }
+    for (uint32_t i = 0; i < rules->inbound_count; i++) {
+        const weir_edge *edge = &info->edges[rules->inbound[i]];
+        const uint8_t *at = edge->starts + 4 * (size_t)(walk->next.row - table->row_start);
+        uint32_t start = weir__load32(at);
+        uint32_t end = weir__load32(at + 4);
+        if (start >= end || end > edge->edges)
+            continue;
+        if (edge->child_times)
+            fetch(edge->child_times + 8 * (size_t)start, 8 * (size_t)(end - start));
+        if (edge->child_times)
+            __builtin_prefetch(edge->child_times + 8 * ((size_t)start + (end - start) / 2));
+        fetch(edge->child_rows + 4 * (size_t)start, 4 * (size_t)(end - start));
+    }
 }
 
 /* Foreign keys between rows that are both in the sequence. */
@@ -430,24 +512,40 @@ static void join_rows(weir__walk *walk) {
     }
 }
 
-bool weir__walk_run(weir__walk *walk, weir_seed walk_seed, uint64_t position, uint32_t row,
-                    int64_t observation_time) {
-    uint32_t table = walk->rules->task->anchor_table;
-    uint16_t hop = 0;
+void weir__walk_begin(weir__walk *walk, weir_seed walk_seed, uint64_t position, uint32_t row,
+                      int64_t observation_time) {
+    if (walk->generation > GENERATION_MAX - GROWTHS_MAX)
+        walk->generation = GENERATION_MAX; /* so that no growth of this walk begins the generations anew */
+    walk->known_mask = walk->known_mask_max < FIRST_PLACES - 1 ? walk->known_mask_max : FIRST_PLACES - 1;
     begin_generation(walk);
     walk->row_count = walk->cell_count = walk->edge_count = 0;
     walk->queue_begin = walk->queue_end = walk->heap_count = 0;
     walk->seed = walk_seed;
     walk->position = position;
-    walk->draws = 0;
-    walk->is_corrupt = false;
-    /* 2^63-1 sees everything that is ever known. */
+    walk->draw_count = 0;
+    walk->is_done = walk->is_corrupt = false;
     walk->observation_time = observation_time;
-    do
-        visit(walk, row, table, hop);
-    while (!walk->is_corrupt && walk->cell_count < walk->sequence_length &&
-           walk->row_count < walk->max_rows && next_row(walk, &row, &table, &hop));
+    walk->next = (struct weir__next_row){.row = row, .table = walk->rules->task->anchor_table};
+    fetch_row(walk);
+}
+
+static bool is_full(const weir__walk *walk) {
+    return walk->cell_count >= walk->sequence_length || walk->row_count >= walk->max_rows;
+}
+
+bool weir__walk_step(weir__walk *walk) {
+    if (!walk->next.is_near && walk->next.hop < walk->max_hops) {
+        walk->next.is_near = true;
+        fetch_neighbours(walk);
+        return true;
+    }
+    visit(walk, walk->next.row, walk->next.table, walk->next.hop);
+    if (!walk->is_corrupt && !is_full(walk) && choose_next(walk)) {
+        fetch_row(walk);
+        return true;
+    }
+    walk->is_done = true;
     if (!walk->is_corrupt)
         join_rows(walk);
-    return !walk->is_corrupt;
+    return false;
 }

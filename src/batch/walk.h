@@ -3,8 +3,8 @@
 #ifndef WEIR_SRC_BATCH_WALK_H
 #define WEIR_SRC_BATCH_WALK_H
 
+#include "base/philox_many.h"
 #include "batch/task.h"
-#include "weir/hash.h"
 
 typedef struct weir__walked_row {
     uint32_t row;
@@ -57,7 +57,10 @@ typedef struct weir__walk {
 
     /* Scratch. */
     weir__known_row *known;
+    weir__known_row *known_spare; /* where the table moves when it grows */
+    uint32_t known_count;
     uint32_t known_mask;
+    uint32_t known_mask_max;
     uint16_t generation;
     weir__queued_row *queue;
     uint32_t queue_begin, queue_end, queue_mask;
@@ -67,11 +70,21 @@ typedef struct weir__walk {
     uint32_t *taken_table; /* open table over them, for wide draws */
     uint32_t taken_mask;
 
-    /* The seed under way. */
+    /* The seed under way, and the row that is visited next: chosen, with what its visit reads being fetched.
+     */
+    struct weir__next_row {
+        uint32_t row;
+        uint32_t table;
+        uint16_t hop;
+        bool is_near; /* the second round of fetches is under way too */
+    } next;
+    bool is_done;
     int64_t observation_time;
     weir_seed seed;
     uint64_t position;
-    uint32_t draws;
+    uint32_t draw_count;
+    weir__draws draws; /* of the 16 that draw_count lies in */
+    weir__philox_kernel *philox;
     bool is_corrupt; /* a number of the store led nowhere */
 } weir__walk;
 
@@ -80,9 +93,12 @@ WEIR_CHECKED weir_status weir__walk_open(weir__walk *walk, const weir_env *env, 
                                          weir_error *error);
 void weir__walk_close(weir__walk *walk, const weir_env *env);
 
-/* Walks from a row; false where the store is damaged. */
-bool weir__walk_run(weir__walk *walk, weir_seed walk_seed, uint64_t position, uint32_t row,
-                    int64_t observation_time);
+/* A walk is begun and then taken step by step until weir__walk_step says false: then it is done, or the store
+ * is damaged (is_corrupt). A step only touches memory that an earlier one has asked for, so that several
+ * walks, each taking a step in turn, wait for their cache misses together. */
+void weir__walk_begin(weir__walk *walk, weir_seed walk_seed, uint64_t position, uint32_t row,
+                      int64_t observation_time);
+bool weir__walk_step(weir__walk *walk);
 
 /* The most foreign keys that a row of the store has. */
 uint32_t weir__most_parents(const weir_store_info *info);

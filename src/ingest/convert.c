@@ -124,8 +124,10 @@ bool weir__parse_real(const char *text, size_t size, double *out) {
     decimal d = {0};
     if (at < end && (*at == '-' || *at == '+'))
         d.is_negative = *at++ == '-';
-    if (parse_special(at, (size_t)(end - at), out))
+    if (parse_special(at, (size_t)(end - at), out)) {
+        *out = d.is_negative ? -*out : *out;
         return true;
+    }
     if (!scan_mantissa(&at, end, &d) || !scan_exponent(&at, end, &d))
         return false;
     int64_t exponent = d.exponent - d.fraction_digits;

@@ -5,6 +5,8 @@
 
 static const weir__embedder_kind *const kinds[] = {
     &weir__embedder_hash,
+    &weir__embedder_http,
+    &weir__embedder_file,
 };
 
 static const weir__embedder_kind *find_kind(const weir_cbor_value *provider) {

@@ -47,6 +47,8 @@ WEIR_CHECKED weir_status weir__embedder_open(const weir_env *env, const weir_cbo
 void weir__embedder_close(weir__embedder *embedder);
 
 extern const weir__embedder_kind weir__embedder_hash;
+extern const weir__embedder_kind weir__embedder_http;
+extern const weir__embedder_kind weir__embedder_file;
 
 /* hash_v1 of one text: f16 bits. `sums` is scratch for dim integers. */
 void weir__hash_v1(const char *text, size_t size, uint32_t dim, int32_t *sums, uint16_t *out);

@@ -4,6 +4,8 @@
 #include "ingest/source.h"
 
 static const weir__source_kind *const kinds[] = {
+    &weir__source_postgres,
+    &weir__source_duckdb,
     &weir__source_sqlite,
 };
 

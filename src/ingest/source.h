@@ -173,6 +173,8 @@ WEIR_CHECKED weir_status weir__source_open(const weir_env *env, const char *loca
                                            weir_error *error);
 void weir__source_close(weir__source *source);
 
+extern const weir__source_kind weir__source_postgres;
+extern const weir__source_kind weir__source_duckdb;
 extern const weir__source_kind weir__source_sqlite;
 
 #endif

@@ -7,6 +7,7 @@
 
 #include "base/internal.h"
 #include "store/format.h"
+#include "store/timestamp.h"
 #include "weir/store.h"
 
 #include "store/cyclic_tables.h"
@@ -206,20 +207,34 @@ static inline void put_pair(float *out, const float pair[2]) {
     out[1] = pair[1];
 }
 
-void weir_timestamp_floats(int64_t micros, const weir_statistics *statistics,
-                           float out[WEIR_TIMESTAMP_FLOATS]) {
+int64_t weir__split_day(int64_t micros, int *second_of_day) {
     int64_t seconds = floor_divide(micros, MICROS_PER_SECOND);
     int64_t days = floor_divide(seconds, SECONDS_PER_DAY);
-    int of_day = (int)(seconds - days * SECONDS_PER_DAY);
+    *second_of_day = (int)(seconds - days * SECONDS_PER_DAY);
+    return days;
+}
+
+void weir__clock_floats(int second_of_day, float out[WEIR__CLOCK_FLOATS]) {
+    put_pair(out + 0, second_table[second_of_day % 60]);
+    put_pair(out + 2, second_table[second_of_day / 60 % 60]);
+    put_pair(out + 4, hour_table[second_of_day / 3600]);
+}
+
+void weir__date_floats(int64_t days, float out[WEIR__DATE_FLOATS]) {
     int64_t weekday = (days + 3) % 7; /* 1970-01-01 was a Thursday */
     civil_date date = civil_from_days(days);
-    put_pair(out + 0, second_table[of_day % 60]);
-    put_pair(out + 2, second_table[of_day / 60 % 60]);
-    put_pair(out + 4, hour_table[of_day / 3600]);
-    put_pair(out + 6, weekday_table[weekday < 0 ? weekday + 7 : weekday]);
-    put_pair(out + 8, day_table[date.day - 1]);
-    put_pair(out + 10, month_table[date.month - 1]);
-    put_pair(out + 12, year_day_table[date.year_day]);
+    put_pair(out + 0, weekday_table[weekday < 0 ? weekday + 7 : weekday]);
+    put_pair(out + 2, day_table[date.day - 1]);
+    put_pair(out + 4, month_table[date.month - 1]);
+    put_pair(out + 6, year_day_table[date.year_day]);
+}
+
+void weir_timestamp_floats(int64_t micros, const weir_statistics *statistics,
+                           float out[WEIR_TIMESTAMP_FLOATS]) {
+    int second_of_day;
+    int64_t days = weir__split_day(micros, &second_of_day);
+    weir__clock_floats(second_of_day, out);
+    weir__date_floats(days, out + WEIR__CLOCK_FLOATS);
     out[14] = weir_normalise((double)micros, statistics);
 }
 

@@ -8,6 +8,7 @@
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 
 #include <cmocka.h>
 #include <jansson.h>
@@ -240,27 +241,30 @@ static void test_public_calls_agree_with_kernels(void **state) {
 
 /* ---- Input in parts --------------------------------------------------------------------------------- */
 
-static void test_every_size_and_bytewise(void **state) {
+static void test_every_size_at_once_and_bytewise(void **state) {
     (void)state;
+    enum { LARGEST = 4 * 1024 + 2 };
+    static uint8_t expected[LARGEST + 1][32];
+    for (size_t size = 0; size <= LARGEST; size++)
+        plain_digest(size, expected[size]);
     FOR_EACH_KERNEL(kernel) {
         weir_blake3 bytewise;
         weir_blake3_init(&bytewise);
-        for (size_t size = 0; size <= 5 * 1024 + 2; size++) {
-            uint8_t expected[32];
-            plain_digest(size, expected);
-            assert_digest(kernel, &bytewise, expected);
+        for (size_t size = 0; size <= LARGEST; size++) {
+            assert_digest(kernel, &bytewise, expected[size]);
             weir_blake3 whole;
             weir_blake3_init(&whole);
             weir__blake3_update_with(kernel, &whole, input, size);
-            assert_digest(kernel, &whole, expected);
+            assert_digest(kernel, &whole, expected[size]);
             weir__blake3_update_with(kernel, &bytewise, input + size, 1);
         }
     }
 }
 
-static void test_every_number_of_chunks(void **state) {
+/* All numbers up to well above the lanes, and around the longest run and twice that. */
+static void test_any_number_of_chunks(void **state) {
     (void)state;
-    for (size_t chunks = 1; chunks <= 290; chunks++) {
+    for (size_t chunks = 1; chunks <= 260; chunks += chunks == 70 ? 50 : chunks == 140 ? 110 : 1) {
         for (size_t more = 0; more < 2; more++) {
             size_t size = chunks * 1024 + more;
             uint8_t expected[32];
@@ -317,7 +321,7 @@ static void test_runs_of_chunks_that_start_anywhere(void **state) {
 static void test_random_splits_of_long_inputs(void **state) {
     (void)state;
     uint64_t random = 0x9E3779B97F4A7C15;
-    for (int turn = 0; turn < 100; turn++) {
+    for (int turn = 0; turn < 60; turn++) {
         size_t size = random_below(&random, 200 * 1024 + 1);
         size_t part_bound = (size_t)1 << (1 + random_below(&random, 17));
         uint8_t expected[32];
@@ -348,6 +352,29 @@ static void test_no_input_at_all(void **state) {
     weir_blake3_final(&hasher, NULL, 0);
     weir_blake3_final(&hasher, digest, 32);
     assert_memory_equal(digest, expected, 32);
+}
+
+/* Input and output end where memory ends, so that one byte further would be the end of this process. */
+static void test_nothing_past_the_end_is_touched(void **state) {
+    (void)state;
+    enum { GUARD_SIZE = 64 * 1024, MEMORY_SIZE = 4 * GUARD_SIZE };
+    uint8_t *memory = mmap(NULL, MEMORY_SIZE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    assert_ptr_not_equal(memory, MAP_FAILED);
+    uint8_t *end = memory + MEMORY_SIZE - GUARD_SIZE;
+    assert_int_equal(mprotect(end, GUARD_SIZE, PROT_NONE), 0);
+    for (size_t size = 0; size <= 40 * 1024; size += 512) {
+        uint8_t expected[32];
+        plain_digest(size, expected);
+        FOR_EACH_KERNEL(kernel) {
+            memcpy(end - size, input, size);
+            weir_blake3 hasher;
+            weir_blake3_init(&hasher);
+            weir__blake3_update_with(kernel, &hasher, end - size, size);
+            assert_digest(kernel, &hasher, expected);
+            weir__blake3_final_seek_with(kernel, &hasher, 3, end - size / 10, size / 10);
+        }
+    }
+    munmap(memory, MEMORY_SIZE);
 }
 
 /* ---- One hasher used more than once ----------------------------------------------------------------- */
@@ -520,12 +547,13 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_golden_vectors),
         cmocka_unit_test(test_public_calls_agree_with_kernels),
-        cmocka_unit_test(test_every_size_and_bytewise),
-        cmocka_unit_test(test_every_number_of_chunks),
+        cmocka_unit_test(test_every_size_at_once_and_bytewise),
+        cmocka_unit_test(test_any_number_of_chunks),
         cmocka_unit_test(test_every_split_of_short_inputs),
         cmocka_unit_test(test_runs_of_chunks_that_start_anywhere),
         cmocka_unit_test(test_random_splits_of_long_inputs),
         cmocka_unit_test(test_no_input_at_all),
+        cmocka_unit_test(test_nothing_past_the_end_is_touched),
         cmocka_unit_test(test_fork_by_copy),
         cmocka_unit_test(test_initializing_again_forgets),
         cmocka_unit_test(test_seek_is_a_slice_of_the_long_output),

@@ -1,0 +1,102 @@
+/* weir graph KIND: prints the graph of a published model, a made-up one, or one made of another format's
+ * file, as weir-graph/1. */
+#include <string.h>
+
+#include "cli.h"
+#include "models.h"
+#include "plan_output.h"
+
+static const model_kind *find_kind(const char *name) {
+    for (size_t i = 0; model_kinds[i].name; i++)
+        if (strcmp(model_kinds[i].name, name) == 0)
+            return &model_kinds[i];
+    return NULL;
+}
+
+static int print_graph(const weir_graph *graph) {
+    weir_json_writer w;
+    weir_json_writer_memory(&w, NULL);
+    weir_graph_write_json(graph, &w);
+    return cli_print_json(&w);
+}
+
+static int save_graph(const weir_graph *graph, const char *path) {
+    weir_error error;
+    weir_cbor_writer w;
+    weir_cbor_writer_memory(&w, NULL);
+    weir_graph_write_cbor(graph, &w);
+    weir_status status = weir_cbor_finish(&w, &error);
+    if (status == WEIR_OK)
+        status = cli_write_file(path, w.data, w.size, &error);
+    weir_cbor_release(&w);
+    return status == WEIR_OK ? CLI_OK : cli_fail(&error, false);
+}
+
+static int run(const cli_command *self, int argc, char **argv) {
+    model_options model = {0};
+    const char *arguments[2];
+    const char *cbor = NULL;
+    bool as_json = false;
+    cli_option options[] = {
+        {"--size", CLI_TEXT, &model.size, false, false},
+        {"--layers", CLI_UINT, &model.layers, false, false},
+        {"--seq", CLI_UINT, &model.sequence, false, false},
+        {"--batch", CLI_UINT, &model.batch, false, false},
+        {"--dtype", CLI_TEXT, &model.dtype, false, false},
+        {"--image", CLI_UINT, &model.image, false, false},
+        {"--nodes", CLI_UINT, &model.nodes, false, false},
+        {"--seed", CLI_UINT, &model.seed, false, false},
+        {"--flash", CLI_FLAG, &model.flash, false, false},
+        {"--logits", CLI_FLAG, &model.logits, false, false},
+        {"--cbor", CLI_TEXT, &cbor, false, false},
+        {"--json", CLI_FLAG, &as_json, false, false},
+    };
+    weir_error error;
+    weir_graph *graph;
+    int count = cli_parse(self, options, sizeof options / sizeof options[0], argc, argv, arguments, 2);
+    if (count < 0)
+        return CLI_USAGE;
+    if (count == 0)
+        return cli_usage(self, "say which graph");
+    weir_status status;
+    const model_kind *kind = find_kind(arguments[0]);
+    if (count == 2 && strcmp(arguments[0], "import") == 0)
+        status = weir_graph_import_onnx_file(NULL, arguments[1], &graph, &error);
+    else if (count == 1 && kind)
+        status = kind->make(&model, &graph, &error);
+    else
+        return cli_usage(self, "there is no graph '%s'%s", arguments[0],
+                         count == 2 ? " of a file; 'import MODEL.onnx' reads one" : "");
+    if (status != WEIR_OK)
+        return cli_fail(&error, as_json);
+    int code = cbor ? save_graph(graph, cbor) : print_graph(graph);
+    weir_graph_close(graph);
+    return code;
+}
+
+const cli_command cli_graph = {
+    .name = "graph",
+    .summary = "print the graph of a known model, or of an ONNX file",
+    .usage = "weir graph gpt2|llama|resnet|unet|chain|random [--size S] [--layers N] [--seq N] [--batch N] "
+             "[--dtype T]\n"
+             "                  [--image N] [--nodes N] [--seed N] [--flash] [--logits] [--cbor OUT]\n"
+             "       weir graph import MODEL.onnx [--cbor OUT]",
+    .help =
+        "  gpt2     --size small (default), medium, large, xl\n"
+        "  llama    --size 7b (default), 8b, 13b, 70b, 405b: grouped-query attention and FFN as published\n"
+        "  resnet   --size 50 (default), 18, 34, 101, 152; --image pixels a side (224)\n"
+        "  unet     --layers depth (4), --image (512)\n"
+        "  chain    --nodes in-place operators one behind the other (8)\n"
+        "  random   --nodes operators (64) with --seed (0)\n"
+        "  import   an ONNX model ('-': standard input) whose tensors all have full shapes; weights are not "
+        "read\n\n"
+        "  --layers, --seq, --batch, --dtype   instead of the model's own\n"
+        "  --flash    attention as one operator that keeps no scores\n"
+        "  --logits   end at the logits, without a loss\n"
+        "  --cbor OUT write canonical CBOR to a file instead of JSON to stdout; better for large graphs\n"
+        "  --json     errors as JSON (the graph is JSON anyway)\n",
+    .example = "  weir graph llama --size 70b --seq 4096 --batch 1 > llama.json\n"
+               "  weir graph gpt2 --size xl | weir plan - --mode backward\n"
+               "  weir graph import model.onnx | weir plan - --preset inference\n",
+    .run = run,
+};

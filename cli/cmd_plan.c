@@ -1,0 +1,189 @@
+/* weir plan GRAPH: plans memory for a model graph, or packs bare lifetimes (--csv). */
+#include <stdlib.h>
+#include <string.h>
+
+#include "plan_output.h"
+
+typedef struct plan_call {
+    const char *graph;
+    const char *mode;
+    const char *preset;
+    const char *arenas;
+    const char *token;
+    const char *order;
+    const char *cbor;
+    const char *html;
+    const char *trace;
+    const char *csv;
+    uint64_t capacity;
+    uint32_t effort;
+    uint32_t threads;
+    bool as_json;
+    bool has_capacity;
+} plan_call;
+
+/* The files and bytes that the options point to; freed together. */
+typedef struct plan_inputs {
+    char *arenas;
+    size_t arenas_size;
+    char *order;
+    size_t order_size;
+    uint8_t *token;
+    size_t token_size;
+    weir_graph *graph;
+} plan_inputs;
+
+static void free_inputs(plan_inputs *inputs) {
+    free(inputs->arenas);
+    free(inputs->order);
+    free(inputs->token);
+    weir_graph_close(inputs->graph);
+}
+
+static weir_status read_optional(const char *path, char **data, size_t *size, weir_error *error) {
+    return path ? cli_read_file(path, data, size, error) : WEIR_OK;
+}
+
+static weir_status read_inputs(const plan_call *call, plan_inputs *inputs, weir_error *error) {
+    weir_status status = read_optional(call->arenas, &inputs->arenas, &inputs->arenas_size, error);
+    if (status == WEIR_OK)
+        status = read_optional(call->order, &inputs->order, &inputs->order_size, error);
+    if (status == WEIR_OK)
+        status = weir_graph_read_file(NULL, call->graph, &inputs->graph, error);
+    return status;
+}
+
+static weir_status make_plan(const plan_call *call, const plan_inputs *inputs, weir_plan **plan,
+                             weir_error *error) {
+    weir_plan_options options = {.size = sizeof options,
+                                 .mode = call->mode,
+                                 .preset = call->preset,
+                                 .token = inputs->token,
+                                 .token_size = inputs->token_size,
+                                 .arenas = {inputs->arenas, inputs->arenas_size, call->arenas},
+                                 .order = {inputs->order, inputs->order_size, call->order},
+                                 .effort_plus_one =
+                                     call->effort < UINT32_MAX ? call->effort + 1 : call->effort,
+                                 .threads = call->threads};
+    return weir_plan_make(NULL, inputs->graph, &options, plan, error);
+}
+
+/* The graph's name, or where it was read from. */
+static weir_text title_of(const plan_call *call, const weir_graph *graph) {
+    weir_text name = weir_graph_name(graph);
+    return name.size > 0 ? name : (weir_text){call->graph, strlen(call->graph)};
+}
+
+static weir_status write_files(const plan_call *call, const weir_graph *graph, const weir_plan *plan,
+                               weir_error *error) {
+    weir_status status = WEIR_OK;
+    if (call->cbor)
+        status = weir_plan_save(NULL, plan, call->cbor, error);
+    if (status == WEIR_OK && call->trace)
+        status = cli_plan_write_trace(plan, call->trace, error);
+    if (status == WEIR_OK && call->html)
+        status = cli_plan_write_html(plan, title_of(call, graph), call->html, error);
+    return status;
+}
+
+static int plan_graph(const cli_command *self, const plan_call *call) {
+    weir_error error;
+    plan_inputs inputs = {0};
+    weir_plan *plan = NULL;
+    int code;
+    if (call->token && !cli_hex(call->token, &inputs.token, &inputs.token_size))
+        return cli_usage(self, "--token takes hex digits, two a byte");
+    weir_status status = read_inputs(call, &inputs, &error);
+    if (status == WEIR_OK)
+        status = make_plan(call, &inputs, &plan, &error);
+    if (status == WEIR_OK)
+        status = write_files(call, inputs.graph, plan, &error);
+    if (status != WEIR_OK)
+        code = cli_fail(&error, call->as_json);
+    else if (call->as_json)
+        code = cli_plan_print_json(plan);
+    else
+        code = cli_plan_print_table(plan, call->graph);
+    weir_plan_close(plan);
+    free_inputs(&inputs);
+    return code;
+}
+
+static int pack_csv(const cli_command *self, const plan_call *call) {
+    if (call->mode || call->preset || call->arenas || call->token || call->order || call->cbor ||
+        call->html || call->trace)
+        return cli_usage(self, "--csv takes only --capacity, --effort, --threads and --json");
+    weir_packing_options options = {.size = sizeof options,
+                                    .effort_plus_one =
+                                        call->effort < UINT32_MAX ? call->effort + 1 : call->effort,
+                                    .threads = call->threads,
+                                    .has_capacity = call->has_capacity,
+                                    .capacity = call->capacity};
+    return cli_plan_csv(call->csv, &options, call->as_json);
+}
+
+static int run(const cli_command *self, int argc, char **argv) {
+    plan_call call = {.effort = WEIR_EFFORT_DEFAULT, .threads = 1};
+    cli_option options[] = {
+        {"--mode", CLI_TEXT, &call.mode, false, false},
+        {"--preset", CLI_TEXT, &call.preset, false, false},
+        {"--arenas", CLI_TEXT, &call.arenas, false, false},
+        {"--token", CLI_TEXT, &call.token, false, false},
+        {"--order", CLI_TEXT, &call.order, false, false},
+        {"--effort", CLI_UINT32, &call.effort, false, false},
+        {"--threads", CLI_UINT32, &call.threads, false, false},
+        {"--json", CLI_FLAG, &call.as_json, false, false},
+        {"--cbor", CLI_TEXT, &call.cbor, false, false},
+        {"--html", CLI_TEXT, &call.html, false, false},
+        {"--trace", CLI_TEXT, &call.trace, false, false},
+        {"--csv", CLI_TEXT, &call.csv, false, false},
+        {"--capacity", CLI_UINT, &call.capacity, false, false},
+    };
+    size_t option_count = sizeof options / sizeof options[0];
+    int count = cli_parse(self, options, option_count, argc, argv, &call.graph, 1);
+    if (count < 0)
+        return CLI_USAGE;
+    call.has_capacity = options[option_count - 1].given;
+    if ((count == 1) == (call.csv != NULL))
+        return cli_usage(self, "give a graph, or --csv FILE");
+    if (call.csv)
+        return pack_csv(self, &call);
+    if (call.has_capacity)
+        return cli_usage(self, "--capacity belongs to --csv; a graph's arenas have theirs in --arenas");
+    if (!call.mode && !call.preset)
+        return cli_usage(self, "--mode or --preset is missing");
+    return plan_graph(self, &call);
+}
+
+const cli_command cli_plan = {
+    .name = "plan",
+    .summary = "place every tensor of a model graph in memory",
+    .usage =
+        "weir plan GRAPH --mode inference|forward|backward [--preset train_full|inference] [--arenas FILE]\n"
+        "                 [--token HEX] [--order FILE] [--effort N] [--threads N] [--json] [--cbor OUT]\n"
+        "                 [--html OUT] [--trace OUT]\n"
+        "       weir plan --csv FILE [--capacity N] [--effort N] [--threads N] [--json]",
+    .help = "  GRAPH          a weir-graph/1 file, JSON or CBOR ('-': standard input)\n"
+            "  --mode M       inference (inputs may be overwritten), forward, or backward (a whole training "
+            "step)\n"
+            "  --preset P     train_full is backward mode, inference is inference mode\n"
+            "  --arenas FILE  {\"activations\": {\"capacity_bytes\": n, \"alignment_bytes\": 128, "
+            "\"page_size\": 4096}}\n"
+            "  --token HEX    the replay token, 64 bytes or more; without it, the graph's own\n"
+            "  --order FILE   a JSON list of node ids; without it, the graph's own order or Kahn's\n"
+            "  --effort N     0 (one greedy pass) to 9; 5 without it. Counted in steps: the same plan on "
+            "every machine\n"
+            "  --threads N    never changes the plan\n"
+            "  --cbor OUT     write the plan (weir-plan/1)\n"
+            "  --trace OUT    write the allocation trace, a CBOR sequence\n"
+            "  --html OUT     write one self-contained page that shows the plan\n"
+            "  --csv FILE     pack bare lifetimes (id,lower,upper,size) and print them with a column offset\n"
+            "  --capacity N   with --csv: the search tries to fit this\n"
+            "  --json         print the plan as JSON\n\n"
+            "Prints, for each arena: tensors, slots, the lower bound that no layout can beat, the peak of "
+            "this layout,\n"
+            "and the largest tensors live at the fullest moment.\n",
+    .example = "  weir graph gpt2 --size small > gpt2.json\n  weir plan gpt2.json --mode backward\n"
+               "  weir plan gpt2.json --preset inference --json\n",
+    .run = run,
+};

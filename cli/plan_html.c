@@ -1,0 +1,272 @@
+/* weir plan --html OUT: the plan as one page that asks nothing of the network.
+ *
+ * The page itself is cli/plan_page/, which the build joins into one array. This file writes the plan as JSON
+ * into it, at the mark @plan. What there is one of per tensor goes in as a column: little-endian integers of
+ * the smallest width that holds them all, in base64. Numbers that may pass 2^53 stand as decimal strings. No
+ * text of the graph's can leave the JSON: every '<' of it is written as \u003c, so that the element cannot
+ * end early. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "plan_output.h"
+
+extern const unsigned char cli_plan_page[];
+extern const size_t cli_plan_page_size;
+
+static const char page_mark[] = ">@plan<";
+
+/* ---- Columns ------------------------------------------------------------------------------------ */
+
+typedef uint64_t (*column_value)(const weir_plan *plan, size_t arena, size_t index);
+
+static unsigned width_for(uint64_t largest) {
+    return largest <= UINT8_MAX ? 1 : largest <= UINT16_MAX ? 2 : largest <= UINT32_MAX ? 4 : 8;
+}
+
+static void encode_base64(const uint8_t *data, size_t size, char *out) {
+    static const char digits[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+    for (size_t i = 0; i < size; i += 3) {
+        uint32_t group = (uint32_t)data[i] << 16;
+        if (i + 1 < size)
+            group |= (uint32_t)data[i + 1] << 8;
+        if (i + 2 < size)
+            group |= data[i + 2];
+        *out++ = digits[group >> 18];
+        *out++ = digits[group >> 12 & 63];
+        *out++ = i + 1 < size ? digits[group >> 6 & 63] : '=';
+        *out++ = i + 2 < size ? digits[group & 63] : '=';
+    }
+}
+
+/* {"width": bytes a value, "data": base64}; the writer takes OUT_OF_MEMORY where there is none. */
+static void write_values(weir_json_writer *w, const uint64_t *values, size_t count) {
+    uint64_t largest = 0;
+    for (size_t i = 0; i < count; i++)
+        largest = values[i] > largest ? values[i] : largest;
+    unsigned width = width_for(largest);
+    size_t size = count * width;
+    size_t text_size = (size + 2) / 3 * 4;
+    uint8_t *bytes = malloc(size + 1);
+    char *text = malloc(text_size + 1);
+    if (bytes && text) {
+        for (size_t i = 0; i < size; i++)
+            bytes[i] = (uint8_t)(values[i / width] >> 8 * (i % width));
+        encode_base64(bytes, size, text);
+        weir_json_object(w);
+        weir_json_key(w, "width");
+        weir_json_uint(w, width);
+        weir_json_key(w, "data");
+        weir_json_text_n(w, text, text_size);
+        weir_json_end_object(w);
+    } else {
+        w->status = WEIR_OUT_OF_MEMORY;
+    }
+    free(bytes);
+    free(text);
+}
+
+static void write_column(weir_json_writer *w, const char *key, const weir_plan *plan, size_t arena,
+                         size_t count, column_value value) {
+    uint64_t *values = malloc((count + 1) * sizeof *values);
+    weir_json_key(w, key);
+    if (!values) {
+        w->status = WEIR_OUT_OF_MEMORY;
+        return;
+    }
+    for (size_t i = 0; i < count; i++)
+        values[i] = value(plan, arena, i);
+    write_values(w, values, count);
+    free(values);
+}
+
+#define TENSOR_COLUMN(name, expression)                                                                      \
+    static uint64_t tensor_##name(const weir_plan *plan, size_t arena, size_t index) {                       \
+        weir_plan_tensor tensor = weir_plan_tensor_at(plan, index);                                          \
+        (void)arena;                                                                                         \
+        return (uint64_t)(expression);                                                                       \
+    }
+TENSOR_COLUMN(arena, tensor.arena)
+TENSOR_COLUMN(type, tensor.type)
+TENSOR_COLUMN(role, tensor.role)
+TENSOR_COLUMN(slot, tensor.slot)
+TENSOR_COLUMN(offset, tensor.offset)
+TENSOR_COLUMN(size, tensor.size)
+TENSOR_COLUMN(birth, tensor.birth)
+TENSOR_COLUMN(death, tensor.death)
+TENSOR_COLUMN(rank, tensor.rank)
+
+static uint64_t slot_offset(const weir_plan *plan, size_t arena, size_t index) {
+    return weir_plan_slot_at(plan, arena, index).offset;
+}
+
+static uint64_t slot_address(const weir_plan *plan, size_t arena, size_t index) {
+    return weir_plan_slot_at(plan, arena, index).address;
+}
+
+/* The dimensions of all tensors, one tensor behind the other. */
+static void write_shapes(weir_json_writer *w, const weir_plan *plan) {
+    size_t count = 0;
+    for (size_t i = 0; i < weir_plan_tensor_count(plan); i++)
+        count += weir_plan_tensor_at(plan, i).rank;
+    uint64_t *dimensions = malloc((count + 1) * sizeof *dimensions);
+    weir_json_key(w, "shape");
+    if (!dimensions) {
+        w->status = WEIR_OUT_OF_MEMORY;
+        return;
+    }
+    size_t used = 0;
+    for (size_t i = 0; i < weir_plan_tensor_count(plan); i++) {
+        weir_plan_tensor tensor = weir_plan_tensor_at(plan, i);
+        for (size_t axis = 0; axis < tensor.rank; axis++)
+            dimensions[used++] = tensor.shape[axis];
+    }
+    write_values(w, dimensions, count);
+    free(dimensions);
+}
+
+/* ---- The plan as JSON --------------------------------------------------------------------------- */
+
+static void write_tensors(weir_json_writer *w, const weir_plan *plan) {
+    static const struct {
+        const char *name;
+        column_value value;
+    } columns[] = {{"arena", tensor_arena}, {"type", tensor_type},     {"role", tensor_role},
+                   {"slot", tensor_slot},   {"offset", tensor_offset}, {"size", tensor_size},
+                   {"birth", tensor_birth}, {"death", tensor_death},   {"rank", tensor_rank}};
+    size_t count = weir_plan_tensor_count(plan);
+    weir_json_key(w, "tensors");
+    weir_json_object(w);
+    for (size_t i = 0; i < sizeof columns / sizeof columns[0]; i++)
+        write_column(w, columns[i].name, plan, 0, count, columns[i].value);
+    write_shapes(w, plan);
+    weir_json_end_object(w);
+    weir_json_key(w, "ids");
+    weir_json_array(w);
+    for (size_t i = 0; i < count; i++) {
+        weir_text id = weir_plan_tensor_at(plan, i).id;
+        weir_json_text_n(w, id.data, id.size);
+    }
+    weir_json_end_array(w);
+}
+
+static void write_number(weir_json_writer *w, const char *key, uint64_t value) {
+    weir_json_key(w, key);
+    weir_json_uint_text(w, value);
+}
+
+static void write_arena(weir_json_writer *w, const weir_plan *plan, size_t index) {
+    weir_plan_arena arena = weir_plan_arena_at(plan, index);
+    weir_json_object(w);
+    weir_json_key(w, "name");
+    weir_json_text_n(w, arena.name.data, arena.name.size);
+    write_number(w, "alignment", arena.alignment);
+    weir_json_key(w, "capacity");
+    if (arena.has_capacity)
+        weir_json_uint_text(w, arena.capacity);
+    else
+        weir_json_null(w);
+    write_number(w, "lower_bound", arena.lower_bound);
+    write_number(w, "peak_bytes", arena.peak_bytes);
+    write_number(w, "slot_bytes", arena.slot_bytes);
+    write_number(w, "slots", arena.slots);
+    write_number(w, "max_live", arena.max_live);
+    weir_json_key(w, "optimal");
+    weir_json_bool(w, arena.optimal);
+    write_column(w, "slot_offset", plan, index, arena.slots, slot_offset);
+    write_column(w, "slot_address", plan, index, arena.slots, slot_address);
+    weir_json_end_object(w);
+}
+
+static void write_hashes(weir_json_writer *w, const weir_plan *plan) {
+    weir_plan_hashes hashes;
+    weir_plan_get_hashes(plan, &hashes);
+    weir_json_key(w, "hashes");
+    weir_json_object(w);
+    cli_json_hex_field(w, "graph", hashes.graph, sizeof hashes.graph);
+    cli_json_hex_field(w, "assignment", hashes.assignment, sizeof hashes.assignment);
+    cli_json_hex_field(w, "plan", hashes.plan, sizeof hashes.plan);
+    weir_json_end_object(w);
+}
+
+static void write_names(weir_json_writer *w) {
+    weir_json_key(w, "types");
+    weir_json_array(w);
+    for (int type = 0; type <= WEIR_TENSOR_UNKNOWN; type++)
+        weir_json_text(w, weir_tensor_type_name((weir_tensor_type)type));
+    weir_json_end_array(w);
+    weir_json_key(w, "roles");
+    weir_json_array(w);
+    for (int role = 0; role <= WEIR_ROLE_UNKNOWN; role++)
+        weir_json_text(w, weir_tensor_role_name((weir_tensor_role)role));
+    weir_json_end_array(w);
+}
+
+static void write_plan(weir_json_writer *w, const weir_plan *plan, weir_text title) {
+    weir_json_object(w);
+    weir_json_key(w, "title");
+    weir_json_text_n(w, title.data, title.size);
+    weir_json_key(w, "version");
+    weir_json_text(w, weir_version());
+    weir_json_key(w, "mode");
+    weir_json_text(w, weir_plan_mode(plan));
+    write_number(w, "end", weir_plan_end(plan));
+    write_hashes(w, plan);
+    write_names(w);
+    weir_json_key(w, "arenas");
+    weir_json_array(w);
+    for (size_t i = 0; i < weir_plan_arena_count(plan); i++)
+        write_arena(w, plan, i);
+    weir_json_end_array(w);
+    write_tensors(w, plan);
+    weir_json_end_object(w);
+}
+
+/* ---- The page ----------------------------------------------------------------------------------- */
+
+/* In JSON '<' can stand in strings alone, where \u003c means the same. Returns the size written. */
+static size_t copy_without_markup(char *out, const char *json, size_t size) {
+    static const char escaped[] = {'\\', 'u', '0', '0', '3', 'c'};
+    char *at = out;
+    for (size_t i = 0; i < size; i++) {
+        if (json[i] == '<') {
+            memcpy(at, escaped, sizeof escaped);
+            at += sizeof escaped;
+        } else {
+            *at++ = json[i];
+        }
+    }
+    return (size_t)(at - out);
+}
+
+static weir_status write_page(const char *json, size_t size, const char *path, weir_error *error) {
+    const char *page = (const char *)cli_plan_page;
+    const char *mark = memmem(page, cli_plan_page_size, page_mark, sizeof page_mark - 1);
+    size_t head = (size_t)(mark + 1 - page);
+    size_t tail = cli_plan_page_size - head - (sizeof page_mark - 3);
+    size_t markup = 0;
+    for (size_t i = 0; i < size; i++)
+        markup += json[i] == '<';
+    char *text = malloc(head + size + 5 * markup + tail);
+    if (!text) {
+        *error = (weir_error){.status = WEIR_OUT_OF_MEMORY, .failure_operator = "weir.cli"};
+        snprintf(error->message, sizeof error->message, "no memory for the page %s", path);
+        return error->status;
+    }
+    memcpy(text, page, head);
+    size_t used = head + copy_without_markup(text + head, json, size);
+    memcpy(text + used, mark + sizeof page_mark - 2, tail);
+    weir_status status = cli_write_file(path, text, used + tail, error);
+    free(text);
+    return status;
+}
+
+weir_status cli_plan_write_html(const weir_plan *plan, weir_text title, const char *path, weir_error *error) {
+    weir_json_writer w;
+    weir_json_writer_memory(&w, NULL);
+    write_plan(&w, plan, title);
+    weir_status status = weir_json_finish(&w, error);
+    if (status == WEIR_OK)
+        status = write_page(w.data, w.size, path, error);
+    weir_json_release(&w);
+    return status;
+}

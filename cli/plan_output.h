@@ -1,0 +1,29 @@
+/* What `weir plan` can make of a plan: a table, JSON, a trace, a page. */
+#ifndef WEIR_CLI_PLAN_OUTPUT_H
+#define WEIR_CLI_PLAN_OUTPUT_H
+
+#include "cli.h"
+
+/* The plan on stdout: as {"plan_hash", "assignment_hash", "graph_hash", "tensors", "arenas", "metrics"}, or
+ * for people: a line an arena, and the tensors that make its peak. */
+int cli_plan_print_json(const weir_plan *plan);
+int cli_plan_print_table(const weir_plan *plan, const char *name);
+
+/* The seed's records as a CBOR sequence: allocation_header, a tensor each, summary. The file appears whole.
+ */
+WEIR_CHECKED weir_status cli_plan_write_trace(const weir_plan *plan, const char *path, weir_error *error);
+
+/* One self-contained page that shows the plan under a title. The file appears whole. */
+WEIR_CHECKED weir_status cli_plan_write_html(const weir_plan *plan, weir_text title, const char *path,
+                                             weir_error *error);
+
+/* `weir plan --csv FILE`: packs bare lifetimes and writes them back with their offsets. */
+int cli_plan_csv(const char *path, const weir_packing_options *options, bool as_json);
+
+/* 1536 as "1.5 KiB"; `out` has 16 bytes. */
+const char *cli_plan_bytes(uint64_t bytes, char *out);
+
+/* Writes a whole file beside its place and renames it; IO_ERROR. */
+WEIR_CHECKED weir_status cli_write_file(const char *path, const void *data, size_t size, weir_error *error);
+
+#endif

@@ -1,0 +1,133 @@
+// What stands around the charts: the arena's numbers, the selected tensor, the table of what is live, the tooltip.
+// Names come from the graph and may hold anything, so every text goes into the page as text, never as markup.
+
+const ROWS_AT_ONCE = 100;
+
+function element(tag, className, ...children) {
+  const made = document.createElement(tag);
+  if (className) made.className = className;
+  made.append(...children);
+  return made;
+}
+
+function factList(facts) {
+  const list = element("dl", "facts");
+  for (const [label, text] of facts) list.append(element("dt", "", label), element("dd", "", text));
+  return list;
+}
+
+// ---- Numbers ----------------------------------------------------------------------------------------------
+
+function stat(label, value, note, quality) {
+  return element("div", "stat", element("span", "label", label), element("span", "value", value),
+                 element("span", "note " + (quality || ""), note || ""));
+}
+
+function gapNote(arena, model) {
+  if (arena.optimal) return [model.peak === model.lowerBound ? "meets the bound: optimal" : "proven optimal", "good"];
+  return [`${formatShare(model.peak - model.lowerBound, model.lowerBound)} above the bound`, ""];
+}
+
+function capacityStat(model) {
+  const fits = model.peak <= model.capacity;
+  const note = fits ? `${formatBytes(model.capacity - model.peak)} free` : `${formatBytes(model.peak - model.capacity)} too little`;
+  return stat("Capacity", formatBytes(model.capacity), note, fits ? "good" : "bad");
+}
+
+function showStats(model) {
+  const arena = plan.arenas[model.index];
+  const slots = Number(arena.slots);
+  const saved = model.slotBytes - model.peak;
+  const reuse = model.count === 0 ? "" : slots === model.count ? "no reuse" : `${(model.count / slots).toFixed(1)} tensors a slot`;
+  const stats = [
+    stat("Packed peak", formatBytes(model.peak), ...gapNote(arena, model)),
+    stat("Lower bound", formatBytes(model.lowerBound), "most bytes live at once"),
+    stat("Slots side by side", formatBytes(model.slotBytes),
+         saved > 0 ? `packing saves ${formatBytes(saved)} (${formatShare(saved, model.slotBytes)})` : "packing saves nothing"),
+    stat("Tensors", wholeNumber.format(model.count), `${wholeNumber.format(Number(arena.max_live))} live at most`),
+    stat("Slots", wholeNumber.format(slots), reuse),
+    stat("Alignment", formatBytes(Number(arena.alignment)), "of every offset"),
+  ];
+  if (model.capacity !== null) stats.splice(2, 0, capacityStat(model));
+  document.getElementById("stats").replaceChildren(...stats);
+}
+
+// ---- The selected tensor ----------------------------------------------------------------------------------
+
+function showSelected(tensor) {
+  const panel = document.getElementById("selected");
+  if (tensor < 0) {
+    panel.replaceChildren(element("p", "", "Click a box, a row below or a search result."));
+    return;
+  }
+  const name = element("bdi", "name", tensors.ids[tensor]);
+  name.title = tensors.ids[tensor];
+  panel.replaceChildren(name, factList(tensorFacts(tensor)));
+}
+
+// ---- The table of live tensors ----------------------------------------------------------------------------
+
+// From the largest down.
+function liveAt(model, position) {
+  return Array.from(model.bySize.filter((k) => model.birth[k] <= position && position < model.death[k]));
+}
+
+function tableRow(model, k, total, isSelected, choose) {
+  const tensor = model.member[k];
+  const size = Number(tensors.size[tensor]);
+  const button = element("button", "name", element("bdi", "", tensors.ids[tensor]));
+  button.type = "button";
+  button.title = tensors.ids[tensor];
+  const nameCell = element("td", "", button, element("small", "", `${typeText(tensor)} ${shapeText(tensor)}`));
+  nameCell.style.setProperty("--share", `${total > 0 ? 100 * model.height[k] / total : 0}%`);
+  const row = element("tr", isSelected ? "is-selected" : "", nameCell,
+                      element("td", "", `[${model.birth[k]}, ${model.death[k]})`, element("small", "", plan.roles[tensors.role[tensor]])),
+                      element("td", "", formatBytes(size), element("small", "", formatShare(model.height[k], total))));
+  row.dataset.tensor = tensor;
+  row.addEventListener("click", () => choose(tensor));
+  return row;
+}
+
+// Lists what is live at `position`; `rows` says how many rows at most. `actions` are choose(tensor), more() and peak().
+function showLiveTable(model, position, isPeak, rows, selected, actions) {
+  const live = liveAt(model, position);
+  const total = model.live.length ? model.live[position] : 0;
+  document.getElementById("table-title").textContent =
+    isPeak ? `Live at the peak, position ${wholeNumber.format(position)}` : `Live at position ${wholeNumber.format(position)}`;
+  const note = document.getElementById("table-note");
+  const count = `${plural(live.length, "tensor")}, ${formatBytes(total)}`;
+  note.replaceChildren(!isPeak ? `${count}. ` : total > 0 ? `${count}: what has to shrink for a smaller peak.` : "Nothing takes memory here.");
+  if (!isPeak) {
+    const back = element("button", "link", "Back to the peak");
+    back.type = "button";
+    back.addEventListener("click", actions.peak);
+    note.append(back);
+  }
+  document.getElementById("rows").replaceChildren(
+    ...live.slice(0, rows).map((k) => tableRow(model, k, total, model.member[k] === selected, actions.choose)));
+  const more = document.getElementById("more-rows");
+  more.hidden = live.length <= rows;
+  more.textContent = `Show ${wholeNumber.format(Math.min(ROWS_AT_ONCE, live.length - rows))} more of ${wholeNumber.format(live.length)}`;
+  more.onclick = actions.more;
+}
+
+function markSelectedRow(selected) {
+  for (const row of document.getElementById("rows").children)
+    row.classList.toggle("is-selected", Number(row.dataset.tensor) === selected);
+}
+
+// ---- The tooltip ------------------------------------------------------------------------------------------
+
+let tooltipTensor = -1;
+
+function showTooltip(tensor, x, y) {
+  const tooltip = document.getElementById("tooltip");
+  tooltip.hidden = tensor < 0;
+  if (tensor < 0) return;
+  if (tensor !== tooltipTensor)
+    tooltip.replaceChildren(element("bdi", "name", tensors.ids[tensor]), factList(tensorFacts(tensor)));
+  tooltipTensor = tensor;
+  const left = x + 16 + tooltip.offsetWidth > innerWidth - 8 ? x - tooltip.offsetWidth - 12 : x + 16;
+  const top = Math.min(y + 14, innerHeight - tooltip.offsetHeight - 8);
+  tooltip.style.transform = `translate(${Math.max(4, Math.round(left))}px, ${Math.max(4, Math.round(top))}px)`;
+}

@@ -1,0 +1,135 @@
+/* A plan for people: what each arena needs and how far that is from what no layout can beat, then the largest
+ * tensors that are live when it needs most, which are the ones to shrink. */
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "plan_output.h"
+
+enum { SHOWN = 8, NAME_WIDTH = 40 };
+
+const char *cli_plan_bytes(uint64_t bytes, char *out) {
+    static const char *const units[] = {"B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB"};
+    double value = (double)bytes;
+    unsigned unit = 0;
+    for (; value >= 1024 && unit < 6; unit++)
+        value /= 1024;
+    snprintf(out, 16, unit == 0 ? "%.0f %s" : "%.2f %s", value, units[unit]);
+    return out;
+}
+
+static void print_text(weir_text text, int width) {
+    int size = (int)(text.size < (size_t)width ? text.size : (size_t)width);
+    printf("%-*.*s", width, size, text.data);
+}
+
+static void print_arenas(const weir_plan *plan) {
+    char buffers[3][16];
+    printf("%-16s %9s %8s %12s %12s %8s %12s  %s\n", "arena", "tensors", "slots", "lower bound", "peak",
+           "gap", "slot layout", "optimal");
+    for (size_t i = 0; i < weir_plan_arena_count(plan); i++) {
+        weir_plan_arena arena = weir_plan_arena_at(plan, i);
+        double gap = arena.lower_bound ? 100 * ((double)arena.peak_bytes / (double)arena.lower_bound - 1) : 0;
+        print_text(arena.name, 16);
+        printf(" %9" PRIu64 " %8" PRIu64 " %12s %12s %7.3f%% %12s  %s\n", arena.tensors, arena.slots,
+               cli_plan_bytes(arena.lower_bound, buffers[0]), cli_plan_bytes(arena.peak_bytes, buffers[1]),
+               gap, cli_plan_bytes(arena.slot_bytes, buffers[2]), arena.optimal ? "yes" : "not proven");
+    }
+}
+
+/* The position where most bytes of the arena are live, the first of several. */
+static bool find_peak(const weir_plan *plan, size_t arena, uint64_t *position) {
+    uint64_t end = weir_plan_end(plan);
+    uint64_t *bytes = malloc((size_t)end * sizeof *bytes + 1);
+    if (!bytes)
+        return false;
+    weir_plan_live_bytes(plan, arena, bytes);
+    *position = 0;
+    for (uint64_t p = 1; p < end; p++)
+        if (bytes[p] > bytes[*position])
+            *position = p;
+    free(bytes);
+    return true;
+}
+
+static int by_size_descending(const void *a, const void *b) {
+    const weir_plan_tensor *left = a;
+    const weir_plan_tensor *right = b;
+    if (left->size != right->size)
+        return left->size < right->size ? 1 : -1;
+    return left->id.data < right->id.data ? -1 : 1;
+}
+
+/* Keeps the largest tensors live at the position, in falling order; returns how many there are in all. */
+static size_t largest_live(const weir_plan *plan, size_t arena, uint64_t position, weir_plan_tensor *largest,
+                           size_t *kept) {
+    size_t live = 0;
+    *kept = 0;
+    for (size_t i = 0; i < weir_plan_tensor_count(plan); i++) {
+        weir_plan_tensor tensor = weir_plan_tensor_at(plan, i);
+        if (tensor.arena != arena || position < tensor.birth || position >= tensor.death)
+            continue;
+        live++;
+        if (*kept < SHOWN)
+            largest[(*kept)++] = tensor;
+        else if (tensor.size > largest[SHOWN - 1].size)
+            largest[SHOWN - 1] = tensor;
+        else
+            continue;
+        qsort(largest, *kept, sizeof *largest, by_size_descending);
+    }
+    return live;
+}
+
+static void print_shape(const weir_plan_tensor *tensor) {
+    printf("%s[", weir_tensor_type_name(tensor->type));
+    for (size_t i = 0; i < tensor->rank; i++)
+        printf("%s%" PRIu64, i ? "," : "", tensor->shape[i]);
+    printf("]\n");
+}
+
+static void print_what_to_shrink(const weir_plan *plan, size_t index) {
+    weir_plan_arena arena = weir_plan_arena_at(plan, index);
+    weir_plan_tensor largest[SHOWN];
+    size_t kept;
+    uint64_t position;
+    char buffer[16];
+    if (arena.peak_bytes == 0 || !find_peak(plan, index, &position))
+        return;
+    size_t live = largest_live(plan, index, position, largest, &kept);
+    printf("\n%.*s is fullest at position %" PRIu64
+           ", with %zu tensors live; to shrink it, shrink the largest:\n",
+           (int)arena.name.size, arena.name.data, position, live);
+    for (size_t i = 0; i < kept; i++) {
+        printf("  %12s  ", cli_plan_bytes(largest[i].size, buffer));
+        print_text(largest[i].id, NAME_WIDTH);
+        printf(" [%" PRIu64 ", %" PRIu64 ")  ", largest[i].birth, largest[i].death);
+        print_shape(&largest[i]);
+    }
+}
+
+static void print_hash(const char *name, const uint8_t *hash) {
+    printf("%s ", name);
+    for (size_t i = 0; i < WEIR_HASH_SIZE; i++)
+        printf("%02x", hash[i]);
+    putchar('\n');
+}
+
+int cli_plan_print_table(const weir_plan *plan, const char *name) {
+    weir_plan_metrics metrics;
+    weir_plan_hashes hashes;
+    weir_plan_get_metrics(plan, &metrics);
+    weir_plan_get_hashes(plan, &hashes);
+    printf("%s, %s: %" PRIu64 " tensors in %" PRIu64 " slots, at most %" PRIu64
+           " live, reuse %.1f%%, planned in %.3f s\n\n",
+           name, weir_plan_mode(plan), metrics.tensors, metrics.peak_logical_slots, metrics.max_live,
+           100 * metrics.memory_reuse_ratio, (double)metrics.allocation_time_ns / 1e9);
+    print_arenas(plan);
+    for (size_t i = 0; i < weir_plan_arena_count(plan); i++)
+        print_what_to_shrink(plan, i);
+    putchar('\n');
+    print_hash("graph_hash     ", hashes.graph);
+    print_hash("assignment_hash", hashes.assignment);
+    print_hash("plan_hash      ", hashes.plan);
+    return cli_flush();
+}

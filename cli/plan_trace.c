@@ -1,0 +1,135 @@
+/* The allocation trace: canonical CBOR records one behind the other, as the seed's section 7 names them. */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "plan_output.h"
+
+enum { TOKEN_PREFIX = 8 };
+
+static weir_status file_failure(const char *verb, const char *path, weir_error *error) {
+    *error = (weir_error){.status = WEIR_IO_ERROR, .failure_operator = "weir.cli"};
+    snprintf(error->message, sizeof error->message, "cannot %s %s: %s", verb, path, strerror(errno));
+    return WEIR_IO_ERROR;
+}
+
+weir_status cli_write_file(const char *path, const void *data, size_t size, weir_error *error) {
+    size_t name_size = strlen(path) + 32;
+    char *temporary = malloc(name_size);
+    if (!temporary)
+        return file_failure("write", path, error);
+    snprintf(temporary, name_size, "%s.tmp%ld", path, (long)getpid());
+    FILE *file = fopen(temporary, "wb");
+    bool is_written = file && fwrite(data, 1, size, file) == size;
+    is_written = is_written && fflush(file) == 0 && fsync(fileno(file)) == 0;
+    is_written = file && fclose(file) == 0 && is_written;
+    weir_status status = WEIR_OK;
+    if (!is_written || rename(temporary, path) != 0) {
+        status = file_failure("write", path, error);
+        remove(temporary);
+    }
+    free(temporary);
+    return status;
+}
+
+static void write_name(weir_cbor_writer *w, weir_text name) {
+    weir_cbor_text_n(w, name.data, name.size);
+}
+
+static void write_header(const weir_plan *plan, weir_cbor_writer *w) {
+    weir_plan_hashes hashes;
+    size_t token_size;
+    const uint8_t *token = weir_plan_token(plan, &token_size);
+    weir_plan_get_hashes(plan, &hashes);
+    weir_cbor_map(w, 5);
+    weir_cbor_text(w, "mode");
+    weir_cbor_text(w, weir_plan_mode(plan));
+    weir_cbor_text(w, "type");
+    weir_cbor_text(w, "allocation_header");
+    weir_cbor_text(w, "arenas");
+    weir_cbor_map(w, weir_plan_arena_count(plan));
+    for (size_t i = 0; i < weir_plan_arena_count(plan); i++) {
+        weir_plan_arena arena = weir_plan_arena_at(plan, i);
+        write_name(w, arena.name);
+        weir_cbor_map(w, 1u + (arena.page_size != 0) + arena.has_capacity);
+        if (arena.page_size != 0) {
+            weir_cbor_text(w, "page_size");
+            weir_cbor_uint(w, arena.page_size);
+        }
+        if (arena.has_capacity) {
+            weir_cbor_text(w, "capacity_bytes");
+            weir_cbor_uint(w, arena.capacity);
+        }
+        weir_cbor_text(w, "alignment_bytes");
+        weir_cbor_uint(w, arena.alignment);
+    }
+    weir_cbor_text(w, "ir_hash");
+    weir_cbor_bytes(w, hashes.graph, WEIR_HASH_SIZE);
+    weir_cbor_text(w, "replay_token_prefix");
+    weir_cbor_bytes(w, token, token_size < TOKEN_PREFIX ? token_size : TOKEN_PREFIX);
+}
+
+static void write_tensor(const weir_plan *plan, size_t index, weir_cbor_writer *w) {
+    weir_plan_tensor tensor = weir_plan_tensor_at(plan, index);
+    weir_plan_arena arena = weir_plan_arena_at(plan, tensor.arena);
+    weir_cbor_map(w, 9);
+    weir_cbor_text(w, "size");
+    weir_cbor_uint(w, tensor.size);
+    weir_cbor_text(w, "type");
+    weir_cbor_text(w, "tensor");
+    weir_cbor_text(w, "arena");
+    write_name(w, arena.name);
+    weir_cbor_text(w, "bytes");
+    weir_cbor_uint(w, (tensor.size + arena.alignment - 1) & ~(arena.alignment - 1));
+    weir_cbor_text(w, "offset");
+    weir_cbor_uint(w, tensor.offset);
+    weir_cbor_text(w, "tensor_id");
+    write_name(w, tensor.id);
+    weir_cbor_text(w, "live_range");
+    weir_cbor_array(w, 2);
+    weir_cbor_uint(w, tensor.birth);
+    weir_cbor_uint(w, tensor.death);
+    weir_cbor_text(w, "logical_slot");
+    weir_cbor_uint(w, tensor.slot);
+    weir_cbor_text(w, "virtual_address");
+    weir_cbor_uint(w, tensor.address);
+}
+
+static void write_summary(const weir_plan *plan, weir_cbor_writer *w) {
+    weir_plan_metrics metrics;
+    weir_plan_get_metrics(plan, &metrics);
+    weir_cbor_map(w, 5);
+    weir_cbor_text(w, "type");
+    weir_cbor_text(w, "summary");
+    weir_cbor_text(w, "reuse_ratio");
+    weir_cbor_double(w, metrics.memory_reuse_ratio);
+    weir_cbor_text(w, "fragmentation_pct");
+    weir_cbor_double(w, 100 * metrics.internal_fragmentation_ratio);
+    weir_cbor_text(w, "total_logical_slots");
+    weir_cbor_uint(w, metrics.peak_logical_slots);
+    weir_cbor_text(w, "peak_bytes_per_arena");
+    weir_cbor_map(w, weir_plan_arena_count(plan));
+    for (size_t i = 0; i < weir_plan_arena_count(plan); i++) {
+        weir_plan_arena arena = weir_plan_arena_at(plan, i);
+        write_name(w, arena.name);
+        weir_cbor_uint(w, arena.peak_bytes);
+    }
+}
+
+weir_status cli_plan_write_trace(const weir_plan *plan, const char *path, weir_error *error) {
+    weir_cbor_writer w;
+    weir_cbor_writer_memory(&w, NULL);
+    write_header(plan, &w);
+    weir_cbor_restart(&w);
+    for (size_t i = 0; i < weir_plan_tensor_count(plan); i++) {
+        write_tensor(plan, i, &w);
+        weir_cbor_restart(&w);
+    }
+    write_summary(plan, &w);
+    weir_status status = weir_cbor_finish(&w, error);
+    if (status == WEIR_OK)
+        status = cli_write_file(path, w.data, w.size, error);
+    weir_cbor_release(&w);
+    return status;
+}

@@ -1,0 +1,27 @@
+# cmake -DPAGE=page.html -DOUTPUT=page.c -DSYMBOL=name -P embed_page.cmake
+#
+# Joins a page with the files that its lines "@include FILE" name (beside it) and writes it as a C array, so that the
+# program carries the page with it. The array has the page's bytes without a terminator.
+get_filename_component(folder "${PAGE}" DIRECTORY)
+file(READ "${PAGE}" text)
+string(REGEX MATCHALL "@include [a-z_]+\\.[a-z]+" includes "${text}")
+foreach(include IN LISTS includes)
+  string(REPLACE "@include " "" name "${include}")
+  file(READ "${folder}/${name}" content)
+  string(REPLACE "${include}\n" "${content}" text "${text}")
+endforeach()
+
+file(WRITE "${OUTPUT}.html" "${text}")
+file(READ "${OUTPUT}.html" bytes HEX)
+string(REGEX REPLACE "(................................)" "\\1\n" bytes "${bytes}")
+string(REGEX REPLACE "([0-9a-f][0-9a-f])" "0x\\1," bytes "${bytes}")
+file(WRITE "${OUTPUT}" "#include <stddef.h>
+
+extern const unsigned char ${SYMBOL}[];
+extern const size_t ${SYMBOL}_size;
+
+const unsigned char ${SYMBOL}[] = {
+${bytes}
+};
+const size_t ${SYMBOL}_size = sizeof ${SYMBOL};
+")

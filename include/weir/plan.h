@@ -1,0 +1,358 @@
+/* weir/plan.h: a model graph becomes a memory plan, and a plan becomes memory (UML_OS.TMMU.PrepareMemory_v2).
+ *
+ *   weir_graph *graph;  weir_plan *plan;  weir_arenas *arenas;
+ *   weir_graph_read_file(NULL, "model.json", &graph, &error);
+ *   weir_plan_make(NULL, graph, &(weir_plan_options){.size = sizeof(weir_plan_options), .mode = "backward"},
+ * &plan, &error); weir_arenas_open(NULL, plan, NULL, &arenas, &error); weir_arenas_tensor(arenas, "h0", 2,
+ * &memory, &size, &error);
+ *
+ * A graph, a plan and an arena set each own their memory and do not refer to each other: any of them may be
+ * closed first. After they are made they do not change, so any number of threads may call the functions that
+ * take them as const. Faults are reported in the order that docs/planner.md gives, however many there are.
+ * Every call that can fail can also give OUT_OF_MEMORY; those that take a path, IO_ERROR. */
+#ifndef WEIR_PLAN_H
+#define WEIR_PLAN_H
+
+#include "weir/base.h"
+#include "weir/cbor.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+typedef struct weir_graph weir_graph;
+typedef struct weir_plan weir_plan;
+typedef struct weir_arenas weir_arenas;
+typedef struct weir_packing weir_packing;
+
+/* ---- Graphs (weir-graph/1) --------------------------------------------------------------------- */
+
+/* X(constant, name in files, bits, whether it is floating) */
+#define WEIR_TENSOR_TYPES(X)                                                                                 \
+    X(F64, "f64", 64, true)                                                                                  \
+    X(F32, "f32", 32, true)                                                                                  \
+    X(F16, "f16", 16, true)                                                                                  \
+    X(BF16, "bf16", 16, true)                                                                                \
+    X(F8E4M3, "f8e4m3", 8, true)                                                                             \
+    X(F8E5M2, "f8e5m2", 8, true)                                                                             \
+    X(I64, "i64", 64, false)                                                                                 \
+    X(I32, "i32", 32, false)                                                                                 \
+    X(I16, "i16", 16, false)                                                                                 \
+    X(I8, "i8", 8, false)                                                                                    \
+    X(U64, "u64", 64, false)                                                                                 \
+    X(U32, "u32", 32, false)                                                                                 \
+    X(U16, "u16", 16, false)                                                                                 \
+    X(U8, "u8", 8, false)                                                                                    \
+    X(BOOL, "bool", 8, false)                                                                                \
+    X(I4, "i4", 4, false)                                                                                    \
+    X(U4, "u4", 4, false)
+
+typedef enum weir_tensor_type {
+#define WEIR_ENUMERATE(id, name, bits, is_floating) WEIR_TENSOR_##id,
+    WEIR_TENSOR_TYPES(WEIR_ENUMERATE)
+#undef WEIR_ENUMERATE
+        WEIR_TENSOR_UNKNOWN /* of a restored plan, whose file does not say */
+} weir_tensor_type;
+
+typedef enum weir_tensor_role {
+    WEIR_ROLE_ACTIVATION,
+    WEIR_ROLE_INPUT,
+    WEIR_ROLE_PARAMETER,
+    WEIR_ROLE_GRADIENT,
+    WEIR_ROLE_STATE,
+    WEIR_ROLE_UNKNOWN /* of a restored plan */
+} weir_tensor_role;
+
+typedef enum weir_choice { WEIR_CHOICE_DEFAULT, WEIR_CHOICE_FALSE, WEIR_CHOICE_TRUE } weir_choice;
+
+typedef enum weir_saves {
+    WEIR_SAVES_DEFAULT, /* as the operator table says */
+    WEIR_SAVES_NONE,
+    WEIR_SAVES_INPUTS,
+    WEIR_SAVES_OUTPUT,
+    WEIR_SAVES_BOTH
+} weir_saves;
+
+/* "f32", "activation" … ("unknown" for the last and anything else). Static; any thread. */
+WEIR_API const char *weir_tensor_type_name(weir_tensor_type type);
+WEIR_API const char *weir_tensor_role_name(weir_tensor_role role);
+
+/* Text that need not be terminated. Borrowed for the call; what comes out of a handle lives as long as it. */
+typedef struct weir_text {
+    const char *data;
+    size_t size;
+} weir_text;
+
+typedef struct weir_tensor_info {
+    weir_text id;
+    weir_tensor_type type;
+    weir_tensor_role role;
+    weir_choice saved_for_backward;
+    weir_text arena; /* size 0: the role's own */
+    const uint64_t *shape;
+    size_t rank;
+} weir_tensor_info;
+
+typedef struct weir_node_info {
+    weir_text id;
+    weir_text op;
+    const weir_text *inputs;
+    size_t input_count;
+    const weir_text *outputs;
+    size_t output_count;
+    weir_choice inplace;
+    weir_saves saves;
+} weir_node_info;
+
+/* Reads a graph, JSON or canonical CBOR (by its first byte), and checks all but its order. `name` is what
+ * messages call it. INVALID_IR, INVALID_IR_SHAPES, ALLOCATION_OVERFLOW; CBOR_INVALID for bytes that are not
+ * canonical. */
+WEIR_API WEIR_CHECKED weir_status weir_graph_read(const weir_env *env, const void *data, size_t size,
+                                                  const char *name, weir_graph **graph, weir_error *error);
+WEIR_API WEIR_CHECKED weir_status weir_graph_read_file(const weir_env *env, const char *path,
+                                                       weir_graph **graph, weir_error *error);
+
+/* Makes a graph of an ONNX model: its nodes in their order, operators in the table's terms where it has them,
+ * initializers as parameters, constants as state. Weights are stepped over, not read. Every tensor must have
+ * a full shape in the model: INVALID_IR_SHAPES names the first that has none, a symbolic dimension, or an
+ * element type without a dtype. INVALID_IR for bytes that are no model (diagnostic offset), subgraphs and
+ * sparse initializers; else as weir_graph_read. The _file form maps the file ("-" is standard input). The
+ * caller owns *graph. */
+WEIR_API WEIR_CHECKED weir_status weir_graph_import_onnx(const weir_env *env, const void *data, size_t size,
+                                                         const char *name, weir_graph **graph,
+                                                         weir_error *error);
+WEIR_API WEIR_CHECKED weir_status weir_graph_import_onnx_file(const weir_env *env, const char *path,
+                                                              weir_graph **graph, weir_error *error);
+
+/* Builds one: tensors first, then the nodes that name them, the outputs, perhaps an order, then finish, which
+ * runs the checks that need the whole graph. Each call checks what it is given and leaves the graph as it was
+ * where it fails. The caller owns *graph. Same errors as weir_graph_read, and CONTRACT_VIOLATION after
+ * finish. */
+WEIR_API WEIR_CHECKED weir_status weir_graph_create(const weir_env *env, weir_text name, weir_graph **graph,
+                                                    weir_error *error);
+WEIR_API WEIR_CHECKED weir_status weir_graph_add_tensor(weir_graph *graph, const weir_tensor_info *tensor,
+                                                        weir_error *error);
+WEIR_API WEIR_CHECKED weir_status weir_graph_add_node(weir_graph *graph, const weir_node_info *node,
+                                                      weir_error *error);
+WEIR_API WEIR_CHECKED weir_status weir_graph_set_outputs(weir_graph *graph, const weir_text *ids,
+                                                         size_t count, weir_error *error);
+WEIR_API WEIR_CHECKED weir_status weir_graph_set_order(weir_graph *graph, const weir_text *node_ids,
+                                                       size_t count, weir_error *error);
+WEIR_API WEIR_CHECKED weir_status weir_graph_finish(weir_graph *graph, weir_error *error);
+WEIR_API void weir_graph_close(weir_graph *graph);
+
+WEIR_API weir_text weir_graph_name(const weir_graph *graph);
+WEIR_API size_t weir_graph_tensor_count(const weir_graph *graph);
+WEIR_API size_t weir_graph_node_count(const weir_graph *graph);
+/* Of a finished graph. */
+WEIR_API void weir_graph_hash(const weir_graph *graph, uint8_t hash[WEIR_HASH_SIZE]);
+
+/* The graph as weir-graph/1 again, defaults left out; faults stick to the writer. */
+WEIR_API void weir_graph_write_json(const weir_graph *graph, weir_json_writer *w);
+WEIR_API void weir_graph_write_cbor(const weir_graph *graph, weir_cbor_writer *w);
+
+/* ---- Plans ------------------------------------------------------------------------------------- */
+
+/* A document beside the graph, JSON or canonical CBOR; data NULL: none. */
+typedef struct weir_document {
+    const void *data;
+    size_t size;
+    const char *name; /* what messages call it; NULL: its field's name */
+} weir_document;
+
+enum { WEIR_EFFORT_DEFAULT = 5, WEIR_EFFORT_MAX = 9, WEIR_ALIGNMENT_DEFAULT = 128 };
+
+/* Zero what is not wanted; `effort` is then 5. */
+typedef struct weir_plan_options {
+    size_t size;          /* of this struct */
+    const char *mode;     /* "inference", "forward", "backward"; NULL: the preset's */
+    const char *preset;   /* "train_full" (backward), "inference"; NULL: none; one of the two must be given */
+    const uint8_t *token; /* the replay token, 64 bytes or more; NULL: the graph's own */
+    size_t token_size;
+    weir_document
+        arenas; /* {"activations": {"capacity_bytes": n, "alignment_bytes": 128, "page_size": 4096}} */
+    weir_document order;      /* ["node id", …]; counts over the graph's own order */
+    uint32_t effort_plus_one; /* 1 to 10 for effort 0 (one greedy pass) to 9; 0: the default */
+    uint32_t threads;         /* 0 is 1; never changes the plan */
+} weir_plan_options;
+
+/* Plans: liveness, slots, addresses, packing. The caller owns *plan. INVALID_IR, LIVENESS_CYCLE,
+ * CONTRACT_VIOLATION (token, effort), ALIGNMENT_VIOLATION, ALLOCATION_OVERFLOW, ADDRESS_COLLISION, and
+ * ARENA_TOO_SMALL with diagnostics arena, required, capacity, lower_bound, proven (1: no layout can fit). */
+WEIR_API WEIR_CHECKED weir_status weir_plan_make(const weir_env *env, const weir_graph *graph,
+                                                 const weir_plan_options *options, weir_plan **plan,
+                                                 weir_error *error);
+WEIR_API void weir_plan_close(weir_plan *plan);
+
+/* The plan's canonical CBOR (weir-plan/1): into a writer, or as a file that appears whole or not at all. */
+WEIR_API void weir_plan_write(const weir_plan *plan, weir_cbor_writer *w);
+WEIR_API WEIR_CHECKED weir_status weir_plan_save(const weir_env *env, const weir_plan *plan, const char *path,
+                                                 weir_error *error);
+
+/* Restores one, and checks it as hostile input: a plan that is accepted has no two live tensors on one byte,
+ * and its numbers agree with each other. It has no shapes, dtypes, roles or token, and its retention ratio
+ * and time are 0. CBOR_INVALID; INVALID_IR where the value is no consistent plan. */
+WEIR_API WEIR_CHECKED weir_status weir_plan_restore(const weir_env *env, const void *data, size_t size,
+                                                    const char *name, weir_plan **plan, weir_error *error);
+WEIR_API WEIR_CHECKED weir_status weir_plan_restore_file(const weir_env *env, const char *path,
+                                                         weir_plan **plan, weir_error *error);
+
+typedef struct weir_plan_hashes {
+    uint8_t graph[WEIR_HASH_SIZE];
+    uint8_t assignment[WEIR_HASH_SIZE];
+    uint8_t plan[WEIR_HASH_SIZE];
+} weir_plan_hashes;
+
+typedef struct weir_plan_metrics {
+    uint64_t tensors;
+    uint64_t peak_logical_slots; /* slots of all arenas together */
+    uint64_t max_live;           /* most tensors live at one position, all arenas together */
+    double memory_reuse_ratio;
+    double internal_fragmentation_ratio;
+    double activation_retention_ratio;
+    uint64_t allocation_time_ns; /* of weir_plan_make; in no hash */
+} weir_plan_metrics;
+
+typedef struct weir_plan_arena {
+    weir_text name;
+    uint64_t tensors;
+    uint64_t alignment;
+    uint64_t page_size; /* 0: not given, or restored */
+    bool has_capacity;
+    uint64_t capacity;
+    uint64_t lower_bound; /* the largest sum of live sizes, each rounded up to the alignment */
+    uint64_t peak_bytes;  /* what memory the arena needs */
+    uint64_t slot_bytes;  /* what it would need with the slots side by side */
+    uint64_t slots;
+    uint64_t max_live;
+    bool optimal; /* no layout has a smaller peak */
+} weir_plan_arena;
+
+typedef struct weir_plan_tensor {
+    weir_text id;
+    uint32_t arena; /* index for weir_plan_arena_at */
+    weir_tensor_type type;
+    weir_tensor_role role; /* a gradient that backward mode made has WEIR_ROLE_GRADIENT */
+    const uint64_t *shape;
+    size_t rank;
+    uint64_t slot;
+    uint64_t address; /* a handle: unique within the arena, the same for every tensor of the slot */
+    uint64_t offset;  /* in the packed layout */
+    uint64_t size;    /* bytes, not rounded */
+    uint64_t birth;   /* live in [birth, death) */
+    uint64_t death;
+} weir_plan_tensor;
+
+typedef struct weir_plan_slot {
+    uint64_t address;
+    uint64_t offset; /* in the slot layout, slots side by side */
+    uint64_t size;   /* the largest of its tensors, rounded up to the alignment */
+} weir_plan_slot;
+
+/* None of these can fail; indexes must be in range. Arenas and tensors stand in the order of CBOR keys:
+ * shorter names first, then bytewise. weir_plan_token gives NULL for a restored plan. */
+WEIR_API const char *weir_plan_mode(const weir_plan *plan);
+WEIR_API const uint8_t *weir_plan_token(const weir_plan *plan, size_t *size);
+WEIR_API void weir_plan_get_hashes(const weir_plan *plan, weir_plan_hashes *hashes);
+WEIR_API void weir_plan_get_metrics(const weir_plan *plan, weir_plan_metrics *metrics);
+WEIR_API size_t weir_plan_arena_count(const weir_plan *plan);
+WEIR_API weir_plan_arena weir_plan_arena_at(const weir_plan *plan, size_t index);
+WEIR_API size_t weir_plan_tensor_count(const weir_plan *plan);
+WEIR_API weir_plan_tensor weir_plan_tensor_at(const weir_plan *plan, size_t index);
+WEIR_API bool weir_plan_find(const weir_plan *plan, const char *id, size_t id_size, size_t *index);
+WEIR_API weir_plan_slot weir_plan_slot_at(const weir_plan *plan, size_t arena, uint64_t slot);
+
+/* The end of time: every death is at most this. */
+WEIR_API uint64_t weir_plan_end(const weir_plan *plan);
+
+/* Bytes live in an arena (rounded sizes) at each position from 0 to weir_plan_end - 1; their largest is the
+ * lower bound. `bytes` is the caller's and has weir_plan_end entries. */
+WEIR_API void weir_plan_live_bytes(const weir_plan *plan, size_t arena, uint64_t *bytes);
+
+/* ---- Arenas: memory ---------------------------------------------------------------------------- */
+
+typedef struct weir_arenas_options {
+    size_t size; /* of this struct */
+    const uint8_t
+        *fill_token; /* where given: every byte that no tensor has yet is filled by DebugFill under it */
+    size_t fill_token_size;
+} weir_arenas_options;
+
+/* Maps host memory for every arena of the plan, zeroed: peak bytes each, aligned to the arena's alignment
+ * (and to huge pages where the arena has room for some). Options may be NULL. The caller owns *arenas.
+ * OUT_OF_MEMORY, ALLOCATION_OVERFLOW (more than the address space). */
+WEIR_API WEIR_CHECKED weir_status weir_arenas_open(const weir_env *env, const weir_plan *plan,
+                                                   const weir_arenas_options *options, weir_arenas **arenas,
+                                                   weir_error *error);
+WEIR_API void weir_arenas_close(weir_arenas *arenas);
+
+/* An arena's memory: base and bytes. NULL and 0 for a name that the plan does not have. */
+WEIR_API void *weir_arenas_base(const weir_arenas *arenas, const char *arena, size_t arena_size,
+                                size_t *size);
+
+/* Where a tensor lies, by id. CONTRACT_VIOLATION where the plan has none of that id. */
+WEIR_API WEIR_CHECKED weir_status weir_arenas_tensor(const weir_arenas *arenas, const char *id,
+                                                     size_t id_size, void **memory, size_t *size,
+                                                     weir_error *error);
+
+/* Where an address leads at a position: an address names a slot, and the slot's tensor that is live then is
+ * meant. CONTRACT_VIOLATION for an unknown arena or address, and for an access before birth or after death.
+ */
+WEIR_API WEIR_CHECKED weir_status weir_arenas_resolve(const weir_arenas *arenas, const char *arena,
+                                                      size_t arena_size, uint64_t address, uint64_t position,
+                                                      void **memory, size_t *size, weir_error *error);
+
+/* ZeroTensor_v1 and DebugFill: write a tensor's bytes: zeros, or BLAKE3's extended output keyed by token and
+ * address, to find reads of what was never written. The caller keeps other users of those bytes away.
+ * CONTRACT_VIOLATION. */
+WEIR_API WEIR_CHECKED weir_status weir_arenas_zero(weir_arenas *arenas, const char *id, size_t id_size,
+                                                   weir_error *error);
+WEIR_API WEIR_CHECKED weir_status weir_arenas_debug_fill(weir_arenas *arenas, const char *id, size_t id_size,
+                                                         const uint8_t *token, size_t token_size,
+                                                         weir_error *error);
+
+/* CommitExecution_v1: a barrier over the arenas in name order; seals the batch and gives its state hash,
+ * SHA-256(CBOR(["tmmu_commit_v1", plan_hash, batch])). Repeated for one batch it is the same. Cannot fail. */
+WEIR_API void weir_arenas_commit(weir_arenas *arenas, uint64_t batch, uint8_t state_hash[WEIR_HASH_SIZE]);
+
+/* ---- Bare packing: lifetimes and sizes alone --------------------------------------------------- */
+
+/* Reads the plain CSV that planners share: a header with the columns id, lower, upper, size in any order (a
+ * column offset is ignored), a buffer a line, live in [lower, upper). INVALID_IR with the line. The caller
+ * owns *packing. */
+WEIR_API WEIR_CHECKED weir_status weir_packing_read_csv(const weir_env *env, const void *data, size_t size,
+                                                        const char *name, weir_packing **packing,
+                                                        weir_error *error);
+
+typedef struct weir_packing_options {
+    size_t size;              /* of this struct */
+    uint32_t effort_plus_one; /* as in weir_plan_options */
+    uint32_t threads;
+    bool has_capacity;
+    uint64_t capacity; /* the search tries to fit it */
+} weir_packing_options;
+
+typedef struct weir_packing_result {
+    uint64_t buffers;
+    uint64_t lower_bound;
+    uint64_t peak_bytes;
+    bool optimal;
+    uint64_t steps; /* the search's own count of work */
+    uint64_t time_ns;
+} weir_packing_result;
+
+/* Packs with alignment 1. ARENA_TOO_SMALL as in weir_plan_make, ALLOCATION_OVERFLOW. One thread a packing. */
+WEIR_API WEIR_CHECKED weir_status weir_packing_solve(weir_packing *packing,
+                                                     const weir_packing_options *options,
+                                                     weir_packing_result *result, weir_error *error);
+
+/* After solve: the rows as they were read, with a column offset. *text is terminated and lives as long as the
+ * packing. */
+WEIR_API WEIR_CHECKED weir_status weir_packing_csv(weir_packing *packing, const char **text, size_t *size,
+                                                   weir_error *error);
+WEIR_API void weir_packing_close(weir_packing *packing);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

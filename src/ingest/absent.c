@@ -1,0 +1,44 @@
+/* Sources and embedders that this build leaves out (CMake options WEIR_POSTGRES and WEIR_HTTP). They stay in
+ * the lists, so that their users read what is missing, not that the thing is unknown. */
+#include <string.h>
+
+#include "ingest/embed.h"
+
+#ifdef WEIR_WITHOUT_POSTGRES
+
+static bool accepts_postgres(const weir_env *env, const char *location) {
+    (void)env;
+    return strncmp(location, "postgresql://", 13) == 0 || strncmp(location, "postgres://", 11) == 0;
+}
+
+static weir_status open_postgres(const weir_env *env, const char *location, weir__source **out,
+                                 weir_error *error) {
+    (void)env;
+    (void)location;
+    *out = NULL;
+    return weir__fail(error, WEIR_SOURCE_ERROR, WEIR__SOURCE_OPERATOR,
+                      "this weir was built without PostgreSQL; use a build with WEIR_POSTGRES=ON");
+}
+
+const weir__source_kind weir__source_postgres = {
+    .name = "postgresql", .accepts = accepts_postgres, .open = open_postgres};
+
+#endif
+
+#ifdef WEIR_WITHOUT_HTTP
+
+static weir_status open_http(const weir_env *env, const weir_cbor_value *settings, uint32_t dim,
+                             weir__embedder **out, weir_error *error) {
+    (void)env;
+    (void)settings;
+    (void)dim;
+    *out = NULL;
+    return weir__fail(
+        error, WEIR_SOURCE_ERROR, WEIR__EMBED_OPERATOR,
+        "this weir was built without HTTP; use a build with WEIR_HTTP=ON, or the provider hash_v1 "
+        "or file");
+}
+
+const weir__embedder_kind weir__embedder_http = {.provider = "http", .open = open_http};
+
+#endif

@@ -1,0 +1,60 @@
+/* What the files of the HTTP embedder share.
+ *
+ *   embed_http.c       the embedder: settings, cache, texts into requests
+ *   http_transfer.c    requests at once through libcurl, with retries
+ *   http_answer.c      what an answer says: vectors, or a message */
+#ifndef WEIR_SRC_INGEST_HTTP_EMBED_H
+#define WEIR_SRC_INGEST_HTTP_EMBED_H
+
+#include <curl/curl.h>
+
+#include "ingest/settings.h"
+#include "ingest/vector_cache.h"
+
+typedef struct weir__http_embedder {
+    weir__embedder base;
+    char *url;
+    char *model;
+    char *key; /* of the server's interface, from the environment; NULL: none */
+    size_t texts_a_request;
+    uint32_t concurrency;
+    uint32_t retries;
+    uint64_t retry_ms;
+    uint64_t timeout_s;
+    size_t text_bytes_max;
+    weir__vector_cache *cache; /* NULL: none */
+    CURLM *multi;
+    struct curl_slist *headers;
+    struct weir__http_slot *slots; /* `concurrency` of them */
+    double *numbers;               /* room for a vector */
+} weir__http_embedder;
+
+/* A text that is not in the cache, and where its vector belongs. */
+typedef struct weir__http_text {
+    weir__bytes text;
+    uint8_t key[WEIR_HASH_SIZE];
+    uint16_t *out;
+} weir__http_text;
+
+enum { WEIR__HTTP_MESSAGE_SIZE = 256 };
+
+/* Makes and frees the handles that requests use. */
+WEIR_CHECKED weir_status weir__http_open_slots(weir__http_embedder *self, weir_error *error);
+void weir__http_close_slots(weir__http_embedder *self);
+
+/* Embeds the texts in requests of texts_a_request each; each answer goes to the cache at once. Returns after
+ * all are done, or after the first that fails for good. */
+WEIR_CHECKED weir_status weir__http_embed(weir__http_embedder *self, const weir__http_text *texts,
+                                          size_t count, weir_error *error);
+
+/* The vectors of an answer to a request of `count` texts. SOURCE_ERROR where it is not what the interface
+ * gives. */
+WEIR_CHECKED weir_status weir__http_read_answer(weir__http_embedder *self, const char *body, size_t size,
+                                                const weir__http_text *texts, size_t count,
+                                                weir_error *error);
+
+/* What the server says of a failure, in one line, without the key. */
+void weir__http_read_message(const weir__http_embedder *self, const char *body, size_t size,
+                             char out[WEIR__HTTP_MESSAGE_SIZE]);
+
+#endif

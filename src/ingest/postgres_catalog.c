@@ -1,0 +1,313 @@
+/* The catalog of a PostgreSQL database: the tables that a bare name finds (the schemas of search_path, which
+ * a URL can set with ?options=-csearch_path%3Da,b), their columns in declared order, and their keys. The
+ * queries keep to what every server of the family has; arrays are read from their text.
+ *
+ * Tables, partitioned tables, foreign tables and materialized views are listed; partitions and tables that
+ * inherit are not, because a scan of their parent has their rows. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "ingest/convert.h"
+#include "ingest/postgres.h"
+
+static const char describing[] = "cannot read the database's catalog";
+
+#define LISTED_TABLES                                                                                        \
+    "FROM pg_catalog.pg_class c JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace "                   \
+    "WHERE c.relkind IN ('r', 'p', 'f', 'm') AND pg_catalog.pg_table_is_visible(c.oid) "                     \
+    "AND n.nspname NOT IN ('pg_catalog', 'information_schema', 'pg_toast', 'pg_extension', 'pg_internal', "  \
+    "'crdb_internal') AND n.nspname NOT LIKE 'pg!_temp!_%' ESCAPE '!' "                                      \
+    "AND c.oid NOT IN (SELECT i.inhrelid FROM pg_catalog.pg_inherits i) "
+
+/* ---- Reading results ------------------------------------------------------------------------------------
+ */
+
+static uint32_t number_at(const PGresult *rows, int row, int column) {
+    return (uint32_t)strtoul(PQgetvalue(rows, row, column), NULL, 10);
+}
+
+/* The attribute numbers of an int2[] in text form, "{3,1}". Returns how many there are, also beyond `most`.
+ */
+static uint32_t read_numbers(const char *text, uint32_t *out, uint32_t most) {
+    uint32_t count = 0;
+    for (const char *at = strpbrk(text, "0123456789"); at; at = strpbrk(at, "0123456789")) {
+        char *end;
+        uint32_t number = (uint32_t)strtoul(at, &end, 10);
+        if (count < most)
+            out[count] = number;
+        count++;
+        at = end;
+    }
+    return count;
+}
+
+/* ---- Tables by number -----------------------------------------------------------------------------------
+ */
+
+/* What the queries share while the catalog is filled: for each of its tables the object number, and its
+ * columns by attribute number (dropped columns leave gaps, so these are not the columns' own numbers). */
+typedef struct listed_table {
+    uint32_t oid;
+    const char *schema; /* in the result of the first query */
+    uint32_t *attributes;
+    uint32_t *types;
+    size_t attribute_capacity;
+    size_t type_capacity;
+} listed_table;
+
+typedef struct listing {
+    weir__pg_session *session;
+    weir__catalog *catalog;
+    listed_table *tables; /* by number of the catalog's table; ascending in oid */
+    uint32_t table_count;
+    PGresult *domains;
+} listing;
+
+static bool find_table(const listing *list, uint32_t oid, uint32_t *out) {
+    uint32_t low = 0, high = list->table_count;
+    while (low < high) {
+        uint32_t middle = low + (high - low) / 2;
+        if (list->tables[middle].oid < oid)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    *out = low;
+    return low < list->table_count && list->tables[low].oid == oid;
+}
+
+static bool find_column(const listing *list, uint32_t table, uint32_t attribute, uint32_t *out) {
+    for (uint32_t i = 0; i < list->catalog->tables[table].column_count; i++)
+        if (list->tables[table].attributes[i] == attribute) {
+            *out = i;
+            return true;
+        }
+    return false;
+}
+
+/* A domain's base type, which may be a domain again. */
+static uint32_t base_type(const listing *list, uint32_t type) {
+    enum { DEPTH_MAX = 64 };
+    for (int depth = 0; depth < DEPTH_MAX; depth++) {
+        int row = 0, rows = PQntuples(list->domains);
+        while (row < rows && number_at(list->domains, row, 0) != type)
+            row++;
+        if (row == rows)
+            return type;
+        type = number_at(list->domains, row, 1);
+    }
+    return type;
+}
+
+/* ---- Filling --------------------------------------------------------------------------------------------
+ */
+
+static weir_status add_tables(listing *list, const PGresult *rows, weir_error *error) {
+    uint32_t count = (uint32_t)PQntuples(rows);
+    list->tables = weir__allocate_zero(list->catalog->env, count, sizeof *list->tables);
+    if (!list->tables)
+        return weir__out_of_memory(error, WEIR__SOURCE_OPERATOR, count);
+    for (uint32_t i = 0; i < count; i++) {
+        weir__catalog_table *table = weir__catalog_add_table(list->catalog, PQgetvalue(rows, (int)i, 1));
+        if (!table)
+            return weir__out_of_memory(error, WEIR__SOURCE_OPERATOR, sizeof *table);
+        double estimate;
+        const char *rows_text = PQgetvalue(rows, (int)i, 3);
+        if (weir__parse_real(rows_text, strlen(rows_text), &estimate) && estimate > 0 && estimate < 1e18)
+            table->row_estimate = (uint64_t)estimate;
+        list->tables[i].oid = number_at(rows, (int)i, 0);
+        list->tables[i].schema = PQgetvalue(rows, (int)i, 2);
+        list->table_count = i + 1;
+    }
+    return WEIR_OK;
+}
+
+static bool add_column(listing *list, uint32_t number, const char *name, uint32_t attribute, uint32_t type) {
+    listed_table *listed = &list->tables[number];
+    weir__catalog_table *table = &list->catalog->tables[number];
+    const weir_env *env = list->catalog->env;
+    uint32_t column = table->column_count;
+    if (!weir__grow(env, (void **)&listed->attributes, &listed->attribute_capacity, column + 1,
+                    sizeof *listed->attributes) ||
+        !weir__grow(env, (void **)&listed->types, &listed->type_capacity, column + 1, sizeof *listed->types))
+        return false;
+    listed->attributes[column] = attribute;
+    listed->types[column] = base_type(list, type);
+    return weir__catalog_add_column(list->catalog, table, name,
+                                    weir__pg_type_of(listed->types[column]).declared) != NULL;
+}
+
+static weir_status add_columns(listing *list, weir_error *error) {
+    PGresult *rows;
+    weir_status status = weir__pg_rows(
+        list->session,
+        "SELECT a.attrelid, a.attnum, a.attname, a.atttypid FROM pg_catalog.pg_attribute a "
+        "WHERE a.attnum > 0 AND NOT a.attisdropped AND a.attrelid IN (SELECT c.oid " LISTED_TABLES ") "
+        "ORDER BY a.attrelid, a.attnum",
+        describing, &rows, error);
+    if (status)
+        return status;
+    for (int i = 0; i < PQntuples(rows) && !status; i++) {
+        uint32_t table;
+        if (find_table(list, number_at(rows, i, 0), &table) &&
+            !add_column(list, table, PQgetvalue(rows, i, 2), number_at(rows, i, 1), number_at(rows, i, 3)))
+            status = weir__out_of_memory(error, WEIR__SOURCE_OPERATOR, sizeof(weir__catalog_column));
+    }
+    PQclear(rows);
+    return status;
+}
+
+static bool add_primary_key(listing *list, uint32_t table, const char *attributes) {
+    enum { KEY_COLUMNS_MAX = 32 };
+    uint32_t numbers[KEY_COLUMNS_MAX];
+    uint32_t count = read_numbers(attributes, numbers, KEY_COLUMNS_MAX);
+    for (uint32_t i = 0; i < count && count <= KEY_COLUMNS_MAX; i++) {
+        uint32_t column;
+        if (find_column(list, table, numbers[i], &column) &&
+            !weir__catalog_add_primary_key(list->catalog, &list->catalog->tables[table], column))
+            return false;
+    }
+    return true;
+}
+
+static bool add_foreign_key(listing *list, uint32_t table, const char *attributes, uint32_t parent_oid,
+                            const char *parent_attributes) {
+    uint32_t attribute, parent_attribute, parent, column, parent_column;
+    if (read_numbers(attributes, &attribute, 1) != 1 ||
+        read_numbers(parent_attributes, &parent_attribute, 1) != 1 ||
+        !find_table(list, parent_oid, &parent) || !find_column(list, table, attribute, &column) ||
+        !find_column(list, parent, parent_attribute, &parent_column))
+        return true;
+    const weir__catalog_table *to = &list->catalog->tables[parent];
+    return weir__catalog_add_foreign_key(list->catalog, &list->catalog->tables[table], column, to->name,
+                                         to->columns[parent_column].name) != NULL;
+}
+
+static weir_status add_keys(listing *list, weir_error *error) {
+    PGresult *rows;
+    weir_status status = weir__pg_rows(
+        list->session,
+        "SELECT k.conrelid, k.contype, k.conkey, k.confrelid, k.confkey FROM pg_catalog.pg_constraint k "
+        "WHERE k.contype IN ('p', 'f') ORDER BY k.conrelid, k.oid",
+        describing, &rows, error);
+    if (status)
+        return status;
+    for (int i = 0; i < PQntuples(rows) && !status; i++) {
+        uint32_t table;
+        if (!find_table(list, number_at(rows, i, 0), &table))
+            continue;
+        bool is_primary = *PQgetvalue(rows, i, 1) == 'p';
+        bool is_added = is_primary ? add_primary_key(list, table, PQgetvalue(rows, i, 2))
+                                   : add_foreign_key(list, table, PQgetvalue(rows, i, 2),
+                                                     number_at(rows, i, 3), PQgetvalue(rows, i, 4));
+        if (!is_added)
+            status = weir__out_of_memory(error, WEIR__SOURCE_OPERATOR, sizeof(weir__catalog_key));
+    }
+    PQclear(rows);
+    return status;
+}
+
+/* The detail in one block: the struct, the types, the name. */
+static weir_status add_detail(listing *list, uint32_t number, weir_error *error) {
+    weir__catalog_table *table = &list->catalog->tables[number];
+    weir__sql name = {.env = list->catalog->env};
+    weir__sql_add_identifier(&name, list->tables[number].schema);
+    weir__sql_add_text(&name, ".", 1);
+    weir__sql_add_identifier(&name, table->name);
+    size_t fixed = sizeof(weir__pg_table) + table->column_count * sizeof(uint32_t);
+    weir__pg_table *detail = name.failed ? NULL : weir__allocate_zero(name.env, 1, fixed + name.size + 1);
+    if (detail) {
+        if (table->column_count > 0)
+            memcpy(detail->types, list->tables[number].types, table->column_count * sizeof(uint32_t));
+        char *copy = (char *)detail + fixed;
+        memcpy(copy, name.data, name.size + 1);
+        detail->sql_name = copy;
+        table->detail = detail;
+    }
+    weir__sql_release(&name);
+    return detail ? WEIR_OK : weir__out_of_memory(error, WEIR__SOURCE_OPERATOR, fixed);
+}
+
+/* A guess for tables that were never analysed. */
+enum { ROWS_A_BLOCK = 60 };
+
+/* Sizes in blocks, of heaps: of a partitioned table the largest partition's, because ranges of ctid hold in
+ * each partition. Inexact sizes share unevenly but lose no row, since the last part has no upper end. */
+static weir_status add_sizes(listing *list, weir_error *error) {
+    PGresult *rows;
+    weir_status status = weir__pg_rows(
+        list->session,
+        "SELECT t.oid, max(pg_catalog.pg_relation_size(l.oid)) / current_setting('block_size')::int8, "
+        "sum(pg_catalog.pg_table_size(l.oid)), bool_and(m.amname IS NOT NULL AND m.amname = 'heap') "
+        "FROM (SELECT c.oid, c.relkind " LISTED_TABLES ") t CROSS JOIN LATERAL ("
+        "SELECT t.oid AS leaf WHERE t.relkind <> 'p' UNION ALL SELECT p.relid "
+        "FROM pg_catalog.pg_partition_tree(t.oid) p WHERE t.relkind = 'p' AND p.isleaf) x "
+        "JOIN pg_catalog.pg_class l ON l.oid = x.leaf LEFT JOIN pg_catalog.pg_am m ON m.oid = l.relam "
+        "GROUP BY t.oid",
+        describing, &rows, error);
+    if (status)
+        return status;
+    for (int i = 0; i < PQntuples(rows); i++) {
+        uint32_t table;
+        if (!find_table(list, number_at(rows, i, 0), &table))
+            continue;
+        list->catalog->size_bytes += strtoull(PQgetvalue(rows, i, 2), NULL, 10);
+        weir__pg_table *detail = list->catalog->tables[table].detail;
+        if (*PQgetvalue(rows, i, 3) == 't')
+            detail->block_count = number_at(rows, i, 1);
+        if (list->catalog->tables[table].row_estimate == 0)
+            list->catalog->tables[table].row_estimate = (uint64_t)ROWS_A_BLOCK * detail->block_count;
+    }
+    PQclear(rows);
+    return WEIR_OK;
+}
+
+static weir_status fill(listing *list, const PGresult *tables, weir_error *error) {
+    weir_status status = add_tables(list, tables, error);
+    if (!status)
+        status = add_columns(list, error);
+    if (!status)
+        status = add_keys(list, error);
+    for (uint32_t i = 0; i < list->table_count && !status; i++)
+        status = add_detail(list, i, error);
+    if (!status && list->session->can_share)
+        status = add_sizes(list, error);
+    return status;
+}
+
+static void release_listing(listing *list) {
+    for (uint32_t i = 0; i < list->table_count; i++) {
+        weir__release(list->catalog->env, list->tables[i].attributes);
+        weir__release(list->catalog->env, list->tables[i].types);
+    }
+    weir__release(list->catalog->env, list->tables);
+}
+
+weir_status weir__pg_describe(weir__source *source, weir__catalog *out, weir_error *error) {
+    weir__pg_session *session = (weir__pg_session *)source;
+    *out = (weir__catalog){.env = source->env};
+    listing list = {.session = session, .catalog = out};
+    PGresult *tables = NULL;
+    const char *name = PQdb(session->connection);
+    out->name = weir__copy_text(source->env, name ? name : "", strlen(name ? name : ""));
+    weir_status status =
+        out->name ? WEIR_OK : weir__out_of_memory(error, WEIR__SOURCE_OPERATOR, strlen(name ? name : ""));
+    if (!status)
+        status = weir__pg_rows(
+            session, "SELECT c.oid, c.relname, n.nspname, c.reltuples " LISTED_TABLES "ORDER BY c.oid",
+            describing, &tables, error);
+    if (!status)
+        status = weir__pg_rows(session, "SELECT oid, typbasetype FROM pg_catalog.pg_type WHERE typtype = 'd'",
+                               describing, &list.domains, error);
+    if (!status)
+        status = fill(&list, tables, error);
+    release_listing(&list);
+    PQclear(tables);
+    PQclear(list.domains);
+    if (status) {
+        weir__catalog_release(out);
+        *out = (weir__catalog){.env = source->env};
+    }
+    return status;
+}

@@ -1,0 +1,599 @@
+/* Scans and queries of PostgreSQL. Both become one statement whose columns are known beforehand, and whose
+ * rows are streamed in one of two ways:
+ *
+ *   - COPY (SELECT …) TO STDOUT (FORMAT binary): libpq hands over a message a row, and text cells borrow it;
+ *   - rows one by one as text, for servers without binary COPY and for queries that cannot be wrapped.
+ *
+ * A batch keeps the messages (or results) of its rows until the next call. Its size is bounded by cells and
+ * by bytes, whatever the table.
+ *
+ * A statement runs inside a savepoint, so that a cursor that is closed early, or a query of the user's that
+ * fails, leaves the session's transaction (and so the snapshot) whole. */
+#include <stdio.h>
+#include <string.h>
+
+#include "base/bytes.h"
+#include "ingest/postgres.h"
+
+enum { BATCH_CELLS = 32768, BATCH_ROWS_MAX = 2048, BATCH_ROWS_MIN = 16, BATCH_BYTES = 4 << 20 };
+
+typedef struct column {
+    char *name; /* for messages and for the names of a query's columns */
+    weir__pg_type type;
+    uint32_t uuid; /* its number among the columns that are uuids */
+} column;
+
+typedef struct pg_cursor {
+    weir__cursor base;
+    weir__pg_session *session;
+    char *what; /* "table orders" or "the query", for messages */
+    bool is_copy;
+    bool has_savepoint;
+    bool is_started; /* the statement runs */
+    bool is_ended;   /* the server has said so */
+    bool has_header; /* the binary header was read */
+    column *columns;
+    const char **names;
+    uint32_t uuid_count;
+    size_t batch_rows;
+    weir__value *cells;
+    char *uuids; /* batch_rows * uuid_count texts */
+    void **kept; /* libpq's memory under the batch: messages and unescaped bytes */
+    size_t kept_count;
+    size_t kept_capacity;
+    PGresult **results; /* the batch's rows, where they come one by one; batch_rows of them */
+    size_t result_count;
+    char *pending; /* a message that has rows for the next batch */
+    size_t pending_size;
+    size_t pending_offset;
+} pg_cursor;
+
+/* ---- Ends -----------------------------------------------------------------------------------------------
+ */
+
+static void release_batch(pg_cursor *cursor) {
+    for (size_t i = 0; i < cursor->kept_count; i++)
+        PQfreemem(cursor->kept[i]);
+    cursor->kept_count = 0;
+    for (size_t i = 0; i < cursor->result_count; i++)
+        PQclear(cursor->results[i]);
+    cursor->result_count = 0;
+}
+
+/* Reads whatever the server still sends for the statement, up to its end; keeps the first error. */
+static PGresult *drain(PGconn *connection) {
+    PGresult *failure = NULL;
+    PGresult *result;
+    while ((result = PQgetResult(connection)) != NULL) {
+        char *message;
+        while (PQresultStatus(result) == PGRES_COPY_OUT && PQgetCopyData(connection, &message, 0) > 0)
+            PQfreemem(message);
+        bool is_failure = !failure && PQresultStatus(result) == PGRES_FATAL_ERROR;
+        if (is_failure)
+            failure = result;
+        else
+            PQclear(result);
+        if (PQstatus(connection) != CONNECTION_OK)
+            break;
+    }
+    return failure;
+}
+
+static void cancel_statement(PGconn *connection) {
+    char *message;
+    char reason[256];
+    PGcancel *cancel = PQgetCancel(connection);
+    if (cancel)
+        PQcancel(cancel, reason, sizeof reason);
+    PQfreeCancel(cancel);
+    while (PQgetCopyData(connection, &message, 0) > 0)
+        PQfreemem(message);
+    PQclear(drain(connection));
+}
+
+static void end_statement(pg_cursor *cursor) {
+    weir__pg_session *session = cursor->session;
+    if (cursor->is_started && !cursor->is_ended && PQstatus(session->connection) == CONNECTION_OK)
+        cancel_statement(session->connection);
+    /* A failure here shows in the next statement. */
+    if (cursor->has_savepoint && weir__pg_run(session, "ROLLBACK TO SAVEPOINT weir_statement") &&
+        weir__pg_run(session, "RELEASE SAVEPOINT weir_statement"))
+        cursor->has_savepoint = false;
+    session->is_reading = false;
+}
+
+static void close_cursor(weir__cursor *base) {
+    pg_cursor *cursor = (pg_cursor *)base;
+    if (!cursor)
+        return;
+    const weir_env *env = cursor->session->base.env;
+    release_batch(cursor);
+    PQfreemem(cursor->pending);
+    end_statement(cursor);
+    for (uint32_t i = 0; cursor->columns && i < cursor->base.column_count; i++)
+        weir__release(env, cursor->columns[i].name);
+    weir__release(env, cursor->columns);
+    weir__release(env, cursor->names);
+    weir__release(env, cursor->cells);
+    weir__release(env, cursor->uuids);
+    weir__release(env, cursor->kept);
+    weir__release(env, cursor->results);
+    weir__release(env, cursor->what);
+    weir__release(env, cursor);
+}
+
+/* ---- Messages -------------------------------------------------------------------------------------------
+ */
+
+static weir_status server_failure(const pg_cursor *cursor, const PGresult *result, weir_error *error) {
+    char what[256];
+    snprintf(what, sizeof what, "cannot read %s", cursor->what);
+    return weir__pg_fail(error, cursor->session, result, what);
+}
+
+static weir_status bad_value(const pg_cursor *cursor, uint32_t number, const char *fault, weir_error *error) {
+    return weir__fail(
+        error, WEIR_SOURCE_ERROR, WEIR__SOURCE_OPERATOR,
+        "a value of column %s of %s %s; leave it out of the schema or change it in the database",
+        cursor->columns[number].name, cursor->what, fault);
+}
+
+static weir_status bad_stream(const pg_cursor *cursor, weir_error *error) {
+    return weir__fail(error, WEIR_SOURCE_ERROR, WEIR__SOURCE_OPERATOR,
+                      "cannot read %s: the server's binary COPY stream is malformed", cursor->what);
+}
+
+/* ---- Binary COPY ----------------------------------------------------------------------------------------
+ */
+
+/* One row of a message: a count of fields, then each with its size, -1 for null. */
+static weir_status read_row(pg_cursor *cursor, size_t row, weir_error *error) {
+    const char *at = cursor->pending + cursor->pending_offset + 2;
+    const char *end = cursor->pending + cursor->pending_size;
+    uint32_t count = cursor->base.column_count;
+    weir__value *cells = cursor->cells + row * count;
+    char *uuids = cursor->uuids + row * cursor->uuid_count * WEIR__PG_UUID_SIZE;
+    for (uint32_t i = 0; i < count; i++) {
+        if (end - at < 4)
+            return bad_stream(cursor, error);
+        int32_t size = (int32_t)weir__load32be(at);
+        at += 4;
+        if (size == -1) {
+            cells[i] = (weir__value){.type = WEIR__NULL};
+            continue;
+        }
+        if (size < 0 || end - at < size)
+            return bad_stream(cursor, error);
+        const column *from = &cursor->columns[i];
+        const char *fault = weir__pg_decode_binary(from->type.form, at, (size_t)size,
+                                                   uuids + from->uuid * WEIR__PG_UUID_SIZE, &cells[i]);
+        if (fault)
+            return bad_value(cursor, i, fault, error);
+        at += size;
+    }
+    cursor->pending_offset = (size_t)(at - cursor->pending);
+    return WEIR_OK;
+}
+
+/* The signature, flags (none is known) and an extension to skip, at the start of the first message. */
+static weir_status read_header(pg_cursor *cursor, weir_error *error) {
+    static const char signature[11] = "PGCOPY\n\377\r\n";
+    enum { HEADER_SIZE = sizeof signature + 8 };
+    if (cursor->pending_size < HEADER_SIZE || memcmp(cursor->pending, signature, sizeof signature) != 0)
+        return bad_stream(cursor, error);
+    uint32_t flags = weir__load32be(cursor->pending + sizeof signature);
+    uint32_t extension = weir__load32be(cursor->pending + sizeof signature + 4);
+    if (flags != 0 || extension > cursor->pending_size - HEADER_SIZE)
+        return bad_stream(cursor, error);
+    cursor->pending_offset = HEADER_SIZE + extension;
+    cursor->has_header = true;
+    return WEIR_OK;
+}
+
+/* At the end of the stream: the statement's own result says whether all went well. */
+static weir_status finish_copy(pg_cursor *cursor, int received, weir_error *error) {
+    if (received == -2)
+        return server_failure(cursor, NULL, error);
+    PGresult *failure = drain(cursor->session->connection);
+    cursor->is_ended = PQstatus(cursor->session->connection) == CONNECTION_OK;
+    weir_status status = WEIR_OK;
+    if (failure || !cursor->is_ended)
+        status = server_failure(cursor, failure, error);
+    PQclear(failure);
+    return status;
+}
+
+/* Takes the next message as the pending one; leaves none at the end of the stream. */
+static weir_status receive(pg_cursor *cursor, weir_error *error) {
+    const weir_env *env = cursor->session->base.env;
+    if (!weir__grow(env, (void **)&cursor->kept, &cursor->kept_capacity, cursor->kept_count + 1,
+                    sizeof *cursor->kept))
+        return weir__out_of_memory(error, WEIR__SOURCE_OPERATOR, sizeof *cursor->kept);
+    int size = PQgetCopyData(cursor->session->connection, &cursor->pending, 0);
+    if (size < 0)
+        return finish_copy(cursor, size, error);
+    cursor->pending_size = (size_t)size;
+    cursor->pending_offset = 0;
+    return cursor->has_header ? WEIR_OK : read_header(cursor, error);
+}
+
+/* A message whose rows are all read stays with the batch. receive has made room for it. */
+static void keep_pending(pg_cursor *cursor) {
+    cursor->kept[cursor->kept_count++] = cursor->pending;
+    cursor->pending = NULL;
+}
+
+/* The pending message's rows, as far as the batch has room. -1 as a field count is the stream's trailer. */
+static weir_status read_pending_rows(pg_cursor *cursor, size_t *row, weir_error *error) {
+    while (*row < cursor->batch_rows && cursor->pending_offset < cursor->pending_size) {
+        if (cursor->pending_size - cursor->pending_offset < 2)
+            return bad_stream(cursor, error);
+        int16_t fields = (int16_t)weir__load16be(cursor->pending + cursor->pending_offset);
+        if (fields == -1) {
+            cursor->pending_offset = cursor->pending_size;
+            break;
+        }
+        if (fields < 0 || (uint32_t)fields != cursor->base.column_count)
+            return bad_stream(cursor, error);
+        weir_status status = read_row(cursor, (*row)++, error);
+        if (status)
+            return status;
+    }
+    return WEIR_OK;
+}
+
+static weir_status next_copied(weir__cursor *base, weir__rows *rows, weir_error *error) {
+    pg_cursor *cursor = (pg_cursor *)base;
+    size_t row = 0, bytes = 0;
+    release_batch(cursor);
+    while (row < cursor->batch_rows && bytes < BATCH_BYTES && !cursor->is_ended) {
+        weir_status status = WEIR_OK;
+        if (!cursor->pending)
+            status = receive(cursor, error);
+        if (!status && cursor->pending)
+            status = read_pending_rows(cursor, &row, error);
+        if (status)
+            return status;
+        if (cursor->pending && cursor->pending_offset == cursor->pending_size) {
+            bytes += cursor->pending_size;
+            keep_pending(cursor);
+        }
+    }
+    *rows = (weir__rows){.row_count = row, .cells = cursor->cells};
+    return WEIR_OK;
+}
+
+/* ---- Rows one by one ------------------------------------------------------------------------------------
+ */
+
+static weir_status unescape(pg_cursor *cursor, const char *text, weir__value *out, weir_error *error) {
+    const weir_env *env = cursor->session->base.env;
+    size_t size;
+    if (!weir__grow(env, (void **)&cursor->kept, &cursor->kept_capacity, cursor->kept_count + 1,
+                    sizeof *cursor->kept))
+        return weir__out_of_memory(error, WEIR__SOURCE_OPERATOR, sizeof *cursor->kept);
+    unsigned char *bytes = PQunescapeBytea((const unsigned char *)text, &size);
+    if (!bytes)
+        return weir__out_of_memory(error, WEIR__SOURCE_OPERATOR, strlen(text));
+    cursor->kept[cursor->kept_count++] = bytes;
+    *out = (weir__value){.type = WEIR__BLOB, .text = {.data = (const char *)bytes, .size = size}};
+    return WEIR_OK;
+}
+
+static weir_status read_text_row(pg_cursor *cursor, const PGresult *result, size_t row, size_t *bytes,
+                                 weir_error *error) {
+    uint32_t count = cursor->base.column_count;
+    weir__value *cells = cursor->cells + row * count;
+    for (uint32_t i = 0; i < count; i++) {
+        if (PQgetisnull(result, 0, (int)i)) {
+            cells[i] = (weir__value){.type = WEIR__NULL};
+            continue;
+        }
+        const char *text = PQgetvalue(result, 0, (int)i);
+        size_t size = (size_t)PQgetlength(result, 0, (int)i);
+        *bytes += size;
+        if (cursor->columns[i].type.form == WEIR__PG_BYTEA) {
+            weir_status status = unescape(cursor, text, &cells[i], error);
+            if (status)
+                return status;
+            continue;
+        }
+        const char *fault = weir__pg_decode_text(cursor->columns[i].type.form, text, size, &cells[i]);
+        if (fault)
+            return bad_value(cursor, i, fault, error);
+    }
+    return WEIR_OK;
+}
+
+/* The next row's result in *out, NULL at the end. */
+static weir_status receive_row(pg_cursor *cursor, PGresult **out, weir_error *error) {
+    PGconn *connection = cursor->session->connection;
+    PGresult *result = PQgetResult(connection);
+    ExecStatusType kind = PQresultStatus(result);
+    *out = NULL;
+    if (kind == PGRES_SINGLE_TUPLE && (uint32_t)PQnfields(result) == cursor->base.column_count) {
+        *out = result;
+        return WEIR_OK;
+    }
+    weir_status status = WEIR_OK;
+    if (kind != PGRES_TUPLES_OK)
+        status = server_failure(cursor, result, error);
+    PQclear(result);
+    PQclear(drain(connection));
+    cursor->is_ended = true;
+    return status;
+}
+
+static weir_status next_single(weir__cursor *base, weir__rows *rows, weir_error *error) {
+    pg_cursor *cursor = (pg_cursor *)base;
+    size_t row = 0, bytes = 0;
+    release_batch(cursor);
+    while (row < cursor->batch_rows && bytes < BATCH_BYTES && !cursor->is_ended) {
+        PGresult *result;
+        weir_status status = receive_row(cursor, &result, error);
+        if (status)
+            return status;
+        if (!result)
+            break;
+        cursor->results[cursor->result_count++] = result;
+        status = read_text_row(cursor, result, row++, &bytes, error);
+        if (status)
+            return status;
+    }
+    *rows = (weir__rows){.row_count = row, .cells = cursor->cells};
+    return WEIR_OK;
+}
+
+/* ---- Starting -------------------------------------------------------------------------------------------
+ */
+
+static weir_status make_cursor(weir__pg_session *session, uint32_t column_count, const char *what,
+                               pg_cursor **out, weir_error *error) {
+    const weir_env *env = session->base.env;
+    if (session->is_reading)
+        return weir__fail(error, WEIR_SOURCE_ERROR, WEIR__SOURCE_OPERATOR,
+                          "cannot read %s: the session's last cursor is still open", what);
+    pg_cursor *cursor = weir__allocate_zero(env, 1, sizeof *cursor);
+    if (!cursor)
+        return weir__out_of_memory(error, WEIR__SOURCE_OPERATOR, sizeof *cursor);
+    session->is_reading = true;
+    cursor->session = session;
+    cursor->base = (weir__cursor){.column_count = column_count, .close = close_cursor};
+    cursor->columns = weir__allocate_zero(env, column_count, sizeof *cursor->columns);
+    cursor->what = weir__copy_text(env, what, strlen(what));
+    if (!cursor->columns || !cursor->what) {
+        close_cursor(&cursor->base);
+        return weir__out_of_memory(error, WEIR__SOURCE_OPERATOR, column_count);
+    }
+    *out = cursor;
+    return WEIR_OK;
+}
+
+static bool set_column(pg_cursor *cursor, uint32_t number, const char *name, uint32_t type) {
+    column *to = &cursor->columns[number];
+    to->name = weir__copy_text(cursor->session->base.env, name, strlen(name));
+    to->type = weir__pg_type_of(type);
+    if (to->type.form == WEIR__PG_UUID)
+        to->uuid = cursor->uuid_count++;
+    return to->name != NULL;
+}
+
+static weir_status make_batch(pg_cursor *cursor, weir_error *error) {
+    const weir_env *env = cursor->session->base.env;
+    size_t columns = cursor->base.column_count;
+    size_t rows = BATCH_CELLS / (columns ? columns : 1);
+    rows = rows > BATCH_ROWS_MAX ? BATCH_ROWS_MAX : rows < BATCH_ROWS_MIN ? BATCH_ROWS_MIN : rows;
+    cursor->batch_rows = rows;
+    cursor->cells = weir__allocate(env, rows * columns, sizeof *cursor->cells);
+    cursor->uuids = weir__allocate(env, rows * cursor->uuid_count, WEIR__PG_UUID_SIZE);
+    cursor->results = weir__allocate(env, rows, sizeof *cursor->results);
+    if (!cursor->cells || !cursor->uuids || !cursor->results)
+        return weir__out_of_memory(error, WEIR__SOURCE_OPERATOR, rows * columns * sizeof *cursor->cells);
+    return WEIR_OK;
+}
+
+static bool send_statement(pg_cursor *cursor, const char *statement) {
+    PGconn *connection = cursor->session->connection;
+    if (!cursor->is_copy)
+        return PQsendQueryParams(connection, statement, 0, NULL, NULL, NULL, NULL, 0) == 1 &&
+               PQsetSingleRowMode(connection) == 1;
+    PGresult *result = PQexec(connection, statement);
+    bool is_copying = PQresultStatus(result) == PGRES_COPY_OUT;
+    PQclear(result);
+    return is_copying;
+}
+
+/* Runs the statement; after this only next and close are called. */
+static weir_status start(pg_cursor *cursor, const char *statement, weir_error *error) {
+    weir_status status = make_batch(cursor, error);
+    if (status)
+        return status;
+    if (!send_statement(cursor, statement))
+        return server_failure(cursor, NULL, error);
+    cursor->is_started = true;
+    cursor->base.next = cursor->is_copy ? next_copied : next_single;
+    return WEIR_OK;
+}
+
+static weir_status set_savepoint(pg_cursor *cursor, weir_error *error) {
+    if (!cursor->session->has_savepoints)
+        return WEIR_OK;
+    if (!weir__pg_run(cursor->session, "SAVEPOINT weir_statement"))
+        return server_failure(cursor, NULL, error);
+    cursor->has_savepoint = true;
+    return WEIR_OK;
+}
+
+/* The opening and the end of a statement around its SELECT. */
+static void add_opening(weir__sql *sql, bool is_copy) {
+    weir__sql_add(sql, is_copy ? "COPY (SELECT " : "SELECT ");
+}
+
+static void add_end(weir__sql *sql, bool is_copy) {
+    if (is_copy)
+        weir__sql_add(sql, ") TO STDOUT (FORMAT binary)");
+}
+
+static void add_cast(weir__sql *sql, const pg_cursor *cursor, uint32_t number) {
+    if (cursor->is_copy && cursor->columns[number].type.needs_cast)
+        weir__sql_add(sql, "::text");
+}
+
+/* ---- Scans ----------------------------------------------------------------------------------------------
+ */
+
+/* Parts are ranges of blocks; together they are all of tid's range, so every row is in exactly one, also
+ * where the table has grown since it was described. */
+static void add_range(weir__sql *sql, const weir__pg_table *table, uint32_t part, uint32_t part_count) {
+    uint64_t first = (uint64_t)table->block_count * part / part_count;
+    uint64_t end = (uint64_t)table->block_count * (part + 1) / part_count;
+    if (part > 0)
+        weir__sql_add(sql, " WHERE ctid >= '(%llu,0)'::tid", (unsigned long long)first);
+    if (part + 1 < part_count)
+        weir__sql_add(sql, "%s ctid < '(%llu,0)'::tid", part > 0 ? " AND" : " WHERE",
+                      (unsigned long long)end);
+}
+
+static void add_scan(weir__sql *sql, const pg_cursor *cursor, const weir__pg_table *table, uint32_t part,
+                     uint32_t part_count) {
+    add_opening(sql, cursor->is_copy);
+    for (uint32_t i = 0; i < cursor->base.column_count; i++) {
+        if (i > 0)
+            weir__sql_add(sql, ", ");
+        weir__sql_add_identifier(sql, cursor->columns[i].name);
+        add_cast(sql, cursor, i);
+    }
+    weir__sql_add(sql, " FROM %s", table->sql_name);
+    if (table->block_count > 0)
+        add_range(sql, table, part, part_count);
+    else if (part > 0)
+        weir__sql_add(sql, " WHERE false");
+    add_end(sql, cursor->is_copy);
+}
+
+weir_status weir__pg_scan(weir__source *source, const weir__catalog_table *table, const uint32_t *columns,
+                          uint32_t column_count, uint32_t part, uint32_t part_count, weir__cursor **out,
+                          weir_error *error) {
+    weir__pg_session *session = (weir__pg_session *)source;
+    const weir__pg_table *detail = table->detail;
+    char what[160];
+    snprintf(what, sizeof what, "table %s", table->name);
+    pg_cursor *cursor;
+    weir_status status = make_cursor(session, column_count, what, &cursor, error);
+    if (status)
+        return status;
+    cursor->is_copy = session->can_copy;
+    bool has_memory = true;
+    for (uint32_t i = 0; i < column_count && has_memory; i++)
+        has_memory = set_column(cursor, i, table->columns[columns[i]].name, detail->types[columns[i]]);
+    weir__sql sql = {.env = source->env};
+    if (has_memory)
+        add_scan(&sql, cursor, detail, part, part_count);
+    status = !has_memory || sql.failed ? weir__out_of_memory(error, WEIR__SOURCE_OPERATOR, sql.size)
+                                       : set_savepoint(cursor, error);
+    if (!status)
+        status = start(cursor, sql.data, error);
+    weir__sql_release(&sql);
+    if (status) {
+        close_cursor(&cursor->base);
+        return status;
+    }
+    *out = &cursor->base;
+    return WEIR_OK;
+}
+
+/* ---- Queries --------------------------------------------------------------------------------------------
+ */
+
+/* Asks the server for the columns of a query, without running it. */
+static weir_status describe_query(pg_cursor *cursor, const char *sql, PGresult **out, weir_error *error) {
+    PGconn *connection = cursor->session->connection;
+    PGresult *result = PQprepare(connection, "", sql, 0, NULL);
+    if (PQresultStatus(result) == PGRES_COMMAND_OK) {
+        PQclear(result);
+        result = PQdescribePrepared(connection, "");
+    }
+    if (PQresultStatus(result) != PGRES_COMMAND_OK) {
+        weir_status status = server_failure(cursor, result, error);
+        PQclear(result);
+        return status;
+    }
+    *out = result;
+    return WEIR_OK;
+}
+
+static weir_status set_query_columns(pg_cursor *cursor, const PGresult *described, weir_error *error) {
+    const weir_env *env = cursor->session->base.env;
+    uint32_t count = (uint32_t)PQnfields(described);
+    if (count == 0)
+        return weir__fail(error, WEIR_SOURCE_ERROR, WEIR__SOURCE_OPERATOR, "the query returns no columns");
+    weir__release(env, cursor->columns);
+    cursor->columns = weir__allocate_zero(env, count, sizeof *cursor->columns);
+    cursor->names = weir__allocate_zero(env, count, sizeof *cursor->names);
+    cursor->base.column_count = cursor->columns ? count : 0;
+    if (!cursor->columns || !cursor->names)
+        return weir__out_of_memory(error, WEIR__SOURCE_OPERATOR, count);
+    for (uint32_t i = 0; i < count; i++) {
+        if (!set_column(cursor, i, PQfname(described, (int)i), PQftype(described, (int)i)))
+            return weir__out_of_memory(error, WEIR__SOURCE_OPERATOR, count);
+        cursor->names[i] = cursor->columns[i].name;
+    }
+    cursor->base.column_names = cursor->names;
+    return WEIR_OK;
+}
+
+/* The query as a subquery whose columns have names of ours, so that theirs may repeat. The line breaks end a
+ * comment that the query may end with. */
+static void add_query(weir__sql *sql, const pg_cursor *cursor, const char *query, size_t size) {
+    add_opening(sql, true);
+    for (uint32_t i = 0; i < cursor->base.column_count; i++) {
+        weir__sql_add(sql, "%sc%u", i > 0 ? ", " : "", i);
+        add_cast(sql, cursor, i);
+    }
+    weir__sql_add(sql, " FROM (\n");
+    weir__sql_add_text(sql, query, size);
+    weir__sql_add(sql, "\n) AS weir_query (");
+    for (uint32_t i = 0; i < cursor->base.column_count; i++)
+        weir__sql_add(sql, "%sc%u", i > 0 ? ", " : "", i);
+    weir__sql_add(sql, ")");
+    add_end(sql, true);
+}
+
+static weir_status start_query(pg_cursor *cursor, const char *query, weir_error *error) {
+    weir__sql sql = {.env = cursor->session->base.env};
+    PGresult *described = NULL;
+    weir_status status = set_savepoint(cursor, error);
+    if (!status)
+        status = describe_query(cursor, query, &described, error);
+    if (status)
+        return status;
+    status = set_query_columns(cursor, described, error);
+    PQclear(described);
+    if (status)
+        return status;
+    /* A semicolon inside may end a statement, which a subquery cannot hold. */
+    size_t size = weir__sql_trimmed_size(query);
+    cursor->is_copy = cursor->session->can_copy && !memchr(query, ';', size);
+    if (cursor->is_copy)
+        add_query(&sql, cursor, query, size);
+    else
+        weir__sql_add_text(&sql, query, strlen(query));
+    status =
+        sql.failed ? weir__out_of_memory(error, WEIR__SOURCE_OPERATOR, size) : start(cursor, sql.data, error);
+    weir__sql_release(&sql);
+    return status;
+}
+
+weir_status weir__pg_query(weir__source *source, const char *sql, weir__cursor **out, weir_error *error) {
+    pg_cursor *cursor;
+    weir_status status = make_cursor((weir__pg_session *)source, 0, "the query", &cursor, error);
+    if (status)
+        return status;
+    status = start_query(cursor, sql, error);
+    if (status) {
+        close_cursor(&cursor->base);
+        return status;
+    }
+    *out = &cursor->base;
+    return WEIR_OK;
+}

@@ -1,0 +1,221 @@
+/* DuckDB as a source: its own database files, and folders of Parquet and CSV files, each of which becomes a
+ * view of an in-memory database. All sessions are connections to one database instance.
+ *
+ * One snapshot: a database file is opened read-only, which keeps writers out for as long as it is open. Files
+ * of a folder have no such guard: they must not change while they are read. */
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "ingest/duckdb_api.h"
+#include "ingest/sql.h"
+
+weir_status weir__duck_fail(weir_error *error, const char *what, const char *message) {
+    char line[512];
+    weir__one_line(message ? message : "DuckDB gave no reason", line, sizeof line);
+    return weir__fail(error, WEIR_SOURCE_ERROR, WEIR__SOURCE_OPERATOR, "%s: %s", what, line);
+}
+
+/* ---- Which locations ------------------------------------------------------------------------------------
+ */
+
+static bool is_directory(const weir_env *env, const char *path) {
+    int file = env->open(env->context, path, O_RDONLY | O_DIRECTORY, 0);
+    if (file >= 0)
+        env->close(env->context, file);
+    return file >= 0;
+}
+
+/* A checksum of 8 bytes, then "DUCK". */
+static bool has_magic(const weir_env *env, const char *path) {
+    char start[12];
+    int file = env->open(env->context, path, O_RDONLY, 0);
+    if (file < 0)
+        return false;
+    ssize_t size = env->pread(env->context, file, start, sizeof start, 0);
+    env->close(env->context, file);
+    return size == sizeof start && memcmp(start + 8, "DUCK", 4) == 0;
+}
+
+static bool accepts(const weir_env *env, const char *location) {
+    env = weir__env(env);
+    size_t size = strlen(location);
+    bool is_named_so = size > 7 && strcmp(location + size - 7, ".duckdb") == 0;
+    return is_named_so || has_magic(env, location) || is_directory(env, location);
+}
+
+/* ---- Sessions -------------------------------------------------------------------------------------------
+ */
+
+static weir_status configure(weir__duck_session *session, weir__duck_config *out, weir_error *error) {
+    const weir__duck_api *api = &session->api;
+    bool is_done = api->create_config(out) == 0 &&
+                   (session->is_directory || api->set_config(*out, "access_mode", "READ_ONLY") == 0) &&
+                   api->set_config(*out, "autoinstall_known_extensions", "false") == 0;
+    return is_done ? WEIR_OK : weir__duck_fail(error, "cannot configure DuckDB", NULL);
+}
+
+static weir_status open_database(weir__duck_session *session, weir_error *error) {
+    const weir__duck_api *api = &session->api;
+    weir__duck_config config = NULL;
+    char what[1024];
+    snprintf(what, sizeof what, "cannot open %s", session->location);
+    weir_status status = configure(session, &config, error);
+    if (!status) {
+        char *message = NULL;
+        const char *path = session->is_directory ? ":memory:" : session->location;
+        if (api->open_ext(path, &session->database, config, &message) != 0) {
+            status = weir__duck_fail(error, what, message);
+            session->database = NULL;
+        }
+        if (message)
+            api->free(message);
+    }
+    if (config)
+        api->destroy_config(&config);
+    if (!status && api->connect(session->database, &session->connection) != 0)
+        status = weir__duck_fail(error, what, NULL);
+    return status;
+}
+
+/* UTC, so that the user's queries give the same rows wherever they run; without the extension for time zones
+ * there is nothing to set. */
+static void set_time_zone(weir__duck_session *session) {
+    weir__duck_result result;
+    int state = session->api.query(session->connection, "SET TimeZone = 'UTC'", &result);
+    (void)state;
+    session->api.destroy_result(&result);
+}
+
+static void close_session(weir__source *source) {
+    weir__duck_session *session = (weir__duck_session *)source;
+    if (!session)
+        return;
+    if (session->connection)
+        session->api.disconnect(&session->connection);
+    if (session->database && !session->is_fork)
+        session->api.close(&session->database);
+    weir__release(session->base.env, session->location);
+    weir__release(session->base.env, session);
+}
+
+static weir_status make_session(const weir_env *env, const char *location, weir__duck_session **out,
+                                weir_error *error) {
+    weir__duck_session *session = weir__allocate_zero(env, 1, sizeof *session);
+    if (!session)
+        return weir__out_of_memory(error, WEIR__SOURCE_OPERATOR, sizeof *session);
+    session->base = (weir__source){.kind = &weir__source_duckdb, .env = env};
+    session->location = weir__copy_text(env, location, strlen(location));
+    if (!session->location) {
+        close_session(&session->base);
+        return weir__out_of_memory(error, WEIR__SOURCE_OPERATOR, strlen(location));
+    }
+    *out = session;
+    return WEIR_OK;
+}
+
+static weir_status open_session(const weir_env *env, const char *location, weir__source **out,
+                                weir_error *error) {
+    weir__duck_session *session;
+    env = weir__env(env);
+    weir_status status = make_session(env, location, &session, error);
+    if (status)
+        return status;
+    session->is_directory = is_directory(env, location);
+    status = weir__duck_load(&session->api, error);
+    if (!status)
+        status = open_database(session, error);
+    if (!status)
+        set_time_zone(session);
+    if (!status && session->is_directory)
+        status = weir__duck_view_files(session, error);
+    if (status) {
+        close_session(&session->base);
+        return status;
+    }
+    *out = &session->base;
+    return WEIR_OK;
+}
+
+static weir_status fork_session(weir__source *source, weir__source **out, weir_error *error) {
+    const weir__duck_session *origin = (const weir__duck_session *)source;
+    weir__duck_session *session;
+    *out = NULL;
+    weir_status status = make_session(source->env, origin->location, &session, error);
+    if (status)
+        return status;
+    session->api = origin->api;
+    session->database = origin->database;
+    session->is_fork = true;
+    session->is_directory = origin->is_directory;
+    if (session->api.connect(session->database, &session->connection) != 0) {
+        session->connection = NULL;
+        close_session(&session->base);
+        return weir__duck_fail(error, "cannot connect to DuckDB again", NULL);
+    }
+    set_time_zone(session);
+    *out = &session->base;
+    return WEIR_OK;
+}
+
+/* ---- Scans and queries ----------------------------------------------------------------------------------
+ */
+
+/* Parts are ranges of rowid; the first has no lower end and the last no upper one. */
+static void add_range(weir__sql *sql, uint64_t rows, uint32_t part, uint32_t part_count) {
+    uint64_t first = (uint64_t)((unsigned __int128)rows * part / part_count);
+    uint64_t end = (uint64_t)((unsigned __int128)rows * (part + 1) / part_count);
+    if (part > 0)
+        weir__sql_add(sql, " WHERE rowid >= %llu", (unsigned long long)first);
+    if (part + 1 < part_count)
+        weir__sql_add(sql, "%s rowid < %llu", part > 0 ? " AND" : " WHERE", (unsigned long long)end);
+}
+
+static void add_scan(weir__sql *sql, const weir__catalog_table *table, const uint32_t *columns,
+                     uint32_t column_count, uint32_t part, uint32_t part_count) {
+    const weir__duck_table *detail = table->detail;
+    weir__sql_add(sql, "SELECT ");
+    for (uint32_t i = 0; i < column_count; i++) {
+        weir__sql_add(sql, i > 0 ? ", " : "");
+        weir__sql_add_identifier(sql, table->columns[columns[i]].name);
+    }
+    weir__sql_add(sql, column_count == 0 ? "1 FROM " : " FROM ");
+    weir__sql_add_identifier(sql, table->name);
+    if (detail->shared_rows > 0)
+        add_range(sql, detail->shared_rows, part, part_count);
+    else if (part > 0)
+        weir__sql_add(sql, " WHERE false");
+}
+
+weir_status weir__duck_scan(weir__source *source, const weir__catalog_table *table, const uint32_t *columns,
+                            uint32_t column_count, uint32_t part, uint32_t part_count, weir__cursor **out,
+                            weir_error *error) {
+    char what[160];
+    snprintf(what, sizeof what, "table %s", table->name);
+    weir__sql sql = {.env = source->env};
+    add_scan(&sql, table, columns, column_count, part, part_count);
+    weir_status status =
+        sql.failed ? weir__out_of_memory(error, WEIR__SOURCE_OPERATOR, sql.size)
+                   : weir__duck_start((weir__duck_session *)source, sql.data, false, what, out, error);
+    weir__sql_release(&sql);
+    if (status)
+        return status;
+    (*out)->column_count = column_count;
+    (*out)->column_names = NULL;
+    return WEIR_OK;
+}
+
+weir_status weir__duck_query(weir__source *source, const char *sql, weir__cursor **out, weir_error *error) {
+    return weir__duck_start((weir__duck_session *)source, sql, true, "the query", out, error);
+}
+
+const weir__source_kind weir__source_duckdb = {
+    .name = "duckdb",
+    .accepts = accepts,
+    .open = open_session,
+    .close = close_session,
+    .fork = fork_session,
+    .describe = weir__duck_describe,
+    .scan = weir__duck_scan,
+    .query = weir__duck_query,
+};

@@ -1,0 +1,284 @@
+/* PostgreSQL, and servers that speak its protocol, through libpq. A session is one connection inside one
+ * REPEATABLE READ READ ONLY transaction from open to close. The first session exports its snapshot, and
+ * forked sessions import it, so all of them read the same data at once.
+ *
+ * What a server cannot do is found out at open, while a failed statement (which aborts the transaction) still
+ * costs nothing: then the transaction is begun again. Without binary COPY, rows are read one by one as text;
+ * without exported snapshots there is one session. (CockroachDB, Redshift and Yugabyte lack one or both.)
+ *
+ * What must hold: passwords never appear in messages; nothing is printed; settings of the session that change
+ * the text form of values are fixed, so that the server's and the user's configuration do not matter. */
+#include <stdio.h>
+#include <string.h>
+
+#include "ingest/postgres.h"
+
+/* ---- Messages -------------------------------------------------------------------------------------------
+ */
+
+/* libpq quotes what it cannot read, so the password is taken out of its messages: the one before the host,
+ * and the one among the URL's parameters. */
+static void redact_password(const char *location, char *message, size_t capacity) {
+    const char *authority = strstr(location, "//");
+    const char *at = authority ? strrchr(authority, '@') : NULL;
+    const char *colon = authority ? strchr(authority + 2, ':') : NULL;
+    if (at && colon && colon < at)
+        weir__redact(message, capacity, colon + 1, (size_t)(at - colon - 1));
+    const char *parameter = strstr(location, "password=");
+    if (parameter) {
+        parameter += strlen("password=");
+        weir__redact(message, capacity, parameter, strcspn(parameter, "&"));
+    }
+}
+
+static weir_status fail_with(weir_error *error, const char *location, const char *what, const char *text) {
+    char message[512];
+    weir__one_line(text, message, sizeof message);
+    redact_password(location, message, sizeof message);
+    return weir__fail(error, WEIR_SOURCE_ERROR, WEIR__SOURCE_OPERATOR, "%s: %s", what,
+                      *message ? message : "the server said nothing");
+}
+
+weir_status weir__pg_fail(weir_error *error, const weir__pg_session *session, const PGresult *result,
+                          const char *what) {
+    const char *text = result ? PQresultErrorMessage(result) : "";
+    if (!*text)
+        text = PQerrorMessage(session->connection);
+    return fail_with(error, session->location, what, text);
+}
+
+/* ---- Statements -----------------------------------------------------------------------------------------
+ */
+
+weir_status weir__pg_rows(weir__pg_session *session, const char *statement, const char *what, PGresult **out,
+                          weir_error *error) {
+    PGresult *result = PQexec(session->connection, statement);
+    if (PQresultStatus(result) != PGRES_TUPLES_OK) {
+        weir_status status = weir__pg_fail(error, session, result, what);
+        PQclear(result);
+        return status;
+    }
+    *out = result;
+    return WEIR_OK;
+}
+
+bool weir__pg_run(weir__pg_session *session, const char *statement) {
+    PGresult *result = PQexec(session->connection, statement);
+    ExecStatusType status = PQresultStatus(result);
+    PQclear(result);
+    return status == PGRES_COMMAND_OK || status == PGRES_TUPLES_OK;
+}
+
+/* ---- Opening --------------------------------------------------------------------------------------------
+ */
+
+static bool accepts(const weir_env *env, const char *location) {
+    (void)env;
+    return strncmp(location, "postgresql://", 13) == 0 || strncmp(location, "postgres://", 11) == 0;
+}
+
+/* libpq would print notices to stderr. */
+static void ignore_notice(void *context, const PGresult *result) {
+    (void)context;
+    (void)result;
+}
+
+static weir_status connect_session(weir__pg_session *session, weir_error *error) {
+    char *parse_error = NULL;
+    PQconninfoOption *options = PQconninfoParse(session->location, &parse_error);
+    if (!options) {
+        weir_status status = fail_with(error, session->location, "the database's URL cannot be read",
+                                       parse_error ? parse_error : "out of memory");
+        PQfreemem(parse_error);
+        return status;
+    }
+    PQconninfoFree(options);
+    /* What stands before dbname can be changed by the URL, what stands behind it cannot. */
+    const char *names[] = {"connect_timeout", "fallback_application_name", "dbname", "client_encoding", NULL};
+    const char *values[] = {"30", "weir", session->location, "UTF8", NULL};
+    session->connection = PQconnectdbParams(names, values, 1);
+    if (!session->connection)
+        return weir__out_of_memory(error, WEIR__SOURCE_OPERATOR, sizeof *session);
+    PQsetNoticeReceiver(session->connection, ignore_notice, NULL);
+    PQsetErrorVerbosity(session->connection, PQERRORS_TERSE);
+    if (PQstatus(session->connection) != CONNECTION_OK)
+        return weir__pg_fail(error, session, NULL, "cannot connect to the database");
+    return WEIR_OK;
+}
+
+/* Servers that lack a setting keep the only form they have. The time zone is UTC so that the user's queries
+ * give the same rows wherever they run; the origin session waits in its transaction for as long as ingest
+ * takes. */
+static void fix_settings(weir__pg_session *session) {
+    static const char *const settings[] = {
+        "SET TimeZone = 'UTC'",
+        "SET DateStyle = 'ISO'",
+        "SET IntervalStyle = 'postgres'",
+        "SET extra_float_digits = 3",
+        "SET bytea_output = 'hex'",
+        "SET statement_timeout = 0",
+        "SET idle_in_transaction_session_timeout = 0",
+        "SET default_transaction_isolation = 'repeatable read'",
+    };
+    for (size_t i = 0; i < sizeof settings / sizeof *settings; i++)
+        if (!weir__pg_run(session, settings[i]))
+            continue;
+}
+
+static weir_status begin(weir__pg_session *session, weir_error *error) {
+    PGresult *result = PQexec(session->connection, "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY");
+    weir_status status = WEIR_OK;
+    if (PQresultStatus(result) != PGRES_COMMAND_OK)
+        status = weir__pg_fail(error, session, result, "cannot begin a read-only transaction");
+    PQclear(result);
+    return status;
+}
+
+static weir_status begin_again(weir__pg_session *session, weir_error *error) {
+    if (!weir__pg_run(session, "ROLLBACK"))
+        return weir__pg_fail(error, session, NULL, "cannot begin a read-only transaction");
+    return begin(session, error);
+}
+
+static bool can_copy_binary(weir__pg_session *session) {
+    PGresult *result = PQexec(session->connection, "COPY (SELECT 1) TO STDOUT (FORMAT binary)");
+    bool is_copy = PQresultStatus(result) == PGRES_COPY_OUT;
+    PQclear(result);
+    char *row = NULL;
+    while (is_copy && PQgetCopyData(session->connection, &row, 0) > 0)
+        PQfreemem(row);
+    while ((result = PQgetResult(session->connection)) != NULL) {
+        is_copy = is_copy && PQresultStatus(result) != PGRES_FATAL_ERROR;
+        PQclear(result);
+    }
+    return is_copy;
+}
+
+static bool export_snapshot(weir__pg_session *session) {
+    PGresult *result = PQexec(session->connection, "SELECT pg_catalog.pg_export_snapshot()");
+    if (PQresultStatus(result) == PGRES_TUPLES_OK && PQntuples(result) == 1)
+        snprintf(session->snapshot, sizeof session->snapshot, "%s", PQgetvalue(result, 0, 0));
+    PQclear(result);
+    return session->snapshot[0] != '\0';
+}
+
+/* Ranges of ctid are read as such since version 14, and only where tables are heaps in blocks: Yugabyte says
+ * that it is PostgreSQL, but its tables are not. */
+static bool can_share_tables(weir__pg_session *session) {
+    if (PQserverVersion(session->connection) < 140000 || !session->snapshot[0])
+        return false;
+    PGresult *result = PQexec(session->connection, "SELECT pg_catalog.version()");
+    bool is_heap = PQresultStatus(result) == PGRES_TUPLES_OK && PQntuples(result) == 1 &&
+                   strstr(PQgetvalue(result, 0, 0), "YB") == NULL;
+    PQclear(result);
+    return is_heap;
+}
+
+/* Finds out what the server can do, each in a transaction that may fail; ends in the one that stays. The
+ * snapshot is exported last, because it dies with its transaction. */
+static weir_status take_snapshot(weir__pg_session *session, weir_error *error) {
+    weir_status status = begin(session, error);
+    if (status)
+        return status;
+    session->can_copy = can_copy_binary(session);
+    if (!session->can_copy && (status = begin_again(session, error)))
+        return status;
+    session->has_savepoints = weir__pg_run(session, "SAVEPOINT weir_probe") &&
+                              weir__pg_run(session, "RELEASE SAVEPOINT weir_probe");
+    if (!session->has_savepoints && (status = begin_again(session, error)))
+        return status;
+    if (!export_snapshot(session) && (status = begin_again(session, error)))
+        return status;
+    session->can_share = can_share_tables(session);
+    return PQstatus(session->connection) == CONNECTION_OK
+               ? WEIR_OK
+               : weir__pg_fail(error, session, NULL, "cannot take a snapshot of the database");
+}
+
+static weir_status import_snapshot(weir__pg_session *session, const char *snapshot, weir_error *error) {
+    weir_status status = begin(session, error);
+    if (status)
+        return status;
+    char statement[128];
+    snprintf(statement, sizeof statement, "SET TRANSACTION SNAPSHOT '%s'", snapshot);
+    if (!weir__pg_run(session, statement))
+        return weir__pg_fail(error, session, NULL, "cannot read from the exported snapshot");
+    return WEIR_OK;
+}
+
+static void close_session(weir__source *source) {
+    weir__pg_session *session = (weir__pg_session *)source;
+    if (!session)
+        return;
+    PQfinish(session->connection);
+    weir__release(session->base.env, session->location);
+    weir__release(session->base.env, session);
+}
+
+static weir_status make_session(const weir_env *env, const char *location, weir__pg_session **out,
+                                weir_error *error) {
+    weir__pg_session *session = weir__allocate_zero(env, 1, sizeof *session);
+    if (!session)
+        return weir__out_of_memory(error, WEIR__SOURCE_OPERATOR, sizeof *session);
+    session->base = (weir__source){.kind = &weir__source_postgres, .env = env};
+    session->location = weir__copy_text(env, location, strlen(location));
+    weir_status status = session->location
+                             ? connect_session(session, error)
+                             : weir__out_of_memory(error, WEIR__SOURCE_OPERATOR, strlen(location));
+    if (status) {
+        close_session(&session->base);
+        return status;
+    }
+    fix_settings(session);
+    *out = session;
+    return WEIR_OK;
+}
+
+static weir_status open_session(const weir_env *env, const char *location, weir__source **out,
+                                weir_error *error) {
+    weir__pg_session *session;
+    weir_status status = make_session(weir__env(env), location, &session, error);
+    if (status)
+        return status;
+    status = take_snapshot(session, error);
+    if (status) {
+        close_session(&session->base);
+        return status;
+    }
+    *out = &session->base;
+    return WEIR_OK;
+}
+
+/* A server that has no connection left is no error: there are fewer sessions then. */
+static weir_status fork_session(weir__source *source, weir__source **out, weir_error *error) {
+    weir__pg_session *origin = (weir__pg_session *)source;
+    weir__pg_session *session;
+    *out = NULL;
+    if (!origin->snapshot[0])
+        return WEIR_OK;
+    weir_status status = make_session(source->env, origin->location, &session, error);
+    if (status)
+        return status == WEIR_OUT_OF_MEMORY ? status : WEIR_OK;
+    status = import_snapshot(session, origin->snapshot, error);
+    if (status) {
+        close_session(&session->base);
+        return status;
+    }
+    memcpy(session->snapshot, origin->snapshot, sizeof session->snapshot);
+    session->can_copy = origin->can_copy;
+    session->has_savepoints = origin->has_savepoints;
+    session->can_share = origin->can_share;
+    *out = &session->base;
+    return WEIR_OK;
+}
+
+const weir__source_kind weir__source_postgres = {
+    .name = "postgresql",
+    .accepts = accepts,
+    .open = open_session,
+    .close = close_session,
+    .fork = fork_session,
+    .describe = weir__pg_describe,
+    .scan = weir__pg_scan,
+    .query = weir__pg_query,
+};

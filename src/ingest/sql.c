@@ -1,0 +1,126 @@
+/* See sql.h. Names and texts are quoted by doubling the quote, which is the whole rule in standard SQL (with
+ * standard_conforming_strings, which every supported server has on). */
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "ingest/sql.h"
+
+static bool make_room(weir__sql *sql, size_t more) {
+    size_t needed;
+    if (sql->failed || __builtin_add_overflow(sql->size, more, &needed) ||
+        __builtin_add_overflow(needed, 1, &needed) ||
+        !weir__grow(sql->env, (void **)&sql->data, &sql->capacity, needed, 1)) {
+        sql->failed = true;
+        return false;
+    }
+    return true;
+}
+
+void weir__sql_add_text(weir__sql *sql, const char *text, size_t size) {
+    if (!make_room(sql, size))
+        return;
+    memcpy(sql->data + sql->size, text, size);
+    sql->size += size;
+    sql->data[sql->size] = '\0';
+}
+
+void weir__sql_add(weir__sql *sql, const char *format, ...) {
+    va_list arguments;
+    va_start(arguments, format);
+    va_list again;
+    va_copy(again, arguments);
+    int size = vsnprintf(NULL, 0, format, arguments);
+    va_end(arguments);
+    if (size < 0)
+        sql->failed = true;
+    else if (make_room(sql, (size_t)size)) {
+        vsnprintf(sql->data + sql->size, (size_t)size + 1, format, again);
+        sql->size += (size_t)size;
+    }
+    va_end(again);
+}
+
+static void add_quoted(weir__sql *sql, const char *text, char quote) {
+    weir__sql_add_text(sql, &quote, 1);
+    for (const char *at = text; *at; at++) {
+        if (*at == quote)
+            weir__sql_add_text(sql, at, 1);
+        weir__sql_add_text(sql, at, 1);
+    }
+    weir__sql_add_text(sql, &quote, 1);
+}
+
+void weir__sql_add_identifier(weir__sql *sql, const char *name) {
+    add_quoted(sql, name, '"');
+}
+
+void weir__sql_add_literal(weir__sql *sql, const char *text) {
+    add_quoted(sql, text, '\'');
+}
+
+void weir__sql_release(weir__sql *sql) {
+    weir__release(sql->env, sql->data);
+    *sql = (weir__sql){.env = sql->env};
+}
+
+/* The end of the quoted text, quoted name or comment that begins at `at`; `at` itself where none does; NULL
+ * where it does not end. */
+static const char *skip_quoted(const char *at) {
+    if (*at == '\'' || *at == '"') {
+        const char *end = strchr(at + 1, *at);
+        return end ? end + 1 : NULL;
+    }
+    if (at[0] == '-' && at[1] == '-')
+        return at + strcspn(at, "\n");
+    if (at[0] == '/' && at[1] == '*') {
+        const char *end = strstr(at + 2, "*/");
+        return end ? end + 2 : NULL;
+    }
+    return at;
+}
+
+size_t weir__sql_trimmed_size(const char *statement) {
+    size_t size = 0;
+    for (const char *at = statement; *at;) {
+        const char *end = skip_quoted(at);
+        if (!end)
+            return strlen(statement);
+        bool is_comment = end > at && (*at == '-' || *at == '/');
+        if (end == at)
+            end = at + 1;
+        if (!is_comment && !strchr(" \t\r\n;", *at))
+            size = (size_t)(end - statement);
+        at = end;
+    }
+    return size;
+}
+
+void weir__one_line(const char *message, char *out, size_t size) {
+    snprintf(out, size, "%s", message);
+    size_t length = strlen(out);
+    while (length > 0 && (out[length - 1] == '\n' || out[length - 1] == ' '))
+        out[--length] = '\0';
+    for (char *at = out; *at; at++)
+        if (*at == '\n' || *at == '\r' || *at == '\t')
+            *at = ' ';
+}
+
+void weir__redact(char *text, size_t capacity, const char *secret, size_t secret_size) {
+    static const char mask[] = "***";
+    enum { MASK_SIZE = sizeof mask - 1 };
+    if (secret_size == 0 || capacity == 0)
+        return;
+    char *at = text;
+    while ((at = memmem(at, strlen(at), secret, secret_size)) != NULL) {
+        size_t tail = strlen(at + secret_size);
+        size_t room = capacity - 1 - (size_t)(at - text);
+        size_t mask_size = room < MASK_SIZE ? room : MASK_SIZE;
+        if (tail > room - mask_size)
+            tail = room - mask_size;
+        memmove(at + mask_size, at + secret_size, tail);
+        memcpy(at, mask, mask_size);
+        at += mask_size;
+        at[tail] = '\0';
+    }
+}

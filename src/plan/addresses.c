@@ -1,0 +1,70 @@
+/* Virtual addresses (MapToVirtualAddresses_v1): a slot's handle is a hash of the replay token, the arena's
+ * name and the slot's number, so the same token gives the same handles on every machine. */
+#include <string.h>
+
+#include "base/bytes.h"
+#include "plan/planning.h"
+#include "weir/hash.h"
+
+#define ADDRESS_OPERATOR "UML_OS.TMMU.MapToVirtualAddresses_v1"
+
+static const char address_label[] = "tmmu_va";
+enum { LABEL_SIZE = sizeof address_label - 1, SLOT_SIZE = 8 };
+
+static void map_arena(weir_plan *plan, const weir__arena *arena, uint8_t *message) {
+    uint8_t *at = message + plan->token_size;
+    memcpy(at, address_label, LABEL_SIZE);
+    memcpy(at + LABEL_SIZE, arena->name.data, arena->name.size);
+    at += LABEL_SIZE + arena->name.size;
+    for (uint32_t slot = 0; slot < arena->slot_count; slot++) {
+        uint8_t hash[32];
+        weir__store64(at, slot);
+        weir_blake3_of(message, (size_t)(at - message) + SLOT_SIZE, hash);
+        plan->slots[arena->first_slot + slot].address = weir__load64(hash) & ~(arena->alignment - 1);
+    }
+}
+
+static weir_status find_collision(const weir_plan *plan, const weir__arena *arena, weir__record *records,
+                                  weir_error *error) {
+    for (uint32_t slot = 0; slot < arena->slot_count; slot++)
+        records[slot] = (weir__record){plan->slots[arena->first_slot + slot].address, slot};
+    weir__sort_records(records, records + arena->slot_count, arena->slot_count, NULL, NULL);
+    for (uint32_t i = 1; i < arena->slot_count; i++) {
+        if (records[i - 1].key != records[i].key)
+            continue;
+        weir_status status =
+            weir__fail(error, WEIR_ADDRESS_COLLISION, ADDRESS_OPERATOR,
+                       "arena '%.*s': slots %u and %u have one address; use another token, or a "
+                       "smaller alignment",
+                       WEIR__SHOW(arena->name), records[i - 1].index, records[i].index);
+        weir__note_uint(error, "address", records[i].key);
+        return status;
+    }
+    return WEIR_OK;
+}
+
+weir_status weir__check_addresses(const weir_plan *plan, weir_error *error) {
+    weir_status status = WEIR_OK;
+    uint32_t most = 0;
+    for (uint32_t a = 0; a < plan->arena_count; a++)
+        most = plan->arenas[a].slot_count > most ? plan->arenas[a].slot_count : most;
+    weir__record *records = weir__allocate(plan->env, most, 2 * sizeof *records);
+    if (!records)
+        return weir__out_of_memory(error, ADDRESS_OPERATOR, most * 2 * sizeof *records);
+    for (uint32_t a = 0; status == WEIR_OK && a < plan->arena_count; a++)
+        status = find_collision(plan, &plan->arenas[a], records, error);
+    weir__release(plan->env, records);
+    return status;
+}
+
+weir_status weir__map_addresses(weir_plan *plan, weir_error *error) {
+    size_t size = plan->token_size + LABEL_SIZE + WEIR__ARENA_NAME_MAX + SLOT_SIZE;
+    uint8_t *message = weir__allocate(plan->env, size, 1);
+    if (!message)
+        return weir__out_of_memory(error, ADDRESS_OPERATOR, size);
+    memcpy(message, plan->token, plan->token_size);
+    for (uint32_t a = 0; a < plan->arena_count; a++)
+        map_arena(plan, &plan->arenas[a], message);
+    weir__release(plan->env, message);
+    return weir__check_addresses(plan, error);
+}

@@ -1,0 +1,383 @@
+/* Arenas on the host: one zeroed mapping for each arena of a plan, and two ways into it: by tensor id, and by
+ * address at a position. The set copies what it needs of the plan, so the plan may be closed. */
+#include <stdatomic.h>
+#include <string.h>
+#include <sys/mman.h>
+
+#include "base/bytes.h"
+#include "plan/planning.h"
+#include "weir/hash.h"
+
+#define ARENA_OPERATOR "UML_OS.TMMU.ResolveAddress_v1"
+#define ZERO_OPERATOR  "UML_OS.TMMU.ZeroTensor_v1"
+#define FILL_OPERATOR  "UML_OS.TMMU.DebugFill_v1"
+
+enum { HUGE_PAGE = 2 << 20, FILL_CHUNK = 1 << 16 };
+
+typedef struct mapped_arena {
+    weir_text name;
+    void *mapping;
+    size_t mapping_size;
+    uint8_t *base;
+    size_t size;
+    weir__record *addresses; /* sorted: address, slot */
+    uint32_t slot_count;
+    size_t first_slot; /* in slot_starts */
+} mapped_arena;
+
+struct weir_arenas {
+    const weir_env *env;
+    weir_plan *plan; /* a copy of its own: ids, rows, arenas, slots */
+    mapped_arena *arenas;
+    uint32_t arena_count;
+    weir__record *addresses; /* of all arenas */
+    uint32_t *slot_starts;   /* where each slot's tensors begin in slot_tensors; one more at the end */
+    uint32_t *slot_tensors;  /* slot after slot, by birth */
+};
+
+/* ---- Copying the plan -------------------------------------------------------------------------- */
+
+static void *copy_of(const weir_env *env, const void *data, size_t count, size_t size) {
+    void *copy = weir__allocate(env, count, size);
+    if (copy && count > 0)
+        memcpy(copy, data, count * size);
+    return copy;
+}
+
+static weir_plan *copy_plan(const weir_env *env, const weir_plan *plan) {
+    weir_plan *copy = weir__allocate_zero(env, 1, sizeof *copy);
+    if (!copy)
+        return NULL;
+    size_t id_text = plan->count ? (size_t)plan->id_ends[plan->count - 1] : 0;
+    size_t arena_text = 0;
+    for (uint32_t a = 0; a < plan->arena_count; a++) {
+        size_t end = (size_t)(plan->arenas[a].name.data - plan->arena_text) + plan->arenas[a].name.size;
+        arena_text = end > arena_text ? end : arena_text;
+    }
+    copy->env = env;
+    copy->mode = plan->mode;
+    copy->end = plan->end;
+    copy->count = plan->count;
+    copy->arena_count = plan->arena_count;
+    copy->slot_count = plan->slot_count;
+    copy->hashes = plan->hashes;
+    copy->metrics = plan->metrics;
+    copy->id_text = copy_of(env, plan->id_text, id_text, 1);
+    copy->id_ends = copy_of(env, plan->id_ends, plan->count, sizeof *plan->id_ends);
+    copy->sorted = copy_of(env, plan->sorted, plan->count, sizeof *plan->sorted);
+    copy->rows = copy_of(env, plan->rows, plan->count, sizeof *plan->rows);
+    copy->arenas = copy_of(env, plan->arenas, plan->arena_count, sizeof *plan->arenas);
+    copy->arena_text = copy_of(env, plan->arena_text, arena_text, 1);
+    copy->slots = copy_of(env, plan->slots, plan->slot_count, sizeof *plan->slots);
+    if (!copy->id_text || !copy->id_ends || !copy->sorted || !copy->rows || !copy->arenas ||
+        !copy->arena_text || !copy->slots) {
+        weir_plan_close(copy);
+        return NULL;
+    }
+    for (uint32_t a = 0; a < copy->arena_count; a++)
+        copy->arenas[a].name.data = copy->arena_text + (plan->arenas[a].name.data - plan->arena_text);
+    return copy;
+}
+
+/* ---- Slots and addresses ----------------------------------------------------------------------- */
+
+/* Lists every slot's tensors by birth: they do not overlap in time, so the last one born by a position is the
+ * one that may be live then. */
+static weir_status list_slots(weir_arenas *set, weir_error *error) {
+    const weir_plan *plan = set->plan;
+    weir__record *records = weir__allocate(set->env, plan->count, 2 * sizeof *records);
+    set->slot_starts = weir__allocate_zero(set->env, plan->slot_count + 1, sizeof *set->slot_starts);
+    set->slot_tensors = weir__allocate(set->env, plan->count, sizeof *set->slot_tensors);
+    if (!records || !set->slot_starts || !set->slot_tensors) {
+        weir__release(set->env, records);
+        return weir__out_of_memory(error, ARENA_OPERATOR, plan->count * sizeof *records);
+    }
+    for (uint32_t i = 0; i < plan->count; i++) {
+        size_t slot = plan->arenas[plan->rows[i].arena].first_slot + plan->rows[i].slot;
+        records[i] = (weir__record){(uint64_t)slot << 32 | plan->rows[i].birth, i};
+        set->slot_starts[slot + 1]++;
+    }
+    weir__sort_records(records, records + plan->count, plan->count, NULL, NULL);
+    for (uint32_t i = 0; i < plan->count; i++)
+        set->slot_tensors[i] = records[i].index;
+    for (size_t s = 0; s < plan->slot_count; s++)
+        set->slot_starts[s + 1] += set->slot_starts[s];
+    weir__release(set->env, records);
+    return WEIR_OK;
+}
+
+static weir_status list_addresses(weir_arenas *set, weir_error *error) {
+    const weir_plan *plan = set->plan;
+    weir__record *records = weir__allocate(set->env, plan->slot_count, 2 * sizeof *records);
+    if (!records)
+        return weir__out_of_memory(error, ARENA_OPERATOR, plan->slot_count * 2 * sizeof *records);
+    set->addresses = records;
+    for (uint32_t a = 0; a < set->arena_count; a++) {
+        const weir__arena *arena = &plan->arenas[a];
+        weir__record *own = records + arena->first_slot;
+        for (uint32_t s = 0; s < arena->slot_count; s++)
+            own[s] = (weir__record){plan->slots[arena->first_slot + s].address, s};
+        weir__sort_records(own, records + plan->slot_count, arena->slot_count, NULL, NULL);
+        set->arenas[a].addresses = own;
+        set->arenas[a].slot_count = arena->slot_count;
+        set->arenas[a].first_slot = arena->first_slot;
+    }
+    return WEIR_OK;
+}
+
+/* ---- Mapping ----------------------------------------------------------------------------------- */
+
+/* The mapping is larger than the arena by one alignment, so that an aligned base fits into it. */
+static weir_status map_arena(weir_arenas *set, uint32_t index, weir_error *error) {
+    const weir__arena *plan = &set->plan->arenas[index];
+    mapped_arena *arena = &set->arenas[index];
+    uint64_t alignment = plan->alignment > plan->page_size ? plan->alignment : plan->page_size;
+    uint64_t wanted;
+    if (plan->peak_bytes >= 2 * (uint64_t)HUGE_PAGE && alignment < HUGE_PAGE)
+        alignment = HUGE_PAGE;
+    arena->name = plan->name;
+    if (plan->peak_bytes == 0)
+        return WEIR_OK;
+    if (__builtin_add_overflow(plan->peak_bytes, alignment, &wanted) || wanted > SIZE_MAX / 2)
+        return weir__fail(error, WEIR_ALLOCATION_OVERFLOW, ARENA_OPERATOR,
+                          "arena '%.*s' needs %llu bytes, more than the address space has",
+                          WEIR__SHOW(plan->name), (unsigned long long)plan->peak_bytes);
+    arena->mapping = set->env->map(set->env->context, -1, (size_t)wanted);
+    if (!arena->mapping)
+        return weir__out_of_memory(error, ARENA_OPERATOR, (size_t)wanted);
+    arena->mapping_size = (size_t)wanted;
+    uintptr_t base = ((uintptr_t)arena->mapping + (uintptr_t)alignment - 1) & ~((uintptr_t)alignment - 1);
+    arena->base = (uint8_t *)arena->mapping + (base - (uintptr_t)arena->mapping);
+    arena->size = (size_t)plan->peak_bytes;
+    if (alignment >= HUGE_PAGE)
+        (void)madvise(arena->base, arena->size & ~((size_t)HUGE_PAGE - 1), MADV_HUGEPAGE);
+    return WEIR_OK;
+}
+
+static weir_status check_token(const uint8_t *token, size_t size, weir_error *error) {
+    if (token && size >= WEIR_TOKEN_SIZE)
+        return WEIR_OK;
+    return weir__fail(error, WEIR_CONTRACT_VIOLATION, FILL_OPERATOR,
+                      "the replay token has %zu bytes; it needs at least %d", token ? size : 0,
+                      WEIR_TOKEN_SIZE);
+}
+
+/* The stream of a handle: BLAKE3 keyed with the token's own hash, over the label and the handle. */
+static void fill(uint8_t *memory, size_t size, uint64_t handle, const uint8_t *token, size_t token_size) {
+    uint8_t key[32];
+    uint8_t encoded[8];
+    weir_blake3 hasher;
+    weir_blake3_of(token, token_size, key);
+    weir__store64(encoded, handle);
+    weir_blake3_init_keyed(&hasher, key);
+    weir_blake3_update(&hasher, "tmmu_fill", 9);
+    weir_blake3_update(&hasher, encoded, sizeof encoded);
+    for (size_t at = 0; at < size; at += FILL_CHUNK)
+        weir_blake3_final_seek(&hasher, at, memory + at, size - at < FILL_CHUNK ? size - at : FILL_CHUNK);
+}
+
+static weir_status open_set(weir_arenas *set, const weir_arenas_options *options, weir_error *error) {
+    set->arenas = weir__allocate_zero(set->env, set->arena_count, sizeof *set->arenas);
+    if (!set->arenas)
+        return weir__out_of_memory(error, ARENA_OPERATOR, set->arena_count * sizeof *set->arenas);
+    weir_status status = list_slots(set, error);
+    if (status == WEIR_OK)
+        status = list_addresses(set, error);
+    for (uint32_t a = 0; status == WEIR_OK && a < set->arena_count; a++)
+        status = map_arena(set, a, error);
+    if (status != WEIR_OK || !options || !options->fill_token)
+        return status;
+    for (uint32_t a = 0; a < set->arena_count; a++)
+        fill(set->arenas[a].base, set->arenas[a].size, a, options->fill_token, options->fill_token_size);
+    return WEIR_OK;
+}
+
+weir_status weir_arenas_open(const weir_env *env, const weir_plan *plan, const weir_arenas_options *options,
+                             weir_arenas **arenas, weir_error *error) {
+    env = weir__env(env);
+    if (options && options->size < sizeof *options)
+        return weir__fail(error, WEIR_CONTRACT_VIOLATION, ARENA_OPERATOR, "the options' size is not set");
+    if (options && options->fill_token) {
+        weir_status status = check_token(options->fill_token, options->fill_token_size, error);
+        if (status != WEIR_OK)
+            return status;
+    }
+    weir_arenas *set = weir__allocate_zero(env, 1, sizeof *set);
+    if (!set)
+        return weir__out_of_memory(error, ARENA_OPERATOR, sizeof *set);
+    set->env = env;
+    set->plan = copy_plan(env, plan);
+    set->arena_count = plan->arena_count;
+    weir_status status = set->plan
+                             ? open_set(set, options, error)
+                             : weir__out_of_memory(error, ARENA_OPERATOR, plan->count * sizeof *plan->rows);
+    if (status != WEIR_OK) {
+        weir_arenas_close(set);
+        return status;
+    }
+    *arenas = set;
+    return WEIR_OK;
+}
+
+void weir_arenas_close(weir_arenas *arenas) {
+    if (!arenas)
+        return;
+    const weir_env *env = arenas->env;
+    for (uint32_t a = 0; arenas->arenas && a < arenas->arena_count; a++)
+        if (arenas->arenas[a].mapping)
+            env->unmap(env->context, arenas->arenas[a].mapping, arenas->arenas[a].mapping_size);
+    weir__release(env, arenas->arenas);
+    weir__release(env, arenas->addresses);
+    weir__release(env, arenas->slot_starts);
+    weir__release(env, arenas->slot_tensors);
+    weir_plan_close(arenas->plan);
+    weir__release(env, arenas);
+}
+
+/* ---- Resolving --------------------------------------------------------------------------------- */
+
+static mapped_arena *find_arena(const weir_arenas *arenas, const char *name, size_t size) {
+    for (uint32_t a = 0; a < arenas->arena_count; a++)
+        if (arenas->arenas[a].name.size == size && memcmp(arenas->arenas[a].name.data, name, size) == 0)
+            return &arenas->arenas[a];
+    return NULL;
+}
+
+void *weir_arenas_base(const weir_arenas *arenas, const char *arena, size_t arena_size, size_t *size) {
+    const mapped_arena *found = find_arena(arenas, arena, arena_size);
+    *size = found ? found->size : 0;
+    return found ? found->base : NULL;
+}
+
+static void locate(const weir_arenas *arenas, uint32_t tensor, void **memory, size_t *size) {
+    const weir__row *row = &arenas->plan->rows[tensor];
+    const mapped_arena *arena = &arenas->arenas[row->arena];
+    *memory = arena->base ? arena->base + row->offset : NULL;
+    *size = (size_t)row->size;
+}
+
+static weir_status find_tensor(const weir_arenas *arenas, const char *id, size_t id_size,
+                               const char *operator_name, uint32_t *tensor, weir_error *error) {
+    size_t place;
+    if (!weir_plan_find(arenas->plan, id, id_size, &place))
+        return weir__fail(error, WEIR_CONTRACT_VIOLATION, operator_name, "the plan has no tensor '%.*s'",
+                          (int)(id_size < 120 ? id_size : 120), id);
+    *tensor = arenas->plan->sorted[place];
+    return WEIR_OK;
+}
+
+weir_status weir_arenas_tensor(const weir_arenas *arenas, const char *id, size_t id_size, void **memory,
+                               size_t *size, weir_error *error) {
+    uint32_t tensor = 0;
+    weir_status status = find_tensor(arenas, id, id_size, ARENA_OPERATOR, &tensor, error);
+    if (status == WEIR_OK)
+        locate(arenas, tensor, memory, size);
+    return status;
+}
+
+static bool find_slot(const mapped_arena *arena, uint64_t address, uint32_t *slot) {
+    uint32_t low = 0;
+    uint32_t high = arena->slot_count;
+    while (low < high) {
+        uint32_t middle = low + (high - low) / 2;
+        if (arena->addresses[middle].key < address)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    if (low == arena->slot_count || arena->addresses[low].key != address)
+        return false;
+    *slot = arena->addresses[low].index;
+    return true;
+}
+
+/* The slot's tensor that is live at a position, or WEIR__NO_NAME. */
+static uint32_t live_at(const weir_arenas *arenas, size_t slot, uint64_t position) {
+    uint32_t low = arenas->slot_starts[slot];
+    uint32_t high = arenas->slot_starts[slot + 1];
+    uint32_t first = low;
+    while (low < high) {
+        uint32_t middle = low + (high - low) / 2;
+        if (arenas->plan->rows[arenas->slot_tensors[middle]].birth <= position)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    if (low == first)
+        return WEIR__NO_NAME;
+    uint32_t tensor = arenas->slot_tensors[low - 1];
+    return position < arenas->plan->rows[tensor].death ? tensor : WEIR__NO_NAME;
+}
+
+weir_status weir_arenas_resolve(const weir_arenas *arenas, const char *arena, size_t arena_size,
+                                uint64_t address, uint64_t position, void **memory, size_t *size,
+                                weir_error *error) {
+    const mapped_arena *found = find_arena(arenas, arena, arena_size);
+    uint32_t slot;
+    if (!found || !find_slot(found, address, &slot)) {
+        weir_status status =
+            weir__fail(error, WEIR_CONTRACT_VIOLATION, ARENA_OPERATOR,
+                       "the plan has no address %llu in the arena '%.*s'", (unsigned long long)address,
+                       (int)(arena_size < 64 ? arena_size : 64), arena);
+        weir__note_uint(error, "address", address);
+        return status;
+    }
+    uint32_t tensor = live_at(arenas, found->first_slot + slot, position);
+    if (tensor == WEIR__NO_NAME) {
+        weir_status status =
+            weir__fail(error, WEIR_CONTRACT_VIOLATION, ARENA_OPERATOR,
+                       "slot %u of the arena '%.*s' has no live tensor at position %llu; it is used "
+                       "before birth or after death",
+                       slot, WEIR__SHOW(found->name), (unsigned long long)position);
+        weir__note_uint(error, "position", position);
+        return status;
+    }
+    locate(arenas, tensor, memory, size);
+    return WEIR_OK;
+}
+
+/* ---- ZeroTensor, DebugFill, CommitExecution ---------------------------------------------------- */
+
+weir_status weir_arenas_zero(weir_arenas *arenas, const char *id, size_t id_size, weir_error *error) {
+    uint32_t tensor = 0;
+    void *memory;
+    size_t size;
+    weir_status status = find_tensor(arenas, id, id_size, ZERO_OPERATOR, &tensor, error);
+    if (status != WEIR_OK)
+        return status;
+    locate(arenas, tensor, &memory, &size);
+    if (memory)
+        memset(memory, 0, size);
+    return WEIR_OK;
+}
+
+weir_status weir_arenas_debug_fill(weir_arenas *arenas, const char *id, size_t id_size, const uint8_t *token,
+                                   size_t token_size, weir_error *error) {
+    uint32_t tensor = 0;
+    void *memory;
+    size_t size;
+    weir_status status = check_token(token, token_size, error);
+    if (status == WEIR_OK)
+        status = find_tensor(arenas, id, id_size, FILL_OPERATOR, &tensor, error);
+    if (status != WEIR_OK)
+        return status;
+    const weir__row *row = &arenas->plan->rows[tensor];
+    size_t slot = arenas->plan->arenas[row->arena].first_slot + row->slot;
+    locate(arenas, tensor, &memory, &size);
+    fill(memory, size, arenas->plan->slots[slot].address, token, token_size);
+    return WEIR_OK;
+}
+
+/* Host memory needs no more than a fence: what was written before it is seen by whoever learns of the commit.
+ * Arenas of a device would be waited for here, one after the other in the order of their names. */
+void weir_arenas_commit(weir_arenas *arenas, uint64_t batch, uint8_t state_hash[WEIR_HASH_SIZE]) {
+    uint8_t encoded[96];
+    weir_cbor_writer w;
+    atomic_thread_fence(memory_order_seq_cst);
+    weir_cbor_writer_fixed(&w, encoded, sizeof encoded);
+    weir_cbor_array(&w, 3);
+    weir_cbor_text(&w, "tmmu_commit_v1");
+    weir_cbor_bytes(&w, arenas->plan->hashes.plan, WEIR_HASH_SIZE);
+    weir_cbor_uint(&w, batch);
+    weir_sha256_of(encoded, w.size, state_hash);
+}

@@ -1,0 +1,389 @@
+/* Building a graph, step by step. Every public call checks all that it is given before it changes anything,
+ * so that a refused call leaves the graph as it was. The reader uses the same steps in the order that faults
+ * have. */
+#include <string.h>
+
+#include "plan/graph.h"
+
+static weir_status no_memory(weir_error *error, size_t size) {
+    return weir__out_of_memory(error, WEIR__PREPARE_OPERATOR, size);
+}
+
+/* Text of size 0 may have no data. */
+static bool is_valid_text(weir_text text) {
+    return text.size == 0 || weir__utf8_is_valid(text.data, text.size);
+}
+
+/* ---- Creation and end -------------------------------------------------------------------------- */
+
+static bool add_own_arenas(weir_graph *graph) {
+    static const char *const names[WEIR__OWN_ARENAS] = {"parameters", "activations", "gradients"};
+    uint32_t index;
+    for (unsigned i = 0; i < WEIR__OWN_ARENAS; i++)
+        if (weir__names_add(graph->env, &graph->arenas, names[i], strlen(names[i]), &index) ==
+            WEIR__NAME_NO_MEMORY)
+            return false;
+    return true;
+}
+
+weir_status weir__graph_new(const weir_env *env, const char *source, weir_text name, weir_graph **graph,
+                            weir_error *error) {
+    env = weir__env(env);
+    weir_graph *made = weir__allocate_zero(env, 1, sizeof *made);
+    if (!made)
+        return no_memory(error, sizeof *made);
+    made->env = env;
+    made->source = weir__copy_text(env, source, strlen(source));
+    made->name.data = weir__copy_text(env, name.data ? name.data : "", name.size);
+    made->name.size = name.size;
+    if (!made->source || !made->name.data || !add_own_arenas(made)) {
+        weir_graph_close(made);
+        return no_memory(error, name.size);
+    }
+    *graph = made;
+    return WEIR_OK;
+}
+
+weir_status weir_graph_create(const weir_env *env, weir_text name, weir_graph **graph, weir_error *error) {
+    if (!is_valid_text(name))
+        return weir__fail(error, WEIR_INVALID_IR, WEIR__PREPARE_OPERATOR,
+                          "the graph's name is not valid UTF-8");
+    return weir__graph_new(env, "graph", name, graph, error);
+}
+
+void weir_graph_close(weir_graph *graph) {
+    if (!graph)
+        return;
+    const weir_env *env = graph->env;
+    weir__release(env, graph->source);
+    weir__release(env, (char *)graph->name.data);
+    weir__names_release(env, &graph->tensor_ids);
+    weir__names_release(env, &graph->node_ids);
+    weir__names_release(env, &graph->ops);
+    weir__names_release(env, &graph->arenas);
+    weir__names_release(env, &graph->order);
+    weir__release(env, graph->tensors);
+    weir__release(env, graph->nodes);
+    weir__release(env, graph->dimensions);
+    weir__release(env, graph->edges);
+    weir__release(env, graph->outputs);
+    weir__release(env, graph->order_indexes);
+    weir__release(env, graph);
+}
+
+/* ---- Tensors ----------------------------------------------------------------------------------- */
+
+static uint32_t role_arena(weir_tensor_role role) {
+    if (role == WEIR_ROLE_PARAMETER || role == WEIR_ROLE_STATE)
+        return WEIR__ARENA_PARAMETERS;
+    return role == WEIR_ROLE_GRADIENT ? WEIR__ARENA_GRADIENTS : WEIR__ARENA_ACTIVATIONS;
+}
+
+static bool grow_tensors(weir_graph *graph) {
+    void *memory = graph->tensors;
+    bool grown = weir__grow(graph->env, &memory, &graph->tensor_capacity, (size_t)graph->tensor_ids.count + 1,
+                            sizeof *graph->tensors);
+    graph->tensors = memory;
+    return grown;
+}
+
+weir_status weir__graph_declare_tensor(weir_graph *graph, const weir_tensor_info *info, weir_error *error) {
+    uint32_t arena = role_arena(info->role);
+    uint32_t index;
+    if (info->arena.size > 0 && weir__names_add(graph->env, &graph->arenas, info->arena.data,
+                                                info->arena.size, &arena) == WEIR__NAME_NO_MEMORY)
+        return no_memory(error, info->arena.size);
+    if (!grow_tensors(graph))
+        return no_memory(error, sizeof *graph->tensors);
+    switch (weir__names_add(graph->env, &graph->tensor_ids, info->id.data, info->id.size, &index)) {
+    case WEIR__NAME_NO_MEMORY:
+        return no_memory(error, info->id.size);
+    case WEIR__NAME_PRESENT:
+        return weir__fail(error, WEIR_INVALID_IR, WEIR__PREPARE_OPERATOR,
+                          "%s: two tensors have the id '%.*s'; ids must be unique", graph->source,
+                          WEIR__SHOW(info->id));
+    case WEIR__NAME_ADDED:
+        break;
+    }
+    graph->tensors[index] = (weir__tensor){.arena = arena,
+                                           .producer = WEIR__NO_NAME,
+                                           .role = (uint8_t)info->role,
+                                           .saved_for_backward = (uint8_t)info->saved_for_backward};
+    return WEIR_OK;
+}
+
+weir_status weir__graph_set_shape(weir_graph *graph, uint32_t index, weir_tensor_type type,
+                                  const uint64_t *shape, size_t rank, weir_error *error) {
+    weir__tensor *tensor = &graph->tensors[index];
+    void *memory = graph->dimensions;
+    bool grown =
+        rank < UINT32_MAX && weir__grow(graph->env, &memory, &graph->dimension_capacity,
+                                        graph->dimension_count + rank + 1, sizeof *graph->dimensions);
+    graph->dimensions = memory;
+    if (!grown)
+        return no_memory(error, rank * sizeof *shape);
+    if (rank > 0)
+        memcpy(graph->dimensions + graph->dimension_count, shape, rank * sizeof *shape);
+    tensor->type = (uint8_t)type;
+    tensor->first_dimension = graph->dimension_count;
+    tensor->rank = (uint32_t)rank;
+    graph->dimension_count += rank;
+    return WEIR_OK;
+}
+
+/* The bytes of a shape; false beyond 2^64-1. A dimension of 0 makes it 0, whatever the others are. */
+static bool shape_bytes(weir_tensor_type type, const uint64_t *shape, size_t rank, uint64_t *bytes) {
+    unsigned __int128 elements = 1;
+    for (size_t i = 0; i < rank; i++)
+        if (shape[i] == 0)
+            elements = 0;
+    for (size_t i = 0; i < rank && elements != 0; i++) {
+        if (elements >> 64 != 0 && shape[i] > 1)
+            return false;
+        elements *= shape[i];
+        if (elements >> 66 != 0)
+            return false;
+    }
+    unsigned __int128 size = (elements * weir__type_bits(type) + 7) / 8;
+    *bytes = (uint64_t)size;
+    return size >> 64 == 0;
+}
+
+static weir_status report_size(const weir_graph *graph, weir_text id, weir_error *error) {
+    return weir__fail(error, WEIR_ALLOCATION_OVERFLOW, WEIR__PREPARE_OPERATOR,
+                      "%s: tensor '%.*s' has more than 2^64-1 bytes; its shape must be smaller",
+                      graph->source, WEIR__SHOW(id));
+}
+
+weir_status weir__graph_measure(weir_graph *graph, uint32_t index, weir_error *error) {
+    weir__tensor *tensor = &graph->tensors[index];
+    const uint64_t *shape = graph->dimensions + tensor->first_dimension;
+    if (!shape_bytes((weir_tensor_type)tensor->type, shape, tensor->rank, &tensor->bytes))
+        return report_size(graph, weir__name(&graph->tensor_ids, index), error);
+    return WEIR_OK;
+}
+
+static weir_status refuse_finished(const weir_graph *graph, weir_error *error) {
+    return weir__fail(error, WEIR_CONTRACT_VIOLATION, WEIR__PREPARE_OPERATOR,
+                      "%s is finished and cannot be changed; build another one", graph->source);
+}
+
+static weir_status check_tensor_fields(const weir_graph *graph, const weir_tensor_info *info,
+                                       weir_error *error) {
+    const char *fault = NULL;
+    if (!is_valid_text(info->id))
+        fault = "an id that is not valid UTF-8";
+    else if ((unsigned)info->role >= WEIR_ROLE_UNKNOWN)
+        fault = "an unknown role";
+    else if ((unsigned)info->saved_for_backward > WEIR_CHOICE_TRUE)
+        fault = "an unknown choice of saved_for_backward";
+    else if (info->arena.size > WEIR__ARENA_NAME_MAX || !is_valid_text(info->arena))
+        fault = "an arena name that is not 1 to 64 bytes of UTF-8";
+    if (!fault)
+        return WEIR_OK;
+    return weir__fail(error, WEIR_INVALID_IR, WEIR__PREPARE_OPERATOR, "%s: tensor '%.*s' has %s",
+                      graph->source, WEIR__SHOW(info->id), fault);
+}
+
+weir_status weir_graph_add_tensor(weir_graph *graph, const weir_tensor_info *info, weir_error *error) {
+    uint64_t bytes = 0;
+    if (graph->is_finished)
+        return refuse_finished(graph, error);
+    weir_status status = check_tensor_fields(graph, info, error);
+    if (status != WEIR_OK)
+        return status;
+    bool is_new = weir__names_find(&graph->tensor_ids, info->id.data, info->id.size) == WEIR__NO_NAME;
+    if (is_new && (unsigned)info->type >= WEIR_TENSOR_UNKNOWN)
+        return weir__fail(error, WEIR_INVALID_IR_SHAPES, WEIR__PREPARE_OPERATOR,
+                          "%s: tensor '%.*s' has an unknown dtype", graph->source, WEIR__SHOW(info->id));
+    if (is_new && !shape_bytes(info->type, info->shape, info->rank, &bytes))
+        return report_size(graph, info->id, error);
+    void *memory = graph->dimensions;
+    bool grown = info->rank < UINT32_MAX &&
+                 weir__grow(graph->env, &memory, &graph->dimension_capacity,
+                            graph->dimension_count + info->rank + 1, sizeof *graph->dimensions);
+    graph->dimensions = memory;
+    if (!grown)
+        return no_memory(error, info->rank);
+    status = weir__graph_declare_tensor(graph, info, error);
+    if (status != WEIR_OK)
+        return status;
+    uint32_t index = graph->tensor_ids.count - 1;
+    graph->tensors[index].bytes = bytes;
+    return weir__graph_set_shape(graph, index, info->type, info->shape, info->rank, error);
+}
+
+/* ---- Nodes ------------------------------------------------------------------------------------- */
+
+/* Room for an edge more than there are, so that `edges` is an array even where no node has any. */
+static bool reserve_node(weir_graph *graph, size_t edges) {
+    void *nodes = graph->nodes;
+    void *all_edges = graph->edges;
+    bool grown = weir__grow(graph->env, &nodes, &graph->node_capacity, (size_t)graph->node_ids.count + 1,
+                            sizeof *graph->nodes);
+    graph->nodes = nodes;
+    grown = grown && weir__grow(graph->env, &all_edges, &graph->edge_capacity, graph->edge_count + edges + 1,
+                                sizeof *graph->edges);
+    graph->edges = all_edges;
+    return grown;
+}
+
+/* Writes the indexes of the named tensors; the ids of a node, or the graph's outputs (node.size 0). */
+static weir_status find_tensors(const weir_graph *graph, weir_text node, const char *verb,
+                                const weir_text *ids, size_t count, uint32_t *out, weir_error *error) {
+    for (size_t i = 0; i < count; i++) {
+        out[i] = weir__names_find(&graph->tensor_ids, ids[i].data, ids[i].size);
+        if (out[i] == WEIR__NO_NAME)
+            return weir__fail(error, WEIR_INVALID_IR, WEIR__PREPARE_OPERATOR,
+                              "%s: %s '%.*s' %s the tensor '%.*s', which is not declared", graph->source,
+                              node.data ? "node" : "graph", WEIR__SHOW(node.data ? node : graph->name), verb,
+                              WEIR__SHOW(ids[i]));
+    }
+    return WEIR_OK;
+}
+
+weir_status weir__graph_declare_node(weir_graph *graph, const weir_node_info *info, weir_error *error) {
+    size_t edges = info->input_count + info->output_count;
+    uint32_t op;
+    uint32_t index;
+    if (info->input_count >= UINT32_MAX || info->output_count >= UINT32_MAX || !reserve_node(graph, edges))
+        return no_memory(error, edges * sizeof *graph->edges);
+    if (weir__names_find(&graph->node_ids, info->id.data, info->id.size) != WEIR__NO_NAME)
+        return weir__fail(error, WEIR_INVALID_IR, WEIR__PREPARE_OPERATOR,
+                          "%s: two nodes have the id '%.*s'; ids must be unique", graph->source,
+                          WEIR__SHOW(info->id));
+    uint32_t *to = graph->edges + graph->edge_count;
+    weir_status status = find_tensors(graph, info->id, "reads", info->inputs, info->input_count, to, error);
+    if (status == WEIR_OK)
+        status = find_tensors(graph, info->id, "writes", info->outputs, info->output_count,
+                              to + info->input_count, error);
+    if (status != WEIR_OK)
+        return status;
+    if (weir__names_add(graph->env, &graph->ops, info->op.data, info->op.size, &op) == WEIR__NAME_NO_MEMORY ||
+        weir__names_add(graph->env, &graph->node_ids, info->id.data, info->id.size, &index) ==
+            WEIR__NAME_NO_MEMORY)
+        return no_memory(error, info->id.size);
+    weir__node *node = &graph->nodes[index];
+    *node = (weir__node){.first_edge = graph->edge_count,
+                         .input_count = (uint32_t)info->input_count,
+                         .output_count = (uint32_t)info->output_count,
+                         .op = op,
+                         .given_inplace = (uint8_t)info->inplace,
+                         .given_saves = (uint8_t)info->saves};
+    weir__apply_operator_table(info->op, node);
+    graph->edge_count += edges;
+    return WEIR_OK;
+}
+
+weir_status weir_graph_add_node(weir_graph *graph, const weir_node_info *info, weir_error *error) {
+    if (graph->is_finished)
+        return refuse_finished(graph, error);
+    bool is_text = is_valid_text(info->id) && is_valid_text(info->op);
+    if (!is_text || (unsigned)info->inplace > WEIR_CHOICE_TRUE || (unsigned)info->saves > WEIR_SAVES_BOTH)
+        return weir__fail(error, WEIR_INVALID_IR, WEIR__PREPARE_OPERATOR,
+                          "%s: node '%.*s' has an id or op that is not UTF-8, or an unknown inplace or saves",
+                          graph->source, WEIR__SHOW(info->id));
+    return weir__graph_declare_node(graph, info, error);
+}
+
+/* ---- Outputs and order ------------------------------------------------------------------------- */
+
+static weir_status mark_outputs(weir_graph *graph, const uint32_t *outputs, size_t count, weir_error *error) {
+    for (size_t i = 0; i < count; i++) {
+        if (graph->tensors[outputs[i]].is_output) {
+            while (i-- > 0)
+                graph->tensors[outputs[i]].is_output = false;
+            return weir__fail(error, WEIR_INVALID_IR, WEIR__PREPARE_OPERATOR,
+                              "%s: the graph's outputs name a tensor twice; name each once", graph->source);
+        }
+        graph->tensors[outputs[i]].is_output = true;
+    }
+    return WEIR_OK;
+}
+
+weir_status weir__graph_declare_outputs(weir_graph *graph, const weir_text *ids, size_t count,
+                                        weir_error *error) {
+    uint32_t *outputs = weir__allocate(graph->env, count, sizeof *outputs);
+    if (!outputs)
+        return no_memory(error, count * sizeof *outputs);
+    weir_status status = find_tensors(graph, (weir_text){0}, "has as output", ids, count, outputs, error);
+    for (size_t i = 0; status == WEIR_OK && i < graph->output_count; i++)
+        graph->tensors[graph->outputs[i]].is_output = false;
+    if (status == WEIR_OK)
+        status = mark_outputs(graph, outputs, count, error);
+    if (status != WEIR_OK) {
+        for (size_t i = 0; i < graph->output_count; i++)
+            graph->tensors[graph->outputs[i]].is_output = true;
+        weir__release(graph->env, outputs);
+        return status;
+    }
+    weir__release(graph->env, graph->outputs);
+    graph->outputs = outputs;
+    graph->output_count = count;
+    return WEIR_OK;
+}
+
+weir_status weir_graph_set_outputs(weir_graph *graph, const weir_text *ids, size_t count, weir_error *error) {
+    if (graph->is_finished)
+        return refuse_finished(graph, error);
+    return weir__graph_declare_outputs(graph, ids, count, error);
+}
+
+weir_status weir__graph_keep_order(weir_graph *graph, const weir_text *ids, size_t count, weir_error *error) {
+    weir__names kept = {0};
+    uint32_t *indexes = weir__allocate(graph->env, count, sizeof *indexes);
+    bool has_memory = indexes != NULL;
+    for (size_t i = 0; i < count && has_memory; i++)
+        has_memory =
+            weir__names_add(graph->env, &kept, ids[i].data, ids[i].size, &indexes[i]) != WEIR__NAME_NO_MEMORY;
+    if (!has_memory) {
+        weir__names_release(graph->env, &kept);
+        weir__release(graph->env, indexes);
+        return no_memory(error, count * sizeof *indexes);
+    }
+    weir__names_release(graph->env, &graph->order);
+    weir__release(graph->env, graph->order_indexes);
+    graph->order = kept;
+    graph->order_indexes = indexes;
+    graph->order_count = count;
+    graph->has_order = true;
+    return WEIR_OK;
+}
+
+weir_status weir_graph_set_order(weir_graph *graph, const weir_text *ids, size_t count, weir_error *error) {
+    if (graph->is_finished)
+        return refuse_finished(graph, error);
+    for (size_t i = 0; i < count; i++)
+        if (!is_valid_text(ids[i]))
+            return weir__fail(error, WEIR_INVALID_IR, WEIR__PREPARE_OPERATOR,
+                              "%s: the order has an id that is not valid UTF-8", graph->source);
+    return weir__graph_keep_order(graph, ids, count, error);
+}
+
+weir_status weir_graph_finish(weir_graph *graph, weir_error *error) {
+    if (graph->is_finished)
+        return refuse_finished(graph, error);
+    weir_status status = weir__graph_check_producers(graph, error);
+    if (status == WEIR_OK)
+        status = weir__graph_compute_hash(graph, error);
+    graph->is_finished = status == WEIR_OK;
+    return status;
+}
+
+/* ---- Accessors --------------------------------------------------------------------------------- */
+
+weir_text weir_graph_name(const weir_graph *graph) {
+    return graph->name;
+}
+
+size_t weir_graph_tensor_count(const weir_graph *graph) {
+    return graph->tensor_ids.count;
+}
+
+size_t weir_graph_node_count(const weir_graph *graph) {
+    return graph->node_ids.count;
+}
+
+void weir_graph_hash(const weir_graph *graph, uint8_t hash[WEIR_HASH_SIZE]) {
+    memcpy(hash, graph->hash, WEIR_HASH_SIZE);
+}

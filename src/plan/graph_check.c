@@ -1,0 +1,88 @@
+/* The checks that need the whole graph: who makes each tensor. Nodes are looked at in the order of their
+ * declaration, so that of several faults the first in the file is reported. */
+#include "plan/graph.h"
+
+static const char *what_it_is(const weir__tensor *tensor) {
+    switch (tensor->role) {
+    case WEIR_ROLE_INPUT:
+        return "an input";
+    case WEIR_ROLE_PARAMETER:
+        return "a parameter";
+    case WEIR_ROLE_STATE:
+        return "a state";
+    default:
+        return NULL;
+    }
+}
+
+static weir_status set_producer(weir_graph *graph, uint32_t node, uint32_t index, weir_error *error) {
+    weir__tensor *tensor = &graph->tensors[index];
+    weir_text id = weir__name(&graph->tensor_ids, index);
+    weir_text producer = weir__name(&graph->node_ids, node);
+    const char *kind = what_it_is(tensor);
+    if (kind)
+        return weir__fail(
+            error, WEIR_INVALID_IR, WEIR__PREPARE_OPERATOR,
+            "%s: node '%.*s' writes '%.*s', which is %s; only activations and gradients are written",
+            graph->source, WEIR__SHOW(producer), WEIR__SHOW(id), kind);
+    if (tensor->producer != WEIR__NO_NAME) {
+        weir_text first = weir__name(&graph->node_ids, tensor->producer);
+        return weir__fail(
+            error, WEIR_INVALID_IR, WEIR__PREPARE_OPERATOR,
+            "%s: tensor '%.*s' is written by node '%.*s' and again by '%.*s'; it may have one producer",
+            graph->source, WEIR__SHOW(id), WEIR__SHOW(first), WEIR__SHOW(producer));
+    }
+    tensor->producer = node;
+    return WEIR_OK;
+}
+
+static weir_status set_producers(weir_graph *graph, weir_error *error) {
+    for (uint32_t i = 0; i < weir__node_count(graph); i++) {
+        const weir__node *node = &graph->nodes[i];
+        const uint32_t *outputs = weir__node_outputs(graph, node);
+        for (uint32_t k = 0; k < node->output_count; k++) {
+            weir_status status = set_producer(graph, i, outputs[k], error);
+            if (status != WEIR_OK)
+                return status;
+        }
+    }
+    return WEIR_OK;
+}
+
+static weir_status check_uses(weir_graph *graph, weir_error *error) {
+    for (uint32_t i = 0; i < weir__node_count(graph); i++) {
+        const weir__node *node = &graph->nodes[i];
+        const uint32_t *inputs = weir__inputs(graph, node);
+        for (uint32_t k = 0; k < node->input_count; k++) {
+            weir__tensor *tensor = &graph->tensors[inputs[k]];
+            if (tensor->producer == WEIR__NO_NAME && !what_it_is(tensor))
+                return weir__fail(
+                    error, WEIR_INVALID_IR, WEIR__PREPARE_OPERATOR,
+                    "%s: node '%.*s' reads '%.*s', which no node writes; give it a producer or the role "
+                    "input",
+                    graph->source, WEIR__SHOW(weir__name(&graph->node_ids, i)),
+                    WEIR__SHOW(weir__name(&graph->tensor_ids, inputs[k])));
+        }
+    }
+    return WEIR_OK;
+}
+
+static weir_status check_outputs(const weir_graph *graph, weir_error *error) {
+    for (size_t i = 0; i < graph->output_count; i++)
+        if (graph->tensors[graph->outputs[i]].producer == WEIR__NO_NAME)
+            return weir__fail(error, WEIR_INVALID_IR, WEIR__PREPARE_OPERATOR,
+                              "%s: the graph's output '%.*s' is written by no node", graph->source,
+                              WEIR__SHOW(weir__name(&graph->tensor_ids, graph->outputs[i])));
+    return WEIR_OK;
+}
+
+weir_status weir__graph_check_producers(weir_graph *graph, weir_error *error) {
+    for (uint32_t i = 0; i < weir__tensor_count(graph); i++)
+        graph->tensors[i].producer = WEIR__NO_NAME;
+    weir_status status = set_producers(graph, error);
+    if (status == WEIR_OK)
+        status = check_uses(graph, error);
+    if (status == WEIR_OK)
+        status = check_outputs(graph, error);
+    return status;
+}

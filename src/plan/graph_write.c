@@ -1,0 +1,214 @@
+/* A graph as a document again, and its identity: graph_hash covers the whole meaning with all defaults filled
+ * in, so two files that say the same have one hash. Keys are written in the order of canonical CBOR. */
+#include "plan/graph.h"
+#include "plan/stream.h"
+
+static void write_text(weir_cbor_writer *w, weir_text text) {
+    weir_cbor_text_n(w, text.data, text.size);
+}
+
+static void write_ids(const weir_graph *graph, weir_cbor_writer *w, const uint32_t *indexes, size_t count) {
+    weir_cbor_array(w, count);
+    for (size_t i = 0; i < count; i++)
+        write_text(w, weir__name(&graph->tensor_ids, indexes[i]));
+}
+
+/* What a writer puts into the maps: everything, for the hash, or only what is not a default. */
+typedef enum which_fields { ALL_FIELDS, GIVEN_FIELDS } which_fields;
+
+static bool has_default_arena(const weir__tensor *tensor) {
+    switch (tensor->role) {
+    case WEIR_ROLE_PARAMETER:
+    case WEIR_ROLE_STATE:
+        return tensor->arena == WEIR__ARENA_PARAMETERS;
+    case WEIR_ROLE_GRADIENT:
+        return tensor->arena == WEIR__ARENA_GRADIENTS;
+    default:
+        return tensor->arena == WEIR__ARENA_ACTIVATIONS;
+    }
+}
+
+static void write_node(const weir_graph *graph, weir_cbor_writer *w, uint32_t index, which_fields which) {
+    const weir__node *node = &graph->nodes[index];
+    bool with_saves = which == ALL_FIELDS || node->given_saves != WEIR_SAVES_DEFAULT;
+    bool with_inplace = which == ALL_FIELDS || node->given_inplace != WEIR_CHOICE_DEFAULT;
+    weir_cbor_map(w, 4u + with_saves + with_inplace);
+    weir_cbor_text(w, "id");
+    write_text(w, weir__name(&graph->node_ids, index));
+    weir_cbor_text(w, "op");
+    write_text(w, weir__name(&graph->ops, node->op));
+    if (with_saves) {
+        weir_cbor_text(w, "saves");
+        weir_cbor_text(w, weir__saves_name(node->saves_inputs, node->saves_output));
+    }
+    weir_cbor_text(w, "inputs");
+    write_ids(graph, w, weir__inputs(graph, node), node->input_count);
+    if (with_inplace) {
+        weir_cbor_text(w, "inplace");
+        weir_cbor_bool(w, node->inplace);
+    }
+    weir_cbor_text(w, "outputs");
+    write_ids(graph, w, weir__node_outputs(graph, node), node->output_count);
+}
+
+static void write_tensor(const weir_graph *graph, weir_cbor_writer *w, uint32_t index, which_fields which) {
+    const weir__tensor *tensor = &graph->tensors[index];
+    bool with_role = which == ALL_FIELDS || tensor->role != WEIR_ROLE_ACTIVATION;
+    bool with_arena = which == ALL_FIELDS || !has_default_arena(tensor);
+    bool with_saved = tensor->saved_for_backward != WEIR_CHOICE_DEFAULT;
+    weir_cbor_map(w, 3u + with_role + with_arena + with_saved);
+    weir_cbor_text(w, "id");
+    write_text(w, weir__name(&graph->tensor_ids, index));
+    if (with_role) {
+        weir_cbor_text(w, "role");
+        weir_cbor_text(w, weir_tensor_role_name((weir_tensor_role)tensor->role));
+    }
+    if (with_arena) {
+        weir_cbor_text(w, "arena");
+        write_text(w, weir__name(&graph->arenas, tensor->arena));
+    }
+    weir_cbor_text(w, "dtype");
+    weir_cbor_text(w, weir_tensor_type_name((weir_tensor_type)tensor->type));
+    weir_cbor_text(w, "shape");
+    weir_cbor_array(w, tensor->rank);
+    for (uint32_t i = 0; i < tensor->rank; i++)
+        weir_cbor_uint(w, graph->dimensions[tensor->first_dimension + i]);
+    if (with_saved) {
+        weir_cbor_text(w, "saved_for_backward");
+        weir_cbor_bool(w, tensor->saved_for_backward == WEIR_CHOICE_TRUE);
+    }
+}
+
+static void write_graph(const weir_graph *graph, weir__stream *stream, weir_cbor_writer *w,
+                        which_fields which) {
+    bool with_order = which == GIVEN_FIELDS && graph->has_order;
+    weir_cbor_map(w, 5u + with_order);
+    weir_cbor_text(w, "name");
+    write_text(w, graph->name);
+    weir_cbor_text(w, "nodes");
+    weir_cbor_array(w, weir__node_count(graph));
+    for (uint32_t i = 0; i < weir__node_count(graph); i++) {
+        write_node(graph, w, i, which);
+        weir__stream_drain(stream);
+    }
+    if (with_order) {
+        weir_cbor_text(w, "order");
+        weir_cbor_array(w, graph->order_count);
+        for (size_t i = 0; i < graph->order_count; i++)
+            write_text(w, weir__name(&graph->order, graph->order_indexes[i]));
+    }
+    weir_cbor_text(w, "format");
+    weir_cbor_text(w, "weir-graph/1");
+    weir_cbor_text(w, "outputs");
+    write_ids(graph, w, graph->outputs, graph->output_count);
+    weir_cbor_text(w, "tensors");
+    weir_cbor_array(w, weir__tensor_count(graph));
+    for (uint32_t i = 0; i < weir__tensor_count(graph); i++) {
+        write_tensor(graph, w, i, which);
+        weir__stream_drain(stream);
+    }
+}
+
+weir_status weir__graph_compute_hash(weir_graph *graph, weir_error *error) {
+    weir__stream stream;
+    weir__stream_to_hash(&stream, graph->env);
+    write_graph(graph, &stream, &stream.writer, ALL_FIELDS);
+    return weir__stream_finish_hash(&stream, graph->hash, error);
+}
+
+void weir_graph_write_cbor(const weir_graph *graph, weir_cbor_writer *w) {
+    write_graph(graph, NULL, w, GIVEN_FIELDS);
+}
+
+/* ---- JSON -------------------------------------------------------------------------------------- */
+
+static void json_ids(const weir_graph *graph, weir_json_writer *w, const char *key, const uint32_t *indexes,
+                     size_t count) {
+    weir_json_key(w, key);
+    weir_json_array(w);
+    for (size_t i = 0; i < count; i++) {
+        weir_text id = weir__name(&graph->tensor_ids, indexes[i]);
+        weir_json_text_n(w, id.data, id.size);
+    }
+    weir_json_end_array(w);
+}
+
+static void json_text(weir_json_writer *w, const char *key, weir_text text) {
+    weir_json_key(w, key);
+    weir_json_text_n(w, text.data, text.size);
+}
+
+static void json_tensor(const weir_graph *graph, weir_json_writer *w, uint32_t index) {
+    const weir__tensor *tensor = &graph->tensors[index];
+    weir_json_object(w);
+    json_text(w, "id", weir__name(&graph->tensor_ids, index));
+    weir_json_key(w, "shape");
+    weir_json_array(w);
+    for (uint32_t i = 0; i < tensor->rank; i++) {
+        uint64_t dimension = graph->dimensions[tensor->first_dimension + i];
+        if (dimension > INT64_MAX)
+            weir_json_uint_text(w, dimension);
+        else
+            weir_json_uint(w, dimension);
+    }
+    weir_json_end_array(w);
+    weir_json_key(w, "dtype");
+    weir_json_text(w, weir_tensor_type_name((weir_tensor_type)tensor->type));
+    if (tensor->role != WEIR_ROLE_ACTIVATION) {
+        weir_json_key(w, "role");
+        weir_json_text(w, weir_tensor_role_name((weir_tensor_role)tensor->role));
+    }
+    if (!has_default_arena(tensor))
+        json_text(w, "arena", weir__name(&graph->arenas, tensor->arena));
+    if (tensor->saved_for_backward != WEIR_CHOICE_DEFAULT) {
+        weir_json_key(w, "saved_for_backward");
+        weir_json_bool(w, tensor->saved_for_backward == WEIR_CHOICE_TRUE);
+    }
+    weir_json_end_object(w);
+}
+
+static void json_node(const weir_graph *graph, weir_json_writer *w, uint32_t index) {
+    const weir__node *node = &graph->nodes[index];
+    weir_json_object(w);
+    json_text(w, "id", weir__name(&graph->node_ids, index));
+    json_text(w, "op", weir__name(&graph->ops, node->op));
+    json_ids(graph, w, "inputs", weir__inputs(graph, node), node->input_count);
+    json_ids(graph, w, "outputs", weir__node_outputs(graph, node), node->output_count);
+    if (node->given_inplace != WEIR_CHOICE_DEFAULT) {
+        weir_json_key(w, "inplace");
+        weir_json_bool(w, node->inplace);
+    }
+    if (node->given_saves != WEIR_SAVES_DEFAULT) {
+        weir_json_key(w, "saves");
+        weir_json_text(w, weir__saves_name(node->saves_inputs, node->saves_output));
+    }
+    weir_json_end_object(w);
+}
+
+void weir_graph_write_json(const weir_graph *graph, weir_json_writer *w) {
+    weir_json_object(w);
+    weir_json_key(w, "format");
+    weir_json_text(w, "weir-graph/1");
+    json_text(w, "name", graph->name);
+    weir_json_key(w, "tensors");
+    weir_json_array(w);
+    for (uint32_t i = 0; i < weir__tensor_count(graph); i++)
+        json_tensor(graph, w, i);
+    weir_json_end_array(w);
+    weir_json_key(w, "nodes");
+    weir_json_array(w);
+    for (uint32_t i = 0; i < weir__node_count(graph); i++)
+        json_node(graph, w, i);
+    weir_json_end_array(w);
+    json_ids(graph, w, "outputs", graph->outputs, graph->output_count);
+    if (graph->has_order) {
+        weir_json_key(w, "order");
+        weir_json_array(w);
+        for (size_t i = 0; i < graph->order_count; i++) {
+            weir_text id = weir__name(&graph->order, graph->order_indexes[i]);
+            weir_json_text_n(w, id.data, id.size);
+        }
+        weir_json_end_array(w);
+    }
+    weir_json_end_object(w);
+}

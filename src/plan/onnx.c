@@ -1,0 +1,485 @@
+/* A graph from an ONNX model: the nodes, and the shapes and types that the model states for their tensors.
+ *
+ * The file is mapped, and weights are stepped over by their length without being read. One pass over the
+ * graph's fields notes where nodes, inputs, outputs, initializers and stated values lie; then tensors are
+ * declared (inputs, initializers as parameters, constants as state, what nodes produce as activations) and
+ * nodes added, in the model's order. Nothing is inferred: a tensor whose shape is missing or has a symbolic
+ * dimension is refused by name.
+ *
+ * The bytes are hostile: wire.c checks every length, recursion does not happen, and every array is bounded by
+ * the number of fields in the file. */
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/file.h"
+#include "plan/onnx.h"
+
+enum { ONNX_STREAM_MAX = INT32_MAX }; /* protobuf's own limit for a message */
+
+typedef struct node_parts {
+    weir_text id;
+    weir_text op;
+    weir_text domain;
+    size_t input_count;
+    weir__wire constant; /* of a Constant: the TensorProto */
+    weir_tensor_type constant_type;
+    uint64_t constant_count;
+    bool has_tensor; /* constant is there */
+    bool has_list;   /* constant_type, constant_count and constant_rank are */
+    size_t constant_rank;
+} node_parts;
+
+/* ---- Noting what the graph states --------------------------------------------------------------- */
+
+static weir_status append(weir__onnx *in, weir__onnx_list *list, weir__wire item) {
+    void *memory = list->items;
+    bool grown = weir__grow(in->env, &memory, &list->capacity, list->count + 1, sizeof *list->items);
+    list->items = memory;
+    if (!grown)
+        return weir__onnx_no_memory(in, list->count * sizeof *list->items);
+    list->items[list->count++] = item;
+    return WEIR_OK;
+}
+
+static weir_status note_value(weir__onnx *in, weir_text name, weir__onnx_value value) {
+    uint32_t index;
+    weir__name_result result = weir__names_add(in->env, &in->value_names, name.data, name.size, &index);
+    void *memory = in->values;
+    bool grown = result != WEIR__NAME_NO_MEMORY &&
+                 weir__grow(in->env, &memory, &in->value_capacity, in->value_names.count, sizeof value);
+    in->values = memory;
+    if (!grown)
+        return weir__onnx_no_memory(in, name.size);
+    if (result == WEIR__NAME_ADDED) {
+        in->values[index] = value;
+        return WEIR_OK;
+    }
+    /* An initializer that is also listed as an input (as old models do) is an initializer; its own shape
+     * counts. */
+    weir__onnx_value *known = &in->values[index];
+    if (value.is_initializer || (!known->is_tensor && weir__wire_size(value.body) > 0)) {
+        known->body = value.body;
+        known->is_tensor = value.is_tensor;
+    }
+    known->is_initializer |= value.is_initializer;
+    return WEIR_OK;
+}
+
+static weir_status note_named(weir__onnx *in, weir__wire message, uint32_t name_field, weir__onnx_value value,
+                              weir__onnx_list *list) {
+    weir_text name;
+    weir_status status = weir__onnx_find_text(in, message, name_field, &name);
+    if (status == WEIR_OK && name.size == 0)
+        status = weir__fail(in->error, WEIR_INVALID_IR, WEIR__PREPARE_OPERATOR,
+                            "%s: an input, output, value or initializer has no name", in->source);
+    if (status == WEIR_OK)
+        status = note_value(in, name, value);
+    if (status == WEIR_OK && list)
+        status = append(in, list,
+                        (weir__wire){(const uint8_t *)name.data, (const uint8_t *)name.data + name.size});
+    return status;
+}
+
+static weir_status note_value_info(weir__onnx *in, weir__wire message, weir__onnx_list *list) {
+    weir__onnx_value value = {.body = {message.end, message.end}};
+    bool found;
+    weir_status status = weir__onnx_find_message(in, message, ONNX_VALUE_TYPE, &value.body, &found);
+    return status == WEIR_OK ? note_named(in, message, ONNX_VALUE_NAME, value, list) : status;
+}
+
+static weir_status note_graph_field(weir__onnx *in, const weir__wire *graph, const weir__wire_field *field) {
+    weir__onnx_value initializer = {.body = field->bytes, .is_tensor = true, .is_initializer = true};
+    switch (field->number) {
+    case ONNX_GRAPH_NODE:
+        return append(in, &in->nodes, field->bytes);
+    case ONNX_GRAPH_NAME:
+        return weir__onnx_text(in, graph, field, &in->name);
+    case ONNX_GRAPH_INITIALIZER:
+        return note_named(in, field->bytes, ONNX_TENSOR_NAME, initializer, &in->initializers);
+    case ONNX_GRAPH_INPUT:
+        return note_value_info(in, field->bytes, &in->inputs);
+    case ONNX_GRAPH_OUTPUT:
+        return note_value_info(in, field->bytes, &in->outputs);
+    case ONNX_GRAPH_VALUE_INFO:
+        return note_value_info(in, field->bytes, NULL);
+    case ONNX_GRAPH_SPARSE_INITIALIZER:
+        return weir__fail(in->error, WEIR_INVALID_IR, WEIR__PREPARE_OPERATOR,
+                          "%s: the graph has sparse initializers, whose size no shape tells; make them dense",
+                          in->source);
+    default:
+        return WEIR_OK;
+    }
+}
+
+static weir_status note_graph(weir__onnx *in, weir__wire graph) {
+    weir__wire_field field;
+    bool has;
+    weir_status status = WEIR_OK;
+    in->name = (weir_text){"", 0};
+    while (status == WEIR_OK && (status = weir__onnx_next(in, &graph, &field, &has)) == WEIR_OK && has) {
+        bool is_known = field.number <= ONNX_GRAPH_INITIALIZER ||
+                        (field.number >= ONNX_GRAPH_INPUT && field.number <= ONNX_GRAPH_SPARSE_INITIALIZER);
+        status = is_known ? weir__onnx_expect(in, &graph, &field, WEIR__WIRE_BYTES) : WEIR_OK;
+        if (status == WEIR_OK)
+            status = note_graph_field(in, &graph, &field);
+    }
+    return status;
+}
+
+/* ---- Tensors ------------------------------------------------------------------------------------ */
+
+static weir_status add_tensor(weir__onnx *in, weir_text id, weir_tensor_type type, weir_tensor_role role) {
+    weir_tensor_info info = {.id = id, .type = type, .role = role, .shape = in->shape, .rank = in->rank};
+    return weir_graph_add_tensor(in->graph, &info, in->error);
+}
+
+static weir_status add_stated_tensor(weir__onnx *in, weir_text id, weir_tensor_role role) {
+    weir_tensor_type type = WEIR_TENSOR_UNKNOWN;
+    uint32_t index = weir__names_find(&in->value_names, id.data, id.size);
+    if (index == WEIR__NO_NAME)
+        return weir__onnx_refuse_shape(in, id, "has no shape in the model");
+    const weir__onnx_value *value = &in->values[index];
+    weir_status status = value->is_tensor ? weir__onnx_tensor(in, id, value->body, &type)
+                                          : weir__onnx_value_type(in, id, value->body, &type);
+    return status == WEIR_OK ? add_tensor(in, id, type, role) : status;
+}
+
+static weir_text text_of(weir__wire bytes) {
+    return (weir_text){(const char *)bytes.at, weir__wire_size(bytes)};
+}
+
+static bool is_initializer(const weir__onnx *in, weir_text name) {
+    uint32_t index = weir__names_find(&in->value_names, name.data, name.size);
+    return index != WEIR__NO_NAME && in->values[index].is_initializer;
+}
+
+static weir_status add_given_tensors(weir__onnx *in) {
+    weir_status status = WEIR_OK;
+    for (size_t i = 0; status == WEIR_OK && i < in->inputs.count; i++) {
+        weir_text name = text_of(in->inputs.items[i]);
+        if (!is_initializer(in, name))
+            status = add_stated_tensor(in, name, WEIR_ROLE_INPUT);
+    }
+    for (size_t i = 0; status == WEIR_OK && i < in->initializers.count; i++)
+        status = add_stated_tensor(in, text_of(in->initializers.items[i]), WEIR_ROLE_PARAMETER);
+    return status;
+}
+
+/* ---- Nodes -------------------------------------------------------------------------------------- */
+
+/* How many numbers an attribute's list has, packed or not, added to *count. */
+static weir_status count_numbers(weir__onnx *in, const weir__wire *message, weir__wire_field *field,
+                                 uint64_t *count) {
+    uint64_t value;
+    bool is_packed = field->kind == WEIR__WIRE_BYTES;
+    if (is_packed && field->number == ONNX_ATTRIBUTE_FLOATS) {
+        *count += weir__wire_size(field->bytes) / 4;
+        return WEIR_OK;
+    }
+    while (is_packed && weir__wire_size(field->bytes) > 0) {
+        if (!weir__wire_varint(&field->bytes, &value))
+            return weir__onnx_broken(in, message->at);
+        *count += 1;
+    }
+    *count += !is_packed;
+    return WEIR_OK;
+}
+
+static weir_status refuse_subgraph(weir__onnx *in, const node_parts *node) {
+    return weir__fail(
+        in->error, WEIR_INVALID_IR, WEIR__PREPARE_OPERATOR,
+        "%s: node '%.*s' (%.*s) holds a graph of its own, whose tensors cannot be planned; unroll it",
+        in->source, WEIR__SHOW(node->id), WEIR__SHOW(node->op));
+}
+
+/* An attribute: of any node that it holds no graph, of a Constant what its value is like. */
+static weir_status read_attribute(weir__onnx *in, weir__wire message, node_parts *node) {
+    weir_text name;
+    weir__wire_field field;
+    bool has;
+    uint64_t count = 0;
+    weir_status status = weir__onnx_find_text(in, message, ONNX_ATTRIBUTE_NAME, &name);
+    while (status == WEIR_OK && (status = weir__onnx_next(in, &message, &field, &has)) == WEIR_OK && has) {
+        if (field.number == ONNX_ATTRIBUTE_GRAPH || field.number == ONNX_ATTRIBUTE_GRAPHS) {
+            status = refuse_subgraph(in, node);
+        } else if (field.number == ONNX_ATTRIBUTE_TENSOR && weir__same_text(name, "value")) {
+            status = weir__onnx_expect(in, &message, &field, WEIR__WIRE_BYTES);
+            node->constant = field.bytes;
+            node->has_tensor = true;
+        } else if (field.number == ONNX_ATTRIBUTE_FLOATS || field.number == ONNX_ATTRIBUTE_INTS) {
+            status = count_numbers(in, &message, &field, &count);
+        }
+    }
+    bool is_ints = weir__same_text(name, "value_ints") || weir__same_text(name, "value_int");
+    bool is_list = weir__same_text(name, "value_ints") || weir__same_text(name, "value_floats");
+    if (is_ints || is_list || weir__same_text(name, "value_float")) {
+        node->has_list = true;
+        node->constant_type = is_ints ? WEIR_TENSOR_I64 : WEIR_TENSOR_F32;
+        node->constant_count = count;
+        node->constant_rank = is_list ? 1 : 0;
+    }
+    return status;
+}
+
+static weir_status read_node_field(weir__onnx *in, const weir__wire *message, const weir__wire_field *field,
+                                   node_parts *node) {
+    weir_text text = {"", 0};
+    weir_status status = WEIR_OK;
+    switch (field->number) {
+    case ONNX_NODE_NAME:
+        return weir__onnx_text(in, message, field, &node->id);
+    case ONNX_NODE_OP_TYPE:
+        return weir__onnx_text(in, message, field, &node->op);
+    case ONNX_NODE_DOMAIN:
+        return weir__onnx_text(in, message, field, &node->domain);
+    case ONNX_NODE_INPUT:
+        /* An empty name is an optional input or output that is left out. */
+        status = weir__onnx_text(in, message, field, &text);
+        if (status == WEIR_OK && text.size > 0) {
+            status = weir__onnx_append_text(in, text);
+            node->input_count += status == WEIR_OK;
+        }
+        return status;
+    default:
+        return WEIR_OK;
+    }
+}
+
+/* Inputs, names and operator first; then outputs, which follow the inputs in in->texts; then attributes,
+ * whose faults name the node. */
+static weir_status read_node(weir__onnx *in, weir__wire message, node_parts *node) {
+    weir__wire_field field;
+    bool has;
+    weir_text text = {"", 0};
+    weir__wire rest = message;
+    weir_status status = WEIR_OK;
+    in->text_count = 0;
+    *node = (node_parts){.id = {"", 0}, .op = {"", 0}, .domain = {"", 0}};
+    while (status == WEIR_OK && (status = weir__onnx_next(in, &rest, &field, &has)) == WEIR_OK && has)
+        status = read_node_field(in, &rest, &field, node);
+    rest = message;
+    while (status == WEIR_OK && (status = weir__onnx_next(in, &rest, &field, &has)) == WEIR_OK && has) {
+        if (field.number != ONNX_NODE_OUTPUT)
+            continue;
+        status = weir__onnx_text(in, &rest, &field, &text);
+        if (status == WEIR_OK && text.size > 0)
+            status = weir__onnx_append_text(in, text);
+    }
+    rest = message;
+    while (status == WEIR_OK && (status = weir__onnx_next(in, &rest, &field, &has)) == WEIR_OK && has) {
+        if (field.number != ONNX_NODE_ATTRIBUTE)
+            continue;
+        status = weir__onnx_expect(in, &rest, &field, WEIR__WIRE_BYTES);
+        if (status == WEIR_OK)
+            status = read_attribute(in, field.bytes, node);
+    }
+    return status;
+}
+
+static bool is_own_domain(weir_text domain) {
+    return domain.size == 0 || weir__same_text(domain, "ai.onnx");
+}
+
+static bool is_constant(const node_parts *node) {
+    return is_own_domain(node->domain) && weir__same_text(node->op, "Constant") && node->input_count == 0;
+}
+
+/* A Constant's output is data that the model carries, like an initializer, but nothing to train. */
+static weir_status add_constant(weir__onnx *in, const node_parts *node, weir_text output) {
+    weir_tensor_type type = node->constant_type;
+    weir_status status = WEIR_OK;
+    in->rank = 0;
+    if (node->has_tensor)
+        status = weir__onnx_tensor(in, output, node->constant, &type);
+    else if (!node->has_list)
+        return add_stated_tensor(in, output, WEIR_ROLE_STATE);
+    else if (node->constant_rank == 1)
+        status = weir__onnx_append_dimension(in, output, node->constant_count);
+    return status == WEIR_OK ? add_tensor(in, output, type, WEIR_ROLE_STATE) : status;
+}
+
+static weir_status declare_outputs_of_nodes(weir__onnx *in) {
+    weir_status status = WEIR_OK;
+    node_parts node;
+    for (size_t i = 0; status == WEIR_OK && i < in->nodes.count; i++) {
+        status = read_node(in, in->nodes.items[i], &node);
+        for (size_t k = node.input_count; status == WEIR_OK && k < in->text_count; k++)
+            status = is_constant(&node) ? add_constant(in, &node, in->texts[k])
+                                        : add_stated_tensor(in, in->texts[k], WEIR_ROLE_ACTIVATION);
+    }
+    return status;
+}
+
+/* The node's name where it has one that no node before it has; else one made of it and the node's number. */
+static weir_status choose_id(weir__onnx *in, size_t number, node_parts *node) {
+    uint32_t index;
+    size_t tries = 0;
+    weir__name_result result = WEIR__NAME_PRESENT;
+    if (node->id.size > 0)
+        result = weir__names_add(in->env, &in->node_ids, node->id.data, node->id.size, &index);
+    weir_text stem = node->id.size > 0 ? node->id : node->op;
+    while (result == WEIR__NAME_PRESENT) {
+        size_t room = stem.size + 24 + ++tries;
+        void *memory = in->id;
+        bool grown = weir__grow(in->env, &memory, &in->id_capacity, room, 1);
+        in->id = memory;
+        if (!grown)
+            return weir__onnx_no_memory(in, room);
+        memcpy(in->id, stem.data, stem.size);
+        size_t size = stem.size;
+        for (size_t i = 0; i < tries; i++)
+            in->id[size++] = '#';
+        size += (size_t)snprintf(in->id + size, 22, "%zu", number);
+        node->id = (weir_text){in->id, size};
+        result = weir__names_add(in->env, &in->node_ids, in->id, size, &index);
+    }
+    return result == WEIR__NAME_ADDED ? WEIR_OK : weir__onnx_no_memory(in, node->id.size);
+}
+
+/* "domain.Operator" for operators of other domains, which the table does not know. */
+static weir_status choose_operator(weir__onnx *in, node_parts *node, char **made) {
+    *made = NULL;
+    if (is_own_domain(node->domain)) {
+        node->op = weir__onnx_operator(node->op);
+        return WEIR_OK;
+    }
+    size_t size = node->domain.size + 1 + node->op.size;
+    char *text = weir__allocate(in->env, size, 1);
+    if (!text)
+        return weir__onnx_no_memory(in, size);
+    memcpy(text, node->domain.data, node->domain.size);
+    text[node->domain.size] = '.';
+    memcpy(text + node->domain.size + 1, node->op.data, node->op.size);
+    node->op = (weir_text){text, size};
+    *made = text;
+    return WEIR_OK;
+}
+
+static weir_status add_node(weir__onnx *in, size_t number, node_parts *node) {
+    char *made;
+    weir_status status = choose_id(in, number, node);
+    if (status == WEIR_OK && node->op.size == 0)
+        return weir__fail(in->error, WEIR_INVALID_IR, WEIR__PREPARE_OPERATOR,
+                          "%s: node '%.*s' has no op_type", in->source, WEIR__SHOW(node->id));
+    if (status == WEIR_OK)
+        status = choose_operator(in, node, &made);
+    if (status != WEIR_OK)
+        return status;
+    weir_node_info info = {.id = node->id,
+                           .op = node->op,
+                           .inputs = in->texts,
+                           .input_count = node->input_count,
+                           .outputs = node->input_count > 0 ? in->texts + node->input_count : in->texts,
+                           .output_count = in->text_count - node->input_count};
+    status = weir_graph_add_node(in->graph, &info, in->error);
+    weir__release(in->env, made);
+    return status;
+}
+
+static weir_status add_nodes(weir__onnx *in) {
+    weir_status status = WEIR_OK;
+    node_parts node;
+    for (size_t i = 0; status == WEIR_OK && i < in->nodes.count; i++) {
+        status = read_node(in, in->nodes.items[i], &node);
+        if (status == WEIR_OK && !is_constant(&node))
+            status = add_node(in, i, &node);
+    }
+    return status;
+}
+
+static weir_status set_outputs(weir__onnx *in) {
+    weir_status status = WEIR_OK;
+    in->text_count = 0;
+    for (size_t i = 0; status == WEIR_OK && i < in->outputs.count; i++)
+        status = weir__onnx_append_text(in, text_of(in->outputs.items[i]));
+    return status == WEIR_OK ? weir_graph_set_outputs(in->graph, in->texts, in->text_count, in->error)
+                             : status;
+}
+
+/* ---- The import --------------------------------------------------------------------------------- */
+
+static void release(weir__onnx *in) {
+    weir__release(in->env, in->nodes.items);
+    weir__release(in->env, in->inputs.items);
+    weir__release(in->env, in->outputs.items);
+    weir__release(in->env, in->initializers.items);
+    weir__release(in->env, in->values);
+    weir__release(in->env, in->shape);
+    weir__release(in->env, in->texts);
+    weir__release(in->env, in->id);
+    weir__names_release(in->env, &in->value_names);
+    weir__names_release(in->env, &in->node_ids);
+}
+
+static weir_status build(weir__onnx *in, weir__wire graph) {
+    weir_status status = note_graph(in, graph);
+    if (status == WEIR_OK)
+        status = weir__graph_new(in->env, in->source, in->name, &in->graph, in->error);
+    if (status == WEIR_OK)
+        status = add_given_tensors(in);
+    if (status == WEIR_OK)
+        status = declare_outputs_of_nodes(in);
+    if (status == WEIR_OK)
+        status = add_nodes(in);
+    if (status == WEIR_OK)
+        status = set_outputs(in);
+    return status == WEIR_OK ? weir_graph_finish(in->graph, in->error) : status;
+}
+
+weir_status weir_graph_import_onnx(const weir_env *env, const void *data, size_t size, const char *name,
+                                   weir_graph **graph, weir_error *error) {
+    weir__onnx in = {.env = weir__env(env), .source = name, .start = data, .error = error};
+    weir__wire model = {data, (const uint8_t *)data + size};
+    weir__wire body = {0};
+    bool found;
+    weir_status status = weir__onnx_find_message(&in, model, ONNX_MODEL_GRAPH, &body, &found);
+    if (status == WEIR_OK && !found)
+        status = weir__fail(error, WEIR_INVALID_IR, WEIR__PREPARE_OPERATOR,
+                            "%s is no ONNX model: it has no graph", name);
+    if (status == WEIR_OK)
+        status = build(&in, body);
+    release(&in);
+    if (status != WEIR_OK) {
+        weir_graph_close(in.graph);
+        return status;
+    }
+    *graph = in.graph;
+    return WEIR_OK;
+}
+
+static weir_status import_stream(const weir_env *env, weir_graph **graph, weir_error *error) {
+    uint8_t *data;
+    size_t size;
+    weir_status status =
+        weir__file_read(env, "-", ONNX_STREAM_MAX, &data, &size, WEIR__PREPARE_OPERATOR, error);
+    if (status != WEIR_OK)
+        return status;
+    status = weir_graph_import_onnx(env, data, size, "standard input", graph, error);
+    weir__release(env, data);
+    return status;
+}
+
+weir_status weir_graph_import_onnx_file(const weir_env *env, const char *path, weir_graph **graph,
+                                        weir_error *error) {
+    uint64_t size;
+    void *data = NULL;
+    env = weir__env(env);
+    if (strcmp(path, "-") == 0)
+        return import_stream(env, graph, error);
+    int file = env->open(env->context, path, O_RDONLY, 0);
+    if (file < 0)
+        return weir__io_error(error, WEIR__PREPARE_OPERATOR, "open", path);
+    bool is_sized = env->size(env->context, file, &size) == 0;
+    if (is_sized && size > 0)
+        data = env->map(env->context, file, (size_t)size);
+    weir_status status;
+    if (!is_sized || (size > 0 && !data))
+        status = weir__io_error(error, WEIR__PREPARE_OPERATOR, "map", path);
+    else
+        status = weir_graph_import_onnx(env, data ? data : "", (size_t)size, path, graph, error);
+    if (data)
+        env->unmap(env->context, data, (size_t)size);
+    env->close(env->context, file);
+    return status;
+}

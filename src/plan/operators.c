@@ -1,0 +1,134 @@
+/* The closed tables of weir-graph/1: dtypes, roles, `saves`, and what each operator does to its operands. */
+#include <string.h>
+
+#include "plan/graph.h"
+
+bool weir__same_text(weir_text text, const char *other) {
+    return text.size == strlen(other) && memcmp(text.data, other, text.size) == 0;
+}
+
+/* ---- Types and roles --------------------------------------------------------------------------- */
+
+static const struct {
+    const char *name;
+    uint8_t bits;
+    bool is_floating;
+} types[] = {
+#define ROW(id, name, bits, is_floating) {name, bits, is_floating},
+    WEIR_TENSOR_TYPES(ROW)
+#undef ROW
+};
+
+static const char *const role_names[] = {"activation", "input", "parameter", "gradient", "state"};
+
+enum {
+    TYPES = sizeof types / sizeof types[0],
+    ROLES = sizeof role_names / sizeof role_names[0],
+};
+
+const char *weir_tensor_type_name(weir_tensor_type type) {
+    return (unsigned)type < TYPES ? types[type].name : "unknown";
+}
+
+const char *weir_tensor_role_name(weir_tensor_role role) {
+    return (unsigned)role < ROLES ? role_names[role] : "unknown";
+}
+
+unsigned weir__type_bits(weir_tensor_type type) {
+    return types[type].bits;
+}
+
+bool weir__type_is_floating(weir_tensor_type type) {
+    return types[type].is_floating;
+}
+
+bool weir__type_named(weir_text name, weir_tensor_type *type) {
+    for (unsigned i = 0; i < TYPES; i++)
+        if (weir__same_text(name, types[i].name)) {
+            *type = (weir_tensor_type)i;
+            return true;
+        }
+    return false;
+}
+
+bool weir__role_named(weir_text name, weir_tensor_role *role) {
+    for (unsigned i = 0; i < ROLES; i++)
+        if (weir__same_text(name, role_names[i])) {
+            *role = (weir_tensor_role)i;
+            return true;
+        }
+    return false;
+}
+
+/* ---- What a node saves for its backward step --------------------------------------------------- */
+
+static const char *const saves_names[] = {"none", "inputs", "output", "both"};
+
+const char *weir__saves_name(bool inputs, bool output) {
+    return saves_names[(inputs ? 1 : 0) + (output ? 2 : 0)];
+}
+
+bool weir__saves_named(weir_text name, weir_saves *saves) {
+    for (unsigned i = 0; i < 4; i++)
+        if (weir__same_text(name, saves_names[i])) {
+            *saves = (weir_saves)(WEIR_SAVES_NONE + i);
+            return true;
+        }
+    return false;
+}
+
+/* ---- The operator table ------------------------------------------------------------------------ */
+
+typedef struct operator_row {
+    const char *name;
+    bool inplace;
+    weir_saves saves;
+} operator_row;
+
+static const operator_row operators[] = {
+    {"add", true, WEIR_SAVES_NONE},
+    {"sub", true, WEIR_SAVES_NONE},
+    {"neg", true, WEIR_SAVES_NONE},
+    {"scale", true, WEIR_SAVES_NONE},
+    {"bias_add", true, WEIR_SAVES_NONE},
+    {"cast", false, WEIR_SAVES_NONE},
+    {"reshape", false, WEIR_SAVES_NONE},
+    {"transpose", false, WEIR_SAVES_NONE},
+    {"concat", false, WEIR_SAVES_NONE},
+    {"slice", false, WEIR_SAVES_NONE},
+    {"relu", true, WEIR_SAVES_OUTPUT},
+    {"tanh", true, WEIR_SAVES_OUTPUT},
+    {"sigmoid", true, WEIR_SAVES_OUTPUT},
+    {"exp", true, WEIR_SAVES_OUTPUT},
+    {"sqrt", true, WEIR_SAVES_OUTPUT},
+    {"softmax", false, WEIR_SAVES_OUTPUT},
+    {"mul", true, WEIR_SAVES_INPUTS},
+    {"div", true, WEIR_SAVES_INPUTS},
+    {"gelu", true, WEIR_SAVES_INPUTS},
+    {"silu", true, WEIR_SAVES_INPUTS},
+    {"layernorm", false, WEIR_SAVES_INPUTS},
+    {"rmsnorm", false, WEIR_SAVES_INPUTS},
+    {"matmul", false, WEIR_SAVES_INPUTS},
+    {"conv", false, WEIR_SAVES_INPUTS},
+    {"attention", false, WEIR_SAVES_INPUTS},
+    {"embedding", false, WEIR_SAVES_INPUTS},
+    {"cross_entropy", false, WEIR_SAVES_INPUTS},
+};
+
+static const operator_row unknown_operator = {"", false, WEIR_SAVES_BOTH};
+
+static const operator_row *find_operator(weir_text op) {
+    for (size_t i = 0; i < sizeof operators / sizeof operators[0]; i++)
+        if (weir__same_text(op, operators[i].name))
+            return &operators[i];
+    return &unknown_operator;
+}
+
+void weir__apply_operator_table(weir_text op, weir__node *node) {
+    const operator_row *row = find_operator(op);
+    weir_saves saves = node->given_saves == WEIR_SAVES_DEFAULT ? row->saves : (weir_saves)node->given_saves;
+    node->inplace =
+        node->given_inplace == WEIR_CHOICE_DEFAULT ? row->inplace : node->given_inplace == WEIR_CHOICE_TRUE;
+    node->saves_inputs = saves == WEIR_SAVES_INPUTS || saves == WEIR_SAVES_BOTH;
+    node->saves_output = saves == WEIR_SAVES_OUTPUT || saves == WEIR_SAVES_BOTH;
+}

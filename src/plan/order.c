@@ -1,0 +1,269 @@
+/* The execution order. A declaration that is a valid order already is what Kahn's algorithm gives when it
+ * always takes the ready node that is declared first, so that common case costs one look at every edge; else
+ * a heap holds the ready nodes. A given order is checked, never repaired. */
+#include <stdio.h>
+#include <string.h>
+
+#include "plan/planning.h"
+
+#define LIVENESS_OPERATOR "UML_OS.Model.AnalyzeLiveness_v1"
+
+enum { CYCLE_SHOWN = 8 };
+
+static uint32_t producer_of(const weir_graph *graph, uint32_t tensor) {
+    return graph->tensors[tensor].producer;
+}
+
+/* ---- Showing a cycle --------------------------------------------------------------------------- */
+
+/* A node before `node` that has not run: there is one, since `node` could not run. */
+static uint32_t waits_for(const weir_graph *graph, uint32_t node, const uint32_t *position) {
+    const weir__node *waiting = &graph->nodes[node];
+    const uint32_t *inputs = weir__inputs(graph, waiting);
+    for (uint32_t i = 0; i < waiting->input_count; i++) {
+        uint32_t producer = producer_of(graph, inputs[i]);
+        if (producer != WEIR__NO_NAME && position[producer] == 0)
+            return producer;
+    }
+    return node;
+}
+
+static void describe_cycle(const weir_graph *graph, uint32_t start, const uint32_t *position, char *out,
+                           size_t size) {
+    size_t used = 0;
+    uint32_t node = start;
+    for (unsigned shown = 0; shown < CYCLE_SHOWN && used < size; shown++) {
+        weir_text id = weir__name(&graph->node_ids, node);
+        used += (size_t)snprintf(out + used, size - used, "%.*s needs ", (int)(id.size < 40 ? id.size : 40),
+                                 id.data);
+        node = waits_for(graph, node, position);
+        if (node == start)
+            break;
+    }
+    weir_text id = weir__name(&graph->node_ids, node);
+    if (used < size)
+        snprintf(out + used, size - used, "%.*s%s", (int)(id.size < 40 ? id.size : 40), id.data,
+                 node == start ? "" : " …");
+}
+
+/* Every node that has not run waits for another such node, so walking on must come back to one that was seen:
+ * after as many steps as there are nodes the walk is inside a cycle. */
+static weir_status report_cycle(const weir_graph *graph, const uint32_t *position, weir_error *error) {
+    char cycle[640];
+    uint32_t node = 0;
+    while (position[node] != 0)
+        node++;
+    for (uint32_t i = 0; i < weir__node_count(graph); i++)
+        node = waits_for(graph, node, position);
+    describe_cycle(graph, node, position, cycle, sizeof cycle);
+    return weir__fail(error, WEIR_LIVENESS_CYCLE, LIVENESS_OPERATOR,
+                      "%s: no order exists, the nodes wait for each other: %s", graph->source, cycle);
+}
+
+/* ---- Kahn's algorithm -------------------------------------------------------------------------- */
+
+static bool declaration_is_an_order(const weir_graph *graph) {
+    for (uint32_t i = 0; i < weir__node_count(graph); i++) {
+        const weir__node *node = &graph->nodes[i];
+        const uint32_t *inputs = weir__inputs(graph, node);
+        for (uint32_t k = 0; k < node->input_count; k++) {
+            uint32_t producer = producer_of(graph, inputs[k]);
+            if (producer != WEIR__NO_NAME && producer >= i)
+                return false;
+        }
+    }
+    return true;
+}
+
+typedef struct kahn {
+    uint32_t *waits; /* a node: how many of its inputs are still to be made */
+    uint64_t *first; /* a node: where its users begin in `users`; one more at the end */
+    uint32_t *users; /* nodes, once for every edge */
+    uint32_t *heap;  /* ready nodes, the smallest on top */
+    uint32_t heap_count;
+} kahn;
+
+static bool kahn_open(const weir_env *env, uint32_t nodes, size_t edges, kahn *k) {
+    k->waits = weir__allocate_zero(env, nodes, sizeof *k->waits);
+    k->first = weir__allocate_zero(env, (size_t)nodes + 1, sizeof *k->first);
+    k->users = weir__allocate(env, edges, sizeof *k->users);
+    k->heap = weir__allocate(env, nodes, sizeof *k->heap);
+    k->heap_count = 0;
+    return k->waits && k->first && k->users && k->heap;
+}
+
+static void kahn_close(const weir_env *env, kahn *k) {
+    weir__release(env, k->waits);
+    weir__release(env, k->first);
+    weir__release(env, k->users);
+    weir__release(env, k->heap);
+}
+
+/* Counts the users of every node, then lays their lists one behind the other. */
+static void list_users(const weir_graph *graph, kahn *k) {
+    uint32_t nodes = weir__node_count(graph);
+    for (uint32_t i = 0; i < nodes; i++) {
+        const uint32_t *inputs = weir__inputs(graph, &graph->nodes[i]);
+        for (uint32_t e = 0; e < graph->nodes[i].input_count; e++) {
+            uint32_t producer = producer_of(graph, inputs[e]);
+            if (producer == WEIR__NO_NAME)
+                continue;
+            k->waits[i]++;
+            k->first[producer]++;
+        }
+    }
+    uint64_t end = 0;
+    for (uint32_t i = 0; i <= nodes; i++) {
+        end += k->first[i];
+        k->first[i] = end;
+    }
+    for (uint32_t i = nodes; i-- > 0;) {
+        const uint32_t *inputs = weir__inputs(graph, &graph->nodes[i]);
+        for (uint32_t e = graph->nodes[i].input_count; e-- > 0;) {
+            uint32_t producer = producer_of(graph, inputs[e]);
+            if (producer != WEIR__NO_NAME)
+                k->users[--k->first[producer]] = i;
+        }
+    }
+}
+
+static void push(kahn *k, uint32_t node) {
+    uint32_t at = k->heap_count++;
+    for (; at > 0 && k->heap[(at - 1) / 2] > node; at = (at - 1) / 2)
+        k->heap[at] = k->heap[(at - 1) / 2];
+    k->heap[at] = node;
+}
+
+static uint32_t pop(kahn *k) {
+    uint32_t top = k->heap[0];
+    uint32_t moved = k->heap[--k->heap_count];
+    uint32_t at = 0;
+    for (;;) {
+        uint32_t child = 2 * at + 1;
+        if (child >= k->heap_count)
+            break;
+        if (child + 1 < k->heap_count && k->heap[child + 1] < k->heap[child])
+            child++;
+        if (k->heap[child] >= moved)
+            break;
+        k->heap[at] = k->heap[child];
+        at = child;
+    }
+    k->heap[at] = moved;
+    return top;
+}
+
+static uint32_t run_kahn(kahn *k, uint32_t nodes, uint32_t *order, uint32_t *position) {
+    uint32_t done = 0;
+    for (uint32_t i = 0; i < nodes; i++)
+        if (k->waits[i] == 0)
+            push(k, i);
+    while (k->heap_count > 0) {
+        uint32_t node = pop(k);
+        order[done++] = node;
+        position[node] = done;
+        for (uint64_t e = k->first[node]; e < k->first[node + 1]; e++)
+            if (--k->waits[k->users[e]] == 0)
+                push(k, k->users[e]);
+    }
+    return done;
+}
+
+static weir_status kahn_order(const weir_graph *graph, uint32_t *order, uint32_t *position,
+                              weir_error *error) {
+    uint32_t nodes = weir__node_count(graph);
+    if (declaration_is_an_order(graph)) {
+        for (uint32_t i = 0; i < nodes; i++) {
+            order[i] = i;
+            position[i] = i + 1;
+        }
+        return WEIR_OK;
+    }
+    kahn k;
+    weir_status status = WEIR_OK;
+    memset(position, 0, nodes * sizeof *position);
+    if (!kahn_open(graph->env, nodes, graph->edge_count, &k)) {
+        status = weir__out_of_memory(error, LIVENESS_OPERATOR, graph->edge_count * sizeof *k.users);
+    } else {
+        list_users(graph, &k);
+        if (run_kahn(&k, nodes, order, position) != nodes)
+            status = report_cycle(graph, position, error);
+    }
+    kahn_close(graph->env, &k);
+    return status;
+}
+
+/* ---- Given orders ------------------------------------------------------------------------------ */
+
+static weir_status place_node(const weir_graph *graph, weir_text id, uint32_t place, uint32_t *order,
+                              uint32_t *position, weir_error *error) {
+    uint32_t node = weir__names_find(&graph->node_ids, id.data, id.size);
+    if (node == WEIR__NO_NAME)
+        return weir__fail(error, WEIR_INVALID_IR, LIVENESS_OPERATOR,
+                          "%s: the order names the node '%.*s', which the graph does not have", graph->source,
+                          WEIR__SHOW(id));
+    if (position[node] != 0)
+        return weir__fail(error, WEIR_INVALID_IR, LIVENESS_OPERATOR,
+                          "%s: the order names the node '%.*s' twice", graph->source, WEIR__SHOW(id));
+    order[place] = node;
+    position[node] = place + 1;
+    return WEIR_OK;
+}
+
+static weir_status check_count(const weir_graph *graph, size_t count, weir_error *error) {
+    if (count == weir__node_count(graph))
+        return WEIR_OK;
+    return weir__fail(error, WEIR_INVALID_IR, LIVENESS_OPERATOR,
+                      "%s: the order has %zu nodes and the graph %u; it must name every node once",
+                      graph->source, count, weir__node_count(graph));
+}
+
+/* Every input must be made before the node that reads it. */
+static weir_status check_births(const weir_graph *graph, const uint32_t *order, const uint32_t *position,
+                                weir_error *error) {
+    for (uint32_t p = 0; p < weir__node_count(graph); p++) {
+        const weir__node *node = &graph->nodes[order[p]];
+        const uint32_t *inputs = weir__inputs(graph, node);
+        for (uint32_t i = 0; i < node->input_count; i++) {
+            uint32_t producer = producer_of(graph, inputs[i]);
+            if (producer == WEIR__NO_NAME || position[producer] <= p)
+                continue;
+            return weir__fail(error, WEIR_LIVENESS_CYCLE, LIVENESS_OPERATOR,
+                              "%s: the order runs node '%.*s' before node '%.*s' has made its input '%.*s'",
+                              graph->source, WEIR__SHOW(weir__name(&graph->node_ids, order[p])),
+                              WEIR__SHOW(weir__name(&graph->node_ids, producer)),
+                              WEIR__SHOW(weir__name(&graph->tensor_ids, inputs[i])));
+        }
+    }
+    return WEIR_OK;
+}
+
+/* Where the graph itself has a cycle, the message shows that rather than the order's first victim. */
+static weir_status explain_births(const weir_graph *graph, uint32_t *order, uint32_t *position,
+                                  weir_error *error) {
+    weir_error cycle;
+    weir_status status = check_births(graph, order, position, error);
+    if (status == WEIR_OK)
+        return WEIR_OK;
+    if (kahn_order(graph, order, position, &cycle) != WEIR_OK && error)
+        *error = cycle;
+    return error ? error->status : status;
+}
+
+weir_status weir__find_order(const weir_graph *graph, const weir_text *given, size_t given_count,
+                             uint32_t *order, uint32_t *position, weir_error *error) {
+    weir_status status = WEIR_OK;
+    if (!given && !graph->has_order)
+        return kahn_order(graph, order, position, error);
+    size_t count = given ? given_count : graph->order_count;
+    memset(position, 0, weir__node_count(graph) * sizeof *position);
+    for (size_t i = 0; status == WEIR_OK && i < count && i < weir__node_count(graph); i++) {
+        weir_text id = given ? given[i] : weir__name(&graph->order, graph->order_indexes[i]);
+        status = place_node(graph, id, (uint32_t)i, order, position, error);
+    }
+    if (status == WEIR_OK)
+        status = check_count(graph, count, error);
+    if (status == WEIR_OK)
+        status = explain_births(graph, order, position, error);
+    return status;
+}

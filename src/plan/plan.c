@@ -1,0 +1,339 @@
+/* Making a plan: the steps of planning.h in the order in which faults are reported, and the plan's accessors.
+ */
+#include <string.h>
+
+#include "plan/planning.h"
+#include "weir/hash.h"
+
+/* What a call brings beside the graph, read and checked for types. */
+typedef struct request {
+    weir__document arenas;
+    weir__document order;
+    weir_text *order_ids; /* NULL: not given */
+    size_t order_count;
+    weir__arena_setting *settings;
+    size_t setting_count;
+    uint32_t effort;
+} request;
+
+/* ---- The request ------------------------------------------------------------------------------- */
+
+static const char *name_or(const weir_document *document, const char *other) {
+    return document->name ? document->name : other;
+}
+
+static weir_status load(const weir_env *env, const weir_document *given, const char *name,
+                        weir__document *out, weir_error *error) {
+    if (!given->data)
+        return WEIR_OK;
+    return weir__document_load(env, given->data, given->size, name_or(given, name), out, error);
+}
+
+static weir_status read_request(const weir_env *env, const weir_plan_options *options, request *r,
+                                weir_error *error) {
+    weir_cbor_writer_memory(&r->arenas.converted, env);
+    weir_cbor_writer_memory(&r->order.converted, env);
+    weir_status status = load(env, &options->arenas, "arenas", &r->arenas, error);
+    if (status == WEIR_OK)
+        status = load(env, &options->order, "order", &r->order, error);
+    if (status == WEIR_OK && options->arenas.data)
+        status = weir__settings_read(env, &r->arenas.root, name_or(&options->arenas, "arenas"), &r->settings,
+                                     &r->setting_count, error);
+    if (status == WEIR_OK && options->order.data)
+        status = weir__text_list(env, &r->order.root, name_or(&options->order, "order"), "the order",
+                                 &r->order_ids, &r->order_count, error);
+    return status;
+}
+
+static void release_request(const weir_env *env, request *r) {
+    weir__document_release(&r->arenas);
+    weir__document_release(&r->order);
+    weir__release(env, r->order_ids);
+    weir__release(env, r->settings);
+}
+
+static weir_status check_options(const weir_graph *graph, const weir_plan_options *options, request *r,
+                                 weir_error *error) {
+    if (options->size < sizeof *options || !graph->is_finished)
+        return weir__fail(error, WEIR_CONTRACT_VIOLATION, WEIR__PREPARE_OPERATOR,
+                          "the options' size is not set, or the graph is not finished");
+    if (options->effort_plus_one > WEIR_EFFORT_MAX + 1)
+        return weir__fail(error, WEIR_CONTRACT_VIOLATION, WEIR__PREPARE_OPERATOR,
+                          "the effort is a number from 0 to %d", WEIR_EFFORT_MAX);
+    r->effort = options->effort_plus_one ? options->effort_plus_one - 1 : WEIR_EFFORT_DEFAULT;
+    return WEIR_OK;
+}
+
+/* ---- The token --------------------------------------------------------------------------------- */
+
+static void default_token(const weir_graph *graph, uint8_t token[WEIR_TOKEN_SIZE]) {
+    uint8_t encoded[64];
+    weir_cbor_writer w;
+    weir_cbor_writer_fixed(&w, encoded, sizeof encoded);
+    weir_cbor_array(&w, 3);
+    weir_cbor_text(&w, "replay_token_v1");
+    weir_cbor_bytes(&w, graph->hash, WEIR_HASH_SIZE);
+    weir_cbor_uint(&w, 0);
+    weir_sha512_of(encoded, w.size, token);
+}
+
+static weir_status take_token(const weir_graph *graph, const weir_plan_options *options, weir_plan *plan,
+                              weir_error *error) {
+    uint8_t own[WEIR_TOKEN_SIZE];
+    const uint8_t *token = options->token;
+    size_t size = options->token_size;
+    if (!token) {
+        default_token(graph, own);
+        token = own;
+        size = sizeof own;
+    }
+    if (size < WEIR_TOKEN_SIZE) {
+        weir_status status =
+            weir__fail(error, WEIR_CONTRACT_VIOLATION, WEIR__PREPARE_OPERATOR,
+                       "the replay token has %zu bytes; it needs at least %d", size, WEIR_TOKEN_SIZE);
+        weir__note_uint(error, "token_size", size);
+        return status;
+    }
+    plan->token = weir__allocate(plan->env, size, 1);
+    if (!plan->token)
+        return weir__out_of_memory(error, WEIR__PREPARE_OPERATOR, size);
+    memcpy(plan->token, token, size);
+    plan->token_size = size;
+    return WEIR_OK;
+}
+
+/* ---- The steps --------------------------------------------------------------------------------- */
+
+static weir_status run_memory_steps(weir_plan *plan, const weir_graph *graph, const request *r,
+                                    const weir__liveness *liveness, uint32_t threads, weir_error *error) {
+    weir_status status = weir__collect_arenas(plan, &graph->arenas, r->settings, r->setting_count, error);
+    if (status == WEIR_OK)
+        status = weir__sort_by_time(plan, error);
+    if (status == WEIR_OK)
+        status = weir__measure_live(plan, error);
+    if (status == WEIR_OK)
+        status = weir__assign_slots(plan, error);
+    if (status == WEIR_OK)
+        status = weir__map_addresses(plan, error);
+    if (status == WEIR_OK)
+        status = weir__lay_out(plan, liveness->overwritten, r->effort, threads, error);
+    if (status == WEIR_OK)
+        status = weir__seal(plan, error);
+    return status;
+}
+
+static weir_status run_steps(weir_plan *plan, const weir_graph *graph, const weir_plan_options *options,
+                             const request *r, uint32_t *order, uint32_t *position, weir_error *error) {
+    weir__liveness liveness = {.order = order, .position = position};
+    weir_status status = weir__find_order(graph, r->order_ids, r->order_count, order, position, error);
+    if (status == WEIR_OK)
+        status = take_token(graph, options, plan, error);
+    if (status == WEIR_OK)
+        status = weir__settings_check(r->settings, r->setting_count, error);
+    if (status == WEIR_OK)
+        status = weir__analyze_liveness(graph, plan, &liveness, error);
+    if (status == WEIR_OK)
+        status = run_memory_steps(plan, graph, r, &liveness, options->threads, error);
+    if (status == WEIR_OK)
+        weir__fill_metrics(plan, liveness.retained, liveness.activations);
+    weir__liveness_release(plan->env, &liveness);
+    return status;
+}
+
+static weir_status make(weir_plan *plan, const weir_graph *graph, const weir_plan_options *options,
+                        const request *r, weir_error *error) {
+    const weir_env *env = plan->env;
+    size_t nodes = weir__node_count(graph);
+    uint32_t *order = weir__allocate(env, nodes, sizeof *order);
+    uint32_t *position = weir__allocate(env, nodes, sizeof *position);
+    weir_status status = order && position ? run_steps(plan, graph, options, r, order, position, error)
+                                           : weir__out_of_memory(error, WEIR__PREPARE_OPERATOR, nodes * 8);
+    weir__release(env, order);
+    weir__release(env, position);
+    weir__release(env, plan->by_birth);
+    weir__release(env, plan->by_death);
+    plan->by_birth = plan->by_death = NULL;
+    return status;
+}
+
+weir_status weir_plan_make(const weir_env *env, const weir_graph *graph, const weir_plan_options *options,
+                           weir_plan **plan, weir_error *error) {
+    env = weir__env(env);
+    uint64_t start_ns = env->now_ns(env->context);
+    request r = {0};
+    weir_plan *made = weir__allocate_zero(env, 1, sizeof *made);
+    if (!made)
+        return weir__out_of_memory(error, WEIR__PREPARE_OPERATOR, sizeof *made);
+    made->env = env;
+    memcpy(made->hashes.graph, graph->hash, WEIR_HASH_SIZE);
+    weir_status status = check_options(graph, options, &r, error);
+    if (status == WEIR_OK)
+        status = weir__mode_find(options, &made->mode, error);
+    if (status == WEIR_OK) {
+        status = read_request(env, options, &r, error);
+        if (status == WEIR_OK)
+            status = make(made, graph, options, &r, error);
+        release_request(env, &r);
+    }
+    if (status != WEIR_OK) {
+        weir_plan_close(made);
+        return status;
+    }
+    made->metrics.allocation_time_ns = env->now_ns(env->context) - start_ns;
+    *plan = made;
+    return WEIR_OK;
+}
+
+void weir_plan_close(weir_plan *plan) {
+    if (!plan)
+        return;
+    const weir_env *env = plan->env;
+    weir__release(env, plan->token);
+    weir__release(env, plan->id_text);
+    weir__release(env, plan->id_ends);
+    weir__release(env, plan->sorted);
+    weir__release(env, plan->rows);
+    weir__release(env, plan->looks);
+    weir__release(env, plan->dimensions);
+    weir__release(env, plan->arenas);
+    weir__release(env, plan->arena_text);
+    weir__release(env, plan->slots);
+    weir__release(env, plan->by_birth);
+    weir__release(env, plan->by_death);
+    weir__release(env, plan);
+}
+
+/* ---- Metrics ----------------------------------------------------------------------------------- */
+
+/* 1 - part / whole, 0 where that would be 0 / 0. */
+static double what_is_missing(double part, double whole) {
+    return whole > 0 ? 1 - part / whole : 0;
+}
+
+void weir__fill_metrics(weir_plan *plan, uint64_t retained, uint64_t activations) {
+    double reused_slots = 0;
+    double reused_tensors = 0;
+    double lower_bound = 0;
+    double peak = 0;
+    for (uint32_t a = 0; a < plan->arena_count; a++) {
+        const weir__arena *arena = &plan->arenas[a];
+        reused_slots += arena->reuses ? arena->slot_count : 0;
+        reused_tensors += arena->reuses ? arena->tensor_count : 0;
+        lower_bound += (double)arena->lower_bound;
+        peak += (double)arena->peak_bytes;
+    }
+    plan->metrics.tensors = plan->count;
+    plan->metrics.peak_logical_slots = plan->slot_count;
+    plan->metrics.memory_reuse_ratio = what_is_missing(reused_slots, reused_tensors);
+    plan->metrics.internal_fragmentation_ratio = what_is_missing(lower_bound, peak);
+    plan->metrics.activation_retention_ratio = activations > 0 ? (double)retained / (double)activations : 0;
+}
+
+/* ---- Accessors --------------------------------------------------------------------------------- */
+
+const char *weir_plan_mode(const weir_plan *plan) {
+    return weir__mode_name(plan->mode);
+}
+
+const uint8_t *weir_plan_token(const weir_plan *plan, size_t *size) {
+    *size = plan->token_size;
+    return plan->token;
+}
+
+void weir_plan_get_hashes(const weir_plan *plan, weir_plan_hashes *hashes) {
+    *hashes = plan->hashes;
+}
+
+void weir_plan_get_metrics(const weir_plan *plan, weir_plan_metrics *metrics) {
+    *metrics = plan->metrics;
+}
+
+size_t weir_plan_arena_count(const weir_plan *plan) {
+    return plan->arena_count;
+}
+
+weir_plan_arena weir_plan_arena_at(const weir_plan *plan, size_t index) {
+    const weir__arena *arena = &plan->arenas[index];
+    return (weir_plan_arena){.name = arena->name,
+                             .tensors = arena->tensor_count,
+                             .alignment = arena->alignment,
+                             .page_size = arena->page_size,
+                             .has_capacity = arena->has_capacity,
+                             .capacity = arena->capacity,
+                             .lower_bound = arena->lower_bound,
+                             .peak_bytes = arena->peak_bytes,
+                             .slot_bytes = arena->slot_bytes,
+                             .slots = arena->slot_count,
+                             .max_live = arena->max_live,
+                             .optimal = arena->optimal};
+}
+
+size_t weir_plan_tensor_count(const weir_plan *plan) {
+    return plan->count;
+}
+
+weir_plan_tensor weir_plan_tensor_at(const weir_plan *plan, size_t index) {
+    uint32_t at = plan->sorted[index];
+    const weir__row *row = &plan->rows[at];
+    weir_plan_tensor tensor = {.id = weir__plan_id(plan, at),
+                               .arena = row->arena,
+                               .type = WEIR_TENSOR_UNKNOWN,
+                               .role = WEIR_ROLE_UNKNOWN,
+                               .slot = row->slot,
+                               .address =
+                                   plan->slots[plan->arenas[row->arena].first_slot + row->slot].address,
+                               .offset = row->offset,
+                               .size = row->size,
+                               .birth = row->birth,
+                               .death = row->death};
+    if (plan->looks) {
+        const weir__look *look = &plan->looks[at];
+        tensor.type = (weir_tensor_type)look->type;
+        tensor.role = (weir_tensor_role)look->role;
+        tensor.shape = plan->dimensions + look->first_dimension;
+        tensor.rank = look->rank;
+    }
+    return tensor;
+}
+
+bool weir_plan_find(const weir_plan *plan, const char *id, size_t id_size, size_t *index) {
+    size_t low = 0;
+    size_t high = plan->count;
+    while (low < high) {
+        size_t middle = low + (high - low) / 2;
+        weir_text at = weir__plan_id(plan, plan->sorted[middle]);
+        int order = weir__key_compare(at.data, at.size, id, id_size);
+        if (order == 0) {
+            *index = middle;
+            return true;
+        }
+        if (order < 0)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return false;
+}
+
+weir_plan_slot weir_plan_slot_at(const weir_plan *plan, size_t arena, uint64_t slot) {
+    return plan->slots[plan->arenas[arena].first_slot + slot];
+}
+
+uint64_t weir_plan_end(const weir_plan *plan) {
+    return plan->end;
+}
+
+void weir_plan_live_bytes(const weir_plan *plan, size_t arena, uint64_t *bytes) {
+    uint64_t alignment = plan->arenas[arena].alignment;
+    memset(bytes, 0, (size_t)plan->end * sizeof *bytes);
+    for (uint32_t i = 0; i < plan->count; i++) {
+        const weir__row *row = &plan->rows[i];
+        if (row->arena != arena)
+            continue;
+        bytes[row->birth] += weir__rounded(row->size, alignment);
+        if (row->death < plan->end)
+            bytes[row->death] -= weir__rounded(row->size, alignment);
+    }
+    for (uint64_t p = 1; p < plan->end; p++)
+        bytes[p] += bytes[p - 1];
+}

@@ -1,0 +1,366 @@
+/* Restoring a plan from a file that may hold anything. The numbers are read with their types checked, then
+ * everything that can be recomputed is, with the planner's own steps and with the independent validator, and
+ * compared: what is accepted is a plan whose arenas can be mapped and whose live tensors never share a byte.
+ */
+#include <string.h>
+
+#include "base/file.h"
+#include "plan/pack.h"
+#include "plan/planning.h"
+
+#define RESTORE_OPERATOR "weir.plan.restore"
+
+enum { PLAN_SIZE_MAX_LOG2 = 36 };
+
+typedef struct restorer {
+    const char *name;
+    weir_plan *plan;
+    weir__names arena_names;
+    weir__arena *claimed; /* what the file says of each arena, by name index */
+    uint64_t *addresses;  /* what the file says of each tensor */
+} restorer;
+
+static weir_status refuse(const restorer *r, const char *what, weir_text detail, weir_error *error) {
+    return weir__fail(error, WEIR_INVALID_IR, RESTORE_OPERATOR, "%s is no usable plan: %s%.*s", r->name, what,
+                      WEIR__SHOW(detail));
+}
+
+static const weir_text nothing = {"", 0};
+
+static bool get_uint(const weir_cbor_value *map, const char *key, uint64_t *out) {
+    weir_cbor_value value;
+    if (!weir_cbor_get(map, key, &value) || value.type != WEIR_CBOR_UINT)
+        return false;
+    *out = value.number;
+    return true;
+}
+
+/* ---- The head ---------------------------------------------------------------------------------- */
+
+static bool read_mode(const weir_cbor_value *root, weir__mode *mode) {
+    weir_cbor_value value;
+    for (unsigned i = 0; weir_cbor_get(root, "mode", &value) && i < WEIR__MODES; i++)
+        if (weir_cbor_is_text(&value, weir__mode_name((weir__mode)i))) {
+            *mode = (weir__mode)i;
+            return true;
+        }
+    return false;
+}
+
+static weir_status read_head(restorer *r, const weir_cbor_value *root, weir_cbor_value *arenas,
+                             weir_cbor_value *tensors, weir_error *error) {
+    weir_cbor_value format;
+    weir_cbor_value graph_hash;
+    if (!weir_cbor_get(root, "format", &format) || !weir_cbor_is_text(&format, "weir-plan/1"))
+        return refuse(r, "its format is not weir-plan/1", nothing, error);
+    bool has_fields = root->number == 5 && read_mode(root, &r->plan->mode) &&
+                      weir_cbor_get(root, "graph_hash", &graph_hash) && graph_hash.type == WEIR_CBOR_BYTES &&
+                      graph_hash.number == WEIR_HASH_SIZE && weir_cbor_get(root, "arenas", arenas) &&
+                      arenas->type == WEIR_CBOR_MAP && weir_cbor_get(root, "tensors", tensors) &&
+                      tensors->type == WEIR_CBOR_MAP;
+    if (!has_fields)
+        return refuse(r, "a field is missing, unknown or has the wrong type", nothing, error);
+    memcpy(r->plan->hashes.graph, graph_hash.data, WEIR_HASH_SIZE);
+    return WEIR_OK;
+}
+
+/* ---- Arenas ------------------------------------------------------------------------------------ */
+
+static bool read_claim(const weir_cbor_value *map, weir__arena *claim) {
+    weir_cbor_value optimal;
+    uint64_t slots;
+    uint64_t max_live;
+    *claim = (weir__arena){0};
+    claim->has_capacity = get_uint(map, "capacity", &claim->capacity);
+    bool is_good =
+        map->type == WEIR_CBOR_MAP && map->number == (claim->has_capacity ? 8 : 7) &&
+        get_uint(map, "alignment", &claim->alignment) && get_uint(map, "lower_bound", &claim->lower_bound) &&
+        get_uint(map, "peak_bytes", &claim->peak_bytes) && get_uint(map, "slot_bytes", &claim->slot_bytes) &&
+        get_uint(map, "slots", &slots) && get_uint(map, "max_live", &max_live) &&
+        weir_cbor_get(map, "optimal", &optimal) && optimal.type == WEIR_CBOR_BOOL;
+    if (!is_good || slots > UINT32_MAX || max_live > UINT32_MAX)
+        return false;
+    claim->slot_count = (uint32_t)slots;
+    claim->max_live = (uint32_t)max_live;
+    claim->optimal = optimal.number != 0;
+    uint64_t alignment = claim->alignment;
+    return alignment != 0 && (alignment & (alignment - 1)) == 0 && alignment <= (uint64_t)1 << 30;
+}
+
+static weir_status read_arenas(restorer *r, const weir_cbor_value *arenas, weir_error *error) {
+    weir_cbor_iterator it = weir_cbor_children(arenas);
+    weir_cbor_value key;
+    weir_cbor_value value;
+    const weir_env *env = r->plan->env;
+    r->claimed = weir__allocate(env, (size_t)arenas->number, sizeof *r->claimed);
+    if (!r->claimed)
+        return weir__out_of_memory(error, RESTORE_OPERATOR, (size_t)arenas->number * sizeof *r->claimed);
+    while (weir_cbor_next(&it, &key, &value)) {
+        weir_text name = weir__text_of(&key);
+        uint32_t index;
+        if (name.size == 0 || name.size > WEIR__ARENA_NAME_MAX)
+            return refuse(r, "an arena's name does not have 1 to 64 bytes: ", name, error);
+        if (weir__names_add(env, &r->arena_names, name.data, name.size, &index) == WEIR__NAME_NO_MEMORY)
+            return weir__out_of_memory(error, RESTORE_OPERATOR, name.size);
+        if (!read_claim(&value, &r->claimed[index]))
+            return refuse(r, "a field is missing, unknown or out of range in the arena ", name, error);
+    }
+    return WEIR_OK;
+}
+
+/* ---- Tensors ----------------------------------------------------------------------------------- */
+
+static bool open_tensors(restorer *r, const weir_cbor_value *tensors) {
+    weir_plan *plan = r->plan;
+    const weir_env *env = plan->env;
+    weir_cbor_iterator it = weir_cbor_children(tensors);
+    weir_cbor_value key;
+    weir_cbor_value value;
+    size_t text = 0;
+    while (weir_cbor_next(&it, &key, &value))
+        text += (size_t)key.number;
+    if (tensors->number >= WEIR__NO_NAME)
+        return false;
+    plan->count = (uint32_t)tensors->number;
+    plan->id_text = weir__allocate(env, text, 1);
+    plan->id_ends = weir__allocate(env, plan->count, sizeof *plan->id_ends);
+    plan->rows = weir__allocate(env, plan->count, sizeof *plan->rows);
+    r->addresses = weir__allocate(env, plan->count, sizeof *r->addresses);
+    return plan->id_text && plan->id_ends && plan->rows && r->addresses;
+}
+
+static bool read_row(restorer *r, const weir_cbor_value *list, uint32_t index) {
+    enum { ARENA, SLOT, ADDRESS, OFFSET, SIZE, BIRTH, DEATH, FIELDS };
+    weir_cbor_iterator it = weir_cbor_children(list);
+    weir_cbor_value item;
+    uint64_t numbers[FIELDS] = {0};
+    if (list->type != WEIR_CBOR_ARRAY || list->number != FIELDS)
+        return false;
+    for (unsigned i = 0; weir_cbor_next(&it, NULL, &item); i++) {
+        if (item.type != (i == ARENA ? WEIR_CBOR_TEXT : WEIR_CBOR_UINT))
+            return false;
+        weir_text name = weir__text_of(&item);
+        numbers[i] = i == ARENA ? weir__names_find(&r->arena_names, name.data, name.size) : item.number;
+    }
+    bool is_good = numbers[ARENA] != WEIR__NO_NAME && numbers[SLOT] < r->plan->count &&
+                   numbers[BIRTH] < numbers[DEATH] && numbers[DEATH] < UINT32_MAX;
+    if (!is_good)
+        return false;
+    r->addresses[index] = numbers[ADDRESS];
+    r->plan->rows[index] = (weir__row){.size = numbers[SIZE],
+                                       .offset = numbers[OFFSET],
+                                       .birth = (uint32_t)numbers[BIRTH],
+                                       .death = (uint32_t)numbers[DEATH],
+                                       .slot = (uint32_t)numbers[SLOT],
+                                       .arena = (uint32_t)numbers[ARENA]};
+    return true;
+}
+
+static weir_status read_tensors(restorer *r, const weir_cbor_value *tensors, weir_error *error) {
+    weir_plan *plan = r->plan;
+    weir_cbor_iterator it = weir_cbor_children(tensors);
+    weir_cbor_value key;
+    weir_cbor_value value;
+    uint64_t end = 0;
+    if (!open_tensors(r, tensors))
+        return weir__out_of_memory(error, RESTORE_OPERATOR, (size_t)tensors->number * sizeof *plan->rows);
+    for (uint32_t i = 0; weir_cbor_next(&it, &key, &value); i++) {
+        if (!read_row(r, &value, i))
+            return refuse(r, "a value is missing, unknown or out of range in the tensor ",
+                          weir__text_of(&key), error);
+        memcpy(plan->id_text + end, key.data, (size_t)key.number);
+        end += key.number;
+        plan->id_ends[i] = end;
+        plan->end = plan->rows[i].death > plan->end ? plan->rows[i].death : plan->end;
+    }
+    return WEIR_OK;
+}
+
+/* ---- Checking it all --------------------------------------------------------------------------- */
+
+/* One slot's tensors must not be live together, and have the slot's one address. */
+static bool slots_hold(const restorer *r, const weir__arena *arena, uint32_t *last_death) {
+    const weir_plan *plan = r->plan;
+    const uint32_t *tensors = plan->by_birth + arena->first_tensor;
+    for (uint32_t i = 0; i < arena->tensor_count; i++) {
+        const weir__row *row = &plan->rows[tensors[i]];
+        weir_plan_slot *slot = &plan->slots[arena->first_slot + row->slot];
+        uint32_t *free_from = &last_death[arena->first_slot + row->slot];
+        uint64_t rounded = weir__rounded(row->size, arena->alignment);
+        if (*free_from > row->birth || (*free_from != 0 && slot->address != r->addresses[tensors[i]]) ||
+            r->addresses[tensors[i]] % arena->alignment != 0)
+            return false;
+        *free_from = row->death;
+        slot->address = r->addresses[tensors[i]];
+        slot->size = rounded > slot->size ? rounded : slot->size;
+    }
+    uint64_t top = 0;
+    for (uint32_t s = 0; s < arena->slot_count; s++) {
+        weir_plan_slot *slot = &plan->slots[arena->first_slot + s];
+        slot->offset = top;
+        if (last_death[arena->first_slot + s] == 0 || __builtin_add_overflow(top, slot->size, &top))
+            return false;
+    }
+    return top == arena->slot_bytes;
+}
+
+static bool claim_holds(const weir__arena *claim, const weir__arena *found) {
+    return claim->lower_bound == found->lower_bound && claim->max_live == found->max_live &&
+           claim->slot_count == (found->reuses ? found->max_live : found->tensor_count) &&
+           claim->peak_bytes >= claim->lower_bound &&
+           (claim->optimal || claim->peak_bytes != claim->lower_bound) &&
+           (!claim->has_capacity || claim->peak_bytes <= claim->capacity);
+}
+
+static weir_status check_offsets(const restorer *r, const weir__arena *arena, weir__buffer *buffers,
+                                 uint64_t *offsets, weir_error *error) {
+    const weir_plan *plan = r->plan;
+    weir__pack_fault fault;
+    bool is_valid;
+    uint64_t peak;
+    for (uint32_t i = 0; i < arena->tensor_count; i++) {
+        const weir__row *row = &plan->rows[plan->by_birth[arena->first_tensor + i]];
+        buffers[i] = (weir__buffer){row->birth, row->death, weir__rounded(row->size, arena->alignment)};
+        offsets[i] = row->offset;
+    }
+    weir_status status = weir__pack_validate(plan->env, buffers, arena->tensor_count, arena->alignment,
+                                             offsets, &is_valid, &peak, &fault, error);
+    if (status == WEIR_OK && (!is_valid || peak != arena->peak_bytes))
+        return refuse(r, "live tensors overlap, or the peak is wrong, in the arena ", arena->name, error);
+    return status;
+}
+
+static weir_status check_arena(restorer *r, weir__arena *arena, uint32_t *last_death, weir__buffer *buffers,
+                               uint64_t *offsets, weir_error *error) {
+    if (!slots_hold(r, arena, last_death))
+        return refuse(r, "slots or addresses contradict each other in the arena ", arena->name, error);
+    return check_offsets(r, arena, buffers, offsets, error);
+}
+
+/* Takes over what the file says of the arenas, after it agrees with what was measured, and makes room for
+ * slots. */
+static weir_status take_claims(restorer *r, weir_error *error) {
+    weir_plan *plan = r->plan;
+    for (uint32_t a = 0; a < plan->arena_count; a++) {
+        weir__arena *arena = &plan->arenas[a];
+        uint32_t index = weir__names_find(&r->arena_names, arena->name.data, arena->name.size);
+        const weir__arena *claim = &r->claimed[index];
+        if (!claim_holds(claim, arena))
+            return refuse(r, "the numbers are wrong of the arena ", arena->name, error);
+        arena->optimal = claim->optimal;
+        arena->peak_bytes = claim->peak_bytes;
+        arena->slot_bytes = claim->slot_bytes;
+        arena->slot_count = claim->slot_count;
+        arena->first_slot = plan->slot_count;
+        plan->slot_count += claim->slot_count;
+    }
+    for (uint32_t i = 0; i < plan->count; i++)
+        if (plan->rows[i].slot >= plan->arenas[plan->rows[i].arena].slot_count)
+            return refuse(r, "a slot is out of range of the tensor ", weir__plan_id(plan, i), error);
+    plan->slots = weir__allocate_zero(plan->env, plan->slot_count, sizeof *plan->slots);
+    return plan->slots ? WEIR_OK : weir__out_of_memory(error, RESTORE_OPERATOR, plan->slot_count);
+}
+
+static weir_status check_arenas(restorer *r, weir_error *error) {
+    weir_plan *plan = r->plan;
+    uint32_t *last_death = weir__allocate_zero(plan->env, plan->slot_count, sizeof *last_death);
+    weir__buffer *buffers = weir__allocate(plan->env, plan->count, sizeof *buffers);
+    uint64_t *offsets = weir__allocate(plan->env, plan->count, sizeof *offsets);
+    weir_status status = WEIR_OK;
+    if (!last_death || !buffers || !offsets)
+        status = weir__out_of_memory(error, RESTORE_OPERATOR, plan->count * sizeof *buffers);
+    for (uint32_t a = 0; status == WEIR_OK && a < plan->arena_count; a++)
+        status = check_arena(r, &plan->arenas[a], last_death, buffers, offsets, error);
+    weir__release(plan->env, last_death);
+    weir__release(plan->env, buffers);
+    weir__release(plan->env, offsets);
+    if (status == WEIR_OK)
+        status = weir__check_addresses(plan, error);
+    return status;
+}
+
+/* The claims as settings, in the order of names, which is that of CBOR keys since the file has it. */
+static weir_status collect_arenas(restorer *r, weir_error *error) {
+    weir_plan *plan = r->plan;
+    uint32_t count = r->arena_names.count;
+    weir__arena_setting *settings = weir__allocate_zero(plan->env, count, sizeof *settings);
+    if (!settings)
+        return weir__out_of_memory(error, RESTORE_OPERATOR, count * sizeof *settings);
+    for (uint32_t i = 0; i < count; i++)
+        settings[i] = (weir__arena_setting){.name = weir__name(&r->arena_names, i),
+                                            .has_alignment = true,
+                                            .alignment = r->claimed[i].alignment,
+                                            .has_capacity = r->claimed[i].has_capacity,
+                                            .capacity = r->claimed[i].capacity};
+    weir_status status = weir__collect_arenas(plan, &r->arena_names, settings, count, error);
+    weir__release(plan->env, settings);
+    if (status == WEIR_OK && plan->arena_count != count)
+        return refuse(r, "it has an arena without tensors", nothing, error);
+    return status;
+}
+
+static weir_status restore(restorer *r, const weir_cbor_value *root, weir_error *error) {
+    weir_cbor_value arenas = {0};
+    weir_cbor_value tensors = {0};
+    weir_status status = read_head(r, root, &arenas, &tensors, error);
+    if (status == WEIR_OK)
+        status = read_arenas(r, &arenas, error);
+    if (status == WEIR_OK)
+        status = read_tensors(r, &tensors, error);
+    if (status == WEIR_OK)
+        status = collect_arenas(r, error);
+    if (status == WEIR_OK)
+        status = weir__sort_by_time(r->plan, error);
+    if (status == WEIR_OK)
+        status = weir__measure_live(r->plan, error);
+    if (status == WEIR_OK)
+        status = take_claims(r, error);
+    if (status == WEIR_OK)
+        status = check_arenas(r, error);
+    if (status == WEIR_OK)
+        status = weir__seal(r->plan, error);
+    if (status == WEIR_OK)
+        weir__fill_metrics(r->plan, 0, 0);
+    return status;
+}
+
+weir_status weir_plan_restore(const weir_env *env, const void *data, size_t size, const char *name,
+                              weir_plan **plan, weir_error *error) {
+    env = weir__env(env);
+    restorer r = {.name = name ? name : "the plan"};
+    weir_status status = weir_cbor_check(data, size, NULL, error);
+    if (status != WEIR_OK)
+        return status;
+    r.plan = weir__allocate_zero(env, 1, sizeof *r.plan);
+    if (!r.plan)
+        return weir__out_of_memory(error, RESTORE_OPERATOR, sizeof *r.plan);
+    r.plan->env = env;
+    weir_cbor_value root = weir_cbor_view(data);
+    status = restore(&r, &root, error);
+    weir__names_release(env, &r.arena_names);
+    weir__release(env, r.claimed);
+    weir__release(env, r.addresses);
+    weir__release(env, r.plan->by_birth);
+    weir__release(env, r.plan->by_death);
+    r.plan->by_birth = r.plan->by_death = NULL;
+    if (status != WEIR_OK) {
+        weir_plan_close(r.plan);
+        return status;
+    }
+    *plan = r.plan;
+    return WEIR_OK;
+}
+
+weir_status weir_plan_restore_file(const weir_env *env, const char *path, weir_plan **plan,
+                                   weir_error *error) {
+    uint8_t *data;
+    size_t size;
+    env = weir__env(env);
+    weir_status status =
+        weir__file_read(env, path, (size_t)1 << PLAN_SIZE_MAX_LOG2, &data, &size, RESTORE_OPERATOR, error);
+    if (status != WEIR_OK)
+        return status;
+    status = weir_plan_restore(env, data, size, path, plan, error);
+    weir__release(env, data);
+    return status;
+}

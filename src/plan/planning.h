@@ -1,0 +1,183 @@
+/* A plan in memory and the steps that make it. The steps run in the order of this header; each fills the part
+ * of the plan that it owns. Tensors keep the order of their declaration (gradients that backward mode makes
+ * come behind them) until the end, when `sorted` gives the order of CBOR keys. */
+#ifndef WEIR_PLAN_PLANNING_H
+#define WEIR_PLAN_PLANNING_H
+
+#include "plan/document.h"
+#include "plan/graph.h"
+
+typedef enum weir__mode { WEIR__INFERENCE, WEIR__FORWARD, WEIR__BACKWARD, WEIR__MODES } weir__mode;
+
+typedef struct weir__row {
+    uint64_t size;   /* bytes, not rounded */
+    uint64_t offset; /* in the packed layout */
+    uint32_t birth;
+    uint32_t death;
+    uint32_t slot;
+    uint32_t arena; /* in plan->arenas */
+} weir__row;
+
+typedef struct weir__look {
+    uint64_t first_dimension; /* in plan->dimensions */
+    uint32_t rank;
+    uint8_t type;
+    uint8_t role;
+} weir__look;
+
+typedef struct weir__arena {
+    weir_text name; /* in plan->arena_text */
+    uint64_t alignment;
+    uint64_t page_size;
+    uint64_t capacity;
+    bool has_capacity;
+    bool reuses; /* false for `parameters` */
+    bool optimal;
+    uint64_t lower_bound;
+    uint64_t peak_bytes;
+    uint64_t slot_bytes;
+    uint32_t max_live;
+    uint32_t first_tensor; /* in plan->by_birth and plan->by_death */
+    uint32_t tensor_count;
+    uint32_t cursor; /* scratch while they are sorted */
+    uint32_t slot_count;
+    size_t first_slot; /* in plan->slots */
+} weir__arena;
+
+struct weir_plan {
+    const weir_env *env;
+    weir__mode mode;
+    uint32_t end; /* the largest death */
+    uint8_t *token;
+    size_t token_size;
+
+    uint32_t count;
+    char *id_text;
+    uint64_t *id_ends;
+    uint32_t *sorted;
+    weir__row *rows;
+    weir__look *looks; /* NULL where restored */
+    uint64_t *dimensions;
+
+    weir__arena *arenas; /* in the order of CBOR keys */
+    uint32_t arena_count;
+    char *arena_text;
+    weir_plan_slot *slots; /* of all arenas */
+    size_t slot_count;
+
+    /* Arena after arena: its tensors by birth, then size descending, then id; and by death. Only while
+     * planning. */
+    uint32_t *by_birth;
+    uint32_t *by_death;
+
+    weir_plan_hashes hashes;
+    weir_plan_metrics metrics;
+};
+
+static inline weir_text weir__plan_id(const weir_plan *plan, uint32_t index) {
+    uint64_t begin = index ? plan->id_ends[index - 1] : 0;
+    return (weir_text){plan->id_text + begin, (size_t)(plan->id_ends[index] - begin)};
+}
+
+/* Rounded up to a power of two; false beyond 2^64-1. */
+static inline bool weir__round_up(uint64_t size, uint64_t alignment, uint64_t *rounded) {
+    if (__builtin_add_overflow(size, alignment - 1, rounded))
+        return false;
+    *rounded &= ~(alignment - 1);
+    return true;
+}
+
+/* For sizes that are known to round within 64 bits. */
+static inline uint64_t weir__rounded(uint64_t size, uint64_t alignment) {
+    return (size + alignment - 1) & ~(alignment - 1);
+}
+
+/* ---- Modes and arena configuration (arena_config.c) -------------------------------------------- */
+
+const char *weir__mode_name(weir__mode mode);
+WEIR_CHECKED weir_status weir__mode_find(const weir_plan_options *options, weir__mode *mode,
+                                         weir_error *error);
+
+typedef struct weir__arena_setting {
+    weir_text name; /* in the document */
+    bool has_alignment;
+    bool has_capacity;
+    bool has_page_size;
+    bool alignment_is_negative;
+    uint64_t alignment;
+    uint64_t capacity;
+    uint64_t page_size;
+} weir__arena_setting;
+
+/* Fields and types of the document {name: {capacity_bytes, alignment_bytes, page_size}}; settings come from
+ * `env`. */
+WEIR_CHECKED weir_status weir__settings_read(const weir_env *env, const weir_cbor_value *root,
+                                             const char *name, weir__arena_setting **settings, size_t *count,
+                                             weir_error *error);
+/* ALIGNMENT_VIOLATION for the first setting that is no power of two from 1 to 2^30. */
+WEIR_CHECKED weir_status weir__settings_check(const weir__arena_setting *settings, size_t count,
+                                              weir_error *error);
+
+/* ---- Order (order.c) --------------------------------------------------------------------------- */
+
+/* Fills order[place] = node and position[node] = 1 + place, from the given ids (NULL: the graph's own order,
+ * else Kahn's). INVALID_IR for a list that is no permutation, LIVENESS_CYCLE. */
+WEIR_CHECKED weir_status weir__find_order(const weir_graph *graph, const weir_text *given, size_t given_count,
+                                          uint32_t *order, uint32_t *position, weir_error *error);
+
+/* ---- Liveness (liveness.c) --------------------------------------------------------------------- */
+
+typedef struct weir__liveness {
+    const uint32_t *order;
+    const uint32_t *position;
+    uint32_t *last_use;    /* a tensor: the largest position of its users, 0 for none */
+    uint32_t *first_saver; /* a tensor: the smallest position of a node that saves it, 0 for none */
+    uint32_t *overwritten; /* a tensor: the input that its producer overwrites, WEIR__NO_NAME for none */
+    uint8_t *marks;    /* a tensor: whether it needs a gradient in backward mode; scratch in inference mode */
+    uint64_t retained; /* activations whose death backward mode moved */
+    uint64_t activations;
+} weir__liveness;
+
+/* Rows (size, birth, death; arena as in the graph), looks, ids and dimensions of the plan. INVALID_IR where a
+ * gradient's id is taken. */
+WEIR_CHECKED weir_status weir__analyze_liveness(const weir_graph *graph, weir_plan *plan,
+                                                weir__liveness *liveness, weir_error *error);
+void weir__liveness_release(const weir_env *env, weir__liveness *liveness);
+
+/* ---- Arenas and slots (slots.c) ---------------------------------------------------------------- */
+
+/* Names the arenas that have tensors and turns the rows' arenas into indexes of them. */
+WEIR_CHECKED weir_status weir__collect_arenas(weir_plan *plan, const weir__names *names,
+                                              const weir__arena_setting *settings, size_t setting_count,
+                                              weir_error *error);
+/* by_birth and by_death, and the most tensors live at once over all arenas. */
+WEIR_CHECKED weir_status weir__sort_by_time(weir_plan *plan, weir_error *error);
+/* max_live and lower_bound of every arena. ALLOCATION_OVERFLOW. */
+WEIR_CHECKED weir_status weir__measure_live(weir_plan *plan, weir_error *error);
+/* A slot for every row, the slots' sizes and offsets side by side, slot_bytes. ALLOCATION_OVERFLOW. */
+WEIR_CHECKED weir_status weir__assign_slots(weir_plan *plan, weir_error *error);
+
+/* ---- Addresses (addresses.c) ------------------------------------------------------------------- */
+
+WEIR_CHECKED weir_status weir__map_addresses(weir_plan *plan, weir_error *error);
+/* ADDRESS_COLLISION where two slots of an arena have one address. */
+WEIR_CHECKED weir_status weir__check_addresses(const weir_plan *plan, weir_error *error);
+
+/* ---- Layout (layout.c) ------------------------------------------------------------------------- */
+
+/* Offsets, peaks, optimality. `overwritten` as in weir__liveness, or NULL. ARENA_TOO_SMALL. */
+WEIR_CHECKED weir_status weir__lay_out(weir_plan *plan, const uint32_t *overwritten, uint32_t effort,
+                                       uint32_t threads, weir_error *error);
+WEIR_CHECKED weir_status weir__report_too_small(weir_text arena, uint64_t required, uint64_t capacity,
+                                                uint64_t lower_bound, bool is_proven, weir_error *error);
+
+/* ---- Identity (plan_file.c) -------------------------------------------------------------------- */
+
+/* `sorted` and the two hashes. */
+WEIR_CHECKED weir_status weir__seal(weir_plan *plan, weir_error *error);
+
+/* ---- Metrics (plan.c) -------------------------------------------------------------------------- */
+
+void weir__fill_metrics(weir_plan *plan, uint64_t retained, uint64_t activations);
+
+#endif

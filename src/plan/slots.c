@@ -1,0 +1,354 @@
+/* Logical slots (AssignLogicalSlots_v1), per arena: the greedy sweep over an interval graph, which is
+ * optimal, so the number of slots equals the largest number of tensors that are live at once; that is
+ * asserted. Tensors are put in order of birth and of death by counting, once for all arenas; only ties need
+ * comparisons. O(n log n) whatever the number of arenas. */
+#include <assert.h>
+#include <string.h>
+
+#include "plan/planning.h"
+
+#define SLOTS_OPERATOR "UML_OS.TMMU.AssignLogicalSlots_v1"
+
+static weir_status no_memory(const weir_plan *plan, weir_error *error) {
+    return weir__out_of_memory(error, SLOTS_OPERATOR, plan->count * sizeof(uint32_t));
+}
+
+/* ---- The arenas that have tensors -------------------------------------------------------------- */
+
+static void apply_setting(weir__arena *arena, const weir__arena_setting *setting) {
+    if (setting->has_alignment)
+        arena->alignment = setting->alignment;
+    arena->page_size = setting->page_size;
+    arena->has_capacity = setting->has_capacity;
+    arena->capacity = setting->capacity;
+}
+
+/* Settings stand in the order of CBOR keys, as the arenas do: one walk through both finds all pairs. */
+static void apply_settings(weir_plan *plan, const weir__arena_setting *settings, size_t count) {
+    size_t at = 0;
+    for (uint32_t i = 0; i < plan->arena_count; i++) {
+        weir__arena *arena = &plan->arenas[i];
+        int order = 1;
+        for (; at < count; at++) {
+            order = weir__key_compare(settings[at].name.data, settings[at].name.size, arena->name.data,
+                                      arena->name.size);
+            if (order >= 0)
+                break;
+        }
+        if (at < count && order == 0)
+            apply_setting(arena, &settings[at]);
+    }
+}
+
+/* map[i]: the plan's index of the name i, filled for the names that have tensors. */
+static weir_status name_arenas(weir_plan *plan, const weir__names *names, const uint32_t *sorted,
+                               uint32_t *map, weir_error *error) {
+    size_t text_size = names->count ? (size_t)names->ends[names->count - 1] : 0;
+    uint32_t used = 0;
+    for (uint32_t i = 0; i < names->count; i++)
+        used += map[i] != 0;
+    plan->arenas = weir__allocate_zero(plan->env, used, sizeof *plan->arenas);
+    plan->arena_text = weir__allocate(plan->env, text_size, 1);
+    if (!plan->arenas || !plan->arena_text)
+        return no_memory(plan, error);
+    if (text_size > 0)
+        memcpy(plan->arena_text, names->text, text_size);
+    for (uint32_t i = 0; i < names->count; i++) {
+        uint32_t name = sorted[i];
+        if (map[name] == 0)
+            continue;
+        weir_text text = weir__name(names, name);
+        plan->arenas[plan->arena_count] =
+            (weir__arena){.name = {plan->arena_text + (text.data - names->text), text.size},
+                          .alignment = WEIR_ALIGNMENT_DEFAULT,
+                          .reuses = !weir__same_text(text, "parameters"),
+                          .tensor_count = map[name]};
+        map[name] = plan->arena_count++;
+    }
+    return WEIR_OK;
+}
+
+static weir_status collect_arenas(weir_plan *plan, const weir__names *names, const uint32_t *sorted,
+                                  uint32_t *map, weir_error *error) {
+    for (uint32_t i = 0; i < plan->count; i++)
+        map[plan->rows[i].arena]++;
+    weir_status status = name_arenas(plan, names, sorted, map, error);
+    for (uint32_t i = 0; status == WEIR_OK && i < plan->count; i++)
+        plan->rows[i].arena = map[plan->rows[i].arena];
+    return status;
+}
+
+weir_status weir__collect_arenas(weir_plan *plan, const weir__names *names,
+                                 const weir__arena_setting *settings, size_t setting_count,
+                                 weir_error *error) {
+    uint32_t *sorted = weir__allocate(plan->env, names->count, sizeof *sorted);
+    uint32_t *map = weir__allocate_zero(plan->env, names->count, sizeof *map);
+    weir_status status;
+    if (sorted && map && weir__names_sort(plan->env, names->text, names->ends, names->count, sorted))
+        status = collect_arenas(plan, names, sorted, map, error);
+    else
+        status = no_memory(plan, error);
+    if (status == WEIR_OK)
+        apply_settings(plan, settings, setting_count);
+    weir__release(plan->env, sorted);
+    weir__release(plan->env, map);
+    return status;
+}
+
+/* ---- Order in time ----------------------------------------------------------------------------- */
+
+static uint32_t time_of(const weir__row *row, bool by_birth) {
+    return by_birth ? row->birth : row->death;
+}
+
+/* Times are as many as nodes, so counting them is cheap, unless a graph has far more nodes than tensors. */
+static bool counting_pays(const weir_plan *plan) {
+    return plan->end <= 8 * (uint64_t)plan->count + 4096;
+}
+
+static size_t count_size(const weir_plan *plan) {
+    return counting_pays(plan) ? (size_t)plan->end + 1 : 0;
+}
+
+/* All tensors by time, those of one time in the order of declaration. `counts` has count_size entries. */
+static void sort_all(const weir_plan *plan, bool by_birth, uint32_t *counts, weir__record *records,
+                     uint32_t *sorted) {
+    if (!counting_pays(plan)) {
+        for (uint32_t i = 0; i < plan->count; i++)
+            records[i] = (weir__record){time_of(&plan->rows[i], by_birth), i};
+        weir__sort_records(records, records + plan->count, plan->count, NULL, NULL);
+        for (uint32_t i = 0; i < plan->count; i++)
+            sorted[i] = records[i].index;
+        return;
+    }
+    memset(counts, 0, count_size(plan) * sizeof *counts);
+    for (uint32_t i = 0; i < plan->count; i++)
+        counts[time_of(&plan->rows[i], by_birth)]++;
+    uint32_t start = 0;
+    for (size_t p = 0; p < count_size(plan); p++) {
+        uint32_t here = counts[p];
+        counts[p] = start;
+        start += here;
+    }
+    for (uint32_t i = 0; i < plan->count; i++)
+        sorted[counts[time_of(&plan->rows[i], by_birth)]++] = i;
+}
+
+/* Arena after arena, each in the order that `sorted` has. */
+static void split_by_arena(const weir_plan *plan, const uint32_t *sorted, uint32_t *out) {
+    for (uint32_t a = 0; a < plan->arena_count; a++)
+        plan->arenas[a].cursor = plan->arenas[a].first_tensor;
+    for (uint32_t i = 0; i < plan->count; i++)
+        out[plan->arenas[plan->rows[sorted[i]].arena].cursor++] = sorted[i];
+}
+
+static uint32_t count_most_live(const weir_plan *plan, const uint32_t *births, const uint32_t *deaths) {
+    uint32_t dead = 0;
+    uint32_t most = 0;
+    for (uint32_t i = 0; i < plan->count; i++) {
+        while (plan->rows[deaths[dead]].death <= plan->rows[births[i]].birth)
+            dead++;
+        most = i + 1 - dead > most ? i + 1 - dead : most;
+    }
+    return most;
+}
+
+static int compare_ids(const void *context, uint32_t a, uint32_t b) {
+    weir_text left = weir__plan_id(context, a);
+    weir_text right = weir__plan_id(context, b);
+    int order = memcmp(left.data, right.data, left.size < right.size ? left.size : right.size);
+    return order != 0 ? order : (left.size > right.size) - (left.size < right.size);
+}
+
+/* Tensors of one birth: the larger first, then by id. */
+static void sort_ties(const weir_plan *plan, uint32_t *group, size_t count, weir__record *records) {
+    for (size_t i = 0; i < count; i++)
+        records[i] = (weir__record){UINT64_MAX - plan->rows[group[i]].size, group[i]};
+    weir__sort_records(records, records + count, count, compare_ids, plan);
+    for (size_t i = 0; i < count; i++)
+        group[i] = records[i].index;
+}
+
+/* Where slots are not reused the order of declaration stands. */
+static void sort_all_ties(const weir_plan *plan, weir__record *records) {
+    for (uint32_t a = 0; a < plan->arena_count; a++) {
+        if (!plan->arenas[a].reuses)
+            continue;
+        uint32_t *tensors = plan->by_birth + plan->arenas[a].first_tensor;
+        uint32_t count = plan->arenas[a].tensor_count;
+        for (uint32_t at = 0; at < count;) {
+            uint32_t end = at + 1;
+            while (end < count && plan->rows[tensors[end]].birth == plan->rows[tensors[at]].birth)
+                end++;
+            if (end - at > 1)
+                sort_ties(plan, tensors + at, end - at, records);
+            at = end;
+        }
+    }
+}
+
+static void sort_everything(weir_plan *plan, uint32_t *counts, uint32_t *scratch, weir__record *records) {
+    uint32_t *births = scratch;
+    uint32_t *deaths = scratch + plan->count;
+    uint32_t first = 0;
+    for (uint32_t a = 0; a < plan->arena_count; first += plan->arenas[a++].tensor_count)
+        plan->arenas[a].first_tensor = first;
+    sort_all(plan, true, counts, records, births);
+    sort_all(plan, false, counts, records, deaths);
+    plan->metrics.max_live = count_most_live(plan, births, deaths);
+    split_by_arena(plan, births, plan->by_birth);
+    split_by_arena(plan, deaths, plan->by_death);
+    sort_all_ties(plan, records);
+}
+
+weir_status weir__sort_by_time(weir_plan *plan, weir_error *error) {
+    const weir_env *env = plan->env;
+    uint32_t *counts = weir__allocate(env, count_size(plan), sizeof *counts);
+    uint32_t *scratch = weir__allocate(env, plan->count, 2 * sizeof *scratch);
+    weir__record *records = weir__allocate(env, plan->count, 2 * sizeof *records);
+    plan->by_birth = weir__allocate(env, plan->count, sizeof *plan->by_birth);
+    plan->by_death = weir__allocate(env, plan->count, sizeof *plan->by_death);
+    bool has_memory = counts && scratch && records && plan->by_birth && plan->by_death;
+    if (has_memory)
+        sort_everything(plan, counts, scratch, records);
+    weir__release(env, counts);
+    weir__release(env, scratch);
+    weir__release(env, records);
+    return has_memory ? WEIR_OK : no_memory(plan, error);
+}
+
+/* ---- How much is live -------------------------------------------------------------------------- */
+
+static weir_status report_overflow(const weir__arena *arena, const char *what, weir_error *error) {
+    return weir__fail(error, WEIR_ALLOCATION_OVERFLOW, SLOTS_OPERATOR,
+                      "arena '%.*s': %s passes 2^64-1 bytes; the tensors are too large",
+                      WEIR__SHOW(arena->name), what);
+}
+
+static weir_status measure_arena(const weir_plan *plan, weir__arena *arena, weir_error *error) {
+    const uint32_t *births = plan->by_birth + arena->first_tensor;
+    const uint32_t *deaths = plan->by_death + arena->first_tensor;
+    uint32_t dead = 0;
+    uint64_t live_bytes = 0;
+    for (uint32_t i = 0; i < arena->tensor_count; i++) {
+        const weir__row *row = &plan->rows[births[i]];
+        uint64_t rounded;
+        if (!weir__round_up(row->size, arena->alignment, &rounded))
+            return report_overflow(arena, "a size, rounded up to the alignment,", error);
+        for (; plan->rows[deaths[dead]].death <= row->birth; dead++)
+            live_bytes -= weir__rounded(plan->rows[deaths[dead]].size, arena->alignment);
+        if (__builtin_add_overflow(live_bytes, rounded, &live_bytes))
+            return report_overflow(arena, "the sum of what is live at once", error);
+        if (live_bytes > arena->lower_bound)
+            arena->lower_bound = live_bytes;
+        if (i + 1 - dead > arena->max_live)
+            arena->max_live = i + 1 - dead;
+    }
+    return WEIR_OK;
+}
+
+weir_status weir__measure_live(weir_plan *plan, weir_error *error) {
+    weir_status status = WEIR_OK;
+    for (uint32_t a = 0; status == WEIR_OK && a < plan->arena_count; a++)
+        status = measure_arena(plan, &plan->arenas[a], error);
+    return status;
+}
+
+/* ---- Slots ------------------------------------------------------------------------------------- */
+
+/* Free slots, the lowest on top. */
+typedef struct free_slots {
+    uint32_t *heap;
+    uint32_t count;
+} free_slots;
+
+static void give_back(free_slots *f, uint32_t slot) {
+    uint32_t at = f->count++;
+    for (; at > 0 && f->heap[(at - 1) / 2] > slot; at = (at - 1) / 2)
+        f->heap[at] = f->heap[(at - 1) / 2];
+    f->heap[at] = slot;
+}
+
+static uint32_t take_lowest(free_slots *f) {
+    uint32_t lowest = f->heap[0];
+    uint32_t moved = f->heap[--f->count];
+    uint32_t at = 0;
+    for (uint32_t child = 1; child < f->count; child = 2 * at + 1) {
+        if (child + 1 < f->count && f->heap[child + 1] < f->heap[child])
+            child++;
+        if (f->heap[child] >= moved)
+            break;
+        f->heap[at] = f->heap[child];
+        at = child;
+    }
+    f->heap[at] = moved;
+    return lowest;
+}
+
+static void reuse_slots(weir_plan *plan, weir__arena *arena, uint32_t *heap) {
+    const uint32_t *births = plan->by_birth + arena->first_tensor;
+    const uint32_t *deaths = plan->by_death + arena->first_tensor;
+    free_slots free_ones = {heap, 0};
+    uint32_t dead = 0;
+    arena->slot_count = 0;
+    for (uint32_t i = 0; i < arena->tensor_count; i++) {
+        weir__row *row = &plan->rows[births[i]];
+        for (; plan->rows[deaths[dead]].death <= row->birth; dead++)
+            give_back(&free_ones, plan->rows[deaths[dead]].slot);
+        row->slot = free_ones.count > 0 ? take_lowest(&free_ones) : arena->slot_count++;
+    }
+    assert(arena->slot_count == arena->max_live);
+}
+
+static void give_each_its_own(weir_plan *plan) {
+    for (uint32_t a = 0; a < plan->arena_count; a++)
+        if (!plan->arenas[a].reuses)
+            plan->arenas[a].slot_count = 0;
+    for (uint32_t i = 0; i < plan->count; i++) {
+        weir__arena *arena = &plan->arenas[plan->rows[i].arena];
+        if (!arena->reuses)
+            plan->rows[i].slot = arena->slot_count++;
+    }
+}
+
+static weir_status measure_slots(weir_plan *plan, weir_error *error) {
+    for (uint32_t i = 0; i < plan->count; i++) {
+        const weir__row *row = &plan->rows[i];
+        const weir__arena *arena = &plan->arenas[row->arena];
+        weir_plan_slot *slot = &plan->slots[arena->first_slot + row->slot];
+        uint64_t rounded = weir__rounded(row->size, arena->alignment);
+        slot->size = rounded > slot->size ? rounded : slot->size;
+    }
+    for (uint32_t a = 0; a < plan->arena_count; a++) {
+        weir__arena *arena = &plan->arenas[a];
+        uint64_t top = 0;
+        for (uint32_t s = 0; s < arena->slot_count; s++) {
+            weir_plan_slot *slot = &plan->slots[arena->first_slot + s];
+            slot->offset = top;
+            if (__builtin_add_overflow(top, slot->size, &top))
+                return report_overflow(arena, "the sum of the slots", error);
+        }
+        arena->slot_bytes = top;
+    }
+    return WEIR_OK;
+}
+
+weir_status weir__assign_slots(weir_plan *plan, weir_error *error) {
+    uint32_t largest = 0;
+    for (uint32_t a = 0; a < plan->arena_count; a++)
+        largest = plan->arenas[a].max_live > largest ? plan->arenas[a].max_live : largest;
+    uint32_t *heap = weir__allocate(plan->env, largest, sizeof *heap);
+    if (!heap)
+        return no_memory(plan, error);
+    give_each_its_own(plan);
+    for (uint32_t a = 0; a < plan->arena_count; a++)
+        if (plan->arenas[a].reuses)
+            reuse_slots(plan, &plan->arenas[a], heap);
+    weir__release(plan->env, heap);
+    for (uint32_t a = 0; a < plan->arena_count; a++) {
+        plan->arenas[a].first_slot = plan->slot_count;
+        plan->slot_count += plan->arenas[a].slot_count;
+    }
+    plan->slots = weir__allocate_zero(plan->env, plan->slot_count, sizeof *plan->slots);
+    return plan->slots ? measure_slots(plan, error) : no_memory(plan, error);
+}

@@ -1,0 +1,47 @@
+/* Reading protobuf's wire format: a message is a run of fields, each a number, a kind and a value; what a
+ * field means is the caller's business. Bytes are hostile: every length is checked against the message that
+ * holds it, nothing is copied and nothing is read beyond the end. */
+#ifndef WEIR_PLAN_WIRE_H
+#define WEIR_PLAN_WIRE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+/* What is left of a message. */
+typedef struct weir__wire {
+    const uint8_t *at;
+    const uint8_t *end;
+} weir__wire;
+
+typedef enum weir__wire_kind {
+    WEIR__WIRE_VARINT = 0,
+    WEIR__WIRE_FIXED64 = 1,
+    WEIR__WIRE_BYTES = 2, /* text, bytes, messages and packed numbers */
+    WEIR__WIRE_FIXED32 = 5
+} weir__wire_kind;
+
+typedef struct weir__wire_field {
+    uint32_t number;
+    weir__wire_kind kind;
+    uint64_t value;   /* of all kinds but bytes */
+    weir__wire bytes; /* of bytes; borrowed */
+} weir__wire_field;
+
+typedef enum weir__wire_result {
+    WEIR__WIRE_FIELD,
+    WEIR__WIRE_END,
+    WEIR__WIRE_BROKEN /* message->at is where the broken field begins */
+} weir__wire_result;
+
+/* Takes the next field off the message. */
+weir__wire_result weir__wire_next(weir__wire *message, weir__wire_field *field);
+
+/* Takes one varint of at most 64 bits off it; false where there is none. */
+bool weir__wire_varint(weir__wire *message, uint64_t *value);
+
+static inline size_t weir__wire_size(weir__wire message) {
+    return (size_t)(message.end - message.at);
+}
+
+#endif

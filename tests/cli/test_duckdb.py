@@ -1,0 +1,182 @@
+"""DuckDB as a source: its files, folders of Parquet and CSV, types, parts and failures. Runs where WEIR_DUCKDB names a
+libduckdb.so; what weir says without the library is tested everywhere."""
+import os
+import sys
+import tempfile
+import unittest
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", ".."))
+from tests.support import shop  # noqa: E402
+from tests.support.duckdb import DuckDB, library_path  # noqa: E402
+from tests.support.scan import DECLARED, SCAN, WEIR, comparable, ingest, lines, real, rows, scan  # noqa: E402
+
+MICROS = 1000000
+
+TYPES = """CREATE TYPE mood AS ENUM ('sad', 'happy');
+CREATE TABLE "odd ""name" (id INTEGER PRIMARY KEY, b BOOLEAN, i1 TINYINT, i2 SMALLINT, i8 BIGINT, u1 UTINYINT,
+  u2 USMALLINT, u4 UINTEGER, u8 UBIGINT, h HUGEINT, uh UHUGEINT, f FLOAT, d DOUBLE, c4 DECIMAL(4, 2), c9 DECIMAL(9, 2),
+  c18 DECIMAL(18, 3), c38 DECIMAL(38, 10), t VARCHAR, x BLOB, da DATE, ts TIMESTAMP, s TIMESTAMP_S, ms TIMESTAMP_MS,
+  ns TIMESTAMP_NS, u UUID, m mood, l INTEGER[], st STRUCT(a INTEGER), ti TIME, iv INTERVAL, bi BIT);
+INSERT INTO "odd ""name" VALUES
+ (1, true, -128, -32768, 9223372036854775807, 255, 65535, 4294967295, 18446744073709551615, -1, 7, 0.1, 0.1, 19.00,
+  -0.01, 123456789012345.678, 1234567890123456789012345678.5, 'a longer text than fits', '\\x00\\xFF'::BLOB, '2024-02-29',
+  '2024-02-29 12:34:56.789012', '2024-02-29 12:34:56', '2024-02-29 12:34:56.789', '1969-12-31 23:59:59.999999999',
+  'A0EEBC99-9C0B-4EF8-BB6D-6BB9BD380A11', 'happy', [1, NULL], {'a': 7}, '12:34:56', INTERVAL 1 DAY, '101'),
+ (2, false, 1, 1, 1, 1, 1, 1, 9223372036854775807, 170141183460469231731687303715884105727, 9223372036854775808,
+  'inf', 'nan', 0, 0, 0, 0, 'twelve bytes', '', '0001-01-01 (BC)', '0001-01-01', '1960-01-01', '1960-01-01',
+  '1960-01-01', NULL, 'sad', [], NULL, NULL, NULL, NULL);
+INSERT INTO "odd ""name" (id) VALUES (3);"""
+
+FIRST = [["i", 1], ["b", 1], ["i", -128], ["i", -32768], ["i", 9223372036854775807], ["i", 255], ["i", 65535],
+         ["i", 4294967295], ["r", (2.0 ** 64).hex()], ["i", -1], ["i", 7], ["r", "0x1.99999ap-4"], ["r", (0.1).hex()],
+         ["i", 19], ["r", (-0.01).hex()], ["r", (123456789012345.678).hex()],
+         ["r", (1234567890123456789012345678.5).hex()], ["t", "a longer text than fits"], ["x", "00ff"],
+         ["@", 1709164800 * MICROS], ["@", 1709210096 * MICROS + 789012], ["@", 1709210096 * MICROS],
+         ["@", 1709210096 * MICROS + 789000], ["@", -1], ["t", "a0eebc99-9c0b-4ef8-bb6d-6bb9bd380a11"], ["t", "happy"],
+         ["t", "[1, NULL]"], ["t", "{'a': 7}"], ["t", "12:34:56"], ["t", "1 day"], ["t", "101"]]
+
+
+class Base(unittest.TestCase):
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.folder = folder.name
+
+    def path(self, name):
+        return os.path.join(self.folder, name)
+
+    def write(self, name, text):
+        with open(self.path(name), "w", encoding="utf-8") as file:
+            file.write(text)
+
+    def assert_fails(self, location, *words, options=(), env=None):
+        done = scan(location, *options, check=False, env=env)
+        message = done.stderr.decode()
+        self.assertEqual(done.returncode, 1, message)
+        self.assertTrue(message.startswith("weir: SOURCE_ERROR: "), message)
+        for word in words:
+            self.assertIn(word, message)
+
+
+@unittest.skipUnless(SCAN, "WEIR_SCAN must name the program scan_source (ctest does)")
+class WithoutTheLibrary(Base):
+    def test_message_says_how_to_get_it(self):
+        """Also where another library has the name."""
+        env = dict(os.environ, WEIR_DUCKDB=self.path("missing.so"))
+        self.assert_fails(self.folder, "DuckDB", "missing.so", "https://duckdb.org", "WEIR_DUCKDB", env=env)
+        self.assert_fails(self.path("x.duckdb"), "https://duckdb.org", env=env)
+        self.assert_fails(self.folder, "lacks the function", env=dict(os.environ, WEIR_DUCKDB="libc.so.6"))
+
+
+@unittest.skipUnless(library_path(), "WEIR_DUCKDB names no libduckdb.so: DuckDB is not tested")
+@unittest.skipUnless(SCAN and WEIR, "WEIR and WEIR_SCAN must name the programs weir and scan_source (ctest does)")
+class WithTheLibrary(Base):
+    def make(self, name, *statements):
+        with DuckDB(self.path(name)) as database:
+            for each in statements:
+                database.run(each)
+        return self.path(name)
+
+    def test_types(self):
+        done = scan(self.make("types.db", TYPES))
+        table = rows(done, 'odd "name')
+        self.assertEqual(comparable(table[0]), comparable(FIRST))
+        self.assertEqual(table[2], [["i", 3]] + [["n"]] * 30)
+        second = table[1]
+        self.assertEqual(second[8], ["i", 9223372036854775807])
+        self.assertEqual([real(second[9][1]), real(second[10][1]), real(second[11][1])],
+                         [2.0 ** 127, 2.0 ** 63, float("inf")])
+        self.assertEqual(second[13:17], [["i", 0]] * 4)
+        self.assertEqual(second[17:20], [["t", "twelve bytes"], ["x", ""], ["@", -719528 * 86400 * MICROS]])
+        catalog = lines(done)[0]
+        self.assertEqual(catalog["name"], "types")
+        declared = {name: DECLARED[kind] for name, kind in catalog["tables"]['odd "name']["columns"]}
+        self.assertEqual([declared[c] for c in ("b", "i1", "u8", "h", "f", "c9", "t", "x", "da", "ns", "u", "ti")],
+                         ["boolean", "integer", "integer", "numeric", "real", "numeric", "text", "blob", "time", "time",
+                          "text", "text"])
+
+    def test_keys(self):
+        path = self.make("keys.duckdb", "CREATE TABLE a (y INTEGER, x VARCHAR, PRIMARY KEY (x, y))",
+                         "CREATE TABLE b (id INTEGER PRIMARY KEY, code VARCHAR UNIQUE)",
+                         "CREATE TABLE c (z VARCHAR, w INTEGER, b_code VARCHAR REFERENCES b (code), b_id INTEGER "
+                         "REFERENCES b (id), FOREIGN KEY (z, w) REFERENCES a (x, y))",
+                         "CREATE SCHEMA elsewhere", "CREATE TABLE elsewhere.hidden (id INTEGER)",
+                         "CREATE VIEW seen AS SELECT * FROM b")
+        catalog = lines(scan(path))[0]["tables"]
+        self.assertEqual(sorted(catalog), ["a", "b", "c"])
+        self.assertEqual(catalog["a"]["primary_key"], ["x", "y"])
+        self.assertEqual(catalog["c"]["foreign_keys"], {"b_code": "b.code", "b_id": "b.id"})
+
+    def test_parts_have_every_row_once(self):
+        path = self.make("big.duckdb", "CREATE TABLE big AS SELECT i AS id, 'word ' || i AS w FROM range(300000) t(i)",
+                         "DELETE FROM big WHERE id % 7 = 0")
+        whole = rows(scan(path), "big")
+        self.assertEqual(len(whole), 300000 - 42858)
+        for sessions in ("2", "5"):
+            done = scan(path, "--sessions", sessions)
+            self.assertEqual(lines(done)[0]["sessions"], int(sessions))
+            self.assertEqual(rows(done, "big"), whole)
+        self.assertEqual(lines(scan(path, "--stop-early", "--count"))[1]["rows"], len(whole))
+
+    def test_queries(self):
+        path = self.make("types.duckdb", TYPES)
+        done = scan(path, "--query", """SELECT id AS "Anchor", id AS "Anchor", m, sum(i8) OVER () > 1 AS many, NULL AS n
+            FROM "odd ""name" WHERE id = 2; -- the end""")
+        self.assertEqual(lines(done)[1], ["Anchor", "Anchor", "m", "many", "n"])
+        self.assertEqual(rows(done, "query"), [[["i", 2], ["i", 2], ["t", "sad"], ["b", 0], ["n"]]])
+        self.assert_fails(path, "syntax error", options=("--query", "SELEC 1"))
+        self.assert_fails(path, "only a SELECT", options=("--query", "DROP TABLE \"odd \"\"name\""))
+        self.assert_fails(path, "Could not convert", options=(
+            "--query", "SELECT CAST(CASE i WHEN 400000 THEN 'x' ELSE '1' END AS INTEGER) FROM range(500000) t(i)"))
+        self.assert_fails(path, "infinite", "column d",
+                          options=("--query", "SELECT DATE 'infinity' AS d"))
+        self.assert_fails(path, "beyond", options=("--query", "SELECT DATE '5000000-01-01' AS d"))
+
+    def test_folder_of_files(self):
+        """Names that patterns and quotes could trip over; types from the whole content; no keys."""
+        os.mkdir(self.path("da[t]a*"))
+        self.write("da[t]a*/it's.csv", "it's;\"x \"\"y\"\n1;'q'\n2;\n")
+        self.write("da[t]a*/late.csv", "id,word\n" + "".join(f"{i},{i}\n" for i in range(30000)) + "30000,not a number\n")
+        self.write("da[t]a*/notes.txt", "no table")
+        self.make("x.duckdb", f"COPY (SELECT 1 AS k, TIMESTAMP '2024-01-01' AS at) TO '{self.path('da[t]a*/p.parquet')}'")
+        done = scan(self.path("da[t]a*/"))
+        catalog = lines(done)[0]
+        self.assertEqual(catalog["name"], "da[t]a*")
+        self.assertEqual({name: [c[0] for c in table["columns"]] for name, table in catalog["tables"].items()},
+                         {"it's": ["it's", 'x "y'], "late": ["id", "word"], "p": ["k", "at"]})
+        self.assertEqual(rows(done, "it's"), [[["i", 1], ["t", "'q'"]], [["i", 2], ["n"]]])
+        self.assertEqual(rows(done, "p"), [[["i", 1], ["@", 1704067200 * MICROS]]])
+        self.assertEqual(len(rows(done, "late")), 30001)
+        self.assertIn([["i", 30000], ["t", "not a number"]], rows(done, "late"))
+        self.assertEqual(len(rows(scan(self.path("da[t]a*"), "--sessions", "3"), "late")), 30001)
+
+    def test_failures(self):
+        os.mkdir(self.path("empty"))
+        self.assert_fails(self.path("empty"), "no .parquet")
+        self.write("empty/a.csv", "x\n1\n")
+        self.make("x.duckdb", f"COPY (SELECT 1 AS k) TO '{self.path('empty/a.parquet')}'")
+        self.assert_fails(self.path("empty"), "both be table a")
+        os.remove(self.path("empty/a.csv"))
+        self.write("empty/a.parquet", "not a parquet file")
+        self.assert_fails(self.path("empty"), "a.parquet")
+        self.write("broken.duckdb", "not a database")
+        self.assert_fails(self.path("broken.duckdb"), "cannot open")
+        self.assert_fails(self.path("missing.duckdb"), "cannot open")
+
+    def test_the_shop_gives_the_store_of_sqlite(self):
+        """From a DuckDB file and from Parquet files, with any number of threads."""
+        shop.write_sqlite(self.path("shop.sqlite"))
+        self.write("schema.json", shop.schema())
+        os.mkdir(self.path("parquet"))
+        tables = list(shop.load())
+        self.make("shop.duckdb", *shop.for_duckdb(),
+                  *(f"COPY {table} TO '{self.path('parquet')}/{table}.parquet'" for table in tables))
+        options = ["--schema", self.path("schema.json")]
+        expected = ingest(self.path("shop.sqlite"), self.folder, "expected", *options)
+        for source in ("shop.duckdb", "parquet"):
+            for threads in ("1", "2", "5"):
+                self.assertTrue(expected == ingest(self.path(source), self.folder, "got", "--threads", threads, *options))
+
+
+if __name__ == "__main__":
+    unittest.main()

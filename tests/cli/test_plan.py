@@ -1,0 +1,313 @@
+"""`weir plan` and `weir graph` from the shell: the seed's own tests, golden hashes, files that go in and come
+out, and what people see."""
+
+import hashlib
+import json
+import unittest
+from pathlib import Path
+
+from reference import cbor
+from tests.support.golden_plans import GOLDEN, cases, graph_of, token_of
+from tests.support.plans import Files, call, error, graph, plan, validate
+
+MODES = ("inference", "forward", "backward")
+
+
+class PlanTest(unittest.TestCase):
+    def setUp(self) -> None:
+        self.files = Files()
+        self.addCleanup(self.files.close)
+
+    def plan_of(self, value: dict, *options: str) -> dict:
+        result = plan(self.files.add(value), *options)
+        validate(result)
+        return result
+
+
+class SeedTests(PlanTest):
+    """Section 8 of the seed."""
+
+    def test_linear_chain_takes_one_slot(self) -> None:
+        chain = graph("chain", "--nodes", "20")
+        self.assertEqual(self.plan_of(chain, "--mode", "inference")["arenas"]["activations"]["slots"], 1)
+        self.assertEqual(self.plan_of(chain, "--mode", "forward")["arenas"]["activations"]["slots"], 2)
+        activations = self.plan_of(chain, "--mode", "inference")["tensors"]
+        self.assertEqual({tensor["offset"] for tensor in activations.values()}, {0})
+
+    def test_residual_blocks_are_coloured_optimally(self) -> None:
+        for size in ("18", "34", "50", "101", "152"):
+            for mode in MODES:
+                with self.subTest(size, mode=mode):
+                    result = self.plan_of(graph("resnet", "--size", size), "--mode", mode)
+                    activations = result["arenas"]["activations"]
+                    self.assertEqual(activations["slots"], activations["max_live"])
+
+    def test_models_reuse_and_reach_the_lower_bound(self) -> None:
+        models = [("gpt2", size) for size in ("small", "medium", "large", "xl")]
+        models += [("llama", size) for size in ("7b", "8b", "13b", "70b", "405b")]
+        for kind, size in models:
+            for mode in MODES:
+                with self.subTest(kind, size=size, mode=mode):
+                    result = self.plan_of(graph(kind, "--size", size), "--mode", mode)
+                    for name, arena in result["arenas"].items():
+                        self.assertEqual(arena["peak_bytes"], arena["lower_bound"], name)
+                        self.assertTrue(arena["optimal"])
+                    least = 0.9 if mode == "inference" else 0.4
+                    self.assertGreater(result["metrics"]["memory_reuse_ratio"], least)
+
+    def test_published_parameter_counts(self) -> None:
+        """Bytes of the parameters, from the published numbers of parameters (f32 and bf16)."""
+        published = {
+            ("gpt2", "small"): 4 * 124_439_808,
+            ("gpt2", "medium"): 4 * 354_823_168,
+            ("gpt2", "large"): 4 * 774_030_080,
+            ("gpt2", "xl"): 4 * 1_557_611_200,
+            ("llama", "7b"): 2 * 6_738_415_616,
+            ("llama", "8b"): 2 * 8_030_261_248,
+            ("llama", "13b"): 2 * 13_015_864_320,
+            ("llama", "70b"): 2 * 68_976_648_192,
+            ("llama", "405b"): 2 * 405_853_388_800,
+        }
+        for (kind, size), expected in published.items():
+            with self.subTest(kind, size=size):
+                tensors = self.plan_of(graph(kind, "--size", size), "--mode", "forward")["tensors"].values()
+                self.assertEqual(sum(t["size"] for t in tensors if t["arena"] == "parameters"), expected)
+        trained = {"18": 11_689_512, "34": 21_797_672, "50": 25_557_032, "101": 44_549_160, "152": 60_192_808}
+        for size, expected in trained.items():
+            with self.subTest("resnet", size=size):
+                given = graph("resnet", "--size", size)["tensors"]
+                shapes = [t["shape"] for t in given if t.get("role") == "parameter"]
+                self.assertEqual(sum(_product(shape) for shape in shapes), expected)
+
+    def test_golden_hashes(self) -> None:
+        golden = json.loads(GOLDEN.read_text())
+        for case in cases():
+            with self.subTest(case["name"]):
+                option = ("--preset", case["preset"]) if "preset" in case else ("--mode", case["mode"])
+                options = (*option, "--token", token_of(case).hex(), "--effort", "2")
+                result = self.plan_of(graph_of(case), *options)
+                self.assertEqual(result["assignment_hash"], golden[case["name"]])
+
+
+def _product(shape: list[int]) -> int:
+    product = 1
+    for dimension in shape:
+        product *= dimension
+    return product
+
+
+class Generators(PlanTest):
+    def test_cbor_and_json_are_one_graph(self) -> None:
+        for kind in ("gpt2", "llama", "resnet", "unet", "chain", "random"):
+            with self.subTest(kind):
+                path = self.files.path(kind)
+                self.assertEqual(call("graph", kind, "--cbor", path).returncode, 0)
+                given = graph(kind)
+                self.assertEqual(cbor.decode(Path(path).read_bytes()), given)
+                one = plan(path, "--mode", "forward", "--effort", "1")
+                other = self.plan_of(given, "--mode", "forward", "--effort", "1")
+                self.assertEqual(one["plan_hash"], other["plan_hash"])
+
+    def test_options(self) -> None:
+        options = ("--layers", "1", "--seq", "8", "--batch", "3", "--dtype", "f16")
+        tensors = {t["id"]: t for t in graph("llama", "--size", "70b", *options)["tensors"]}
+        self.assertEqual(tensors["layers.0.attn.k"]["shape"], [3, 8, 8, 128])
+        self.assertEqual(tensors["layers.0.attn.scores"]["shape"], [3, 64, 8, 8])
+        self.assertEqual(tensors["layers.0.attn.scores"]["dtype"], "f16")
+        self.assertEqual(tensors["layers.0.ffn.gate.weight"]["shape"], [8192, 28672])
+        self.assertNotIn("layers.1.attn.k", tensors)
+        flash = {t["id"] for t in graph("gpt2", "--flash", "--logits")["tensors"]}
+        self.assertNotIn("h0.attn.scores", flash)
+        self.assertNotIn("loss", flash)
+
+    def test_refusals(self) -> None:
+        self.assertEqual(call("graph", "gpt2", "--size", "huge").returncode, 1)
+        self.assertEqual(call("graph", "gpt2", "--dtype", "f31").returncode, 1)
+        self.assertEqual(call("graph", "bert").returncode, 2)
+        self.assertEqual(call("graph").returncode, 2)
+
+
+class FilesInAndOut(PlanTest):
+    def test_plan_file_is_what_is_hashed(self) -> None:
+        path = self.files.path("plan.cbor")
+        result = self.plan_of(graph("gpt2", "--layers", "1"), "--mode", "backward", "--cbor", path)
+        written = Path(path).read_bytes()
+        self.assertEqual(hashlib.sha256(written).hexdigest(), result["plan_hash"])
+        value = cbor.decode(written)
+        self.assertEqual(value["format"], "weir-plan/1")
+        self.assertEqual(value["graph_hash"].hex(), result["graph_hash"])
+        fields = ("arena", "slot", "address", "offset", "size", "birth", "death")
+        for name, row in value["tensors"].items():
+            expected = dict(zip(fields, row, strict=True), address=str(row[2]))
+            self.assertEqual(result["tensors"][name], expected)
+        self.assertEqual(value["arenas"], result["arenas"])
+
+    def test_trace(self) -> None:
+        path = self.files.path("trace.cbor")
+        arenas = {"activations": {"alignment_bytes": 64, "capacity_bytes": 1 << 40, "page_size": 4096}}
+        options = ("--mode", "backward", "--trace", path, "--arenas", self.files.add(arenas))
+        result = self.plan_of(graph("random", "--nodes", "9"), *options)
+        data, at, records = Path(path).read_bytes(), 0, []
+        while at < len(data):
+            record, at = cbor.decode_first(data, at)
+            records.append(record)
+        header, *tensors, summary = records
+        self.assertEqual(header["type"], "allocation_header")
+        self.assertEqual(header["ir_hash"].hex(), result["graph_hash"])
+        self.assertEqual(header["mode"], "backward")
+        self.assertEqual(len(header["replay_token_prefix"]), 8)
+        self.assertEqual(header["arenas"]["activations"], arenas["activations"])
+        self.assertEqual([record["tensor_id"] for record in tensors], list(result["tensors"]))
+        for record in tensors:
+            tensor = result["tensors"][record["tensor_id"]]
+            self.assertEqual(record["type"], "tensor")
+            self.assertEqual(record["live_range"], [tensor["birth"], tensor["death"]])
+            self.assertEqual((record["logical_slot"], record["size"]), (tensor["slot"], tensor["size"]))
+            self.assertEqual(record["virtual_address"], int(tensor["address"]))
+            alignment = result["arenas"][tensor["arena"]]["alignment"]
+            self.assertEqual(record["bytes"], -(-tensor["size"] // alignment) * alignment)
+        self.assertEqual(summary["type"], "summary")
+        metrics = result["metrics"]
+        self.assertEqual(summary["peak_bytes_per_arena"], metrics["peak_physical_bytes_per_arena"])
+        self.assertEqual(summary["total_logical_slots"], metrics["peak_logical_slots"])
+        self.assertEqual(summary["reuse_ratio"], metrics["memory_reuse_ratio"])
+        self.assertEqual(summary["fragmentation_pct"], 100 * metrics["internal_fragmentation_ratio"])
+
+    def test_csv(self) -> None:
+        rows = ["id,lower,upper,size", "a,0,2,10", "b,1,3,20", "c,2,4,10", "d,0,4,5"]
+        path = self.files.add("\r\n".join(rows).encode())
+        done = call("plan", "--csv", path)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        lines = done.stdout.decode().splitlines()
+        self.assertEqual(lines[0], "id,lower,upper,size,offset")
+        self.assertEqual([line.rsplit(",", 1)[0] for line in lines[1:]], rows[1:])
+        result = json.loads(call("plan", "--csv", path, "--json", "--capacity", "35").stdout)
+        self.assertEqual((result["peak_bytes"], result["lower_bound"], result["optimal"]), (35, 35, True))
+        again = call("plan", "--csv", self.files.add(result["csv"].encode()))
+        self.assertEqual(again.stdout, done.stdout)
+        small = call("plan", "--csv", path, "--capacity", "34", "--json")
+        record = json.loads(small.stdout)["error"]
+        self.assertEqual(small.returncode, 1)
+        self.assertEqual(record["code_id"], "ARENA_TOO_SMALL")
+        self.assertEqual(record["diagnostics"]["proven"], 1)
+
+    def test_csv_in_another_order_of_columns(self) -> None:
+        done = call("plan", "--csv", self.files.add(b"size,id,upper,lower\n7,x,2,1\n"))
+        self.assertEqual(done.stdout, b"id,lower,upper,size,offset\nx,1,2,7,0\n")
+
+    def test_csv_refusals(self) -> None:
+        header = b"id,lower,upper,size\n"
+        rows = [b"a,0,1\n", b"a,0,0,1\n", b"a,0,1,-1\n", b"a,0,1,1\na,0,1,1\n"]
+        rows.append(b"a,0,1,18446744073709551616\n")
+        whole = [b"", b"id,lower,upper\n", b"id,lower,upper,size,gaps\n"]
+        for text in whole + [header + row for row in rows]:
+            with self.subTest(text):
+                done = call("plan", "--csv", self.files.add(text), "--json")
+                self.assertEqual(done.returncode, 1)
+                self.assertEqual(json.loads(done.stdout)["error"]["code_id"], "INVALID_IR")
+
+    def test_files_that_cannot_be_written_or_read(self) -> None:
+        path = self.files.add(graph("chain"))
+        for option in ("--cbor", "--trace"):
+            record = error(path, "--mode", "forward", option, "/nowhere/at/all")
+            self.assertEqual(record["code_id"], "IO_ERROR")
+        self.assertEqual(error("/nowhere/at/all", "--mode", "forward")["code_id"], "IO_ERROR")
+        self.assertEqual(error(path, "--mode", "forward", "--order", "/nowhere")["code_id"], "IO_ERROR")
+
+
+class Capacity(PlanTest):
+    def test_a_capacity_at_the_bound_fits_and_changes_nothing(self) -> None:
+        given = graph("gpt2", "--layers", "2", "--seq", "128")
+        free = self.plan_of(given, "--mode", "backward")
+        arenas = {name: {"capacity_bytes": arena["peak_bytes"]} for name, arena in free["arenas"].items()}
+        held = self.plan_of(given, "--mode", "backward", "--arenas", self.files.add(arenas))
+        self.assertEqual(held["tensors"], free["tensors"])
+        arenas["activations"]["capacity_bytes"] -= 1
+        record = error(self.files.add(given), "--mode", "backward", "--arenas", self.files.add(arenas))
+        self.assertEqual(record["code_id"], "ARENA_TOO_SMALL")
+        diagnostics = record["diagnostics"]
+        self.assertEqual(diagnostics["arena"], "activations")
+        self.assertEqual(diagnostics["required"], free["arenas"]["activations"]["peak_bytes"])
+        self.assertEqual(diagnostics["lower_bound"], free["arenas"]["activations"]["lower_bound"])
+        self.assertEqual(diagnostics["proven"], 1)
+
+
+class Messages(PlanTest):
+    def test_a_cycle_is_shown(self) -> None:
+        names = ["a", "b", "c"]
+        tensors = [{"id": name, "shape": [4], "dtype": "f32"} for name in names]
+        nodes = [
+            {"id": f"make_{name}", "op": "relu", "inputs": [names[i - 1]], "outputs": [name]}
+            for i, name in enumerate(names)
+        ]
+        value = {"format": "weir-graph/1", "tensors": tensors, "nodes": nodes, "outputs": ["c"]}
+        for options in ((), ("--order", self.files.add(["make_a", "make_b", "make_c"]))):
+            record = error(self.files.add(value), "--mode", "forward", *options)
+            self.assertEqual(record["code_id"], "LIVENESS_CYCLE")
+            for name in names:
+                self.assertIn(f"make_{name}", record["message"])
+
+    def test_json_faults_have_a_place(self) -> None:
+        record = error(self.files.add(b'{"format": "weir-graph/1",\n "tensors": [}'), "--mode", "forward")
+        self.assertEqual(record["code_id"], "INVALID_IR")
+        self.assertEqual(record["diagnostics"]["line"], 2)
+        duplicate = self.files.add(b'{"format": "weir-graph/1", "format": "weir-graph/1"}')
+        self.assertEqual(error(duplicate, "--mode", "forward")["code_id"], "INVALID_IR")
+        self.assertEqual(error(self.files.add(b"\xa1\x61"), "--mode", "forward")["code_id"], "CBOR_INVALID")
+
+    def test_types_of_options_files(self) -> None:
+        path = self.files.add(graph("chain"))
+        bad_settings = (
+            [],
+            {"size": 1},
+            {"capacity_bytes": -1},
+            {"capacity_bytes": "01"},
+            {"page_size": 1.5},
+            {"alignment_bytes": None},
+        )
+        for arenas in ([], {"": {}}, {"a" * 65: {}}, *({"a": setting} for setting in bad_settings)):
+            with self.subTest(arenas):
+                record = error(path, "--mode", "forward", "--arenas", self.files.add(arenas))
+                self.assertEqual(record["code_id"], "INVALID_IR")
+        for order in ({}, [1], "t1", None):
+            with self.subTest(order):
+                record = error(path, "--mode", "forward", "--order", self.files.add(order))
+                self.assertEqual(record["code_id"], "INVALID_IR")
+        for setting in ({"alignment_bytes": -8}, {"page_size": 3}):
+            record = error(path, "--mode", "forward", "--arenas", self.files.add({"a": setting}))
+            self.assertEqual(record["code_id"], "ALIGNMENT_VIOLATION")
+
+    def test_address_collision(self) -> None:
+        """34 bits are left of an address at the largest alignment: 400,000 slots must collide."""
+        tensors = [{"id": f"p{i}", "shape": [], "dtype": "u8", "role": "parameter"} for i in range(400_000)]
+        value = {"format": "weir-graph/1", "name": "", "tensors": tensors, "nodes": [], "outputs": []}
+        arenas = self.files.add({"parameters": {"alignment_bytes": 1 << 30}})
+        record = error(self.files.add(value), "--mode", "forward", "--arenas", arenas)
+        self.assertEqual(record["code_id"], "ADDRESS_COLLISION")
+
+    def test_table(self) -> None:
+        done = call("plan", self.files.add(graph("gpt2")), "--mode", "backward")
+        self.assertEqual(done.returncode, 0)
+        text = done.stdout.decode()
+        for word in ("lower bound", "activations", "gradients", "parameters", "logits", "plan_hash", "yes"):
+            self.assertIn(word, text)
+
+    def test_usage(self) -> None:
+        path = self.files.add(graph("chain"))
+        calls = (
+            (),
+            (path,),
+            ("--csv", path, path),
+            ("--csv", path, "--mode", "forward"),
+            (path, "--mode", "forward", "--token", "xyz"),
+            (path, "--mode", "forward", "--capacity", "1"),
+            (path, "--mode", "forward", "--effort", "x"),
+        )
+        for arguments in calls:
+            with self.subTest(arguments):
+                self.assertEqual(call("plan", *arguments).returncode, 2)
+        self.assertEqual(error(path, "--mode", "forward", "--effort", "10")["code_id"], "CONTRACT_VIOLATION")
+
+
+if __name__ == "__main__":
+    unittest.main()

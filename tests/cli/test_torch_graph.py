@@ -1,0 +1,209 @@
+"""tools/torch_graph.py: PyTorch models become graphs that `weir plan` takes. Skipped where torch is not installed."""
+
+import json
+import operator
+import os
+import subprocess
+import sys
+import types
+import unittest
+from pathlib import Path
+from typing import Any
+
+from tests.support.plans import Files, plan, validate
+
+TOOLS = Path(__file__).resolve().parents[2] / "tools"
+sys.path.insert(0, str(TOOLS))
+
+try:
+    import torch
+except ImportError:
+    torch = None
+
+if torch:
+    import torch_graph
+    from torch import nn
+
+    class Mlp(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.first = nn.Linear(16, 32)
+            self.second = nn.Linear(32, 4, bias=False)
+            self.register_buffer("offset", torch.zeros(4))
+
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            return self.second(torch.relu(self.first(x))) * 0.5 + self.offset
+
+    class Parts(nn.Module):
+        """Values of several tensors, sizes, views, a shared parameter."""
+
+        def __init__(self) -> None:
+            super().__init__()
+            self.tied = nn.Linear(8, 8)
+            self.again = self.tied
+            self.attention = nn.MultiheadAttention(8, 2, batch_first=True)
+
+        def forward(self, x: torch.Tensor) -> dict[str, torch.Tensor]:
+            halves = x.chunk(2, dim=1)
+            mixed = self.attention(halves[0], halves[1], halves[1])
+            flat = self.again(self.tied(mixed[0])).view(x.size(0), -1)
+            return {"flat": flat, "weights": mixed[1]}
+
+
+@unittest.skipIf(torch is None, "not installed: torch (Debian: python3-torch)")
+class TorchGraph(unittest.TestCase):
+    def setUp(self) -> None:
+        self.files = Files()
+        self.addCleanup(self.files.close)
+
+    def check_planned(self, made: dict[str, Any]) -> None:
+        path = self.files.add(made)
+        for mode in ("inference", "forward", "backward"):
+            validate(plan(path, "--mode", mode))
+
+    def ops(self, made: dict[str, Any]) -> list[str]:
+        return [node["op"] for node in made["nodes"]]
+
+    def test_a_traced_model(self) -> None:
+        made = torch_graph.traced_graph(Mlp(), torch.zeros(3, 16))
+        self.assertEqual(made["name"], "Mlp")
+        self.assertEqual(self.ops(made), ["matmul", "relu", "matmul", "scale", "add"])
+        tensors = {t["id"]: (t["shape"], t["dtype"], t.get("role")) for t in made["tensors"]}
+        self.assertEqual(tensors["x"], ([3, 16], "f32", "input"))
+        self.assertEqual(tensors["first.weight"], ([32, 16], "f32", "parameter"))
+        self.assertEqual(tensors["first.bias"], ([32], "f32", "parameter"))
+        self.assertEqual(tensors["offset"], ([4], "f32", "state"))
+        self.assertEqual(tensors["second"], ([3, 4], "f32", None))
+        self.assertEqual(made["nodes"][0]["inputs"], ["x", "first.weight", "first.bias"])
+        self.assertEqual(made["outputs"], made["nodes"][-1]["outputs"])
+        self.check_planned(made)
+
+    def test_parts_views_and_shared_parameters(self) -> None:
+        made = torch_graph.traced_graph(Parts(), torch.zeros(2, 6, 8))
+        nodes = {node["id"]: node for node in made["nodes"]}
+        self.assertEqual(nodes["chunk"]["outputs"], ["chunk.0", "chunk.1"])
+        self.assertEqual(nodes["attention"]["inputs"][:3], ["chunk.0", "chunk.1", "chunk.1"])
+        self.assertEqual(nodes["attention"]["op"], "attention")
+        self.assertEqual(nodes["view"]["inplace"], True)
+        self.assertNotIn("size", nodes)
+        weights = [t["id"] for t in made["tensors"] if t["shape"] == [8, 8] and t.get("role") == "parameter"]
+        self.assertEqual(len([name for name in weights if name.startswith(("tied", "again"))]), 1)
+        self.assertEqual(made["outputs"], ["view", "attention.1"])
+        self.check_planned(made)
+
+    def test_inplace_hints(self) -> None:
+        model = nn.Sequential(
+            nn.Conv2d(3, 8, 3),
+            nn.BatchNorm2d(8),
+            nn.ReLU(inplace=True),
+            nn.Dropout(inplace=True),
+            nn.MaxPool2d(2),
+            nn.Flatten(),
+            nn.Linear(8 * 9, 10),
+        ).eval()
+        made = torch_graph.traced_graph(model, torch.zeros(1, 3, 8, 8, dtype=torch.float32))
+        self.assertEqual(self.ops(made), ["conv", "layernorm", "relu", "Dropout", "MaxPool2d", "reshape", "matmul"])
+        self.assertEqual([node.get("inplace") for node in made["nodes"]], [None, None, True, True, None, True, None])
+        state = [t["id"] for t in made["tensors"] if t.get("role") == "state"]
+        self.assertEqual(state, ["1.running_mean", "1.running_var", "1.num_batches_tracked"])
+        self.check_planned(made)
+
+    def test_an_output_that_is_an_input(self) -> None:
+        class Pass(nn.Module):
+            def forward(self, x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+                y = torch.exp(x)
+                return y, x, y
+
+        made = torch_graph.traced_graph(Pass(), torch.zeros(2))
+        self.assertEqual(made["outputs"], ["exp"])
+        self.check_planned(made)
+
+    def test_dtypes(self) -> None:
+        class Casts(nn.Module):
+            def forward(self, x: torch.Tensor) -> tuple[torch.Tensor, ...]:
+                return x.half(), x.to(torch.bfloat16), x.to(torch.int8), x > 0
+
+        made = torch_graph.traced_graph(Casts(), torch.zeros(2, dtype=torch.float64))
+        self.assertEqual([t["dtype"] for t in made["tensors"]], ["f64", "f16", "bf16", "i8", "bool"])
+        with self.assertRaisesRegex(torch_graph.GraphError, "complex64"):
+            torch_graph.traced_graph(nn.Identity(), torch.zeros(2, dtype=torch.complex64))
+
+    def exported(self) -> Any:
+        """A program as torch.export makes it: aten operators, lifted parameters, shapes in meta['val']."""
+        graph = torch.fx.Graph()
+        weight, mean, x = (graph.placeholder(name) for name in ("p_fc_weight", "b_mean", "x"))
+        turned = graph.call_function(torch.ops.aten.t.default, (weight,))
+        product = graph.call_function(torch.ops.aten.mm.default, (x, turned))
+        normal = graph.call_function(torch.ops.aten.native_layer_norm.default, (product, [4], None, None, 1e-5))
+        first = graph.call_function(operator.getitem, (normal, 0))
+        total = graph.call_function(torch.ops.aten.add.Tensor, (first, mean))
+        out = graph.output((total,))
+        zeros = torch.zeros
+        values = {
+            weight: zeros(4, 8),
+            mean: zeros(4),
+            x: zeros(2, 8),
+            turned: zeros(8, 4),
+            product: zeros(2, 4),
+            normal: (zeros(2, 4), zeros(2, 1), zeros(2, 1)),
+            first: zeros(2, 4),
+            total: zeros(2, 4),
+        }
+        for node, value in values.items():
+            node.meta["val"] = value
+        signature = types.SimpleNamespace(
+            inputs_to_parameters={"p_fc_weight": "fc.weight"}, inputs_to_buffers={"b_mean": "mean"}
+        )
+        self.assertEqual(out.op, "output")
+        return types.SimpleNamespace(graph=graph, graph_signature=signature)
+
+    def test_an_exported_program(self) -> None:
+        made = torch_graph.exported_graph(self.exported(), "net")
+        self.assertEqual(self.ops(made), ["transpose", "matmul", "layernorm", "add"])
+        roles = {t["id"]: t.get("role") for t in made["tensors"]}
+        self.assertEqual((roles["fc.weight"], roles["mean"], roles["x"]), ("parameter", "state", "input"))
+        self.assertEqual(made["nodes"][3]["inputs"], [made["nodes"][2]["outputs"][0], "mean"])
+        self.assertEqual(len(made["nodes"][2]["outputs"]), 3)
+        self.check_planned(made)
+
+    def test_a_dynamic_dimension(self) -> None:
+        class Symbol:
+            def __str__(self) -> str:
+                return "s0"
+
+        program = self.exported()
+        node = list(program.graph.nodes)[2]
+        node.meta["val"] = types.SimpleNamespace(shape=(Symbol(), 8), dtype=torch.float32)
+        with self.assertRaisesRegex(torch_graph.GraphError, "tensor x has a dynamic dimension .s0."):
+            torch_graph.exported_graph(program)
+
+    @unittest.skipUnless(torch is not None and hasattr(torch, "export"), "this torch has no torch.export")
+    def test_a_real_export(self) -> None:
+        made = torch_graph.graph_of(Mlp(), (torch.zeros(3, 16),))
+        self.assertEqual([op for op in self.ops(made) if op in ("matmul", "relu")], ["matmul", "relu", "matmul"])
+        self.assertEqual(
+            {t["id"] for t in made["tensors"] if t.get("role") == "parameter"},
+            {"first.weight", "first.bias", "second.weight"},
+        )
+        self.check_planned(made)
+
+    def test_from_the_command_line(self) -> None:
+        folder = Path(self.files.path("x")).parent
+        (folder / "models.py").write_text(
+            "import torch\ndef small():\n    return torch.nn.Linear(4, 2), (torch.zeros(1, 4),)\n"
+        )
+        done = subprocess.run(
+            [sys.executable, "-B", str(TOOLS / "torch_graph.py"), "models:small", "--name", "small"],
+            cwd=folder,
+            env={**os.environ, "PYTHONPATH": ""},
+            capture_output=True,
+            timeout=300,
+        )
+        self.assertEqual(done.returncode, 0, done.stderr)
+        made = json.loads(done.stdout)
+        self.assertEqual(made["name"], "small")
+        self.check_planned(made)
+
+
+if __name__ == "__main__":
+    unittest.main()

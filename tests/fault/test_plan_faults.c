@@ -1,0 +1,164 @@
+/* The planner under faults: every allocation, mapping and file operation fails once and from then on. */
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "support/random_graph.h"
+
+static char path[] = "/tmp/weir-plan-faults-XXXXXX";
+static weir_graph *graph;
+static weir_plan *plan;
+static uint8_t *saved;
+static size_t saved_size;
+static uint8_t *document;
+static size_t document_size;
+
+static weir_status build(const weir_env *env, void *context, weir_error *error) {
+    (void)context;
+    weir_graph *built;
+    weir_status status = random_graph(env, 4, 10, &built, error);
+    if (status == WEIR_OK)
+        weir_graph_close(built);
+    return status;
+}
+
+static weir_status read_document(const weir_env *env, void *context, weir_error *error) {
+    (void)context;
+    weir_graph *read;
+    weir_status status = weir_graph_read(env, document, document_size, "document", &read, error);
+    if (status == WEIR_OK)
+        weir_graph_close(read);
+    return status;
+}
+
+static weir_status make(const weir_env *env, void *context, weir_error *error) {
+    static const char arenas[] = "{\"activations\": {\"alignment_bytes\": 64}}";
+    weir_plan *made;
+    weir_plan_options options = options_of(context);
+    options.arenas = (weir_document){arenas, strlen(arenas), NULL};
+    weir_status status = weir_plan_make(env, graph, &options, &made, error);
+    if (status == WEIR_OK)
+        weir_plan_close(made);
+    return status;
+}
+
+static weir_status save(const weir_env *env, void *context, weir_error *error) {
+    (void)context;
+    return weir_plan_save(env, plan, path, error);
+}
+
+static weir_status restore(const weir_env *env, void *context, weir_error *error) {
+    (void)context;
+    weir_plan *restored;
+    weir_status status = weir_plan_restore_file(env, path, &restored, error);
+    if (status == WEIR_OK)
+        weir_plan_close(restored);
+    return status;
+}
+
+static weir_status open_arenas(const weir_env *env, void *context, weir_error *error) {
+    (void)context;
+    weir_arenas *arenas;
+    weir_status status = weir_arenas_open(env, plan, NULL, &arenas, error);
+    if (status == WEIR_OK)
+        weir_arenas_close(arenas);
+    return status;
+}
+
+static weir_status pack_csv(const weir_env *env, void *context, weir_error *error) {
+    static const char csv[] = "id,lower,upper,size\na,0,2,3\nb,1,3,4\nc,2,4,5\nd,0,4,1\n";
+    (void)context;
+    weir_packing *packing;
+    weir_packing_options options = {.size = sizeof options};
+    weir_packing_result result;
+    const char *out;
+    size_t size;
+    weir_status status = weir_packing_read_csv(env, csv, strlen(csv), "csv", &packing, error);
+    if (status != WEIR_OK)
+        return status;
+    status = weir_packing_solve(packing, &options, &result, error);
+    if (status == WEIR_OK)
+        status = weir_packing_csv(packing, &out, &size, error);
+    weir_packing_close(packing);
+    return status;
+}
+
+/* The file is the old plan or the new one, which are the same here: whole in any case. */
+static void check_file(void *context) {
+    (void)context;
+    FILE *file = fopen(path, "rb");
+    uint8_t *data = malloc(saved_size + 1);
+    assert_non_null(file);
+    assert_int_equal(fread(data, 1, saved_size + 1, file), saved_size);
+    assert_memory_equal(data, saved, saved_size);
+    fclose(file);
+    free(data);
+}
+
+static void test_build(void **state) {
+    (void)state;
+    assert_true(sweep_faults(build, NULL, NULL) > 10);
+    assert_true(sweep_faults(read_document, NULL, NULL) > 10);
+}
+
+static void test_make(void **state) {
+    (void)state;
+    for (int mode = 0; mode < 3; mode++)
+        assert_true(sweep_faults(make, NULL, (void *)plan_modes[mode]) > 10);
+}
+
+static void test_files(void **state) {
+    (void)state;
+    assert_true(sweep_faults(save, check_file, NULL) > 4);
+    assert_true(sweep_faults(restore, NULL, NULL) > 4);
+}
+
+static void test_arenas(void **state) {
+    (void)state;
+    assert_true(sweep_faults(open_arenas, NULL, NULL) > 4);
+}
+
+static void test_csv(void **state) {
+    (void)state;
+    assert_true(sweep_faults(pack_csv, NULL, NULL) > 4);
+}
+
+static int set_up(void **state) {
+    (void)state;
+    weir_error error;
+    weir_cbor_writer w;
+    weir_plan_options options = options_of("backward");
+    int file = mkstemp(path);
+    close(file);
+    assert_ok(random_graph(NULL, 11, 12, &graph, &error), &error);
+    assert_ok(weir_plan_make(NULL, graph, &options, &plan, &error), &error);
+    assert_ok(weir_plan_save(NULL, plan, path, &error), &error);
+    weir_cbor_writer_memory(&w, NULL);
+    weir_plan_write(plan, &w);
+    assert_ok(weir_cbor_finish(&w, &error), &error);
+    saved = w.data;
+    saved_size = w.size;
+    weir_cbor_writer_memory(&w, NULL);
+    weir_graph_write_cbor(graph, &w);
+    assert_ok(weir_cbor_finish(&w, &error), &error);
+    document = w.data;
+    document_size = w.size;
+    return 0;
+}
+
+static int tear_down(void **state) {
+    (void)state;
+    weir_plan_close(plan);
+    weir_graph_close(graph);
+    free(saved);
+    free(document);
+    unlink(path);
+    return 0;
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_build),  cmocka_unit_test(test_make), cmocka_unit_test(test_files),
+        cmocka_unit_test(test_arenas), cmocka_unit_test(test_csv),
+    };
+    return cmocka_run_group_tests(tests, set_up, tear_down);
+}

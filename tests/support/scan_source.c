@@ -1,0 +1,251 @@
+/* Prints what a source gives, for the Python tests that start servers: its catalog and every row of every
+ * table, or of one query, as JSON Lines. Values carry their type, as one letter.
+ *
+ *   scan_source LOCATION [--sessions N] [--query SQL]… [--stop-early] [--count]
+ *
+ * With several sessions every table is read in as many parts, part i by session i. --stop-early first starts
+ * a scan of each table and closes it after one batch. --count prints counts of rows instead of rows. A
+ * failure prints the error record's line to stderr and exits with 1. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "ingest/source.h"
+#include "weir/weir.h"
+
+enum { SESSIONS_MAX = 16 };
+
+typedef struct scanner {
+    weir__source *sessions[SESSIONS_MAX];
+    uint32_t session_count;
+    weir__catalog catalog;
+    bool counts_only;
+} scanner;
+
+static void stop_if(weir_status status, const weir_error *error) {
+    if (!status)
+        return;
+    char line[2048];
+    weir_error_line(error, line, sizeof line);
+    fprintf(stderr, "%s\n", line);
+    exit(1);
+}
+
+static void write_value(weir_json_writer *w, const weir__value *value) {
+    static const char *const letters[] = {"n", "i", "r", "t", "x", "b", "@"};
+    char text[40];
+    weir_json_array(w);
+    weir_json_text(w, letters[value->type]);
+    switch (value->type) {
+    case WEIR__NULL:
+        break;
+    case WEIR__REAL:
+        snprintf(text, sizeof text, "%a", value->real);
+        weir_json_text(w, text);
+        break;
+    case WEIR__TEXT:
+        weir_json_text_n(w, value->text.data, value->text.size);
+        break;
+    case WEIR__BLOB:
+        weir_json_hex(w, value->text.data, value->text.size);
+        break;
+    default:
+        weir_json_int(w, value->integer);
+    }
+    weir_json_end_array(w);
+}
+
+static void print_line(weir_json_writer *w) {
+    weir_error error;
+    stop_if(weir_json_finish(w, &error), &error);
+    puts(w->data);
+    weir_json_release(w);
+}
+
+static void print_count(const char *name, uint64_t count) {
+    weir_json_writer w;
+    weir_json_writer_memory(&w, NULL);
+    weir_json_object(&w);
+    weir_json_key(&w, "of");
+    weir_json_text(&w, name);
+    weir_json_key(&w, "rows");
+    weir_json_uint(&w, count);
+    weir_json_end_object(&w);
+    print_line(&w);
+}
+
+static uint64_t print_rows(const scanner *s, const char *name, weir__cursor *cursor) {
+    weir_error error;
+    weir__rows rows;
+    uint64_t count = 0;
+    for (;;) {
+        stop_if(cursor->next(cursor, &rows, &error), &error);
+        if (rows.row_count == 0)
+            return count;
+        count += rows.row_count;
+        for (size_t r = 0; r < rows.row_count && !s->counts_only; r++) {
+            weir_json_writer w;
+            weir_json_writer_memory(&w, NULL);
+            weir_json_object(&w);
+            weir_json_key(&w, "of");
+            weir_json_text(&w, name);
+            weir_json_key(&w, "row");
+            weir_json_array(&w);
+            for (uint32_t c = 0; c < cursor->column_count; c++)
+                write_value(&w, &rows.cells[r * cursor->column_count + c]);
+            weir_json_end_array(&w);
+            weir_json_end_object(&w);
+            print_line(&w);
+        }
+    }
+}
+
+static void write_table(weir_json_writer *w, const weir__catalog_table *table) {
+    weir_json_object(w);
+    weir_json_key(w, "columns");
+    weir_json_array(w);
+    for (uint32_t i = 0; i < table->column_count; i++) {
+        weir_json_array(w);
+        weir_json_text(w, table->columns[i].name);
+        weir_json_uint(w, table->columns[i].declared);
+        weir_json_end_array(w);
+    }
+    weir_json_end_array(w);
+    weir_json_key(w, "primary_key");
+    weir_json_array(w);
+    for (uint32_t i = 0; i < table->primary_key_count; i++)
+        weir_json_text(w, table->columns[table->primary_key[i]].name);
+    weir_json_end_array(w);
+    weir_json_key(w, "foreign_keys");
+    weir_json_object(w);
+    for (uint32_t i = 0; i < table->foreign_key_count; i++) {
+        char target[256];
+        snprintf(target, sizeof target, "%s.%s", table->foreign_keys[i].parent_table,
+                 table->foreign_keys[i].parent_column);
+        weir_json_key(w, table->columns[table->foreign_keys[i].column].name);
+        weir_json_text(w, target);
+    }
+    weir_json_end_object(w);
+    weir_json_end_object(w);
+}
+
+static void print_catalog(const scanner *s) {
+    weir_json_writer w;
+    weir_json_writer_memory(&w, NULL);
+    weir_json_object(&w);
+    weir_json_key(&w, "name");
+    weir_json_text(&w, s->catalog.name);
+    weir_json_key(&w, "sessions");
+    weir_json_uint(&w, s->session_count);
+    weir_json_key(&w, "tables");
+    weir_json_object(&w);
+    for (uint32_t i = 0; i < s->catalog.table_count; i++) {
+        weir_json_key(&w, s->catalog.tables[i].name);
+        write_table(&w, &s->catalog.tables[i]);
+    }
+    weir_json_end_object(&w);
+    weir_json_end_object(&w);
+    print_line(&w);
+}
+
+static weir__cursor *open_scan(const scanner *s, const weir__catalog_table *table, uint32_t part,
+                               uint32_t part_count) {
+    weir_error error;
+    weir__cursor *cursor;
+    uint32_t *columns = calloc(table->column_count + 1, sizeof *columns);
+    for (uint32_t i = 0; i < table->column_count; i++)
+        columns[i] = i;
+    weir__source *session = s->sessions[part];
+    stop_if(
+        session->kind->scan(session, table, columns, table->column_count, part, part_count, &cursor, &error),
+        &error);
+    free(columns);
+    return cursor;
+}
+
+static void scan_tables(const scanner *s) {
+    for (uint32_t t = 0; t < s->catalog.table_count; t++) {
+        const weir__catalog_table *table = &s->catalog.tables[t];
+        for (uint32_t part = 0; part < s->session_count; part++) {
+            weir__cursor *cursor = open_scan(s, table, part, s->session_count);
+            uint64_t count = print_rows(s, table->name, cursor);
+            if (s->counts_only)
+                print_count(table->name, count);
+            cursor->close(cursor);
+        }
+    }
+}
+
+static void start_and_stop(const scanner *s) {
+    weir_error error;
+    weir__rows rows;
+    for (uint32_t t = 0; t < s->catalog.table_count; t++) {
+        weir__cursor *cursor = open_scan(s, &s->catalog.tables[t], 0, 1);
+        stop_if(cursor->next(cursor, &rows, &error), &error);
+        cursor->close(cursor);
+    }
+}
+
+static void run_query(const scanner *s, const char *sql) {
+    weir_error error;
+    weir__cursor *cursor;
+    weir__source *session = s->sessions[0];
+    stop_if(session->kind->query(session, sql, &cursor, &error), &error);
+    weir_json_writer w;
+    weir_json_writer_memory(&w, NULL);
+    weir_json_array(&w);
+    for (uint32_t i = 0; i < cursor->column_count; i++)
+        weir_json_text(&w, cursor->column_names[i]);
+    weir_json_end_array(&w);
+    print_line(&w);
+    uint64_t count = print_rows(s, "query", cursor);
+    if (s->counts_only)
+        print_count("query", count);
+    cursor->close(cursor);
+}
+
+static void open_sessions(scanner *s, const char *location, uint32_t count) {
+    weir_error error;
+    stop_if(weir__source_open(weir_env_default(), location, &s->sessions[0], &error), &error);
+    s->session_count = 1;
+    while (s->session_count < count && s->sessions[0]->kind->fork) {
+        weir__source *session;
+        stop_if(s->sessions[0]->kind->fork(s->sessions[0], &session, &error), &error);
+        if (!session)
+            break;
+        s->sessions[s->session_count++] = session;
+    }
+    stop_if(s->sessions[0]->kind->describe(s->sessions[0], &s->catalog, &error), &error);
+}
+
+static void close_sessions(scanner *s) {
+    weir__catalog_release(&s->catalog);
+    while (s->session_count > 0)
+        weir__source_close(s->sessions[--s->session_count]);
+}
+
+int main(int argc, char **argv) {
+    scanner s = {0};
+    uint32_t sessions = 1;
+    bool stops_early = false, has_query = false;
+    for (int i = 2; i < argc; i++) {
+        if (strcmp(argv[i], "--sessions") == 0 && i + 1 < argc)
+            sessions = (uint32_t)atoi(argv[i + 1]);
+        stops_early = stops_early || strcmp(argv[i], "--stop-early") == 0;
+        has_query = has_query || strcmp(argv[i], "--query") == 0;
+        s.counts_only = s.counts_only || strcmp(argv[i], "--count") == 0;
+    }
+    if (argc < 2 || sessions < 1 || sessions > SESSIONS_MAX)
+        return 2;
+    open_sessions(&s, argv[1], sessions);
+    print_catalog(&s);
+    if (stops_early)
+        start_and_stop(&s);
+    for (int i = 2; i + 1 < argc; i++)
+        if (strcmp(argv[i], "--query") == 0)
+            run_query(&s, argv[i + 1]);
+    if (!has_query)
+        scan_tables(&s);
+    close_sessions(&s);
+    return 0;
+}
