@@ -1,0 +1,403 @@
+"""Batches on random databases: against the reference, and against what the raw database says was known when.
+
+Each case is made from its own seed, a text such as "batch 17", which a failure names. To look at one case alone,
+set WEIR_CASE to its seed (its files stay in the folder that WEIR_KEEP names); to try other cases, set
+WEIR_PROPERTY_SALT to anything.
+"""
+
+import json
+import math
+import os
+import random
+import shutil
+import struct
+import sys
+import tempfile
+import unittest
+from collections.abc import Callable
+from datetime import datetime, timezone
+from pathlib import Path
+from typing import Any
+
+PROJECT_ROOT = Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(PROJECT_ROOT))
+sys.path.insert(1, str(PROJECT_ROOT / "tests"))
+
+from reference.batch import BatchBuilder  # noqa: E402
+from reference.errors import WeirError  # noqa: E402
+from reference.manifest import Manifest  # noqa: E402
+from reference.sampler import Cursor  # noqa: E402
+from reference.store import Store  # noqa: E402
+from support import leak_database, random_database  # noqa: E402
+from support.batches import batch_arguments, differences, run  # noqa: E402
+from support.leak_database import MICROSECONDS, TABLES, Truth, was_known, was_there  # noqa: E402
+
+CASES = int(os.environ.get("WEIR_PROPERTY_CASES", "60"))
+SALT = os.environ.get("WEIR_PROPERTY_SALT", "")
+ONLY_CASE = os.environ.get("WEIR_CASE")
+KEEP = os.environ.get("WEIR_KEEP")
+WORLD_SIZES = (1, 2, 3, 4, 8)
+SEES_EVERYTHING = 2**63 - 1
+
+Json = Any
+
+
+# ---- Random manifests and steps ----------------------------------------------------------------------------
+
+
+def any_batch_config(rng: random.Random) -> Json:
+    config: Json = {}
+    choices: dict[str, list[Any]] = {
+        "sequence_length": [1, 2, 7, 33, 100, 300],
+        "max_hops": [0, 1, 2, 5, 64],
+        "child_width": [0, 1, 2, 3, 10, 33, 40, 4096],
+        "child_policy": ["uniform", "uniform", "recent"],
+        "max_rows": [1, 2, 9, 40, 300],
+        "pad_rows": [False, False, True],
+        "label_visibility": ["train", "all", "none"],
+    }
+    for name, values in choices.items():
+        if name == "sequence_length" or rng.random() < 0.7:
+            config[name] = rng.choice(values)
+    return config
+
+
+def any_manifest(rng: random.Random, datasets: Json, batch_size: int | None = None) -> Json:
+    manifest: Json = {
+        "seed": rng.choice([0, 42, 2**63 - 1, str(2**64 - 1)]),
+        "global_batch_size": batch_size or rng.choice([1, 2, 3, 4, 6, 8, 12]),
+        "datasets": datasets,
+        "batch": any_batch_config(rng),
+        "data": {
+            "sampler_block_size": rng.choice([1, 2, 3, 5, 8, 1000]),
+            "drop_last": rng.random() < 0.3,
+            "epoch_boundary": rng.choice(["strict", "strict", "stream"]),
+            "intra_block": rng.choice(["affine_v1", "feistel_v1"]),
+            "rotate": rng.random() < 0.5,
+        },
+    }
+    return manifest
+
+
+def any_step(rng: random.Random, manifest: Json) -> Json:
+    dataset = rng.choice(sorted(manifest["datasets"]))
+    batch_size = manifest["global_batch_size"]
+    world_size = rng.choice([n for n in range(1, batch_size + 1) if batch_size % n == 0] * 4 + [batch_size + 1])
+    step: Json = {
+        "dataset": dataset,
+        "stage": rng.choice(["train", "train", "eval", "infer"]),
+        "epoch": rng.choice([0, 0, 1, 7, 2**33, 2**64 - 2]),
+        "position": rng.randrange(manifest["datasets"][dataset]["cardinality"] + (rng.random() < 0.03)),
+        "world_size": world_size,
+        "rank": rng.randrange(world_size),
+    }
+    if rng.random() < 0.2:
+        step["token"] = rng.randbytes(rng.choice([64, 64, 65, 100])).hex()
+    if rng.random() < 0.3:
+        step["pad"] = True
+    return step
+
+
+# ---- The two sides -----------------------------------------------------------------------------------------
+
+
+def reference_batch(store: Store, manifest_text: str, step: Json) -> Json:
+    token = bytes.fromhex(step["token"]) if "token" in step else None
+    cursor = Cursor(step["epoch"], step["position"])
+    try:
+        builder = BatchBuilder(store, Manifest.read(manifest_text), token)
+        batch = builder.build(
+            step["dataset"], step["stage"], cursor, step["world_size"], step["rank"], step.get("pad", False)
+        )
+    except WeirError as refused:
+        return {"error": {"code_id": refused.code_id}}
+    return batch.as_json_value(with_tensors=True)
+
+
+class Case(unittest.TestCase):
+    def cases(self, kind: str, check: Callable[[random.Random, Path], None], count: int) -> None:
+        seeds = [ONLY_CASE] if ONLY_CASE else [f"{kind} {i}{SALT}" for i in range(count)]
+        for seed in seeds:
+            if not seed.startswith(kind + " "):
+                continue
+            folder = Path(tempfile.mkdtemp(prefix="weir-batch-"))
+            try:
+                with self.subTest(seed=seed):
+                    check(random.Random(seed), folder)
+            finally:
+                if KEEP and ONLY_CASE:
+                    shutil.copytree(folder, KEEP, dirs_exist_ok=True)
+                shutil.rmtree(folder)
+
+    def ingest(self, database: Path, schema: Json) -> tuple[Path, Json] | None:
+        """The store and the datasets of its manifest; None where the database is refused or has no seed."""
+        schema_path, output = database.with_suffix(".schema.json"), database.with_name("out.weir")
+        schema_path.write_text(json.dumps(schema), "utf-8")
+        if "error" in run("ingest", database, "--schema", schema_path, "-o", output):
+            return None
+        [manifest] = database.parent.glob("*.manifest.json")
+        datasets = json.loads(manifest.read_text("utf-8"))["datasets"]
+        return (output, datasets) if datasets else None
+
+
+class RandomDatabases(Case):
+    def test_every_tensor_is_that_of_the_reference(self) -> None:
+        compared = 0
+
+        def check(rng: random.Random, folder: Path) -> None:
+            nonlocal compared
+            database = folder / "db.sqlite"
+            schema = random_database.make(rng, database, rng.choice([3, 12, 40, 150]))
+            ingested = self.ingest(database, schema)
+            if ingested is None:
+                return
+            path, datasets = ingested
+            store = Store.ingest(database, json.dumps(schema))
+            for i in range(5):
+                manifest = folder / f"m{i}.json"
+                document = any_manifest(rng, datasets)
+                manifest.write_text(json.dumps(document))
+                step = any_step(rng, document)
+                built = run(*batch_arguments(step, path, manifest), "--tensors")
+                expected = reference_batch(store, manifest.read_text(), step)
+                self.assertEqual(differences(built, expected), [], (step, document["batch"]))
+                compared += "error" not in expected
+
+        self.cases("batch", check, CASES)
+        self.assertTrue(ONLY_CASE or compared >= CASES, "hardly anything was compared")
+
+    def test_a_sample_is_the_same_for_every_world_size(self) -> None:
+        def check(rng: random.Random, folder: Path) -> None:
+            database = folder / "db.sqlite"
+            ingested = self.ingest(database, leak_database.make(rng, database))
+            if ingested is None:
+                return
+            path, datasets = ingested
+            manifest = folder / "m.json"
+            document = any_manifest(rng, datasets, batch_size=24)
+            document["data"]["drop_last"] = False
+            manifest.write_text(json.dumps(document))
+            step = {**any_step(rng, document), "world_size": 1, "rank": 0, "pad": False}
+            step["position"] = min(step["position"], datasets[step["dataset"]]["cardinality"] - 1)
+            found = {}
+            for world_size in WORLD_SIZES:
+                ranks = [{**step, "world_size": world_size, "rank": rank} for rank in range(world_size)]
+                batches = [run(*batch_arguments(rank, path, manifest)) for rank in ranks]
+                found[world_size] = [sequence for batch in batches for sequence in batch["sequences"]]
+            self.assertGreater(len(found[1]), 0)
+            for world_size in WORLD_SIZES[1:]:
+                self.assertEqual(found[world_size], found[1], (world_size, step))
+
+        self.cases("world", check, max(1, CASES // 4))
+
+
+# ---- Against the raw database ------------------------------------------------------------------------------
+
+
+class Decoded:
+    """One sequence of a batch, from the bytes of its tensors."""
+
+    def __init__(self, batch: Json, number: int) -> None:
+        length, rows = batch["dims"]["S"], batch["dims"]["R"]
+        forms = {"int8": "b", "int32": "i", "uint16": "H", "uint8": "B", "float32": "f", "uint32": "I"}
+        self.fields = batch["sequences"][number]
+        self.of: dict[str, tuple[Any, ...]] = {}
+        for name, tensor in batch["tensors"].items():
+            if name in ("fk_adj", "text_batch_embeddings"):
+                continue
+            data = bytes.fromhex(tensor["data"])
+            size = len(data) // batch["dims"]["B"]
+            form = forms[tensor["dtype"]]
+            count = size // struct.calcsize(form)
+            self.of[name] = struct.unpack_from(f"<{count}{form}", data, number * size)
+        adjacency = bytes.fromhex(batch["tensors"]["fk_adj"]["data"])[number * rows * rows : (number + 1) * rows * rows]
+        self.foreign_keys = {divmod(i, rows) for i, bit in enumerate(adjacency) if bit}
+        self.length = length
+
+
+class Leaks(Case):
+    """What a batch shows, asked of the database with SQL alone."""
+
+    def test_nothing_is_shown_before_its_time(self) -> None:
+        looked_at = 0
+
+        def check(rng: random.Random, folder: Path) -> None:
+            nonlocal looked_at
+            database = folder / "db.sqlite"
+            schema = leak_database.make(rng, database)
+            ingested = self.ingest(database, schema)
+            if ingested is None:
+                return
+            path, datasets = ingested
+            truth = Truth(database, schema)
+            info = run("info", path)
+            for i in range(4):
+                document = any_manifest(rng, datasets)
+                document["batch"].update(sequence_length=600, max_rows=60)
+                manifest = folder / f"m{i}.json"
+                manifest.write_text(json.dumps(document))
+                step = any_step(rng, document)
+                batch = run(*batch_arguments(step, path, manifest), "--tensors")
+                if "error" in batch:
+                    continue
+                for number, sequence in enumerate(batch["sequences"]):
+                    if sequence["num_cells"]:
+                        visibility = document["batch"].get("label_visibility", "train")
+                        self.check_sequence(Decoded(batch, number), batch, truth, info, visibility)
+                        looked_at += 1
+
+        self.cases("leak", check, CASES)
+        self.assertTrue(ONLY_CASE or looked_at >= CASES, "hardly anything was looked at")
+
+    def check_sequence(self, shown: Decoded, batch: Json, truth: Truth, info: Json, visibility: str) -> None:
+        task = truth.schema["tasks"][batch["task"]]
+        columns = {c["column_idx"]: c for c in info["columns"]}
+        is_cell = "observation_time_column" not in task or task.get("kind") == "cell"
+        seen = shown.fields["observation_time"]
+        seen = None if seen == SEES_EVERYTHING else seen // MICROSECONDS
+        self.check_target(shown, batch, info)
+        rows = self.rows_shown(shown, columns, truth)
+        anchor_table, anchor = rows[0]
+        anchor_key = anchor[TABLES[anchor_table].key]
+        split = batch["dataset"].rsplit("/", 1)[1]
+        self.assertIn((anchor_key, seen, split), truth.seeds[batch["task"]])
+        keys = [(table, row[TABLES[table].key]) for table, row in rows]
+        self.assertEqual(len(set(keys)), len(keys), "a row is there twice")
+        for table, row in rows[1:]:
+            self.assertTrue(was_there(table, row, seen), f"{table} {row} at {seen}")
+        held_out = truth.held_out(batch["task"])
+        dropped = set(task.get("drop_columns", []))
+        for at in range(1, shown.fields["num_cells"]):
+            column = columns[shown.of["column_ids"][at]]
+            table, row = rows[shown.of["seq_row_ids"][at]]
+            name = column["name"]
+            self.assertEqual(column["table"], table)
+            self.assertNotIn(f"{table}.{name}", dropped)
+            is_there = row[name] is not None and was_known(table, row, name, seen)
+            self.assertEqual(shown.of["is_null"][at], not is_there, f"{table}.{name} of {row} at {seen}")
+            if is_cell and (table, name) == (anchor_table, task["target_column"]):
+                key = row[TABLES[table].key]
+                self.assertNotEqual(key, anchor_key, "the target is there twice")
+                self.assertNotEqual(visibility, "none")
+                self.assertTrue(visibility == "all" or key not in held_out, f"the held-out label of {row}")
+            self.check_value(shown, at, column, row[name], is_there)
+        hidden = dropped | ({f"{anchor_table}.{task['target_column']}"} if is_cell else set())
+        self.assertEqual(shown.foreign_keys, self.edges_that_show(rows, hidden, truth, seen))
+
+    def check_target(self, shown: Decoded, batch: Json, info: Json) -> None:
+        self.assertEqual(shown.of["is_target"][0], 1)
+        self.assertEqual(sum(shown.of["is_target"]), 1)
+        [task] = [t for t in info["tasks"] if t["name"] == batch["task"]]
+        self.assertEqual(shown.of["column_ids"][0], task["column_idx"])
+        self.assertEqual(shown.of["seq_row_ids"][0], 0)
+        padding = [i >= shown.fields["num_cells"] for i in range(shown.length)]
+        self.assertEqual([bool(bit) for bit in shown.of["is_padding"]], padding)
+
+    def rows_shown(self, shown: Decoded, columns: Json, truth: Truth) -> list[tuple[str, dict[str, Any]]]:
+        """The rows of a sequence, told apart by their serials; the anchor, which may be later, by its number."""
+        rows = {0: truth.in_order[shown.fields["anchor_row"]]}
+        for at in range(1, shown.fields["num_cells"]):
+            column = columns[shown.of["column_ids"][at]]
+            number = shown.of["seq_row_ids"][at]
+            if column["name"] == "serial" and number > 0:
+                serial = shown.of["numeric_values"][at] * column["std"] + column["mean"]
+                self.assertLess(abs(serial - round(serial)), 0.01)
+                self.assertEqual(truth.by_serial[round(serial)][0], column["table"])
+                rows[number] = truth.by_serial[round(serial)]
+        self.assertEqual(sorted(rows), list(range(shown.fields["num_rows"])))
+        return [rows[number] for number in sorted(rows)]
+
+    def check_value(self, shown: Decoded, at: int, column: Json, raw: Any, is_there: bool) -> None:
+        numeric, boolean = shown.of["numeric_values"][at], shown.of["bool_values"][at]
+        times = shown.of["timestamp_values"][15 * at : 15 * at + 15]
+        if column["stype"] != "numerical" or not is_there:
+            self.assertEqual(numeric, 0)
+        else:
+            expected = (raw - column["mean"]) / column["std"]
+            self.assertTrue(math.isclose(numeric, expected, rel_tol=1e-6, abs_tol=1e-6))
+        if column["stype"] != "timestamp" or not is_there:
+            self.assertEqual(set(times), {0.0})
+        else:
+            minute = raw // 60 % 60
+            self.assertTrue(math.isclose(times[2], math.sin(minute * math.tau / 60), abs_tol=1e-6))
+        self.assertEqual(boolean, 1 if column["stype"] == "boolean" and is_there and raw else 0)
+        if column["stype"] != "categorical" or not is_there:
+            self.assertEqual(shown.of["categorical_embed_ids"][at], 0)
+        if column["stype"] != "text" or not is_there:
+            self.assertEqual(shown.of["text_embed_ids"][at], 0)
+
+    def edges_that_show(
+        self, rows: list[tuple[str, dict[str, Any]]], hidden: set[str], truth: Truth, seen: int | None
+    ) -> set[tuple[int, int]]:
+        numbers = {id(row): i for i, (_, row) in enumerate(rows)}
+        edges = set()
+        for i, (table, row) in enumerate(rows):
+            for name, fact in TABLES[table].columns.items():
+                parent = truth.by_key.get((fact.parent, row[name])) if fact.parent else None
+                is_shown = f"{table}.{name}" not in hidden and was_known(table, row, name, seen)
+                if parent is not None and is_shown and id(parent) in numbers:
+                    edges.add((i, numbers[id(parent)]))
+        return edges
+
+    def test_the_future_does_not_matter(self) -> None:
+        """Whatever is later than the observation time is dealt out anew; the batches stay what they were."""
+
+        def check(rng: random.Random, folder: Path) -> None:
+            now = leak_database.FIRST_SECOND + 3600 * rng.randrange(leak_database.HOURS)
+            counts = {"people": rng.randint(2, 25), "places": rng.randint(1, 8), "kinds": 3}
+            rows = leak_database.rows_of(rng, {**counts, "visits": rng.randint(10, 60)})
+            for row in rows["people"]:
+                row["note"] = None  # the numbers of texts depend on all texts
+            schema = leak_database.schema_of()
+            schema["statistics_until"] = _iso(now)
+            schema["tasks"] = {"churn": {
+                "query": f"SELECT id AS k, id % 3 = 1 AS churn, {now} AS seen, 'train' AS part FROM people",
+                "anchor_table": "people", "anchor_key": "k", "target_column": "churn", "target_stype": "boolean",
+                "observation_time_column": "seen", "split": {"method": "column", "column": "part"},
+            }}  # fmt: skip
+            found = []
+            document = None
+            for turn in range(2):
+                (folder / str(turn)).mkdir()
+                database = folder / str(turn) / "db.sqlite"
+                leak_database.write(database, rows)
+                ingested = self.ingest(database, schema)
+                self.assertIsNotNone(ingested)
+                path, datasets = ingested
+                document = document or any_manifest(rng, datasets, batch_size=30)
+                document["data"]["drop_last"] = False
+                manifest = folder / "m.json"
+                manifest.write_text(json.dumps(document))
+                step = {"dataset": "leak/churn/train", "stage": "train", "epoch": 3, "position": 0}
+                found.append(run(*batch_arguments(step, path, manifest), "--tensors"))
+                rows = _with_another_future(rng, rows, now)
+            self.assertNotIn("error", found[0])
+            self.assertEqual(differences(found[1], found[0]), [])
+
+        self.cases("future", check, CASES)
+
+
+def _iso(second: int) -> str:
+    return datetime.fromtimestamp(second, timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+def _with_another_future(rng: random.Random, rows: dict[str, list[dict[str, Any]]], now: int) -> Json:
+    """The same database as far as it is known now: in each column, the cells of rows that are yet to come change
+    places with each other, and so do the cells that are not known yet of rows that are there. (Of the latter not
+    the numbers and times: they are in the statistics, which are those of whole rows.)"""
+    changed = {name: [dict(row) for row in rows[name]] for name in rows}
+    for name, facts in TABLES.items():
+        to_come = [i for i, row in enumerate(rows[name]) if not was_there(name, row, now)]
+        for column, fact in facts.columns.items():
+            if column == facts.key:
+                continue
+            unknown = [i for i, row in enumerate(rows[name]) if not was_known(name, row, column, now)]
+            not_yet = [] if fact.stype in ("numerical", "timestamp") else sorted(set(unknown) - set(to_come))
+            for group in (to_come, not_yet):
+                for place, source in zip(group, rng.sample(group, len(group))):
+                    changed[name][place][column] = rows[name][source][column]
+    return changed
+
+
+if __name__ == "__main__":
+    unittest.main()
