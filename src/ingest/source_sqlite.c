@@ -329,12 +329,25 @@ static char *database_name(const weir_env *env, const char *path) {
     return weir__copy_text(env, name, size);
 }
 
+/* 0 where it cannot be had. */
+static uint64_t file_size(const weir_env *env, const char *path) {
+    uint64_t size = 0;
+    int file = env->open(env->context, path, O_RDONLY, 0);
+    if (file < 0)
+        return 0;
+    if (env->size(env->context, file, &size) != 0)
+        size = 0;
+    env->close(env->context, file);
+    return size;
+}
+
 static weir_status describe(weir__source *source, weir__catalog *out, weir_error *error) {
     sqlite_source *self = (sqlite_source *)source;
     *out = (weir__catalog){.env = source->env};
     catalog_builder builder = {self, out, error};
     out->name = database_name(source->env, self->path);
     weir_status status = out->name ? WEIR_OK : no_memory(&builder);
+    out->size_bytes = file_size(source->env, self->path);
     if (status == WEIR_OK)
         status =
             for_each_row(&builder, NULL,
