@@ -111,6 +111,14 @@ class Shop(unittest.TestCase):
             self.assertTrue(all(len(item["f16"]) == 4 * 64 for item in items))
         self.assertIn("title of books", weir("embed", self.store, "--columns").stdout)
 
+    def test_without_embeddings(self):
+        store = os.path.join(self.folder.name, "plain.weir")
+        report = json.loads(weir("ingest", self.source, "--no-embeddings", "--json", "-o", store).stdout)
+        self.assertEqual(report["embedding_bytes"], 0)
+        self.assertEqual(json.loads(weir("info", store, "--json").stdout)["embedding"], {"provider": "none", "dim": 0})
+        self.assertEqual(weir("embed", store, "--columns", check=False).returncode, 2)
+        weir("verify", store)
+
     def test_verify(self):
         self.assertIn("bytes are what was written", weir("verify", self.store).stdout)
         damaged = os.path.join(self.folder.name, "damaged.weir")
