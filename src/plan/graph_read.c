@@ -261,7 +261,7 @@ static weir_status declare_node(reader *r, weir_graph *graph, read_node *node, w
     size_t inputs = (size_t)node->inputs.number;
     size_t outputs = (size_t)node->outputs.number;
     void *memory = r->texts;
-    bool grown = weir__grow(r->env, &memory, &r->text_capacity, inputs + outputs, sizeof *r->texts);
+    bool grown = weir__grow(r->env, &memory, &r->text_capacity, inputs + outputs + 1, sizeof *r->texts);
     r->texts = memory;
     if (!grown)
         return weir__out_of_memory(error, WEIR__PREPARE_OPERATOR, (inputs + outputs) * sizeof *r->texts);
