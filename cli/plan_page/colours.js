@@ -74,15 +74,15 @@ function colourRule(model, colouring) {
   }
 }
 
-// Pixels for each tensor: its fill, its edge, and the fill it has while it is not among the search's matches. Neighbours
-// of one colour are told apart by a little lightness.
+// Pixels for each tensor: its fill, its edge, and the fill it has while it is not among the search's matches.
+// Neighbours of one colour are told apart by a little lightness.
 function colourBoxes(model, colouring) {
   const rule = colourRule(model, colouring);
   const palette = PALETTES[theme()].map(hexToRgb);
   const ground = hexToRgb(cssColour("--arena"));
   const ramp = Array.from({length: 257}, (_, i) => rampColour(i / 256));
-  const colours = {fill: new Uint32Array(model.count), edge: new Uint32Array(model.count), faint: new Uint32Array(model.count),
-                   isLight: new Uint8Array(model.count)};
+  const colours = {fill: new Uint32Array(model.count), edge: new Uint32Array(model.count),
+                   faint: new Uint32Array(model.count), isLight: new Uint8Array(model.count)};
   for (let k = 0; k < model.count; k++) {
     const base = rule.ramp ? ramp[Math.round(256 * Math.min(Math.max(rule.ramp(k), 0), 1))]
                            : palette[rule.classOf(k) % palette.length];
