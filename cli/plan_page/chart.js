@@ -173,10 +173,12 @@ function drawLabels(context, model, colours, labelled) {
     context.fillStyle = colours.isLight[box.k] ? "rgba(12,16,22,.88)" : "rgba(255,255,255,.95)";
     const isTall = (box.y1 - box.y0) / ratio >= 34;
     const x = box.x0 / ratio + GUTTER.left + 5;
-    context.fillText(shortened(tensors.ids[tensor], room), x, isTall ? middle - 7 : middle);
-    if (!isTall) continue;
+    const size = formatBytes(Number(tensors.size[tensor]));
+    const hasSize = isTall && size.length <= room;
+    context.fillText(shortened(tensors.ids[tensor], room), x, hasSize ? middle - 7 : middle);
+    if (!hasSize) continue;
     context.globalAlpha = 0.72;
-    context.fillText(shortened(formatBytes(Number(tensors.size[tensor])), room), x, middle + 8);
+    context.fillText(size, x, middle + 8);
     context.globalAlpha = 1;
   }
 }

@@ -102,7 +102,7 @@ function showLiveTable(model, position, isPeak, rows, selected, actions) {
   const ofPeak = total > 0 ? `${count}: what has to shrink for a smaller peak.` : "Nothing takes memory here.";
   note.replaceChildren(isPeak ? ofPeak : `${count}. `);
   if (!isPeak) {
-    const back = element("button", "link", "Back to the peak");
+    const back = element("button", "", "Back to the peak");
     back.type = "button";
     back.addEventListener("click", actions.peak);
     note.append(back);
