@@ -150,10 +150,18 @@ static char *read_whole(const char *path, size_t *size) {
     return data;
 }
 
-/* NAME.CAPACITY.csv has its capacity in its name. */
+/* NAME.CAPACITY.csv has its capacity in its name; 0 for all others. */
 static uint64_t capacity_of(const char *name) {
-    const char *dot = strchr(name, '.');
-    return dot ? strtoull(dot + 1, NULL, 10) : 0;
+    const char *end = strrchr(name, '.');
+    const char *begin = end;
+    uint64_t capacity = 0;
+    while (begin > name && begin[-1] >= '0' && begin[-1] <= '9')
+        begin--;
+    if (begin == name || begin[-1] != '.')
+        return 0;
+    for (; begin < end; begin++)
+        capacity = 10 * capacity + (uint64_t)(*begin - '0');
+    return capacity;
 }
 
 static void measure_instance(const char *folder, const char *name, uint32_t effort) {

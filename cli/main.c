@@ -6,12 +6,7 @@
 extern const cli_command cli_cbor, cli_graph, cli_help, cli_plan, cli_version_command;
 
 const cli_command *const cli_commands[] = {
-    &cli_graph,
-    &cli_plan,
-    &cli_cbor,
-    &cli_version_command,
-    &cli_help,
-    NULL,
+    &cli_graph, &cli_plan, &cli_cbor, &cli_version_command, &cli_help, NULL,
 };
 
 static const cli_command *find_command(const char *name) {

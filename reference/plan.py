@@ -1,8 +1,9 @@
 """The planner, all but the packing: order, liveness, logical slots, virtual addresses, and the two hashes.
 
-Follows the specification's text line by line and is written to be read, not to be fast. A graph is the dictionary that
-a weir-graph/1 file holds, and is taken to be valid: telling what is wrong with one is the program's business. What is
-checked here is what follows from the rules themselves, such as that slots are as few as possible.
+Follows the specification's text line by line and is written to be read, not to be fast. A graph is the
+dictionary that a weir-graph/1 file holds, and is taken to be valid: telling what is wrong with one is the
+program's business. What is checked here is what follows from the rules themselves, such as that slots are as
+few as possible.
 """
 
 import hashlib
@@ -15,7 +16,8 @@ Graph = dict[str, Any]
 
 BITS = {
     "f64": 64, "f32": 32, "f16": 16, "bf16": 16, "f8e4m3": 8, "f8e5m2": 8,
-    "i64": 64, "i32": 32, "i16": 16, "i8": 8, "u64": 64, "u32": 32, "u16": 16, "u8": 8, "bool": 8, "i4": 4, "u4": 4,
+    "i64": 64, "i32": 32, "i16": 16, "i8": 8, "u64": 64, "u32": 32, "u16": 16, "u8": 8,
+    "bool": 8, "i4": 4, "u4": 4,
 }  # fmt: skip
 FLOATING = {"f64", "f32", "f16", "bf16", "f8e4m3", "f8e5m2"}
 ARENA_OF_ROLE = {
@@ -35,9 +37,8 @@ OPERATORS = {
     **dict.fromkeys(["relu", "tanh", "sigmoid", "exp", "sqrt"], (True, "output")),
     "softmax": (False, "output"),
     **dict.fromkeys(["mul", "div", "gelu", "silu"], (True, "inputs")),
-    **dict.fromkeys(
-        ["layernorm", "rmsnorm", "matmul", "conv", "attention", "embedding", "cross_entropy"], (False, "inputs")
-    ),
+    **dict.fromkeys(["layernorm", "rmsnorm", "matmul", "conv"], (False, "inputs")),
+    **dict.fromkeys(["attention", "embedding", "cross_entropy"], (False, "inputs")),
 }
 UNKNOWN_OPERATOR = (False, "both")
 
@@ -267,7 +268,8 @@ def _gradients(
     producer: dict[str, Node],
 ) -> dict[str, Tensor]:
     n = len(nodes)
-    need = {name for name, tensor in tensors.items() if tensor.role == "parameter" and tensor.dtype in FLOATING}
+    parameters = (tensor for tensor in tensors.values() if tensor.role == "parameter")
+    need = {tensor.id for tensor in parameters if tensor.dtype in FLOATING}
     for node in nodes:
         if need.intersection(node.inputs):
             need.update(name for name in node.outputs if tensors[name].dtype in FLOATING)

@@ -346,7 +346,7 @@ weir_status weir_arenas_zero(weir_arenas *arenas, const char *id, size_t id_size
     if (status != WEIR_OK)
         return status;
     locate(arenas, tensor, &memory, &size);
-    if (size > 0)
+    if (memory)
         memset(memory, 0, size);
     return WEIR_OK;
 }

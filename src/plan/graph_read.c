@@ -73,12 +73,12 @@ static weir_status read_fields(const reader *r, const weir_cbor_value *map, cons
     weir_cbor_iterator it = weir_cbor_children(map);
     weir_cbor_value key;
     weir_cbor_value child;
+    for (size_t i = 0; i < count; i++)
+        values[i] = (weir_cbor_value){.type = WEIR_CBOR_NULL};
     if (map->type != WEIR_CBOR_MAP)
         return fault_at(r, at, "must be an object", literal(""), error);
     if (weir_cbor_get(map, "id", &child) && child.type == WEIR_CBOR_TEXT)
         at->id = weir__text_of(&child);
-    for (size_t i = 0; i < count; i++)
-        values[i] = (weir_cbor_value){.type = WEIR_CBOR_NULL};
     while (weir_cbor_next(&it, &key, &child)) {
         size_t i = 0;
         while (i < count && !weir_cbor_is_text(&key, fields[i].key))

@@ -128,25 +128,35 @@ static weir_status lay_out_arena(layout *l, weir__arena *arena, weir_error *erro
     return status;
 }
 
+static bool open_layout(layout *l) {
+    const weir_env *env = l->plan->env;
+    uint32_t most = 0;
+    for (uint32_t a = 0; a < l->plan->arena_count; a++)
+        most = l->plan->arenas[a].tensor_count > most ? l->plan->arenas[a].tensor_count : most;
+    l->buffers = weir__allocate(env, most, sizeof *l->buffers);
+    l->offsets = weir__allocate(env, most, sizeof *l->offsets);
+    l->slot_offsets = weir__allocate(env, most, sizeof *l->slot_offsets);
+    l->buffer_of = weir__allocate(env, l->plan->count, sizeof *l->buffer_of);
+    return l->buffers && l->offsets && l->slot_offsets && l->buffer_of;
+}
+
+static void close_layout(layout *l) {
+    weir__release(l->plan->env, l->buffers);
+    weir__release(l->plan->env, l->offsets);
+    weir__release(l->plan->env, l->slot_offsets);
+    weir__release(l->plan->env, l->buffer_of);
+}
+
 weir_status weir__lay_out(weir_plan *plan, const uint32_t *overwritten, uint32_t effort, uint32_t threads,
                           weir_error *error) {
-    const weir_env *env = plan->env;
-    uint32_t most = 0;
-    for (uint32_t a = 0; a < plan->arena_count; a++)
-        most = plan->arenas[a].tensor_count > most ? plan->arenas[a].tensor_count : most;
     layout l = {.plan = plan, .overwritten = overwritten, .effort = effort, .threads = threads};
-    l.buffers = weir__allocate(env, most, sizeof *l.buffers);
-    l.offsets = weir__allocate(env, most, sizeof *l.offsets);
-    l.slot_offsets = weir__allocate(env, most, sizeof *l.slot_offsets);
-    l.buffer_of = weir__allocate(env, plan->count, sizeof *l.buffer_of);
     weir_status status = WEIR_OK;
-    if (!l.buffers || !l.offsets || !l.slot_offsets || !l.buffer_of)
-        status = weir__out_of_memory(error, LAYOUT_OPERATOR, most * sizeof *l.buffers);
+    if (!open_layout(&l)) {
+        close_layout(&l);
+        return weir__out_of_memory(error, LAYOUT_OPERATOR, plan->count * sizeof *l.buffers);
+    }
     for (uint32_t a = 0; status == WEIR_OK && a < plan->arena_count; a++)
         status = lay_out_arena(&l, &plan->arenas[a], error);
-    weir__release(env, l.buffers);
-    weir__release(env, l.offsets);
-    weir__release(env, l.slot_offsets);
-    weir__release(env, l.buffer_of);
+    close_layout(&l);
     return status;
 }

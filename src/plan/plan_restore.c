@@ -300,8 +300,8 @@ static weir_status collect_arenas(restorer *r, weir_error *error) {
 }
 
 static weir_status restore(restorer *r, const weir_cbor_value *root, weir_error *error) {
-    weir_cbor_value arenas;
-    weir_cbor_value tensors;
+    weir_cbor_value arenas = {0};
+    weir_cbor_value tensors = {0};
     weir_status status = read_head(r, root, &arenas, &tensors, error);
     if (status == WEIR_OK)
         status = read_arenas(r, &arenas, error);

@@ -68,20 +68,26 @@ static weir_status name_arenas(weir_plan *plan, const weir__names *names, const 
     return WEIR_OK;
 }
 
+static weir_status collect_arenas(weir_plan *plan, const weir__names *names, const uint32_t *sorted,
+                                  uint32_t *map, weir_error *error) {
+    for (uint32_t i = 0; i < plan->count; i++)
+        map[plan->rows[i].arena]++;
+    weir_status status = name_arenas(plan, names, sorted, map, error);
+    for (uint32_t i = 0; status == WEIR_OK && i < plan->count; i++)
+        plan->rows[i].arena = map[plan->rows[i].arena];
+    return status;
+}
+
 weir_status weir__collect_arenas(weir_plan *plan, const weir__names *names,
                                  const weir__arena_setting *settings, size_t setting_count,
                                  weir_error *error) {
     uint32_t *sorted = weir__allocate(plan->env, names->count, sizeof *sorted);
     uint32_t *map = weir__allocate_zero(plan->env, names->count, sizeof *map);
-    weir_status status = WEIR_OK;
-    if (!sorted || !map || !weir__names_sort(plan->env, names->text, names->ends, names->count, sorted))
+    weir_status status;
+    if (sorted && map && weir__names_sort(plan->env, names->text, names->ends, names->count, sorted))
+        status = collect_arenas(plan, names, sorted, map, error);
+    else
         status = no_memory(plan, error);
-    for (uint32_t i = 0; status == WEIR_OK && i < plan->count; i++)
-        map[plan->rows[i].arena]++;
-    if (status == WEIR_OK)
-        status = name_arenas(plan, names, sorted, map, error);
-    for (uint32_t i = 0; status == WEIR_OK && i < plan->count; i++)
-        plan->rows[i].arena = map[plan->rows[i].arena];
     if (status == WEIR_OK)
         apply_settings(plan, settings, setting_count);
     weir__release(plan->env, sorted);

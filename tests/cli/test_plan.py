@@ -1,6 +1,7 @@
-"""`weir plan` and `weir graph` from the shell: the seed's own tests, golden hashes, files that go in and come out, and
-what people see."""
+"""`weir plan` and `weir graph` from the shell: the seed's own tests, golden hashes, files that go in and come
+out, and what people see."""
 
+import hashlib
 import json
 import unittest
 from pathlib import Path
@@ -51,7 +52,8 @@ class SeedTests(PlanTest):
                     for name, arena in result["arenas"].items():
                         self.assertEqual(arena["peak_bytes"], arena["lower_bound"], name)
                         self.assertTrue(arena["optimal"])
-                    self.assertGreater(result["metrics"]["memory_reuse_ratio"], 0.9 if mode == "inference" else 0.4)
+                    least = 0.9 if mode == "inference" else 0.4
+                    self.assertGreater(result["metrics"]["memory_reuse_ratio"], least)
 
     def test_published_parameter_counts(self) -> None:
         """Bytes of the parameters, from the published numbers of parameters (f32 and bf16)."""
@@ -82,7 +84,8 @@ class SeedTests(PlanTest):
         for case in cases():
             with self.subTest(case["name"]):
                 option = ("--preset", case["preset"]) if "preset" in case else ("--mode", case["mode"])
-                result = self.plan_of(graph_of(case), *option, "--token", token_of(case).hex(), "--effort", "2")
+                options = (*option, "--token", token_of(case).hex(), "--effort", "2")
+                result = self.plan_of(graph_of(case), *options)
                 self.assertEqual(result["assignment_hash"], golden[case["name"]])
 
 
@@ -102,12 +105,15 @@ class Generators(PlanTest):
                 given = graph(kind)
                 self.assertEqual(cbor.decode(Path(path).read_bytes()), given)
                 one = plan(path, "--mode", "forward", "--effort", "1")
-                self.assertEqual(one["plan_hash"], self.plan_of(given, "--mode", "forward", "--effort", "1")["plan_hash"])
+                other = self.plan_of(given, "--mode", "forward", "--effort", "1")
+                self.assertEqual(one["plan_hash"], other["plan_hash"])
 
     def test_options(self) -> None:
-        tensors = {t["id"]: t for t in graph("llama", "--size", "70b", "--layers", "1", "--seq", "8", "--batch", "3", "--dtype", "f16")["tensors"]}
+        options = ("--layers", "1", "--seq", "8", "--batch", "3", "--dtype", "f16")
+        tensors = {t["id"]: t for t in graph("llama", "--size", "70b", *options)["tensors"]}
         self.assertEqual(tensors["layers.0.attn.k"]["shape"], [3, 8, 8, 128])
-        self.assertEqual(tensors["layers.0.attn.scores"], {"id": "layers.0.attn.scores", "shape": [3, 64, 8, 8], "dtype": "f16"})
+        self.assertEqual(tensors["layers.0.attn.scores"]["shape"], [3, 64, 8, 8])
+        self.assertEqual(tensors["layers.0.attn.scores"]["dtype"], "f16")
         self.assertEqual(tensors["layers.0.ffn.gate.weight"]["shape"], [8192, 28672])
         self.assertNotIn("layers.1.attn.k", tensors)
         flash = {t["id"] for t in graph("gpt2", "--flash", "--logits")["tensors"]}
@@ -121,10 +127,8 @@ class Generators(PlanTest):
         self.assertEqual(call("graph").returncode, 2)
 
 
-class Files_(PlanTest):
+class FilesInAndOut(PlanTest):
     def test_plan_file_is_what_is_hashed(self) -> None:
-        import hashlib
-
         path = self.files.path("plan.cbor")
         result = self.plan_of(graph("gpt2", "--layers", "1"), "--mode", "backward", "--cbor", path)
         written = Path(path).read_bytes()
@@ -132,8 +136,9 @@ class Files_(PlanTest):
         value = cbor.decode(written)
         self.assertEqual(value["format"], "weir-plan/1")
         self.assertEqual(value["graph_hash"].hex(), result["graph_hash"])
-        for name, (arena, slot, address, offset, size, birth, death) in value["tensors"].items():
-            expected = dict(arena=arena, slot=slot, address=str(address), offset=offset, size=size, birth=birth, death=death)
+        fields = ("arena", "slot", "address", "offset", "size", "birth", "death")
+        for name, row in value["tensors"].items():
+            expected = dict(zip(fields, row, strict=True), address=str(row[2]))
             self.assertEqual(result["tensors"][name], expected)
         self.assertEqual(value["arenas"], result["arenas"])
 
@@ -162,10 +167,11 @@ class Files_(PlanTest):
             alignment = result["arenas"][tensor["arena"]]["alignment"]
             self.assertEqual(record["bytes"], -(-tensor["size"] // alignment) * alignment)
         self.assertEqual(summary["type"], "summary")
-        self.assertEqual(summary["peak_bytes_per_arena"], result["metrics"]["peak_physical_bytes_per_arena"])
-        self.assertEqual(summary["total_logical_slots"], result["metrics"]["peak_logical_slots"])
-        self.assertEqual(summary["reuse_ratio"], result["metrics"]["memory_reuse_ratio"])
-        self.assertEqual(summary["fragmentation_pct"], 100 * result["metrics"]["internal_fragmentation_ratio"])
+        metrics = result["metrics"]
+        self.assertEqual(summary["peak_bytes_per_arena"], metrics["peak_physical_bytes_per_arena"])
+        self.assertEqual(summary["total_logical_slots"], metrics["peak_logical_slots"])
+        self.assertEqual(summary["reuse_ratio"], metrics["memory_reuse_ratio"])
+        self.assertEqual(summary["fragmentation_pct"], 100 * metrics["internal_fragmentation_ratio"])
 
     def test_csv(self) -> None:
         rows = ["id,lower,upper,size", "a,0,2,10", "b,1,3,20", "c,2,4,10", "d,0,4,5"]
@@ -191,8 +197,10 @@ class Files_(PlanTest):
 
     def test_csv_refusals(self) -> None:
         header = b"id,lower,upper,size\n"
-        for text in (b"", b"id,lower,upper\n", b"id,lower,upper,size,gaps\n", header + b"a,0,1\n", header + b"a,0,0,1\n",
-                     header + b"a,0,1,-1\n", header + b"a,0,1,1\na,0,1,1\n", header + b"a,0,1,18446744073709551616\n"):
+        rows = [b"a,0,1\n", b"a,0,0,1\n", b"a,0,1,-1\n", b"a,0,1,1\na,0,1,1\n"]
+        rows.append(b"a,0,1,18446744073709551616\n")
+        whole = [b"", b"id,lower,upper\n", b"id,lower,upper,size,gaps\n"]
+        for text in whole + [header + row for row in rows]:
             with self.subTest(text):
                 done = call("plan", "--csv", self.files.add(text), "--json")
                 self.assertEqual(done.returncode, 1)
@@ -249,8 +257,15 @@ class Messages(PlanTest):
 
     def test_types_of_options_files(self) -> None:
         path = self.files.add(graph("chain"))
-        for arenas in ([], {"": {}}, {"a" * 65: {}}, {"a": []}, {"a": {"size": 1}}, {"a": {"capacity_bytes": -1}},
-                       {"a": {"capacity_bytes": "01"}}, {"a": {"page_size": 1.5}}, {"a": {"alignment_bytes": None}}):
+        bad_settings = (
+            [],
+            {"size": 1},
+            {"capacity_bytes": -1},
+            {"capacity_bytes": "01"},
+            {"page_size": 1.5},
+            {"alignment_bytes": None},
+        )
+        for arenas in ([], {"": {}}, {"a" * 65: {}}, *({"a": setting} for setting in bad_settings)):
             with self.subTest(arenas):
                 record = error(path, "--mode", "forward", "--arenas", self.files.add(arenas))
                 self.assertEqual(record["code_id"], "INVALID_IR")
@@ -279,9 +294,16 @@ class Messages(PlanTest):
 
     def test_usage(self) -> None:
         path = self.files.add(graph("chain"))
-        for arguments in ((path,), ("--csv", path, path), (path, "--mode", "forward", "--token", "xyz"),
-                          (path, "--mode", "forward", "--capacity", "1"), ("--csv", path, "--mode", "forward"),
-                          (path, "--mode", "forward", "--effort", "x"), ()):
+        calls = (
+            (),
+            (path,),
+            ("--csv", path, path),
+            ("--csv", path, "--mode", "forward"),
+            (path, "--mode", "forward", "--token", "xyz"),
+            (path, "--mode", "forward", "--capacity", "1"),
+            (path, "--mode", "forward", "--effort", "x"),
+        )
+        for arguments in calls:
             with self.subTest(arguments):
                 self.assertEqual(call("plan", *arguments).returncode, 2)
         self.assertEqual(error(path, "--mode", "forward", "--effort", "10")["code_id"], "CONTRACT_VIOLATION")

@@ -1,4 +1,4 @@
-"""`weir plan` against the golden vectors: every graph that must be planned and every one that must be refused."""
+"""`weir plan` and the golden vectors: graphs that must be planned, and graphs that must be refused."""
 
 import json
 import unittest

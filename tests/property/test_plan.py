@@ -1,4 +1,4 @@
-"""The program's plans against the reference, on random graphs in all modes, and properties that every plan has."""
+"""The program's plans against the reference, on random graphs in all modes, and what holds for every plan."""
 
 import json
 import random
@@ -34,7 +34,8 @@ def random_graph(rng: random.Random) -> dict:
 
     usable = [tensor(rng.choice(("input", "parameter", "state"))) for _ in range(rng.randrange(1, 6))]
     for number in range(rng.randrange(0, 24)):
-        inputs = [rng.choice(usable[-6:] if rng.random() < 0.8 else usable) for _ in range(rng.randrange(0, 4))]
+        near = usable[-6:] if rng.random() < 0.8 else usable
+        inputs = [rng.choice(near) for _ in range(rng.randrange(0, 4))]
         outputs = [tensor(rng.choice(ROLES)) for _ in range(rng.choice((0, 1, 1, 1, 1, 2)))]
         node = {"id": f"n{number}", "op": rng.choice(OPS), "inputs": inputs, "outputs": outputs}
         if rng.random() < 0.15:
@@ -45,7 +46,8 @@ def random_graph(rng: random.Random) -> dict:
         usable += outputs
     produced = [name for node in nodes for name in node["outputs"]]
     outputs = rng.sample(produced, min(len(produced), rng.randrange(0, 3)))
-    graph = {"format": "weir-graph/1", "name": "random", "tensors": tensors, "nodes": nodes, "outputs": outputs}
+    graph = {"format": "weir-graph/1", "name": "random", "tensors": tensors, "nodes": nodes}
+    graph["outputs"] = outputs
     if rng.random() < 0.2:
         graph["order"] = [node["id"] for node in nodes]
     rng.shuffle(nodes)
@@ -69,12 +71,10 @@ class RandomGraphs(unittest.TestCase):
         result = plan(self.files.add(graph), *options)
         self.assertEqual(result["graph_hash"], expected.graph_hash.hex())
         for name, tensor in expected.tensors.items():
-            found = result["tensors"][name]
-            self.assertEqual(
-                [found["arena"], found["slot"], int(found["address"]), found["size"], found["birth"], found["death"]],
-                [tensor.arena, tensor.slot, tensor.address, tensor.size, tensor.birth, tensor.death],
-                name,
-            )
+            found = dict(result["tensors"][name])
+            del found["offset"]
+            fields = {key: getattr(tensor, key) for key in found}
+            self.assertEqual(found, {**fields, "address": str(tensor.address)}, name)
         self.assertEqual(result["assignment_hash"], expected.assignment_hash.hex())
         for name, arena in expected.arenas.items():
             self.assertEqual({key: result["arenas"][name][key] for key in arena}, arena, name)
@@ -86,7 +86,8 @@ class RandomGraphs(unittest.TestCase):
         for output, name in reference.analyze_liveness(graph, mode).overwritten.items():
             old, new = result["tensors"][name], result["tensors"][output]
             self.assertEqual(old["death"], new["birth"])
-            apart = old["offset"] + old["size"] <= new["offset"] or new["offset"] + new["size"] <= old["offset"]
+            distance = abs(old["offset"] - new["offset"])
+            apart = distance >= old["size"]  # both have one size
             self.assertTrue(apart or old["offset"] == new["offset"], (name, output))
 
     def test_against_the_reference(self) -> None:

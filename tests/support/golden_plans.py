@@ -1,5 +1,5 @@
-"""The golden plans: 10 seeds x every mode and preset, over a random graph and three models. A seed chooses the random
-graph and the replay token."""
+"""The golden plans: 10 seeds x every mode and preset, over a random graph and three models. A seed chooses
+the random graph and the replay token."""
 
 import hashlib
 from functools import cache

@@ -1,7 +1,8 @@
-"""What the tests of the planner share: calling the program, and a validator that knows nothing of how plans are made.
+"""What the tests of the planner share: calling the program, and a validator that knows nothing of how plans
+are made.
 
-The validator recomputes everything that a plan claims from lifetimes and sizes alone, by sweeping over the events in
-time; it shares no code and no algorithm with the packer.
+The validator recomputes everything that a plan claims from lifetimes and sizes alone, by sweeping over the
+events in time; it shares no code and no algorithm with the packer.
 """
 
 import json
@@ -133,7 +134,8 @@ def _most_live(tensors: list[dict[str, Any]]) -> tuple[int, int]:
 def _validate_no_overlap(tensors: list[dict[str, Any]]) -> None:
     """At every birth, what is live must not overlap: neighbours in address are enough to look at."""
     live: list[tuple[int, int, int, str]] = []
-    for tensor in sorted((tensor for tensor in tensors if tensor["room"]), key=lambda tensor: tensor["birth"]):
+    with_bytes = (tensor for tensor in tensors if tensor["room"])
+    for tensor in sorted(with_bytes, key=lambda tensor: tensor["birth"]):
         live = [other for other in live if other[2] > tensor["birth"]]
         begin, end = tensor["offset"], tensor["offset"] + tensor["room"]
         for other_begin, other_end, _, other in live:

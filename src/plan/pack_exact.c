@@ -1,0 +1,519 @@
+/* The tree of a corner search: exact where it is exhausted.
+ *
+ * A *plateau* is a run of sections of one level between higher ones. What can lie at that level inside a
+ * plateau lies wholly inside it, so for any section of it there is a complete choice: one of the unplaced
+ * buffers at that level covers the section there, or none does, and then those buffers rest on something yet
+ * to be placed. Packings that are pushed down as far as they go are enough, so no packing is lost, and
+ * because the choices exclude each other none is met twice. Which plateau and which section are free to
+ * choose: the ends of a plateau, its corners, have the fewest candidates, and a section without slack has no
+ * "none". Where lifetimes are tight this forces most placements.
+ *
+ * Besides: components of unplaced buffers that share no section are solved one after another and fail alone;
+ * a buffer that spans a level component goes to the bottom without alternative; of twins one is tried;
+ * refuted states of a component are kept in a bounded table, with their full key. The stack is explicit, its
+ * size bounded by memory only. */
+#include "plan/pack_corner.h"
+
+#include <string.h>
+
+enum {
+    SCAN_MAX = 192, /* wider components look for a corner near their lowest section only */
+    SCAN_REACH = 48,
+    REFUTED_BITS = 14,
+    REFUTED_COUNT = 1 << REFUTED_BITS,
+    REFUTED_WORDS = 1 << 20,   /* 8 MiB */
+    REFUTED_BUFFERS_MAX = 512, /* larger states are not kept */
+    TRAIL_START = 4096,
+};
+
+typedef enum outcome { SOLVED, REFUTED, ENTERED } outcome;
+
+typedef struct corner_choice {
+    uint64_t score; /* the least is taken */
+    uint64_t height;
+    uint32_t section;
+    uint32_t from, to; /* its plateau */
+} corner_choice;
+
+/* ---- Refuted states -------------------------------------------------------------------------------------
+ */
+
+static uint64_t mix(uint64_t x) {
+    x ^= x >> 33;
+    x *= UINT64_C(0xff51afd7ed558ccd);
+    x ^= x >> 33;
+    x *= UINT64_C(0xc4ceb9fe1a85ec53);
+    return x ^ x >> 33;
+}
+
+static uint64_t hash_component(weir__corner *x, uint32_t from, uint32_t to) {
+    const weir__part *part = x->part;
+    uint64_t hash = 1;
+    uint32_t end = part->born_at[to];
+    for (uint32_t i = part->born_at[from]; i < end; i++)
+        if (x->floor_of[i] != UINT64_MAX)
+            hash += mix(x->floor_of[i] + i * UINT64_C(0x9e3779b97f4a7c15));
+    x->steps += (end - part->born_at[from]) / 4;
+    return hash;
+}
+
+static bool is_small_enough(const weir__corner *x, uint32_t from, uint32_t to) {
+    return !x->task->soft && x->part->born_at[to] - x->part->born_at[from] <= REFUTED_BUFFERS_MAX;
+}
+
+static bool is_refuted(const weir__corner *x, uint64_t hash, uint32_t from, uint32_t to) {
+    const weir__refuted *entry = &x->refuted[hash >> (64 - REFUTED_BITS)];
+    if (entry->generation != x->generation || entry->hash != hash)
+        return false;
+    const uint64_t *word = x->words + entry->words_at;
+    const uint64_t *end = word + entry->word_count;
+    for (uint32_t i = x->part->born_at[from]; i < x->part->born_at[to]; i++) {
+        if (x->floor_of[i] == UINT64_MAX)
+            continue;
+        if (word == end || word[0] != i || word[1] != x->floor_of[i])
+            return false;
+        word += 2;
+    }
+    return word == end;
+}
+
+static void keep_refuted(weir__corner *x, uint64_t hash, uint32_t from, uint32_t to) {
+    size_t most = 2 * (size_t)(x->part->born_at[to] - x->part->born_at[from]);
+    if (x->word_count + most > REFUTED_WORDS) {
+        x->generation++;
+        x->word_count = 0;
+    }
+    uint64_t *word = x->words + x->word_count;
+    for (uint32_t i = x->part->born_at[from]; i < x->part->born_at[to]; i++)
+        if (x->floor_of[i] != UINT64_MAX) {
+            *word++ = i;
+            *word++ = x->floor_of[i];
+        }
+    uint32_t count = (uint32_t)(word - (x->words + x->word_count));
+    x->refuted[hash >> (64 - REFUTED_BITS)] =
+        (weir__refuted){hash, x->generation, (uint32_t)x->word_count, count};
+    x->word_count += count;
+}
+
+/* ---- Which corner ----------------------------------------------------------------------------------------
+ */
+
+static uint64_t score_corner(weir__corner *x, uint32_t section, uint64_t height) {
+    const uint32_t *members = x->members + x->part->members_at[section];
+    uint64_t choices = 0;
+    for (uint32_t k = 0; k < x->unplaced[section]; k++)
+        choices += x->floor_of[members[k]] == height;
+    x->steps += x->unplaced[section];
+    uint64_t slack = x->capacity - height - x->rest[section];
+    choices += slack > 0;
+    choices = choices < 255 ? choices : 255;
+    uint64_t slack_bits = slack >> x->shift;
+    uint64_t height_bits = height >> x->shift;
+    switch (x->task->rule) {
+    case WEIR__RULE_FEWEST:
+        return choices << 48 | slack_bits << 24 | height_bits;
+    case WEIR__RULE_LOWEST:
+        return height_bits << 16 | choices;
+    case WEIR__RULE_TIGHTEST:
+        return slack_bits >> 16 << 56 | choices << 48 | height_bits;
+    default:
+        return choices << 48 |
+               (section > x->last_section ? section - x->last_section : x->last_section - section);
+    }
+}
+
+static bool is_wall(const weir__corner *x, uint32_t section, uint64_t height) {
+    return !x->unplaced[section] || x->level[section] > height;
+}
+
+static void consider_plateau(weir__corner *x, uint32_t from, uint32_t to, corner_choice *best) {
+    uint64_t height = x->level[from];
+    for (unsigned side = 0; side < 2 && (side == 0 || to - from > 1); side++) {
+        uint32_t section = side ? to - 1 : from;
+        uint64_t score = score_corner(x, section, height);
+        if (score < best->score)
+            *best = (corner_choice){score, height, section, from, to};
+    }
+}
+
+static corner_choice choose_corner(weir__corner *x, uint32_t from, uint32_t to) {
+    uint32_t scan_from = from;
+    uint32_t scan_to = to;
+    if (x->lowest && to - from > SCAN_MAX) {
+        uint32_t middle = weir__corner_lowest(x, from, to);
+        scan_from = middle - from > SCAN_REACH ? middle - SCAN_REACH : from;
+        scan_to = to - middle > SCAN_REACH ? middle + SCAN_REACH : to;
+        while (scan_from > from && x->unplaced[scan_from - 1] &&
+               x->level[scan_from - 1] == x->level[scan_from])
+            scan_from--;
+    }
+    corner_choice best = {.score = UINT64_MAX};
+    for (uint32_t at = scan_from, end; at < scan_to; at = end) {
+        end = at + 1;
+        if (!x->unplaced[at])
+            continue;
+        uint64_t height = x->level[at];
+        while (end < to && x->unplaced[end] && x->level[end] == height)
+            end++;
+        if ((at == from || is_wall(x, at - 1, height)) && (end == to || is_wall(x, end, height)))
+            consider_plateau(x, at, end, &best);
+    }
+    x->steps += (scan_to - scan_from) / 4;
+    return best;
+}
+
+/* ---- Which buffer ----------------------------------------------------------------------------------------
+ */
+
+typedef struct plateau {
+    uint32_t from, to;
+    uint64_t height;
+    uint64_t left, right; /* levels beside it, 0 where there is none */
+} plateau;
+
+static uint64_t choice_score(const weir__corner *x, const plateau *p, uint32_t buffer) {
+    const weir__part *part = x->part;
+    uint64_t score = x->key[buffer];
+    uint64_t top = p->height + part->size[buffer];
+    bool at_left = part->first[buffer] == p->from;
+    bool at_right = part->last[buffer] == p->to;
+    if ((x->task->fit & 1) && ((at_left && top == p->left) || (at_right && top == p->right)))
+        score *= 4;
+    if ((x->task->fit & 2) && at_left && at_right)
+        score *= 4;
+    return score;
+}
+
+static bool comes_before(const weir__corner *x, const plateau *p, uint32_t buffer, uint64_t score,
+                         uint32_t other) {
+    uint64_t other_score = choice_score(x, p, other);
+    return score != other_score ? score > other_score : buffer < other;
+}
+
+static bool has_twin(const weir__corner *x, uint32_t buffer, const uint32_t *chosen, uint32_t count) {
+    const weir__part *part = x->part;
+    for (uint32_t i = 0; i < count; i++)
+        if (part->first[chosen[i]] == part->first[buffer] && part->last[chosen[i]] == part->last[buffer] &&
+            part->size[chosen[i]] == part->size[buffer])
+            return true;
+    return false;
+}
+
+static bool list_choices(weir__corner *x, const corner_choice *corner, uint32_t from, uint32_t to,
+                         weir__frame *frame) {
+    const weir__part *part = x->part;
+    const uint32_t *members = x->members + part->members_at[corner->section];
+    uint32_t most = x->unplaced[corner->section];
+    if (!weir__grow(x->env, (void **)&x->choices, &x->choice_capacity, x->choice_count + most,
+                    sizeof *x->choices)) {
+        x->out_of_memory = true;
+        return false;
+    }
+    plateau p = {corner->from, corner->to, corner->height, 0, 0};
+    if (p.from > from && x->unplaced[p.from - 1])
+        p.left = x->level[p.from - 1];
+    if (p.to < to && x->unplaced[p.to])
+        p.right = x->level[p.to];
+    uint32_t *chosen = x->choices + x->choice_count;
+    uint32_t count = 0;
+    for (uint32_t k = 0; k < most; k++) {
+        uint32_t buffer = members[k];
+        if (x->floor_of[buffer] != corner->height || has_twin(x, buffer, chosen, count))
+            continue;
+        uint64_t score = choice_score(x, &p, buffer);
+        uint32_t at = count++;
+        for (; at > 0 && comes_before(x, &p, buffer, score, chosen[at - 1]); at--)
+            chosen[at] = chosen[at - 1];
+        chosen[at] = buffer;
+    }
+    x->steps += (uint64_t)count * count / 4;
+    frame->choice_count = count;
+    return true;
+}
+
+/* A buffer that spans a level component: everything else can be moved above it. */
+static uint32_t find_spanning(const weir__corner *x, uint32_t from, uint32_t to) {
+    const weir__part *part = x->part;
+    const uint32_t *members = x->members + part->members_at[from];
+    uint32_t spanning = WEIR__NO_INDEX;
+    for (uint32_t k = 0; k < x->unplaced[from]; k++)
+        if (part->last[members[k]] >= to && x->floor_of[members[k]] == x->level[from] &&
+            members[k] < spanning)
+            spanning = members[k];
+    for (uint32_t s = from + 1; spanning != WEIR__NO_INDEX && s < to; s++)
+        if (x->level[s] != x->level[from])
+            return WEIR__NO_INDEX;
+    return spanning;
+}
+
+/* ---- Nodes
+ * --------------------------------------------------------------------------------------------------- */
+
+static weir__frame *push_frame(weir__corner *x) {
+    if (!weir__grow(x->env, (void **)&x->frames, &x->frame_capacity, x->frame_count + 1, sizeof *x->frames)) {
+        x->out_of_memory = true;
+        return NULL;
+    }
+    weir__frame *frame = &x->frames[x->frame_count++];
+    *frame = (weir__frame){.mark = x->trail_count, .choices_at = (uint32_t)x->choice_count};
+    return frame;
+}
+
+static void pop_frame(weir__corner *x) {
+    x->choice_count = x->frames[--x->frame_count].choices_at;
+}
+
+/* One component, all of whose sections have unplaced buffers. */
+static outcome enter_component(weir__corner *x, uint32_t from, uint32_t to) {
+    uint64_t hash = 0;
+    if (is_small_enough(x, from, to)) {
+        hash = hash_component(x, from, to);
+        if (is_refuted(x, hash, from, to))
+            return REFUTED;
+    }
+    weir__frame *frame = push_frame(x);
+    if (!frame)
+        return REFUTED;
+    frame->from = from;
+    frame->to = to;
+    frame->hash = hash;
+    uint32_t spanning = find_spanning(x, from, to);
+    if (spanning != WEIR__NO_INDEX) {
+        if (!weir__grow(x->env, (void **)&x->choices, &x->choice_capacity, x->choice_count + 1,
+                        sizeof *x->choices)) {
+            x->out_of_memory = true;
+            return REFUTED;
+        }
+        frame->is_forced = true;
+        frame->choice_count = 1;
+        x->choices[x->choice_count++] = spanning;
+        return ENTERED;
+    }
+    corner_choice corner = choose_corner(x, from, to);
+    frame->section = corner.section;
+    frame->height = corner.height;
+    if (!list_choices(x, &corner, from, to, frame))
+        return REFUTED;
+    x->choice_count += frame->choice_count;
+    return ENTERED;
+}
+
+static uint32_t skip_finished(const weir__corner *x, uint32_t from, uint32_t to) {
+    while (from < to && !x->unplaced[from])
+        from++;
+    return from;
+}
+
+static uint32_t component_end(const weir__corner *x, uint32_t from, uint32_t to) {
+    while (from + 1 < to && x->crossing[from])
+        from++;
+    return from + 1;
+}
+
+/* Sections [from, to) may have fallen apart, or be done. */
+static outcome enter_range(weir__corner *x, uint32_t from, uint32_t to) {
+    from = skip_finished(x, from, to);
+    if (from == to)
+        return SOLVED;
+    uint32_t end = component_end(x, from, to);
+    if (skip_finished(x, end, to) < to) {
+        weir__frame *frame = push_frame(x);
+        if (!frame)
+            return REFUTED;
+        frame->is_split = true;
+        frame->from = end;
+        frame->to = to;
+    }
+    return enter_component(x, from, end);
+}
+
+static bool has_fallen_apart(const weir__corner *x, uint32_t buffer) {
+    uint32_t last = x->part->last[buffer];
+    for (uint32_t s = x->part->first[buffer]; s < last; s++)
+        if (!x->unplaced[s] || (s + 1 < last && !x->crossing[s]))
+            return true;
+    return false;
+}
+
+static outcome advance_split(weir__corner *x, outcome last) {
+    weir__frame *frame = &x->frames[x->frame_count - 1];
+    if (last == REFUTED) {
+        weir__corner_undo(x, frame->mark);
+        pop_frame(x);
+        return REFUTED;
+    }
+    uint32_t from = skip_finished(x, frame->from, frame->to);
+    if (from == frame->to) {
+        pop_frame(x);
+        return SOLVED;
+    }
+    uint32_t end = component_end(x, from, frame->to);
+    frame->from = end;
+    return enter_component(x, from, end);
+}
+
+/* The next choice of the top frame that is not refuted at once. REFUTED with the frame still on top: none is
+ * left. */
+static outcome try_next_choice(weir__corner *x) {
+    size_t depth = x->frame_count;
+    for (;;) {
+        weir__frame *frame = &x->frames[depth - 1];
+        outcome entered = REFUTED;
+        if (frame->next < frame->choice_count) {
+            uint32_t buffer = x->choices[frame->choices_at + frame->next++];
+            if (weir__corner_place(x, buffer))
+                entered = has_fallen_apart(x, buffer) ? enter_range(x, frame->from, frame->to)
+                                                      : enter_component(x, frame->from, frame->to);
+        } else if (frame->next++ == frame->choice_count && !frame->is_forced &&
+                   x->capacity - frame->height > x->rest[frame->section]) {
+            if (weir__corner_leave(x, frame->section, frame->height))
+                entered = enter_component(x, frame->from, frame->to);
+        } else {
+            return REFUTED;
+        }
+        if (entered != REFUTED || x->frame_count != depth || x->out_of_memory)
+            return entered;
+        weir__corner_undo(x, x->frames[depth - 1].mark);
+    }
+}
+
+/* Soft searches give way by 1/1024 at a time. */
+static void raise_capacity(weir__corner *x) {
+    uint64_t step = x->capacity / 1024 + 1;
+    weir__corner_set_capacity(x, x->capacity < UINT64_MAX - step ? x->capacity + step : UINT64_MAX);
+}
+
+static bool give_way(weir__corner *x, uint32_t *refuted_count) {
+    if (!x->task->soft || *refuted_count < x->task->patience)
+        return false;
+    *refuted_count = 0;
+    raise_capacity(x);
+    x->frames[x->frame_count - 1].next = 0;
+    return true;
+}
+
+static outcome advance_corner(weir__corner *x, outcome last, uint32_t *refuted_count) {
+    if (last == SOLVED) {
+        pop_frame(x);
+        return SOLVED;
+    }
+    size_t depth = x->frame_count;
+    if (last == REFUTED)
+        weir__corner_undo(x, x->frames[depth - 1].mark);
+    outcome now = try_next_choice(x);
+    if (now != REFUTED || x->frame_count != depth || x->out_of_memory)
+        return now;
+    ++*refuted_count;
+    if (give_way(x, refuted_count))
+        return ENTERED;
+    weir__frame *frame = &x->frames[depth - 1];
+    if (is_small_enough(x, frame->from, frame->to) && !frame->is_forced)
+        keep_refuted(x, frame->hash, frame->from, frame->to);
+    pop_frame(x);
+    return REFUTED;
+}
+
+static outcome search_tree(weir__corner *x) {
+    uint32_t refuted_count = 0;
+    outcome last = enter_range(x, 0, x->part->section_count);
+    while (x->frame_count > 0 && !x->out_of_memory) {
+        if (x->steps > x->budget) {
+            if (!x->task->soft)
+                return ENTERED;
+            x->budget = UINT64_MAX;
+            weir__corner_set_capacity(x, UINT64_MAX);
+        }
+        last = x->frames[x->frame_count - 1].is_split ? advance_split(x, last)
+                                                      : advance_corner(x, last, &refuted_count);
+    }
+    return last;
+}
+
+static weir__search_end search(weir__corner *x) {
+    if (x->part->lower_bound > x->capacity)
+        return WEIR__SEARCH_REFUTED;
+    outcome last = search_tree(x);
+    while (last == REFUTED && x->task->soft && !x->out_of_memory) {
+        weir__corner_undo(x, 0);
+        raise_capacity(x);
+        last = search_tree(x);
+    }
+    if (last == SOLVED)
+        return WEIR__SEARCH_SOLVED;
+    return last == REFUTED ? WEIR__SEARCH_REFUTED : WEIR__SEARCH_SPENT;
+}
+
+weir_status weir__corner_run(weir__corner *x, const weir__search_task *task, uint64_t *offsets,
+                             weir__search_end *end, uint64_t *steps, weir_error *error) {
+    x->out_of_memory = false;
+    weir__corner_reset(x, task);
+    *end = search(x);
+    *steps += x->steps;
+    if (x->out_of_memory)
+        return weir__out_of_memory(error, WEIR__PACK_OPERATOR, x->trail_capacity * 2 * sizeof *x->trail);
+    if (*end == WEIR__SEARCH_SOLVED)
+        memcpy(offsets, x->offset, x->part->count * sizeof *offsets);
+    return WEIR_OK;
+}
+
+/* ---- Opening
+ * ----------------------------------------------------------------------------------------------- */
+
+static bool allocate_state(weir__corner *x) {
+    const weir_env *env = x->env;
+    size_t count = x->part->count;
+    size_t sections = x->part->section_count;
+    x->floor_of = weir__allocate(env, count, sizeof *x->floor_of);
+    x->offset = weir__allocate(env, count, sizeof *x->offset);
+    x->limit = weir__allocate(env, count, sizeof *x->limit);
+    x->key = weir__allocate(env, count, sizeof *x->key);
+    x->witnessed = weir__allocate(env, count, sizeof *x->witnessed);
+    x->level = weir__allocate(env, sections, sizeof *x->level);
+    x->rest = weir__allocate(env, sections, sizeof *x->rest);
+    x->unplaced = weir__allocate(env, sections, sizeof *x->unplaced);
+    x->crossing = weir__allocate(env, sections, sizeof *x->crossing);
+    x->witness = weir__allocate(env, sections, sizeof *x->witness);
+    x->members = weir__allocate(env, x->part->members_at[sections], sizeof *x->members);
+    x->place_of = weir__allocate(env, x->part->members_at[sections], sizeof *x->place_of);
+    x->moved = weir__allocate(env, sections, sizeof *x->moved);
+    x->moved_in = weir__allocate(env, sections, sizeof *x->moved_in);
+    x->refuted = weir__allocate_zero(env, REFUTED_COUNT, sizeof *x->refuted);
+    x->words = weir__allocate(env, REFUTED_WORDS, sizeof *x->words);
+    bool ok = weir__grow(env, (void **)&x->trail, &x->trail_capacity, TRAIL_START, sizeof *x->trail);
+    if (sections > SCAN_MAX) {
+        for (x->leaves = 1; x->leaves < sections;)
+            x->leaves *= 2;
+        x->lowest = weir__allocate(env, 2 * (size_t)x->leaves, sizeof *x->lowest);
+        ok = ok && x->lowest;
+    }
+    return ok && x->floor_of && x->offset && x->limit && x->key && x->witnessed && x->level && x->rest &&
+           x->unplaced && x->crossing && x->witness && x->members && x->place_of && x->moved && x->moved_in &&
+           x->refuted && x->words;
+}
+
+weir_status weir__corner_open(const weir_env *env, const weir__part *part, weir__corner **corner,
+                              weir_error *error) {
+    weir__corner *x = weir__allocate_zero(env, 1, sizeof *x);
+    if (!x)
+        return weir__out_of_memory(error, WEIR__PACK_OPERATOR, sizeof *x);
+    x->env = env;
+    x->part = part;
+    if (!allocate_state(x)) {
+        weir__corner_close(x);
+        return weir__out_of_memory(error, WEIR__PACK_OPERATOR, part->count * sizeof *x->floor_of);
+    }
+    *corner = x;
+    return WEIR_OK;
+}
+
+void weir__corner_close(weir__corner *x) {
+    if (!x)
+        return;
+    void *owned[] = {x->floor_of, x->offset,   x->limit,   x->key,   x->witnessed, x->level,   x->rest,
+                     x->unplaced, x->crossing, x->witness, x->moved, x->moved_in,  x->lowest,  x->trail,
+                     x->frames,   x->choices,  x->refuted, x->words, x->members,   x->place_of};
+    const weir_env *env = x->env;
+    for (size_t i = 0; i < sizeof owned / sizeof *owned; i++)
+        weir__release(env, owned[i]);
+    weir__release(env, x);
+}

@@ -1,0 +1,190 @@
+/* What the packer's files share. Data flows one way:
+ *
+ *   pack_sweep.c    rows in canonical order, deaths, the lower bound          -> weir__sweep
+ *   pack_fit.c      best fit in time order over a sweep
+ *   pack_core.c     the fullest moments searched, the rest fitted outward from them
+ *   pack_part.c     maximal sections of an independent part                   -> weir__part
+ *   pack_fuse.c     buffers that fit together made one, and back
+ *   pack_corner.c   the state of a corner search: place, leave empty, undo
+ *   pack_exact.c    the tree over that state: branch, split, refuted states
+ *   pack_batch.c    a list of corner searches on any number of threads
+ *   pack_search.c   many short searches over one part: settings, capacities
+ *   pack_layers.c   the critical buffers of a part searched, the others fitted in
+ *   pack_repair.c   local search on a whole layout
+ *   pack.c          the order in which these are tried
+ *
+ * Inside the packer sizes and offsets are in units of the greatest common divisor of all sizes, so alignment
+ * needs no thought: every offset is a sum of sizes. The sum of all sizes fits 64 bits, and no search ever
+ * places a buffer above the sum of others, so offsets plus sizes cannot overflow. */
+#ifndef WEIR_PLAN_PACK_INTERNAL_H
+#define WEIR_PLAN_PACK_INTERNAL_H
+
+#include "base/internal.h"
+#include "plan/pack.h"
+
+#define WEIR__NO_INDEX UINT32_MAX
+
+/* ---- Sweep -----------------------------------------------------------------------------------------------
+ */
+
+typedef struct weir__row {
+    uint64_t lower;
+    uint64_t upper;
+    uint64_t size; /* in units, not 0 */
+    uint32_t rank;
+    uint32_t origin; /* index of the caller's buffer */
+} weir__row;
+
+typedef struct weir__sweep {
+    uint32_t count;
+    weir__row *rows;  /* by (lower, longest first, largest first, rank) */
+    uint32_t *deaths; /* rows by (upper, row descending) */
+    uint64_t unit;    /* bytes per unit */
+    uint64_t lower_bound;
+    uint32_t live_max; /* most rows live at once */
+    uint32_t peak_row; /* the birth after which the live sum is first the lower bound */
+} weir__sweep;
+
+weir_status weir__sweep_open(const weir_env *env, const weir__buffer *buffers, size_t count,
+                             const uint32_t *rank, weir__sweep *sweep, weir_error *error);
+void weir__sweep_close(const weir_env *env, weir__sweep *sweep);
+
+/* ---- Fits in time order
+ * ------------------------------------------------------------------------------------ */
+
+typedef enum weir__fit_kind {
+    WEIR__FIT_FORWARD,       /* births in time order */
+    WEIR__FIT_BACKWARD,      /* the same on reversed time */
+    WEIR__FIT_OUTWARD_LONG,  /* the fullest moment stacked, longest lifetime lowest, then both ways from there
+                              */
+    WEIR__FIT_OUTWARD_BIRTH, /* stacked by birth */
+    WEIR__FIT_OUTWARD_DEATH, /* stacked by death, latest lowest */
+    WEIR__FIT_KINDS
+} weir__fit_kind;
+
+/* Best fit over free blocks, O(n log n); offsets by row. *peak in units, *steps grows by the work. */
+weir_status weir__fit(const weir_env *env, const weir__sweep *sweep, weir__fit_kind kind, bool by_end,
+                      uint64_t *offsets, uint64_t *peak, uint64_t *steps, weir_error *error);
+
+/* Fits outward from a window [from, to) whose rows, all that live in it, are laid out in `offsets` with top
+ * *peak. */
+weir_status weir__fit_around(const weir_env *env, const weir__sweep *sweep, uint64_t from, uint64_t to,
+                             bool by_end, uint64_t *offsets, uint64_t *peak, uint64_t *steps,
+                             weir_error *error);
+
+/* ---- Parts
+ * ------------------------------------------------------------------------------------------------- */
+
+/* One buffer of a part; `origin` is whatever number its maker knows it by. */
+typedef struct weir__item {
+    uint64_t lower;
+    uint64_t upper;
+    uint64_t size;
+    uint32_t origin;
+} weir__item;
+
+/* A problem over *sections*: the maximal sets of buffers that are live together, in time order. Buffers are
+ * sorted by first section, so those born strictly inside a lifetime are one index range. Immutable once
+ * built. */
+typedef struct weir__part {
+    uint32_t count;
+    uint32_t section_count;
+    uint32_t *first; /* by buffer: sections [first, last) */
+    uint32_t *last;
+    uint64_t *size;
+    uint32_t *origin;
+    uint32_t *born_at;    /* by section, and one past: index of the first buffer with first >= section */
+    uint64_t *load;       /* by section: sum of sizes */
+    uint32_t *members_at; /* by section, and one past: where its buffers start in members */
+    uint32_t *members;
+    uint32_t *slots_at;   /* by buffer: number of memberships of the buffers before it */
+    uint64_t lower_bound; /* largest load */
+    uint32_t live_max;
+    bool oversized; /* too many memberships to list: nothing by section is there, and no search is run */
+} weir__part;
+
+enum { WEIR__MEMBERSHIPS_MAX = 1 << 25 };
+
+/* Items must be sorted by lower. Fails with OUT_OF_MEMORY only. */
+weir_status weir__part_open(const weir_env *env, const weir__item *items, uint32_t count, weir__part *part,
+                            weir_error *error);
+void weir__part_close(const weir_env *env, weir__part *part);
+
+/* ---- Corner search
+ * ------------------------------------------------------------------------------------------- */
+
+typedef enum weir__corner_rule {
+    WEIR__RULE_FEWEST,   /* the corner with the fewest choices, then the least slack */
+    WEIR__RULE_LOWEST,   /* the lowest plateau */
+    WEIR__RULE_TIGHTEST, /* the least slack, coarsely, then the fewest choices */
+    WEIR__RULE_NEAREST,  /* the fewest choices, then nearest to the last placement */
+    WEIR__RULES
+} weir__corner_rule;
+
+typedef enum weir__corner_order {
+    WEIR__ORDER_LONGEST,
+    WEIR__ORDER_LARGEST,
+    WEIR__ORDER_AREA,
+    WEIR__ORDER_LONG_AREA,  /* duration squared x size */
+    WEIR__ORDER_LARGE_AREA, /* duration x size squared */
+    WEIR__ORDERS
+} weir__corner_order;
+
+typedef struct weir__search_task {
+    weir__corner_rule rule;
+    weir__corner_order order;
+    uint32_t seed; /* 0: no noise in the order */
+    uint32_t fit;  /* bit 0: prefer tops level with a wall; bit 1: prefer buffers that span the plateau */
+    uint64_t capacity;
+    uint64_t budget;   /* in steps */
+    bool soft;         /* where no choice fits, raise the capacity and go on: always ends with a layout */
+    uint32_t patience; /* soft: refuted choices before the capacity is raised */
+} weir__search_task;
+
+typedef enum weir__search_end {
+    WEIR__SEARCH_SOLVED,
+    WEIR__SEARCH_REFUTED,
+    WEIR__SEARCH_SPENT
+} weir__search_end;
+
+typedef struct weir__corner weir__corner;
+
+weir_status weir__corner_open(const weir_env *env, const weir__part *part, weir__corner **corner,
+                              weir_error *error);
+void weir__corner_close(weir__corner *corner);
+/* Runs one search from the start. Offsets by buffer of the part, written where SOLVED. */
+weir_status weir__corner_run(weir__corner *corner, const weir__search_task *task, uint64_t *offsets,
+                             weir__search_end *end, uint64_t *steps, weir_error *error);
+
+/* Core fits: see pack_core.c. The best layout by row, or *peak UINT64_MAX. `trial` is scratch of the same
+ * size. */
+weir_status weir__fit_cores(const weir_env *env, const weir__sweep *sweep, uint64_t target, uint64_t limit,
+                            uint64_t *offsets, uint64_t *trial, uint64_t *peak, uint64_t *steps,
+                            weir_error *error);
+
+/* ---- Search over one part
+ * -------------------------------------------------------------------------------------- */
+
+/* The best layout of a part so far, and what is known about it. */
+typedef struct weir__part_search {
+    const weir_env *env;
+    const weir__part *part;
+    uint64_t *offsets; /* by buffer of the part: valid on entry, better on return */
+    uint64_t peak;
+    uint64_t proven; /* no layout has a lower peak than this */
+    uint64_t target; /* nothing is gained below */
+    uint32_t effort;
+    uint32_t threads;
+    uint64_t steps;  /* grows */
+    uint64_t budget; /* on steps */
+    unsigned number; /* of the next task: settings and noise come from it; grows */
+} weir__part_search;
+
+/* Nothing is done where not even one dive is within the budget. */
+weir_status weir__search_part(weir__part_search *search, bool dives_only, weir_error *error);
+/* The same for parts whose load is high in few sections only: see pack_layers.c. */
+weir_status weir__search_layers(weir__part_search *search, weir_error *error);
+/* Takes out and puts back buffers around the peak: see pack_repair.c. */
+weir_status weir__search_repair(weir__part_search *search, weir_error *error);
+
+#endif

@@ -1,0 +1,158 @@
+/* A part and its sections.
+ *
+ * Events in time order, deaths before births at equal times, cut time into *maximal* sets of live buffers: a
+ * new section starts at the first death after a birth, because only a birth can make a set that is not
+ * contained in the one before. Non-maximal moments add no constraint. Lifetimes become section ranges;
+ * buffers that differed only in moments of no consequence become equal, and buffers that span a whole part
+ * become visible. */
+#include "plan/pack_internal.h"
+
+#include <string.h>
+
+typedef struct ending {
+    uint64_t upper;
+    uint32_t index;
+} ending;
+
+static void sift_ending(ending *heap, size_t count, size_t at) {
+    for (size_t child; (child = 2 * at + 1) < count; at = child) {
+        if (child + 1 < count && heap[child + 1].upper < heap[child].upper)
+            child++;
+        if (heap[at].upper <= heap[child].upper)
+            return;
+        ending swap = heap[at];
+        heap[at] = heap[child];
+        heap[child] = swap;
+    }
+}
+
+static void push_ending(ending *heap, size_t at, ending item) {
+    while (at > 0 && heap[(at - 1) / 2].upper > item.upper) {
+        heap[at] = heap[(at - 1) / 2];
+        at = (at - 1) / 2;
+    }
+    heap[at] = item;
+}
+
+/* Sets first and last of every buffer; returns the number of sections. */
+static uint32_t number_sections(const weir__item *items, uint32_t count, ending *heap, weir__part *part) {
+    uint32_t section = 0;
+    size_t live = 0;
+    bool grown = false;
+    for (uint32_t i = 0; i <= count; i++) {
+        while (live > 0 && (i == count || heap[0].upper <= items[i].lower)) {
+            if (grown) {
+                section++;
+                grown = false;
+            }
+            part->last[heap[0].index] = section;
+            heap[0] = heap[--live];
+            sift_ending(heap, live, 0);
+        }
+        if (i < count) {
+            part->first[i] = section;
+            push_ending(heap, live++, (ending){items[i].upper, i});
+            if (live > part->live_max)
+                part->live_max = (uint32_t)live;
+            grown = true;
+        }
+    }
+    return section;
+}
+
+static void fill_loads(weir__part *part) {
+    for (uint32_t i = 0, s = 0; s <= part->section_count; s++) {
+        while (i < part->count && part->first[i] < s)
+            i++;
+        part->born_at[s] = i;
+    }
+    memset(part->load, 0, part->section_count * sizeof *part->load);
+    memset(part->members_at, 0, (part->section_count + (size_t)2) * sizeof *part->members_at);
+    for (uint32_t i = 0; i < part->count; i++)
+        for (uint32_t s = part->first[i]; s < part->last[i]; s++) {
+            part->load[s] += part->size[i];
+            part->members_at[s + 2]++;
+        }
+    for (uint32_t s = 0; s < part->section_count; s++) {
+        part->members_at[s + 2] += part->members_at[s + 1];
+        if (part->load[s] > part->lower_bound)
+            part->lower_bound = part->load[s];
+    }
+}
+
+static void fill_members(weir__part *part) {
+    uint32_t slots = 0;
+    for (uint32_t i = 0; i < part->count; i++) {
+        part->slots_at[i] = slots;
+        slots += part->last[i] - part->first[i];
+        for (uint32_t s = part->first[i]; s < part->last[i]; s++)
+            part->members[part->members_at[s + 1]++] = i;
+    }
+}
+
+static bool allocate_buffers(const weir_env *env, weir__part *part, uint32_t count) {
+    part->first = weir__allocate(env, count, sizeof *part->first);
+    part->last = weir__allocate(env, count, sizeof *part->last);
+    part->size = weir__allocate(env, count, sizeof *part->size);
+    part->origin = weir__allocate(env, count, sizeof *part->origin);
+    part->slots_at = weir__allocate(env, count, sizeof *part->slots_at);
+    return part->first && part->last && part->size && part->origin && part->slots_at;
+}
+
+static bool is_oversized(const weir__part *part) {
+    uint64_t memberships = 0;
+    for (uint32_t i = 0; i < part->count; i++)
+        memberships += part->last[i] - part->first[i];
+    return memberships > WEIR__MEMBERSHIPS_MAX;
+}
+
+static bool allocate_sections(const weir_env *env, weir__part *part) {
+    size_t sections = part->section_count;
+    part->born_at = weir__allocate(env, sections + 1, sizeof *part->born_at);
+    part->load = weir__allocate(env, sections, sizeof *part->load);
+    part->members_at = weir__allocate(env, sections + 2, sizeof *part->members_at);
+    if (!part->born_at || !part->load || !part->members_at)
+        return false;
+    fill_loads(part);
+    part->members = weir__allocate(env, part->members_at[sections + 1], sizeof *part->members);
+    return part->members != NULL;
+}
+
+weir_status weir__part_open(const weir_env *env, const weir__item *items, uint32_t count, weir__part *part,
+                            weir_error *error) {
+    *part = (weir__part){.count = count};
+    ending *heap = weir__allocate(env, count, sizeof *heap);
+    if (!heap || !allocate_buffers(env, part, count)) {
+        weir__release(env, heap);
+        weir__part_close(env, part);
+        return weir__out_of_memory(error, WEIR__PACK_OPERATOR, count * sizeof *heap);
+    }
+    for (uint32_t i = 0; i < count; i++) {
+        part->size[i] = items[i].size;
+        part->origin[i] = items[i].origin;
+    }
+    part->section_count = number_sections(items, count, heap, part);
+    weir__release(env, heap);
+    part->oversized = is_oversized(part);
+    if (part->oversized)
+        return WEIR_OK;
+    if (!allocate_sections(env, part)) {
+        weir__part_close(env, part);
+        return weir__out_of_memory(error, WEIR__PACK_OPERATOR, count * sizeof *items);
+    }
+    fill_members(part);
+    return WEIR_OK;
+}
+
+void weir__part_close(const weir_env *env, weir__part *part) {
+    weir__release(env, part->first);
+    weir__release(env, part->last);
+    weir__release(env, part->size);
+    weir__release(env, part->origin);
+    weir__release(env, part->born_at);
+    weir__release(env, part->load);
+    weir__release(env, part->members_at);
+    weir__release(env, part->members);
+    weir__release(env, part->slots_at);
+    *part = (weir__part){0};
+}
