@@ -172,12 +172,26 @@ void cli_json_cursor(weir_json_writer *w, const char *key, weir_cursor cursor) {
     weir_json_end_object(w);
 }
 
+const char *cli_printable(const char *text, char *out, size_t capacity) {
+    size_t used = 0;
+    for (const unsigned char *at = (const unsigned char *)text; *at && used + 1 < capacity; at++) {
+        bool is_c1 = at[0] == 0xC2 && at[1] >= 0x80 && at[1] < 0xA0;
+        bool is_control = *at < 0x20 || *at == 0x7F || is_c1;
+        out[used++] = is_control ? '?' : (char)*at;
+        at += is_c1;
+    }
+    out[used] = 0;
+    return out;
+}
+
 weir_status cli_error(weir_error *error, weir_status status, const char *format, ...) {
+    char text[WEIR_MESSAGE_CAPACITY];
     va_list arguments;
     va_start(arguments, format);
-    *error = (weir_error){.status = status, .failure_operator = "weir.cli"};
-    vsnprintf(error->message, sizeof error->message, format, arguments);
+    vsnprintf(text, sizeof text, format, arguments);
     va_end(arguments);
+    *error = (weir_error){.status = status, .failure_operator = "weir.cli"};
+    cli_printable(text, error->message, sizeof error->message);
     return status;
 }
 

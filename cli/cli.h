@@ -57,6 +57,10 @@ int cli_print_json(weir_json_writer *w);
 weir_status cli_error(weir_error *error, weir_status status, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 
+/* Copies text from a file or the command line for a person's eyes: '?' for every control character, which a
+ * terminal would obey. Cut to capacity; returns out. */
+const char *cli_printable(const char *text, char *out, size_t capacity);
+
 /* "key": hex, and "key": {"epoch": …, "global_index": …}. */
 void cli_json_cursor(weir_json_writer *w, const char *key, weir_cursor cursor);
 void cli_json_hex_field(weir_json_writer *w, const char *key, const void *data, size_t size);

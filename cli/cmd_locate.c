@@ -6,8 +6,9 @@
 
 static int print_place(uint64_t step, const weir_dataset *dataset, weir_cursor cursor, bool as_json) {
     if (!as_json) {
-        printf("step %" PRIu64 ": %s, epoch %" PRIu64 ", position %" PRIu64 "\n", step, dataset->key,
-               cursor.epoch, cursor.global_index);
+        char key[256];
+        printf("step %" PRIu64 ": %s, epoch %" PRIu64 ", position %" PRIu64 "\n", step,
+               cli_printable(dataset->key, key, sizeof key), cursor.epoch, cursor.global_index);
         return cli_flush();
     }
     weir_json_writer w;

@@ -16,7 +16,9 @@ static int print_text(const weir_manifest *manifest) {
            weir_manifest_data(manifest)->sampler_block_size);
     for (size_t i = 0; i < weir_manifest_dataset_count(manifest); i++) {
         const weir_dataset *dataset = weir_manifest_dataset(manifest, i);
-        printf("  %-32s %14" PRIu64 " samples", dataset->key, dataset->cardinality);
+        char key[256];
+        printf("  %-32s %14" PRIu64 " samples", cli_printable(dataset->key, key, sizeof key),
+               dataset->cardinality);
         if (dataset->weight)
             printf(", weight %" PRIu32 " of %" PRIu32, dataset->weight, weir_manifest_mix_total(manifest));
         putchar('\n');

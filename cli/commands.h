@@ -13,6 +13,7 @@
     X(next)                                                                                                  \
     X(locate)                                                                                                \
     X(permute)                                                                                               \
+    X(batch)                                                                                                 \
     X(replay)                                                                                                \
     X(diff)                                                                                                  \
     X(merge)                                                                                                 \

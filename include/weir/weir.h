@@ -4,6 +4,7 @@
 #define WEIR_WEIR_H
 
 #include "weir/base.h"
+#include "weir/batch.h"
 #include "weir/cbor.h"
 #include "weir/hash.h"
 #include "weir/ingest.h"

@@ -1,5 +1,6 @@
 /* JSON text becomes canonical CBOR: jansson parses it strictly, the tree is written with sorted keys, and
  * everything above reads one kind of document, whatever notation it came in. */
+#include <errno.h>
 #include <jansson.h>
 #include <stdlib.h>
 #include <string.h>
@@ -72,9 +73,15 @@ static void write_value(json_t *value, weir_cbor_writer *w) {
     }
 }
 
-static weir_status report_syntax(const json_error_t *fault, const char *name, weir_status family,
-                                 weir_error *error) {
-    if (json_error_code(fault) == json_error_out_of_memory)
+/* jansson has a code for it, but mostly just gives up and says nothing, or calls it a syntax error: then
+ * errno tells. */
+static bool is_out_of_memory(const json_error_t *fault, int number) {
+    return json_error_code(fault) == json_error_out_of_memory || fault->text[0] == 0 || number == ENOMEM;
+}
+
+static weir_status report_failure(const json_error_t *fault, int number, const char *name, weir_status family,
+                                  weir_error *error) {
+    if (is_out_of_memory(fault, number))
         return weir__fail(error, WEIR_OUT_OF_MEMORY, operator_name, "no memory to read %s", name);
     weir_status status = weir__fail(error, family, operator_name, "%s:%d:%d: not valid JSON: %s", name,
                                     fault->line, fault->column, fault->text);
@@ -87,10 +94,12 @@ weir_status weir_json_read(const char *text, size_t size, const char *name, weir
                            weir_cbor_writer *w, weir_error *error) {
     json_error_t fault = {0};
     locale_t kept = weir__enter_c_locale();
+    errno = 0;
     json_t *tree = json_loadb(text ? text : "", size, JSON_REJECT_DUPLICATES | JSON_DECODE_ANY, &fault);
+    int number = errno;
     weir__leave_c_locale(kept);
     if (!tree)
-        return report_syntax(&fault, name, family, error);
+        return report_failure(&fault, number, name, family, error);
     write_value(tree, w);
     json_decref(tree);
     if (w->status == WEIR_OK)

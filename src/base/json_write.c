@@ -126,10 +126,11 @@ static void put_string(weir_json_writer *w, const char *text, size_t size) {
         if (at == end)
             break;
         size_t length = weir__utf8_sequence(at, (size_t)(end - at));
-        if (length > 1)
+        bool is_c1 = length == 2 && at[0] == 0xC2 && at[1] < 0xA0; /* controls that terminals obey */
+        if (length > 1 && !is_c1)
             put(w, (const char *)at, length);
-        else if (length == 1)
-            put_escaped(w, *at);
+        else if (length >= 1)
+            put_escaped(w, is_c1 ? at[1] : *at);
         else
             put(w, "\xEF\xBF\xBD", 3);
         at += length ? length : 1;

@@ -94,13 +94,13 @@ void weir_manifest_write_batch(const weir_manifest *manifest, weir_cbor_writer *
 }
 
 static weir_status hash_document(const weir_manifest *manifest,
-                                 void (*write)(const weir_manifest *manifest, weir_cbor_writer *w),
+                                 void (*encode)(const weir_manifest *manifest, weir_cbor_writer *w),
                                  uint8_t digest[WEIR_HASH_SIZE], weir_error *error) {
     weir_sha256 sha;
     weir_cbor_writer w;
     weir_sha256_init(&sha);
     weir_cbor_writer_hash(&w, &sha);
-    write(manifest, &w);
+    encode(manifest, &w);
     weir_status status = weir_cbor_finish(&w, error);
     weir_sha256_final(&sha, digest);
     return status;

@@ -22,9 +22,10 @@ static weir_status ingest(const weir_env *env, void *context, weir_error *error)
 }
 
 /* A source whose first bytes cannot be read is no source: a fault of that file says so in its own way. */
-static weir_status as_fault(weir_status status, const weir_error *error) {
-    bool is_unread = status == WEIR_SOURCE_ERROR && strstr(error->message, "is no source that weir reads");
-    return is_unread ? WEIR_IO_ERROR : status;
+static weir_status as_fault(weir_status status, weir_error *error) {
+    if (status == WEIR_SOURCE_ERROR && strstr(error->message, "is no source that weir reads"))
+        error->status = status = WEIR_IO_ERROR;
+    return status;
 }
 
 /* Faults in threads come in any order; a draft on one thread has them in one order. */

@@ -310,6 +310,33 @@ static void coprimality_is_what_gcd_says(void **state) {
     }
 }
 
+/* Only one candidate in thousands is a multiple of a large factor: enough blocks are tried to meet some. */
+static void multiples_of_large_factors_are_passed_over(void **state) {
+    (void)state;
+    static const struct {
+        uint64_t m, factor;
+    } sizes[] = {
+        {65521u * 65521ull, 65521},      {65519u * 65521ull, 65519},     {65537u * 65537ull, 65537},
+        {65537u * 65539ull, 65539},      {32749u * 65521ull * 2, 65521}, {65537u * 3ull, 65537},
+        {20011u * 4294967291ull, 20011},
+    };
+    random_stream random = {14};
+    for (size_t i = 0; i < sizeof sizes / sizeof sizes[0]; i++) {
+        weir__block_shape shape;
+        weir_seed seed = random_seed(&random);
+        weir__block_shape_init(&shape, sizes[i].m);
+        unsigned met = 0;
+        for (uint64_t block_id = 0; met < 2; block_id++) {
+            weir_random k = weir_philox(seed, WEIR_DOMAIN_INTRA_AFFINE, block_id);
+            if ((1 + k.k0 % (sizes[i].m - 1)) % sizes[i].factor != 0)
+                continue;
+            weir__affine made = weir__affine_make(&shape, seed, block_id);
+            assert_true(made.a == affine_slowly(sizes[i].m, seed, block_id).a);
+            met++;
+        }
+    }
+}
+
 /* ---- Kernels --------------------------------------------------------------------------------------------
  */
 
@@ -554,6 +581,7 @@ int main(void) {
         cmocka_unit_test(both_maps_are_bijections_at_every_size_to_5000),
         cmocka_unit_test(both_maps_are_bijections_around_powers_of_two_and_squares),
         cmocka_unit_test(coprimality_is_what_gcd_says),
+        cmocka_unit_test(multiples_of_large_factors_are_passed_over),
         cmocka_unit_test(kernels_equal_the_scalar_map),
         cmocka_unit_test(fills_equal_the_scalar_map),
         cmocka_unit_test(feistel_looks_random_within_a_block),

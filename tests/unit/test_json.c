@@ -118,6 +118,8 @@ static void text_is_escaped(void **state) {
     assert_written("\"plain, \xC3\xA9 \xE2\x82\xAC \xF0\x9D\x9B\xBC /\"");
     weir_json_text_n(fresh_writer(), "\"\\\n\t\r\b\f\x01\x1f\x7f\0z", 12);
     assert_written("\"\\\"\\\\\\n\\t\\u000d\\u0008\\u000c\\u0001\\u001f\\u007f\\u0000z\"");
+    weir_json_text(fresh_writer(), "\xC2\x80\xC2\x9B\xC2\x9F\xC2\xA0");
+    assert_written("\"\\u0080\\u009b\\u009f\xC2\xA0\"");
     weir_json_text_n(fresh_writer(), "a\xff\xC0\xAF\xE2\x82", 6);
     assert_written("\"a\xEF\xBF\xBD\xEF\xBF\xBD\xEF\xBF\xBD\xEF\xBF\xBD\xEF\xBF\xBD\"");
     weir_json_text_n(fresh_writer(), NULL, 0);

@@ -159,72 +159,76 @@ static void restoring_refuses_what_no_trace_holds(void **state) {
 #define DATASET "{\"id\": \"a\", \"version\": \"1\", " HASH ", \"cardinality\": 9}"
 #define START   "{\"global_batch_size\": 4, \"datasets\": {\"a\": " DATASET "}"
 
+static const struct {
+    const char *json;
+    const char *path;
+} path_faults[] = {
+    {"[]", "$"},
+    {START ", \"extra\": 1}", "$.extra"},
+    {START ", \"Extra key\": 1}", "$[\"Extra key\"]"},
+    {START ", \"\": 1}", "$[\"\"]"},
+    {START ", \"seed\": -1}", "$.seed"},
+    {"{\"datasets\": {}}", "$.global_batch_size"},
+    {"{\"datasets\": {}, \"global_batch_size\": 1.0}", "$.global_batch_size"},
+    {"{\"global_batch_size\": 4}", "$.datasets"},
+    {"{\"global_batch_size\": 4, \"datasets\": []}", "$.datasets"},
+    {"{\"global_batch_size\": 4, \"datasets\": {\"a\": 1}}", "$.datasets.a"},
+    {"{\"global_batch_size\": 4, \"datasets\": {\"a/b\": 1}}", "$.datasets[\"a/b\"]"},
+    {"{\"global_batch_size\": 4, \"datasets\": {\"a\": {}}}", "$.datasets.a.id"},
+    {"{\"global_batch_size\": 4, \"datasets\": {\"a\": {\"id\": \"a\"}}}", "$.datasets.a.version"},
+    {"{\"global_batch_size\": 4, \"datasets\": {\"a\": {\"id\": \"a\", \"version\": \"\"}}}",
+     "$.datasets.a.hash"},
+    {"{\"global_batch_size\": 4, \"datasets\": {\"a\": {\"id\": \"a\", \"version\": \"\", " HASH "}}}",
+     "$.datasets.a.cardinality"},
+    {"{\"global_batch_size\": 4, \"datasets\": {\"a\": {\"id\": 1, \"version\": \"\", " HASH
+     ", \"cardinality\": 1}}}",
+     "$.datasets.a.id"},
+    {"{\"global_batch_size\": 4, \"datasets\": {\"a\": {\"id\": \"\", \"version\": \"\", " HASH
+     ", \"cardinality\": \"x\"}}}",
+     "$.datasets.a.cardinality"},
+    {"{\"global_batch_size\": 4, \"datasets\": {\"x-1\": {\"id\": \"\", \"version\": \"\", \"hash\": "
+     "\"0\", "
+     "\"cardinality\": 1}}}",
+     "$.datasets[\"x-1\"].hash"},
+    {"{\"global_batch_size\": 4, \"datasets\": {\"a\": {\"size\": 1}}}", "$.datasets.a.size"},
+    {START ", \"data\": 1}", "$.data"},
+    {START ", \"data\": {\"dropLast\": true}}", "$.data[\"dropLast\"]"},
+    {START ", \"data\": {\"drop_last\": 1}}", "$.data.drop_last"},
+    {START ", \"data\": {\"rotate\": null}}", "$.data.rotate"},
+    {START ", \"data\": {\"epoch_boundary\": \"wrap\"}}", "$.data.epoch_boundary"},
+    {START ", \"data\": {\"intra_block\": 1}}", "$.data.intra_block"},
+    {START ", \"data\": {\"sampler_block_size\": \"01\"}}", "$.data.sampler_block_size"},
+    {START ", \"mix\": []}", "$.mix"},
+    {START ", \"mix\": {}}", "$.mix"},
+    {START ", \"mix\": {\"a\": 0}}", "$.mix.a"},
+    {START ", \"mix\": {\"b\": 1}}", "$.mix.b"},
+    {START ", \"mix\": {\"a\": 65537}}", "$.mix"},
+    {"{\"global_batch_size\": 4, \"datasets\": {\"a\": " DATASET ", \"b\": " DATASET
+     "}, \"mix\": {\"a\": 2, \"b\": \"18446744073709551615\"}}", /* the sum is 2^64 + 1 */
+     "$.mix"},
+    {START ", \"batch\": {\"max_hops\": 65}}", "$.batch.max_hops"},
+    {START ", \"batch\": {\"child_width\": 4097}}", "$.batch.child_width"},
+    {START ", \"batch\": {\"sequence_length\": 0}}", "$.batch.sequence_length"},
+    {START ", \"batch\": {\"max_rows\": 65536}}", "$.batch.max_rows"},
+    {START ", \"batch\": {\"child_policy\": \"random\"}}", "$.batch.child_policy"},
+    {START ", \"batch\": {\"label_visibility\": \"\"}}", "$.batch.label_visibility"},
+    {START ", \"batch\": {\"pad_rows\": 0}}", "$.batch.pad_rows"},
+    {START ", \"batch\": {\"x\": 0}}", "$.batch.x"},
+};
+
 static void the_message_names_the_path(void **state) {
     (void)state;
-    static const struct {
-        const char *json;
-        const char *path;
-    } faults[] = {
-        {"[]", "$"},
-        {START ", \"extra\": 1}", "$.extra"},
-        {START ", \"Extra key\": 1}", "$[\"Extra key\"]"},
-        {START ", \"\": 1}", "$[\"\"]"},
-        {START ", \"seed\": -1}", "$.seed"},
-        {"{\"datasets\": {}}", "$.global_batch_size"},
-        {"{\"datasets\": {}, \"global_batch_size\": 1.0}", "$.global_batch_size"},
-        {"{\"global_batch_size\": 4}", "$.datasets"},
-        {"{\"global_batch_size\": 4, \"datasets\": []}", "$.datasets"},
-        {"{\"global_batch_size\": 4, \"datasets\": {\"a\": 1}}", "$.datasets.a"},
-        {"{\"global_batch_size\": 4, \"datasets\": {\"a/b\": 1}}", "$.datasets[\"a/b\"]"},
-        {"{\"global_batch_size\": 4, \"datasets\": {\"a\": {}}}", "$.datasets.a.id"},
-        {"{\"global_batch_size\": 4, \"datasets\": {\"a\": {\"id\": \"a\"}}}", "$.datasets.a.version"},
-        {"{\"global_batch_size\": 4, \"datasets\": {\"a\": {\"id\": \"a\", \"version\": \"\"}}}",
-         "$.datasets.a.hash"},
-        {"{\"global_batch_size\": 4, \"datasets\": {\"a\": {\"id\": \"a\", \"version\": \"\", " HASH "}}}",
-         "$.datasets.a.cardinality"},
-        {"{\"global_batch_size\": 4, \"datasets\": {\"a\": {\"id\": 1, \"version\": \"\", " HASH
-         ", \"cardinality\": 1}}}",
-         "$.datasets.a.id"},
-        {"{\"global_batch_size\": 4, \"datasets\": {\"a\": {\"id\": \"\", \"version\": \"\", " HASH
-         ", \"cardinality\": \"x\"}}}",
-         "$.datasets.a.cardinality"},
-        {"{\"global_batch_size\": 4, \"datasets\": {\"x-1\": {\"id\": \"\", \"version\": \"\", \"hash\": "
-         "\"0\", "
-         "\"cardinality\": 1}}}",
-         "$.datasets[\"x-1\"].hash"},
-        {"{\"global_batch_size\": 4, \"datasets\": {\"a\": {\"size\": 1}}}", "$.datasets.a.size"},
-        {START ", \"data\": 1}", "$.data"},
-        {START ", \"data\": {\"dropLast\": true}}", "$.data[\"dropLast\"]"},
-        {START ", \"data\": {\"drop_last\": 1}}", "$.data.drop_last"},
-        {START ", \"data\": {\"rotate\": null}}", "$.data.rotate"},
-        {START ", \"data\": {\"epoch_boundary\": \"wrap\"}}", "$.data.epoch_boundary"},
-        {START ", \"data\": {\"intra_block\": 1}}", "$.data.intra_block"},
-        {START ", \"data\": {\"sampler_block_size\": \"01\"}}", "$.data.sampler_block_size"},
-        {START ", \"mix\": []}", "$.mix"},
-        {START ", \"mix\": {}}", "$.mix"},
-        {START ", \"mix\": {\"a\": 0}}", "$.mix.a"},
-        {START ", \"mix\": {\"b\": 1}}", "$.mix.b"},
-        {START ", \"mix\": {\"a\": 65537}}", "$.mix"},
-        {START ", \"batch\": {\"max_hops\": 65}}", "$.batch.max_hops"},
-        {START ", \"batch\": {\"child_width\": 4097}}", "$.batch.child_width"},
-        {START ", \"batch\": {\"sequence_length\": 0}}", "$.batch.sequence_length"},
-        {START ", \"batch\": {\"max_rows\": 65536}}", "$.batch.max_rows"},
-        {START ", \"batch\": {\"child_policy\": \"random\"}}", "$.batch.child_policy"},
-        {START ", \"batch\": {\"label_visibility\": \"\"}}", "$.batch.label_visibility"},
-        {START ", \"batch\": {\"pad_rows\": 0}}", "$.batch.pad_rows"},
-        {START ", \"batch\": {\"x\": 0}}", "$.batch.x"},
-    };
-    for (size_t i = 0; i < sizeof faults / sizeof faults[0]; i++) {
+    for (size_t i = 0; i < sizeof path_faults / sizeof path_faults[0]; i++) {
         weir_error error;
         weir_manifest *manifest = NULL;
         char expected[128];
-        assert_fails(
-            weir_manifest_read(NULL, faults[i].json, strlen(faults[i].json), "shop.json", &manifest, &error),
-            WEIR_MANIFEST_INVALID, &error);
-        snprintf(expected, sizeof expected, "shop.json: %s ", faults[i].path);
+        assert_fails(weir_manifest_read(NULL, path_faults[i].json, strlen(path_faults[i].json), "shop.json",
+                                        &manifest, &error),
+                     WEIR_MANIFEST_INVALID, &error);
+        snprintf(expected, sizeof expected, "shop.json: %s ", path_faults[i].path);
         assert_memory_equal(error.message, expected, strlen(expected));
         assert_string_equal(error.diagnostics[0].name, "path");
-        assert_string_equal(error.diagnostics[0].text, faults[i].path);
+        assert_string_equal(error.diagnostics[0].text, path_faults[i].path);
     }
 }
 

@@ -1,0 +1,253 @@
+/* weir batch: one batch of a dataset, to look at, to check or to load into numpy. */
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "batch_npz.h"
+#include "cli.h"
+
+typedef struct request {
+    const char *store, *manifest, *dataset, *stage, *token, *npz;
+    uint64_t epoch, position;
+    uint32_t world_size, rank;
+    bool any_hash, pad, as_json, with_tensors;
+} request;
+
+static uint64_t load(const weir_batch *batch, weir_tensor_id id, uint32_t index) {
+    const weir_tensor *part = &batch->tensors[id];
+    size_t size = (size_t)(part->size / part->shape[0]);
+    const uint8_t *at = batch->data + part->offset + size * index;
+    uint64_t value = 0;
+    for (size_t i = 0; i < size; i++)
+        value |= (uint64_t)at[i] << 8 * i;
+    return value;
+}
+
+static void write_sequences(weir_json_writer *w, const weir_batch *batch) {
+    weir_json_key(w, "sequences");
+    weir_json_array(w);
+    for (uint32_t i = 0; i < batch->sequence_count; i++) {
+        char digest[24];
+        weir_json_object(w);
+        weir_json_key(w, "sample_index");
+        weir_json_uint(w, load(batch, WEIR_SAMPLE_INDEX, i));
+        weir_json_key(w, "epoch");
+        weir_json_uint(w, batch->epochs[i]);
+        weir_json_key(w, "position");
+        weir_json_uint(w, load(batch, WEIR_POSITION, i));
+        weir_json_key(w, "anchor_row");
+        weir_json_uint(w, load(batch, WEIR_ANCHOR_ROW, i));
+        weir_json_key(w, "observation_time");
+        weir_json_int(w, (int64_t)load(batch, WEIR_OBSERVATION_TIME, i));
+        weir_json_key(w, "num_cells");
+        weir_json_uint(w, load(batch, WEIR_NUM_CELLS, i));
+        weir_json_key(w, "num_rows");
+        weir_json_uint(w, load(batch, WEIR_NUM_ROWS, i));
+        snprintf(digest, sizeof digest, "%016" PRIx64, batch->sample_digests[i]);
+        weir_json_key(w, "sample_digest");
+        weir_json_text(w, digest);
+        weir_json_end_object(w);
+    }
+    weir_json_end_array(w);
+}
+
+static void write_shape(weir_json_writer *w, const weir_tensor *tensor) {
+    weir_json_array(w);
+    for (uint32_t k = 0; k < tensor->rank; k++)
+        weir_json_uint(w, tensor->shape[k]);
+    weir_json_end_array(w);
+}
+
+static void write_dims(weir_json_writer *w, const weir_batch *batch) {
+    const struct {
+        const char *name;
+        uint32_t value;
+    } dims[] = {{"B", batch->sequence_count},
+                {"S", batch->sequence_length},
+                {"R", batch->row_count},
+                {"U", batch->text_count},
+                {"D_t", batch->embedding_dim}};
+    weir_json_key(w, "dims");
+    weir_json_object(w);
+    for (size_t i = 0; i < sizeof dims / sizeof dims[0]; i++) {
+        weir_json_key(w, dims[i].name);
+        weir_json_uint(w, dims[i].value);
+    }
+    weir_json_end_object(w);
+    weir_json_key(w, "shapes");
+    weir_json_object(w);
+    for (int id = 0; id < WEIR_TENSORS; id++) {
+        weir_json_key(w, batch->tensors[id].name);
+        write_shape(w, &batch->tensors[id]);
+    }
+    weir_json_end_object(w);
+}
+
+static void write_tensors(weir_json_writer *w, const weir_batch *batch) {
+    weir_json_key(w, "tensors");
+    weir_json_object(w);
+    for (int id = 0; id < WEIR_TENSORS; id++) {
+        const weir_tensor *tensor = &batch->tensors[id];
+        weir_json_key(w, tensor->name);
+        weir_json_object(w);
+        weir_json_key(w, "dtype");
+        weir_json_text(w, tensor->dtype);
+        weir_json_key(w, "shape");
+        write_shape(w, tensor);
+        weir_json_key(w, "data");
+        weir_json_hex(w, batch->data + tensor->offset, (size_t)tensor->size);
+        weir_json_end_object(w);
+    }
+    weir_json_end_object(w);
+}
+
+static int print_json(const request *r, const weir_store *store, const weir_batch *batch) {
+    weir_json_writer w;
+    weir_json_writer_memory(&w, NULL);
+    weir_json_object(&w);
+    weir_json_key(&w, "dataset");
+    weir_json_text(&w, r->dataset);
+    weir_json_key(&w, "task");
+    weir_json_text(&w, weir_store_describe(store)->tasks[batch->task].name);
+    weir_json_key(&w, "task_idx");
+    weir_json_uint(&w, batch->task);
+    weir_json_key(&w, "target_stype");
+    weir_json_uint(&w, batch->target_stype);
+    weir_json_key(&w, "cat_emb_start");
+    weir_json_uint(&w, batch->category_start);
+    weir_json_key(&w, "cat_emb_count");
+    weir_json_uint(&w, batch->category_count);
+    write_dims(&w, batch);
+    cli_json_hex_field(&w, "batch_digest", batch->batch_digest, sizeof batch->batch_digest);
+    write_sequences(&w, batch);
+    cli_json_cursor(&w, "cursor_next", batch->step.cursor_next);
+    if (r->with_tensors)
+        write_tensors(&w, batch);
+    weir_json_end_object(&w);
+    return cli_print_json(&w);
+}
+
+static int print_text(const request *r, const weir_store *store, const weir_batch *batch) {
+    const weir_task *task = &weir_store_describe(store)->tasks[batch->task];
+    printf("%s: task %s predicts %s (%s)\n", r->dataset, task->name, task->target_column,
+           weir_stype_name(task->stype));
+    printf("%" PRIu32 " sequences of %" PRIu32 " cells, up to %" PRIu32 " rows, %" PRIu32 " texts: %.2f MB\n",
+           batch->sequence_count, batch->sequence_length, batch->row_count, batch->text_count,
+           (double)batch->size / 1e6);
+    for (uint32_t i = 0; i < batch->sequence_count; i++) {
+        int64_t seen = (int64_t)load(batch, WEIR_OBSERVATION_TIME, i);
+        char time[40] = "everything";
+        if (seen != INT64_MAX)
+            weir_timestamp_format(seen, time);
+        printf("  sample %" PRIu64 " (epoch %" PRIu64 ", position %" PRIu64 "): row %" PRIu64
+               " as of %s, %" PRIu64 " cells of %" PRIu64 " rows, digest %016" PRIx64 "\n",
+               load(batch, WEIR_SAMPLE_INDEX, i), batch->epochs[i], load(batch, WEIR_POSITION, i),
+               load(batch, WEIR_ANCHOR_ROW, i), time, load(batch, WEIR_NUM_CELLS, i),
+               load(batch, WEIR_NUM_ROWS, i), batch->sample_digests[i]);
+    }
+    printf("next: epoch %" PRIu64 ", position %" PRIu64 "\n", batch->step.cursor_next.epoch,
+           batch->step.cursor_next.global_index);
+    return cli_flush();
+}
+
+static int show(const request *r, const weir_store *store, const weir_batch *batch) {
+    weir_error error;
+    if (r->npz && cli_write_npz(batch, r->npz, &error) != WEIR_OK)
+        return cli_fail(&error, r->as_json);
+    if (r->as_json)
+        return print_json(r, store, batch);
+    return print_text(r, store, batch);
+}
+
+static int build(const request *r, const weir_store *store, const weir_manifest *manifest,
+                 const uint8_t *token, size_t token_size) {
+    weir_error error;
+    weir_batch_builder *builder = NULL;
+    weir_batch_buffer *buffer = NULL;
+    weir_batch_options options = {.size = sizeof options,
+                                  .store = store,
+                                  .manifest = manifest,
+                                  .dataset = r->dataset,
+                                  .world_size = r->world_size,
+                                  .rank = r->rank,
+                                  .token = token,
+                                  .token_size = token_size,
+                                  .any_hash = r->any_hash,
+                                  .pad = r->pad,
+                                  .with_digests = true};
+    weir_status status = weir_stage_parse(r->stage, &options.stage, &error);
+    if (status == WEIR_OK)
+        status = weir_batch_builder_open(NULL, &options, &builder, &error);
+    if (status == WEIR_OK)
+        status = weir_batch_buffer_open(builder, &buffer, &error);
+    if (status == WEIR_OK)
+        status = weir_batch_build(builder, (weir_cursor){r->epoch, r->position}, buffer, &error);
+    int result = status == WEIR_OK ? show(r, store, weir_batch_view(buffer)) : cli_fail(&error, r->as_json);
+    weir_batch_buffer_close(buffer);
+    weir_batch_builder_close(builder);
+    return result;
+}
+
+static int run(const cli_command *self, int argc, char **argv) {
+    request r = {.stage = "train", .world_size = 1};
+    cli_option options[] = {
+        {"--store", CLI_TEXT, &r.store, true, false},
+        {"--manifest", CLI_TEXT, &r.manifest, true, false},
+        {"--dataset", CLI_TEXT, &r.dataset, true, false},
+        {"--stage", CLI_TEXT, &r.stage, false, false},
+        {"--epoch", CLI_UINT, &r.epoch, false, false},
+        {"--position", CLI_UINT, &r.position, false, false},
+        {"--world-size", CLI_UINT32, &r.world_size, false, false},
+        {"--rank", CLI_UINT32, &r.rank, false, false},
+        {"--token", CLI_TEXT, &r.token, false, false},
+        {"--any-hash", CLI_FLAG, &r.any_hash, false, false},
+        {"--pad", CLI_FLAG, &r.pad, false, false},
+        {"--npz", CLI_TEXT, &r.npz, false, false},
+        {"--tensors", CLI_FLAG, &r.with_tensors, false, false},
+        {"--json", CLI_FLAG, &r.as_json, false, false},
+    };
+    if (cli_parse(self, options, sizeof options / sizeof options[0], argc, argv, NULL, 0) < 0)
+        return CLI_USAGE;
+    uint8_t *token = NULL;
+    size_t token_size = 0;
+    if (r.token && !cli_hex(r.token, &token, &token_size))
+        return cli_usage(self, "--token takes hex digits, two a byte");
+    weir_error error;
+    weir_manifest *manifest = NULL;
+    weir_store *store = NULL;
+    weir_status status = weir_manifest_open(NULL, r.manifest, &manifest, &error);
+    if (status == WEIR_OK)
+        status = weir_store_open(NULL, r.store, &store, &error);
+    int result =
+        status == WEIR_OK ? build(&r, store, manifest, token, token_size) : cli_fail(&error, r.as_json);
+    weir_store_close(store);
+    weir_manifest_close(manifest);
+    free(token);
+    return result;
+}
+
+const cli_command cli_batch = {
+    .name = "batch",
+    .summary = "build one batch and show it",
+    .usage = "weir batch --store S --manifest M --dataset K [--stage train|eval|infer] [--epoch E] "
+             "[--position P]\n"
+             "                  [--world-size W] [--rank R] [--token HEX] [--pad] [--any-hash]\n"
+             "                  [--json [--tensors]] [--npz OUT]",
+    .help = "  --store S        the store\n"
+            "  --manifest M     the manifest; ingest writes one beside the store\n"
+            "  --dataset K      one of its datasets\n"
+            "  --stage S        train (default), eval or infer\n"
+            "  --epoch E        where: the epoch (default 0) …\n"
+            "  --position P     … and the global position in it (default 0)\n"
+            "  --world-size W   how many ranks share a batch (default 1)\n"
+            "  --rank R         which of them this is (default 0)\n"
+            "  --token HEX      another replay token than the manifest's own\n"
+            "  --pad            fill a partial batch up with sequences of padding\n"
+            "  --any-hash       take a manifest whose dataset hash is not the store's\n"
+            "  --npz OUT        write all tensors to a file that numpy.load opens\n"
+            "  --json           dims, shapes, digests, sequences and cursor_next; with --tensors the values "
+            "too\n",
+    .example = "  weir batch --store shop.weir --manifest shop.manifest.json --dataset shop/churn/train "
+               "--npz batch.npz\n",
+    .run = run,
+};

@@ -1,0 +1,135 @@
+/* weir/batch.h: TrainingBatches from a store: the seeds that the sampler names, walked along foreign keys, as
+ * tensors in one buffer (docs/batch.md).
+ *
+ *   weir_batch_options options = {.size = sizeof options, .store = store, .manifest = manifest,
+ *                                 .dataset = "shop/churn/train", .world_size = 8, .rank = 3};
+ *   weir_batch_builder_open(NULL, &options, &builder, &error);
+ *   weir_batch_buffer_open(builder, &buffer, &error);
+ *   for (weir_cursor cursor = {0, 0};; cursor = batch->step.cursor_next) {
+ *       weir_batch_build(builder, cursor, buffer, &error);
+ *       const weir_batch *batch = weir_batch_view(buffer);
+ *       … batch->data + batch->tensors[WEIR_COLUMN_IDS].offset …
+ *   }
+ *
+ * A sequence is a function of (store, manifest, token, dataset, epoch, position) alone. A builder belongs to
+ * one thread; builders share the store. All memory is taken at open: building allocates nothing, takes no
+ * lock and makes no system call. */
+#ifndef WEIR_BATCH_H
+#define WEIR_BATCH_H
+
+#include "weir/sampler.h"
+#include "weir/store.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* The tensors, then the fields of each sequence, in the order in which they lie in the buffer. */
+typedef enum weir_tensor_id {
+    WEIR_SEMANTIC_TYPES,        /* int8 [B, S] */
+    WEIR_COLUMN_IDS,            /* int32 [B, S] */
+    WEIR_SEQ_ROW_IDS,           /* uint16 [B, S] */
+    WEIR_IS_NULL,               /* uint8 [B, S], 0 or 1 */
+    WEIR_NUMERIC_VALUES,        /* float32 [B, S] */
+    WEIR_TIMESTAMP_VALUES,      /* float32 [B, S, 15] */
+    WEIR_BOOL_VALUES,           /* uint8 [B, S], 0 or 1 */
+    WEIR_CATEGORICAL_EMBED_IDS, /* uint32 [B, S] */
+    WEIR_TEXT_EMBED_IDS,        /* uint32 [B, S] */
+    WEIR_IS_TARGET,             /* uint8 [B, S], 0 or 1 */
+    WEIR_IS_PADDING,            /* uint8 [B, S], 0 or 1 */
+    WEIR_FK_ADJ,                /* uint8 [B, R, R], 0 or 1 */
+    WEIR_COL_PERM,              /* uint16 [B, S] */
+    WEIR_OUT_PERM,              /* uint16 [B, S] */
+    WEIR_IN_PERM,               /* uint16 [B, S] */
+    WEIR_TEXT_BATCH_EMBEDDINGS, /* float16 [U, D_t] */
+    WEIR_TENSORS,
+    WEIR_SAMPLE_INDEX = WEIR_TENSORS, /* uint64 [B] */
+    WEIR_POSITION,                    /* uint64 [B] */
+    WEIR_ANCHOR_ROW,                  /* uint32 [B] */
+    WEIR_OBSERVATION_TIME,            /* int64 [B] */
+    WEIR_NUM_CELLS,                   /* uint32 [B] */
+    WEIR_NUM_ROWS,                    /* uint32 [B] */
+    WEIR_BATCH_PARTS,
+} weir_tensor_id;
+
+typedef struct weir_tensor {
+    const char *name;  /* "semantic_types" … */
+    const char *dtype; /* "int8", "uint8", "float16" … as numpy names them */
+    uint32_t rank;
+    uint64_t shape[3];
+    uint64_t offset; /* from weir_batch.data, a multiple of 256 */
+    uint64_t size;   /* bytes */
+} weir_tensor;
+
+/* What a buffer holds. Bytes are little-endian on every machine. */
+typedef struct weir_batch {
+    weir_step step;
+    uint32_t sequence_count;  /* B */
+    uint32_t sequence_length; /* S */
+    uint32_t row_count;       /* R */
+    uint32_t text_count;      /* U */
+    uint32_t embedding_dim;   /* D_t */
+    uint32_t task;            /* task_idx */
+    weir_stype target_stype;
+    uint32_t category_start; /* cat_emb_start, 0 unless the target is categorical */
+    uint32_t category_count; /* cat_emb_count */
+    const uint8_t *data;
+    uint64_t size;          /* of all parts, padding between them included */
+    const uint64_t *epochs; /* of each sequence */
+    weir_tensor tensors[WEIR_BATCH_PARTS];
+    bool has_digests;
+    uint8_t batch_digest[16];       /* XXH3-128, canonical form */
+    const uint64_t *sample_digests; /* XXH3-64, one a sequence */
+} weir_batch;
+
+typedef struct weir_batch_options {
+    size_t size; /* sizeof(weir_batch_options) */
+    const weir_store *store;
+    const weir_manifest *manifest;
+    const char *dataset;
+    weir_stage stage;
+    uint32_t world_size;
+    uint32_t rank;
+    const void *token; /* NULL: the manifest's own */
+    size_t token_size;
+    bool any_hash; /* take a dataset whose hash is not the store's; the cardinality is checked all the same */
+    bool pad;      /* fill a partial batch up with sequences of padding */
+    bool with_digests; /* compute the digests of every batch */
+} weir_batch_options;
+
+typedef struct weir_batch_builder weir_batch_builder;
+typedef struct weir_batch_buffer weir_batch_buffer;
+
+/* The store must outlive the builder; the manifest may be closed after. The sampler's errors in its order,
+ * with the store's cardinality; a dataset that the store does not have is INVALID_DATASET_KEY, one with
+ * another hash CARDINALITY_MISMATCH. */
+WEIR_API WEIR_CHECKED weir_status weir_batch_builder_open(const weir_env *env,
+                                                          const weir_batch_options *options,
+                                                          weir_batch_builder **out, weir_error *error);
+WEIR_API void weir_batch_builder_close(weir_batch_builder *builder);
+
+/* The bytes of the largest batch that the builder can make. */
+WEIR_API uint64_t weir_batch_capacity(const weir_batch_builder *builder);
+
+/* A buffer for batches of this builder, or of any other over the same store with the same batch size and
+ * config: in memory of its own, or in the caller's (zeroed, weir_batch_capacity bytes, 256-byte aligned).
+ * What is written there is remembered, so that the next batch clears no more than it must: nobody else may
+ * write to it. */
+WEIR_API WEIR_CHECKED weir_status weir_batch_buffer_open(const weir_batch_builder *builder,
+                                                         weir_batch_buffer **out, weir_error *error);
+WEIR_API WEIR_CHECKED weir_status weir_batch_buffer_open_in(const weir_batch_builder *builder, void *memory,
+                                                            weir_batch_buffer **out, weir_error *error);
+WEIR_API void weir_batch_buffer_close(weir_batch_buffer *buffer);
+
+/* Builds the batch at a cursor. The sampler's errors; STORE_CORRUPT where an unverified store leads nowhere
+ * (the buffer then holds no batch). */
+WEIR_API WEIR_CHECKED weir_status weir_batch_build(weir_batch_builder *builder, weir_cursor cursor,
+                                                   weir_batch_buffer *buffer, weir_error *error);
+
+/* The batch that was built last; valid until the next build into the buffer. */
+WEIR_API const weir_batch *weir_batch_view(const weir_batch_buffer *buffer);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

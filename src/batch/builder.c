@@ -1,0 +1,452 @@
+/* Builds a batch: the sampler names the seeds; each is walked and written; then, when the number of rows is
+ * known, the adjacency, the permutations and the texts. Nothing here allocates after open. */
+#include <string.h>
+
+#include "base/bytes.h"
+#include "batch/cells.h"
+#include "batch/digest.h"
+#include "batch/order.h"
+#include "batch/texts.h"
+
+static const char operator_name[] = "weir.batch.build";
+
+struct weir_batch_builder {
+    const weir_env *env;
+    const weir_store *store;
+    weir_sampler *sampler;
+    weir_stage stage;
+    weir_batch_config config;
+    weir__batch_limits limits;
+    weir__task_rules rules;
+    weir__walk walk;
+    weir__row_orders orders;
+    weir__text_gatherer texts;
+    weir__digester digester;
+    uint64_t *indices;
+    weir_seed_row *seeds;    /* of the sequences under way */
+    uint32_t *row_counts;    /* and their rows */
+    uint32_t *column_starts; /* by ColumnIdx, for col_perm */
+    uint64_t cardinality;
+    uint32_t rank;
+    uint32_t task;
+    uint32_t first_seed; /* of the split */
+    bool pads;
+    weir_sha256 seed_prefix; /* of the walk seed's tuple, up to the epoch */
+    bool has_walk_seed;
+    uint64_t walk_epoch;
+    weir_seed walk_seed;
+};
+
+/* ---- Opening --------------------------------------------------------------------------------- */
+
+static weir_status find_dataset(weir_batch_builder *b, const weir_batch_options *options,
+                                weir_stored_dataset *stored, weir_error *error) {
+    weir_status status = weir_store_dataset(options->store, options->dataset, stored, error);
+    const weir_dataset *dataset = weir_manifest_find(options->manifest, options->dataset);
+    if (status != WEIR_OK)
+        return status;
+    b->task = stored->task;
+    b->first_seed = weir_store_describe(options->store)->tasks[stored->task].split_start[stored->split];
+    if (options->any_hash || !dataset || memcmp(dataset->hash, stored->hash, WEIR_HASH_SIZE) == 0)
+        return WEIR_OK;
+    return weir__fail(
+        error, WEIR_CARDINALITY_MISMATCH, operator_name,
+        "dataset '%s' has another hash in the manifest than in the store; write the manifest anew from the "
+        "store that you train on",
+        options->dataset);
+}
+
+/* The sampler first: its errors come in the contract's order. A dataset that the manifest has and the store
+ * has not is an unknown key too. */
+static weir_status open_sampler(weir_batch_builder *b, const weir_batch_options *options, weir_error *error) {
+    weir_stored_dataset stored = {0};
+    weir_sampler_options sampling = {.size = sizeof sampling,
+                                     .dataset = options->dataset,
+                                     .stage = options->stage,
+                                     .world_size = options->world_size,
+                                     .rank = options->rank,
+                                     .token = options->token,
+                                     .token_size = options->token_size};
+    weir_status status = WEIR_OK;
+    if (weir_manifest_find(options->manifest, options->dataset)) {
+        status = find_dataset(b, options, &stored, error);
+        sampling.store_cardinality = &stored.cardinality;
+    }
+    if (status == WEIR_OK)
+        status = weir_sampler_open(b->env, options->manifest, &sampling, &b->sampler, error);
+    b->cardinality = stored.cardinality;
+    return status;
+}
+
+static void prepare_walk_seed(weir_batch_builder *b, const weir_batch_options *options) {
+    enum { ARRAY_OF_5 = 0x85 };
+    static const uint8_t head = ARRAY_OF_5;
+    weir_cbor_writer w;
+    weir_sha256_init(&b->seed_prefix);
+    weir_sha256_update(&b->seed_prefix, &head, 1);
+    weir_cbor_writer_hash(&w, &b->seed_prefix);
+    weir_cbor_text(&w, "walk_seed_v1");
+    weir_cbor_restart(&w);
+    weir_cbor_bytes(&w, options->token ? options->token : weir_manifest_token(options->manifest),
+                    options->token ? options->token_size : WEIR_TOKEN_SIZE);
+    weir_cbor_restart(&w);
+    weir_cbor_bytes(&w, weir_manifest_hash(options->manifest), WEIR_HASH_SIZE);
+    weir_cbor_restart(&w);
+    weir_cbor_text(&w, options->dataset);
+}
+
+static weir_status find_limits(weir_batch_builder *b, const weir_batch_options *options, weir_error *error) {
+    const weir_store_info *info = weir_store_describe(b->store);
+    uint64_t sequences = weir_manifest_global_batch_size(options->manifest) / options->world_size;
+    uint64_t rows = b->config.max_rows < info->row_count ? b->config.max_rows : info->row_count;
+    uint64_t cells = sequences > UINT32_MAX / b->config.sequence_length
+                         ? UINT64_MAX
+                         : sequences * b->config.sequence_length;
+    if (cells == UINT64_MAX)
+        return weir__fail(
+            error, WEIR_OUT_OF_MEMORY, operator_name,
+            "a batch of %llu sequences of %u cells is beyond any memory; use more ranks or a smaller batch",
+            (unsigned long long)sequences, b->config.sequence_length);
+    b->limits = (weir__batch_limits){
+        .sequences = (uint32_t)sequences,
+        .length = b->config.sequence_length,
+        .rows = b->config.pad_rows ? b->config.max_rows : (uint32_t)rows,
+        .texts = cells < info->text_count ? (uint32_t)cells : info->text_count,
+        .dim = info->embedding_dim,
+        .edges = (uint32_t)(rows * weir__most_parents(info)),
+    };
+    return WEIR_OK;
+}
+
+static weir_status open_parts(weir_batch_builder *b, const weir_batch_options *options, weir_error *error) {
+    const weir_store_info *info = weir_store_describe(b->store);
+    weir_status status = find_limits(b, options, error);
+    if (status == WEIR_OK)
+        status =
+            weir__task_rules_open(&b->rules, b->env, b->store, b->task, b->config.label_visibility, error);
+    if (status == WEIR_OK)
+        status = weir__walk_open(&b->walk, b->env, &b->rules, b->store, &b->config, error);
+    if (status == WEIR_OK)
+        status = weir__row_orders_open(&b->orders, b->env, b->limits.rows, b->limits.edges, error);
+    if (status == WEIR_OK)
+        status = weir__text_gatherer_open(&b->texts, b->env, b->limits.sequences * b->limits.length, error);
+    if (status == WEIR_OK && options->with_digests)
+        status = weir__digester_open(&b->digester, error);
+    if (status != WEIR_OK)
+        return status;
+    b->indices = weir__allocate(b->env, b->limits.sequences, sizeof *b->indices);
+    b->seeds = weir__allocate(b->env, b->limits.sequences, sizeof *b->seeds);
+    b->row_counts = weir__allocate(b->env, b->limits.sequences, sizeof *b->row_counts);
+    b->column_starts = weir__allocate(b->env, (size_t)info->column_count + 1, sizeof *b->column_starts);
+    if (!b->indices || !b->seeds || !b->row_counts || !b->column_starts)
+        return weir__out_of_memory(error, operator_name, b->limits.sequences * sizeof *b->indices);
+    return WEIR_OK;
+}
+
+weir_status weir_batch_builder_open(const weir_env *env, const weir_batch_options *options,
+                                    weir_batch_builder **out, weir_error *error) {
+    env = weir__env(env);
+    if (options->size < sizeof *options)
+        return weir__fail(error, WEIR_CONTRACT_VIOLATION, operator_name,
+                          "options.size is %zu; set it to sizeof(weir_batch_options)", options->size);
+    weir_batch_builder *b = weir__allocate_zero(env, 1, sizeof *b);
+    if (!b)
+        return weir__out_of_memory(error, operator_name, sizeof *b);
+    b->env = env;
+    b->store = options->store;
+    b->stage = options->stage;
+    b->rank = options->rank;
+    b->pads = options->pad;
+    b->config = *weir_manifest_batch(options->manifest);
+    weir_status status = open_sampler(b, options, error);
+    if (status == WEIR_OK) {
+        prepare_walk_seed(b, options);
+        status = open_parts(b, options, error);
+    }
+    if (status != WEIR_OK) {
+        weir_batch_builder_close(b);
+        return status;
+    }
+    *out = b;
+    return WEIR_OK;
+}
+
+void weir_batch_builder_close(weir_batch_builder *b) {
+    if (!b)
+        return;
+    weir_sampler_close(b->sampler);
+    weir__task_rules_close(&b->rules, b->env);
+    weir__walk_close(&b->walk, b->env);
+    weir__row_orders_close(&b->orders, b->env);
+    weir__text_gatherer_close(&b->texts, b->env);
+    weir__digester_close(&b->digester);
+    weir__release(b->env, b->indices);
+    weir__release(b->env, b->seeds);
+    weir__release(b->env, b->row_counts);
+    weir__release(b->env, b->column_starts);
+    weir__release(b->env, b);
+}
+
+uint64_t weir_batch_capacity(const weir_batch_builder *builder) {
+    return weir__batch_capacity(&builder->limits);
+}
+
+weir_status weir_batch_buffer_open(const weir_batch_builder *builder, weir_batch_buffer **out,
+                                   weir_error *error) {
+    return weir__batch_buffer_open(builder->env, &builder->limits, NULL, out, error);
+}
+
+weir_status weir_batch_buffer_open_in(const weir_batch_builder *builder, void *memory,
+                                      weir_batch_buffer **out, weir_error *error) {
+    return weir__batch_buffer_open(builder->env, &builder->limits, memory, out, error);
+}
+
+/* ---- Sequences ------------------------------------------------------------------------------- */
+
+/* The walk's seed of an epoch; evaluation always walks as in epoch 0. */
+static weir_seed walk_seed_of(weir_batch_builder *b, uint64_t epoch) {
+    if (b->has_walk_seed && b->walk_epoch == epoch)
+        return b->walk_seed;
+    uint8_t digest[WEIR_HASH_SIZE];
+    weir_sha256 sha = b->seed_prefix;
+    weir_cbor_writer w;
+    weir_cbor_writer_hash(&w, &sha);
+    weir_cbor_uint(&w, epoch);
+    weir_sha256_final(&sha, digest);
+    b->walk_seed = weir_seed_load(digest);
+    b->walk_epoch = epoch;
+    b->has_walk_seed = true;
+    return b->walk_seed;
+}
+
+/* Which sample of its own epoch stands at place i of this rank's batch. */
+static weir_cursor place_of(const weir_batch_builder *b, const weir_step *step, uint64_t i) {
+    weir_cursor at = step->cursor_before;
+    uint64_t position = at.global_index + b->rank * step->micro_batch_size + i;
+    return (weir_cursor){at.epoch + position / b->cardinality, position % b->cardinality};
+}
+
+static void write_fields(weir_batch_buffer *buffer, uint32_t i, uint64_t sample, weir_cursor place,
+                         const weir_seed_row *seed, uint32_t rows) {
+    weir__store64(weir__part_of(buffer, WEIR_SAMPLE_INDEX, i), sample);
+    weir__store64(weir__part_of(buffer, WEIR_POSITION, i), place.global_index);
+    weir__store32(weir__part_of(buffer, WEIR_ANCHOR_ROW, i), seed->row);
+    weir__store64(weir__part_of(buffer, WEIR_OBSERVATION_TIME, i), (uint64_t)seed->observation_time);
+    weir__store32(weir__part_of(buffer, WEIR_NUM_CELLS, i), rows ? buffer->cell_counts[i] : 0);
+    weir__store32(weir__part_of(buffer, WEIR_NUM_ROWS, i), rows);
+}
+
+/* Walks one seed and writes its cells; keeps its edges and row orders for when R is known. */
+static bool write_sequence(weir_batch_builder *b, weir_batch_buffer *buffer, uint32_t i, weir_cursor place,
+                           const weir_seed_row *seed) {
+    uint64_t epoch = b->stage == WEIR_STAGE_TRAIN ? place.epoch : 0;
+    if (!weir__walk_run(&b->walk, walk_seed_of(b, epoch), place.global_index, seed->row,
+                        seed->observation_time))
+        return false;
+    weir__write_cells(buffer, i, &b->walk, &seed->target, &b->texts);
+    uint32_t edges = weir__unique_edges(b->walk.edges, b->walk.edge_count);
+    memcpy(buffer->edges + (size_t)i * buffer->limits.edges, b->walk.edges, edges * sizeof *buffer->edges);
+    buffer->edge_counts[i] = edges;
+    uint16_t *orders = buffer->row_orders + 2 * (size_t)i * buffer->limits.rows;
+    weir__row_order(&b->orders, b->walk.row_count, b->walk.edges, edges, orders,
+                    orders + buffer->limits.rows);
+    return true;
+}
+
+/* ---- Adjacency and permutations -------------------------------------------------------------- */
+
+static void set_edges(weir_batch_buffer *buffer, uint32_t sequences, uint64_t offset, uint32_t rows,
+                      uint8_t value) {
+    for (uint32_t i = 0; i < sequences; i++) {
+        const struct weir__local_edge *edges = buffer->edges + (size_t)i * buffer->limits.edges;
+        uint8_t *matrix = buffer->data + offset + (uint64_t)i * rows * rows;
+        for (uint32_t k = 0; k < buffer->edge_counts[i]; k++)
+            matrix[(size_t)edges[k].child * rows + edges[k].parent] = value;
+    }
+}
+
+/* Makes the new fk_adj region zero: the old one is undone before its edges are overwritten (see begin), so
+ * only what lay behind it may be left. */
+static void clear_behind(weir_batch_buffer *buffer, uint64_t old_end, uint64_t old_size) {
+    const weir_tensor *adjacency = &buffer->batch.tensors[WEIR_FK_ADJ];
+    uint64_t end = adjacency->offset + adjacency->size;
+    uint64_t dirty_end = end < old_size ? end : old_size;
+    if (old_end < dirty_end)
+        memset(buffer->data + old_end, 0, (size_t)(dirty_end - old_end));
+}
+
+static void write_identity(uint8_t *out, uint32_t begin, uint32_t end) {
+    for (uint32_t i = begin; i < end; i++)
+        weir__store16(out + 2 * (size_t)i, (uint16_t)i);
+}
+
+/* Cells by (column, position): a counting sort. */
+static void write_column_order(weir_batch_builder *b, const uint8_t *column_ids, uint32_t cells,
+                               uint8_t *out) {
+    uint32_t columns = weir_store_describe(b->store)->column_count;
+    memset(b->column_starts, 0, ((size_t)columns + 1) * sizeof *b->column_starts);
+    for (uint32_t i = 0; i < cells; i++)
+        b->column_starts[weir__load32(column_ids + 4 * (size_t)i) + 1]++;
+    for (uint32_t c = 0; c < columns; c++)
+        b->column_starts[c + 1] += b->column_starts[c];
+    for (uint32_t i = 0; i < cells; i++) {
+        uint32_t place = b->column_starts[weir__load32(column_ids + 4 * (size_t)i)]++;
+        weir__store16(out + 2 * (size_t)place, (uint16_t)i);
+    }
+}
+
+/* The positions of each row, together, rows in the given order. A row's cells are consecutive: from where its
+ * number first stands to where the next one's does. */
+static void write_row_order(const uint16_t *order, uint32_t rows, const uint32_t *first_cells, uint8_t *out) {
+    size_t place = 0;
+    for (uint32_t i = 0; i < rows; i++)
+        for (uint32_t cell = first_cells[order[i]]; cell < first_cells[order[i] + 1]; cell++)
+            weir__store16(out + 2 * place++, (uint16_t)cell);
+}
+
+/* first_cells[r] is the position of row r's first cell; one more entry ends the last row. Rows without a cell
+ * have none. */
+static void find_rows(const uint8_t *row_ids, uint32_t cells, uint32_t rows, uint32_t *first_cells) {
+    uint32_t at = 0;
+    for (uint32_t r = 0; r <= rows; r++) {
+        while (at < cells && weir__load16(row_ids + 2 * (size_t)at) < r)
+            at++;
+        first_cells[r] = at;
+    }
+}
+
+static void write_permutations(weir_batch_builder *b, weir_batch_buffer *buffer, uint32_t i, uint32_t rows) {
+    uint32_t cells = buffer->cell_counts[i];
+    uint32_t length = buffer->batch.sequence_length;
+    uint8_t *columns = weir__part_of(buffer, WEIR_COL_PERM, i);
+    uint8_t *outs = weir__part_of(buffer, WEIR_OUT_PERM, i);
+    uint8_t *ins = weir__part_of(buffer, WEIR_IN_PERM, i);
+    const uint16_t *orders = buffer->row_orders + 2 * (size_t)i * buffer->limits.rows;
+    uint32_t *first_cells = b->orders.starts; /* scratch of rows + 2 */
+    find_rows(weir__part_of(buffer, WEIR_SEQ_ROW_IDS, i), cells, rows, first_cells);
+    write_column_order(b, weir__part_of(buffer, WEIR_COLUMN_IDS, i), cells, columns);
+    write_row_order(orders, rows, first_cells, outs);
+    write_row_order(orders + buffer->limits.rows, rows, first_cells, ins);
+    write_identity(columns, cells, length);
+    write_identity(outs, cells, length);
+    write_identity(ins, cells, length);
+}
+
+/* ---- A batch --------------------------------------------------------------------------------- */
+
+/* Undoes what the next batch would not overwrite, where the sizes stay; begins anew where they do not. */
+static void begin(weir_batch_buffer *buffer, uint32_t sequences, uint32_t length) {
+    weir_batch *batch = &buffer->batch;
+    if (buffer->has_batch && batch->sequence_count == sequences && batch->sequence_length == length) {
+        set_edges(buffer, sequences, batch->tensors[WEIR_FK_ADJ].offset, batch->row_count, 0);
+        return;
+    }
+    if (batch->size > 0)
+        memset(buffer->data, 0, (size_t)batch->size);
+    memset(buffer->timestamp_counts, 0, buffer->limits.sequences * sizeof *buffer->timestamp_counts);
+    *batch = (weir_batch){0};
+    buffer->has_batch = false;
+    weir__batch_place_cells(batch, sequences, length);
+}
+
+static weir_status corrupt(weir_batch_buffer *buffer, weir_error *error) {
+    buffer->has_batch = false;
+    buffer->batch.size =
+        buffer->capacity; /* anything may have been written: clear all of it before the next batch */
+    return weir__fail(
+        error, WEIR_STORE_CORRUPT, operator_name,
+        "the store's rows point to rows that do not exist; run 'weir verify' on it and ingest anew");
+}
+
+static void describe(const weir_batch_builder *b, weir_batch_buffer *buffer, const weir_step *step) {
+    weir_batch *batch = &buffer->batch;
+    const weir_task *task = &weir_store_describe(b->store)->tasks[b->task];
+    const weir_column *target = &weir_store_describe(b->store)->columns[task->column];
+    bool is_categorical = task->stype == WEIR_CATEGORICAL;
+    batch->step = *step;
+    batch->task = b->task;
+    batch->target_stype = task->stype;
+    batch->category_start = is_categorical ? target->category_start : 0;
+    batch->category_count = is_categorical ? target->category_count : 0;
+    batch->data = buffer->data;
+    batch->epochs = buffer->epochs;
+    batch->sample_digests = buffer->digests;
+    batch->has_digests = b->digester.is_open;
+}
+
+/* Walks and writes all sequences; false where the store is damaged. */
+static bool write_sequences(weir_batch_builder *b, weir_batch_buffer *buffer, const weir_step *step) {
+    b->texts.use_count = 0;
+    for (uint32_t i = 0; i < buffer->batch.sequence_count; i++) {
+        b->seeds[i] = (weir_seed_row){0};
+        b->row_counts[i] = 0;
+        buffer->epochs[i] = 0;
+        if (i >= step->valid_count) {
+            weir__write_padding(buffer, i);
+            buffer->edge_counts[i] = 0;
+            continue;
+        }
+        weir_cursor place = place_of(b, step, i);
+        buffer->epochs[i] = place.epoch;
+        if (!weir_store_seed(b->store, b->task, b->first_seed + (uint32_t)b->indices[i], &b->seeds[i]) ||
+            !write_sequence(b, buffer, i, place, &b->seeds[i]))
+            return false;
+        b->row_counts[i] = b->walk.row_count;
+    }
+    return true;
+}
+
+/* Everything behind the cells: places, adjacency, permutations, digests of the samples, texts, fields. */
+static void complete(weir_batch_builder *b, weir_batch_buffer *buffer, const weir_step *step,
+                     uint64_t old_adjacency_end, uint64_t old_size) {
+    weir_batch *batch = &buffer->batch;
+    const weir_store_info *info = weir_store_describe(b->store);
+    uint32_t rows = b->config.pad_rows && batch->sequence_count > 0 ? b->config.max_rows : 0;
+    for (uint32_t i = 0; i < batch->sequence_count; i++)
+        rows = b->row_counts[i] > rows ? b->row_counts[i] : rows;
+    weir__batch_place_rest(batch, rows, weir__gather_texts(&b->texts, info->text_count), info->embedding_dim);
+    clear_behind(buffer, old_adjacency_end, old_size);
+    set_edges(buffer, batch->sequence_count, batch->tensors[WEIR_FK_ADJ].offset, rows, 1);
+    for (uint32_t i = 0; i < batch->sequence_count; i++) {
+        bool is_valid = i < step->valid_count;
+        weir_cursor place = is_valid ? place_of(b, step, i) : (weir_cursor){0, 0};
+        write_permutations(b, buffer, i, b->row_counts[i]);
+        write_fields(buffer, i, is_valid ? b->indices[i] : 0, place, &b->seeds[i], b->row_counts[i]);
+        if (b->digester.is_open)
+            buffer->digests[i] = weir__sample_digest(&b->digester, buffer, i, b->row_counts[i]);
+    }
+    weir__localise_texts(&b->texts, buffer->data + batch->tensors[WEIR_TEXT_EMBED_IDS].offset);
+    if (batch->embedding_dim > 0)
+        weir__copy_texts(&b->texts, info, buffer->data + batch->tensors[WEIR_TEXT_BATCH_EMBEDDINGS].offset);
+    if (b->digester.is_open)
+        weir__batch_digest(&b->digester, buffer, batch->batch_digest);
+}
+
+static bool fits(const weir__batch_limits *needed, const weir__batch_limits *there) {
+    return needed->sequences <= there->sequences && needed->length == there->length &&
+           needed->rows <= there->rows && needed->texts <= there->texts && needed->dim == there->dim &&
+           needed->edges <= there->edges;
+}
+
+weir_status weir_batch_build(weir_batch_builder *b, weir_cursor cursor, weir_batch_buffer *buffer,
+                             weir_error *error) {
+    weir_step step;
+    if (!fits(&b->limits, &buffer->limits))
+        return weir__fail(
+            error, WEIR_CONTRACT_VIOLATION, operator_name,
+            "the buffer was made for another batch size, config or store; open one with this builder");
+    weir_status status = weir_sampler_step(b->sampler, cursor, &step, error);
+    if (status != WEIR_OK)
+        return status;
+    weir_sampler_indices(b->sampler, &step, b->indices);
+    uint32_t sequences = b->pads ? (uint32_t)step.micro_batch_size : (uint32_t)step.valid_count;
+    begin(buffer, sequences, b->config.sequence_length);
+    const weir_tensor old_adjacency = buffer->batch.tensors[WEIR_FK_ADJ];
+    uint64_t old_size = buffer->has_batch ? buffer->batch.size : 0;
+    if (!write_sequences(b, buffer, &step))
+        return corrupt(buffer, error);
+    complete(b, buffer, &step, old_adjacency.offset + old_adjacency.size, old_size);
+    describe(b, buffer, &step);
+    buffer->has_batch = true;
+    return WEIR_OK;
+}

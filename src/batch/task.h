@@ -1,0 +1,60 @@
+/* What a builder knows of a task before it sees a row: for every table, which cells a row gives and where
+ * their values lie in the record. Dropped columns, hidden edges and the target's place are settled here, so
+ * that the inner loop asks nothing. */
+#ifndef WEIR_SRC_BATCH_TASK_H
+#define WEIR_SRC_BATCH_TASK_H
+
+#include "base/internal.h"
+#include "weir/manifest.h"
+#include "weir/store.h"
+
+/* One cell that rows of a table give. */
+typedef struct weir__cell_rule {
+    uint32_t column;
+    uint32_t slot; /* of the value */
+    uint32_t null_bit;
+    uint32_t bool_bit;
+    uint32_t known_slot; /* of the timestamp that says when it is known; WEIR_NONE: with the row */
+    uint8_t stype;
+} weir__cell_rule;
+
+/* The cells of a row, in column order, also as ready runs of the two tensors that depend on nothing else. */
+typedef struct weir__row_rules {
+    uint32_t count;
+    weir__cell_rule *cells;
+    uint32_t *column_ids; /* little-endian, as delivered */
+    int8_t *stypes;
+} weir__row_rules;
+
+/* A foreign key that the task shows. */
+typedef struct weir__parent_rule {
+    uint32_t parent_table;
+    uint32_t parent_slot;
+    uint32_t known_slot; /* WEIR_NONE: with the row */
+} weir__parent_rule;
+
+typedef struct weir__table_rules {
+    weir__row_rules plain; /* all cells but the dropped ones */
+    weir__row_rules
+        unlabelled; /* without the target column: the anchor row behind its target, and held-out rows */
+    weir__parent_rule *parents;
+    uint32_t parent_count;
+    uint32_t *inbound; /* edge types into the table that the task shows */
+    uint32_t inbound_count;
+} weir__table_rules;
+
+typedef struct weir__task_rules {
+    const weir_store_info *info;
+    const weir_task *task;
+    weir_label_visibility label_visibility;
+    weir__table_rules *tables;
+    weir__cell_rule target; /* of a cell task */
+    void *memory;           /* one block for all of the above */
+} weir__task_rules;
+
+WEIR_CHECKED weir_status weir__task_rules_open(weir__task_rules *rules, const weir_env *env,
+                                               const weir_store *store, uint32_t task,
+                                               weir_label_visibility visibility, weir_error *error);
+void weir__task_rules_close(weir__task_rules *rules, const weir_env *env);
+
+#endif

@@ -1,0 +1,93 @@
+/* The walk: from a seed's row along foreign keys, parents first, children by chance, to the rows of a
+ * sequence. */
+#ifndef WEIR_SRC_BATCH_WALK_H
+#define WEIR_SRC_BATCH_WALK_H
+
+#include "batch/task.h"
+#include "weir/hash.h"
+
+typedef struct weir__walked_row {
+    uint32_t row;
+    uint32_t table;
+    const uint8_t *record;
+    uint32_t first_cell; /* position of its first cell in the sequence */
+    uint32_t cell_count; /* its cells, before they are cut at S */
+} weir__walked_row;
+
+/* An entry of the table of known rows; see walk.c. */
+typedef struct weir__known_row {
+    uint32_t row;
+    uint16_t local;
+    uint16_t stamp; /* generation and two flags */
+} weir__known_row;
+
+typedef struct weir__listed_row {
+    uint64_t priority;
+    uint32_t row;
+    uint16_t level;
+    uint16_t table;
+} weir__listed_row;
+
+typedef struct weir__queued_row {
+    uint32_t row;
+    uint16_t hop;
+    uint16_t table;
+} weir__queued_row;
+
+typedef struct weir__walk {
+    const weir__task_rules *rules;
+    const weir_store *store;
+    uint32_t sequence_length;
+    uint32_t max_rows;
+    uint32_t max_hops;
+    uint32_t child_width;
+    weir_child_policy policy;
+
+    /* The rows of the sequence, in visit order, and its cells before the cut. */
+    weir__walked_row *rows;
+    uint32_t row_count;
+    uint32_t cell_count;
+
+    /* Visible foreign keys between rows of the sequence, as local numbers. */
+    struct weir__local_edge {
+        uint16_t child;
+        uint16_t parent;
+    } * edges;
+    uint32_t edge_count;
+
+    /* Scratch. */
+    weir__known_row *known;
+    uint32_t known_mask;
+    uint16_t generation;
+    weir__queued_row *queue;
+    uint32_t queue_begin, queue_end, queue_mask;
+    weir__listed_row *heap;
+    uint32_t heap_count;
+    uint32_t *taken;       /* child_width places */
+    uint32_t *taken_table; /* open table over them, for wide draws */
+    uint32_t taken_mask;
+
+    /* The seed under way. */
+    int64_t observation_time;
+    weir_seed seed;
+    uint64_t position;
+    uint32_t draws;
+    bool is_corrupt; /* a number of the store led nowhere */
+} weir__walk;
+
+WEIR_CHECKED weir_status weir__walk_open(weir__walk *walk, const weir_env *env, const weir__task_rules *rules,
+                                         const weir_store *store, const weir_batch_config *config,
+                                         weir_error *error);
+void weir__walk_close(weir__walk *walk, const weir_env *env);
+
+/* Walks from a row; false where the store is damaged. */
+bool weir__walk_run(weir__walk *walk, weir_seed walk_seed, uint64_t position, uint32_t row,
+                    int64_t observation_time);
+
+/* The most foreign keys that a row of the store has. */
+uint32_t weir__most_parents(const weir_store_info *info);
+
+/* Whether the target column's cell of a row that is not the anchor is left out. */
+bool weir__label_is_hidden(const weir__task_rules *rules, uint32_t table, uint32_t row);
+
+#endif

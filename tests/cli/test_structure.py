@@ -1,0 +1,221 @@
+"""The rules of the house that a program can check: which part may use which, what the library exports and asks
+of the system, how long a function may be. Run from the repository's root with the program's path in WEIR."""
+import os
+import re
+import subprocess
+import unittest
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+BUILD = Path(os.environ["WEIR"]).resolve().parent
+
+# What each part of src/ may use beside itself. Arrows point one way: a part stands below those that it uses.
+MAY_USE = {
+    "base": [],
+    "store": ["base"],
+    "ingest": ["base", "store"],
+    "sampler": ["base", "store"],
+    "batch": ["base", "store", "sampler"],
+    "trace": ["base", "store", "sampler", "batch"],
+    "plan": ["base"],
+    "device": ["base", "plan"],
+    "pipeline": ["base", "store", "sampler", "batch", "trace", "plan", "device"],
+}
+
+# Public headers that are not named after their part.
+HEADER_OF = {"errors": "base", "hash": "base", "cbor": "base", "manifest": "sampler"}
+
+# Only src/base/env.c speaks to the system; everything else goes through a weir_env.
+DOOR = "src/base/env.c"
+SYSTEM_CALLS = """malloc calloc realloc reallocarray free aligned_alloc posix_memalign strdup strndup asprintf
+    open openat creat close read write pread pwrite readv writev lseek ftruncate truncate fsync fdatasync rename
+    renameat unlink remove mkdir mmap munmap mremap fopen fdopen fclose fread fwrite fgets fputs fputc fprintf
+    printf vprintf puts putchar perror time clock_gettime gettimeofday sleep usleep nanosleep pthread_create
+    pthread_join exit _exit abort getenv setenv system fork""".split()
+
+# Calls that a file may make all the same, with the reason.
+EXCEPTIONS = {}
+
+FUNCTION_LINES_MAX = 70
+FILE_LINES_MAX = 700
+
+
+def sources(*patterns):
+    found = sorted(path for pattern in patterns for path in ROOT.glob(pattern))
+    assert found, patterns
+    return found
+
+
+def without_comments(text):
+    """The text with comments and the contents of strings blanked out, line for line."""
+    def blank(match):
+        kept = match.group(0)
+        return kept[0] * 2 if kept[0] in "\"'" else re.sub(r"[^\n]", " ", kept)
+    return re.sub(r'/\*.*?\*/|//[^\n]*|"(?:\\.|[^"\\\n])*"|\'(?:\\.|[^\'\\\n])*\'', blank, text, flags=re.S)
+
+
+def includes(path):
+    return re.findall(r'^\s*#\s*include\s+"([^"]+)"', path.read_text(), re.M)
+
+
+def part_of_include(name):
+    """The part that an include belongs to; None for the umbrella header and for files of the same folder."""
+    if name == "weir/weir.h" or "/" not in name:
+        return None
+    folder, rest = name.split("/", 1)
+    if folder != "weir":
+        return folder
+    stem = rest.removesuffix(".h")
+    return HEADER_OF.get(stem, stem)
+
+
+def functions(path):
+    """(name, first line, number of lines) of every function, by the layout that clang-format gives: it begins in
+    the first column, its signature ends with '{', and it ends with '}' in the first column."""
+    name, start, has_body = None, None, False
+    for number, line in enumerate(path.read_text().split("\n"), 1):
+        if start is None and re.match(r"[A-Za-z_]", line) and "(" in line:
+            name, start, has_body = re.search(r"(\w+)\s*\(", line).group(1), number, False
+        if start is None:
+            continue
+        if not has_body and line.endswith(";"):
+            start = None  # a declaration
+        elif line.endswith("{"):
+            has_body = True
+        elif has_body and line.startswith("}"):
+            yield name, start, number - start + 1
+            start = None
+
+
+class Layers(unittest.TestCase):
+    def test_every_part_is_in_the_table(self):
+        parts = {path.parent.name for path in sources("src/*/*.[ch]")}
+        self.assertLessEqual(parts, MAY_USE.keys(), "say in MAY_USE what a new part may use")
+
+    def test_the_table_has_no_cycle(self):
+        placed = set()
+        while len(placed) < len(MAY_USE):
+            ready = {part for part, used in MAY_USE.items() if part not in placed and placed.issuperset(used)}
+            self.assertTrue(ready, "a cycle among %s" % (MAY_USE.keys() - placed))
+            placed |= ready
+
+    def test_no_include_points_against_the_order(self):
+        for path in sources("src/*/*.[ch]"):
+            part = path.parent.name
+            allowed = {part, None, *MAY_USE.get(part, [])}
+            for name in includes(path):
+                with self.subTest(file=str(path.relative_to(ROOT)), include=name):
+                    self.assertIn(part_of_include(name), allowed)
+
+    def test_public_headers_follow_the_order(self):
+        for path in sources("include/weir/*.h"):
+            if path.name == "weir.h":
+                continue
+            part = part_of_include("weir/" + path.name)
+            self.assertIn(part, MAY_USE, "say in HEADER_OF which part %s belongs to" % path.name)
+            for name in includes(path):
+                with self.subTest(header=path.name, include=name):
+                    self.assertTrue(name.startswith("weir/"), "a public header includes public headers only")
+                    self.assertIn(part_of_include(name), {part, *MAY_USE[part]})
+
+    def test_the_umbrella_header_has_all_the_others(self):
+        others = {"weir/" + path.name for path in sources("include/weir/*.h") if path.name != "weir.h"}
+        self.assertEqual(set(includes(ROOT / "include/weir/weir.h")) | {"weir/errors.h"}, others)
+
+    def test_the_program_uses_public_headers_only(self):
+        for path in sources("cli/*.[ch]"):
+            for name in includes(path):
+                with self.subTest(file=path.name, include=name):
+                    self.assertTrue(name.startswith("weir/") or "/" not in name)
+
+
+class Symbols(unittest.TestCase):
+    def declared(self):
+        names = set()
+        for path in sources("include/weir/*.h"):
+            text = re.sub(r"^\s*#.*$", "", without_comments(path.read_text()), flags=re.M)
+            names.update(re.findall(r"WEIR_API[^;(]*?\b(\w+)\s*\(", text))
+        return names
+
+    def defined(self, *arguments):
+        output = subprocess.run(["nm", "--defined-only", "--format=posix", *map(str, arguments)],
+                                check=True, capture_output=True, text=True).stdout
+        names = {line.split()[0] for line in output.splitlines() if len(line.split()) > 1}
+        return {name for name in names if "asan" not in name and not name.startswith(("_init", "_fini"))}
+
+    def test_the_shared_library_exports_what_the_headers_declare(self):
+        library = BUILD / "libweir.so"
+        if not library.exists():
+            self.skipTest("this build has no shared library")
+        exported, declared = self.defined("-D", library), self.declared()
+        self.assertGreater(len(declared), 50)
+        self.assertEqual(exported - declared, set(), "exported, but in no public header")
+        self.assertEqual(declared - exported, set(), "declared, but not exported")
+
+    def test_the_static_library_keeps_to_its_prefix(self):
+        library = BUILD / "libweir.a"
+        if not library.exists():
+            self.skipTest("this build has no static library")
+        strangers = {name for name in self.defined("--extern-only", library) if not name.startswith("weir_")}
+        self.assertEqual(strangers, set())
+
+
+class Door(unittest.TestCase):
+    def test_only_the_environment_speaks_to_the_system(self):
+        call = re.compile(r"(?<![\w.>])(%s)\s*\(" % "|".join(SYSTEM_CALLS))
+        for path in sources("src/*/*.[ch]"):
+            name = str(path.relative_to(ROOT))
+            if name == DOOR:
+                continue
+            for number, line in enumerate(without_comments(path.read_text()).split("\n"), 1):
+                for found in call.findall(line):
+                    with self.subTest(place="%s:%d" % (name, number), call=found):
+                        self.assertIn(found, EXCEPTIONS.get(name, {}))
+
+    def test_the_check_sees_a_call(self):
+        text = without_comments('x = malloc(3); /* free(x) */ s = "exit(1)"; env->open(c); y.read(z);')
+        call = re.compile(r"(?<![\w.>])(%s)\s*\(" % "|".join(SYSTEM_CALLS))
+        self.assertEqual(call.findall(text), ["malloc"])
+
+    def test_no_global_state_that_changes(self):
+        for path in sources("src/*/*.[ch]"):
+            text = without_comments(path.read_text())
+            for line in re.findall(r"^(?:static )?(?:[\w*]+ )+[\w*]+(?:\[[^\]]*\])*(?: =.*)?;$", text, re.M):
+                if line.startswith(("typedef", "struct", "union", "enum", "return", "extern const")):
+                    continue
+                with self.subTest(file=str(path.relative_to(ROOT)), line=line):
+                    self.assertRegex(line, r"\bconst\b")
+
+
+class Size(unittest.TestCase):
+    patterns = "src/*/*.[ch]", "include/weir/*.h", "cli/*.[ch]", "tests/*/*.[ch]", "tests/fuzz/targets/*.[ch]"
+
+    def test_functions_are_short(self):
+        seen = 0
+        for path in sources(*self.patterns):
+            for name, line, length in functions(path):
+                seen += 1
+                with self.subTest(function="%s:%d: %s" % (path.relative_to(ROOT), line, name)):
+                    self.assertLessEqual(length, FUNCTION_LINES_MAX)
+        self.assertGreater(seen, 300)
+
+    def test_the_measure_sees_a_long_function(self):
+        lengths = {name: length for name, _, length in functions(ROOT / "src/sampler/sampler.c")}
+        self.assertGreater(lengths["weir_sampler_step"], 10)
+        self.assertNotIn("define", lengths)
+
+    def test_files_are_short_and_say_what_they_are_for(self):
+        for path in sources(*self.patterns):
+            text = path.read_text()
+            with self.subTest(file=str(path.relative_to(ROOT))):
+                self.assertTrue(text.startswith("/* "), "the first line opens a paragraph: purpose, method, invariants")
+                self.assertLessEqual(text.count("\n"), FILE_LINES_MAX)
+
+    def test_nothing_is_left_for_later(self):
+        for path in sources(*self.patterns):
+            with self.subTest(file=str(path.relative_to(ROOT))):
+                self.assertNotRegex(path.read_text(), r"\b(TODO|FIXME|XXX)\b")
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,225 @@
+/* The default environment, and files through it: read whole with a limit, or written so that they appear
+ * whole or not at all. What happens when a call fails is for tests/fault. */
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/file.h"
+#include "support/testing.h"
+
+/* ---- The default environment ----------------------------------------------------------------------------
+ */
+
+static void files_go_through_the_environment(void **state) {
+    (void)state;
+    const weir_env *env = weir_env_default();
+    char folder[SCRATCH_PATH], path[SCRATCH_PATH + 8], data[16] = "";
+    uint64_t size;
+    scratch_make(folder);
+    snprintf(path, sizeof path, "%s/file", folder);
+    int file = env->open(NULL, path, O_RDWR | O_CREAT, 0600);
+    assert_true(file >= 0);
+    assert_int_equal(env->write(NULL, file, "abcdef", 6), 6);
+    assert_int_equal(env->pwrite(NULL, file, "XY", 2, 1), 2);
+    assert_int_equal(env->sync(NULL, file), 0);
+    assert_int_equal(env->pread(NULL, file, data, 16, 0), 6);
+    assert_memory_equal(data, "aXYdef", 6);
+    assert_int_equal(env->truncate(NULL, file, 4), 0);
+    assert_int_equal(env->size(NULL, file, &size), 0);
+    assert_int_equal(size, 4);
+    char *map = env->map(NULL, file, 4);
+    assert_non_null(map);
+    assert_memory_equal(map, "aXYd", 4);
+    assert_int_equal(env->unmap(NULL, map, 4), 0);
+    assert_int_equal(env->close(NULL, file), 0);
+    assert_int_equal(env->size(NULL, file, &size), -1);
+    assert_int_equal(env->remove(NULL, path), 0);
+    assert_int_equal(env->open(NULL, path, O_RDONLY, 0), -1);
+    assert_int_equal(errno, ENOENT);
+    scratch_remove(folder);
+}
+
+static void *add_one(void *number) {
+    ++*(int *)number;
+    return NULL;
+}
+
+static void memory_and_threads_go_through_the_environment(void **state) {
+    (void)state;
+    const weir_env *env = weir__env(NULL);
+    uint8_t zeros[100] = {0};
+    uint8_t *map = env->map(NULL, -1, 4096);
+    assert_non_null(map);
+    assert_memory_equal(map, zeros, sizeof zeros);
+    map[4095] = 1;
+    assert_int_equal(env->unmap(NULL, map, 4096), 0);
+    assert_null(env->map(NULL, 1 << 20, 4096)); /* no such file */
+    int number = 0;
+    uintptr_t thread;
+    assert_int_equal(env->start_thread(NULL, add_one, &number, &thread), 0);
+    assert_int_equal(env->join_thread(NULL, thread), 0);
+    assert_int_equal(number, 1);
+    uint64_t before = env->now_ns(NULL);
+    assert_true(env->now_ns(NULL) >= before);
+}
+
+/* ---- Files ----------------------------------------------------------------------------------------------
+ */
+
+static void whole_files_are_read_up_to_a_limit(void **state) {
+    (void)state;
+    const weir_env *env = weir_env_default();
+    char folder[SCRATCH_PATH], path[SCRATCH_PATH + 8];
+    uint8_t *data, *large = malloc(300000);
+    size_t size;
+    weir_error error;
+    assert_non_null(large);
+    for (size_t i = 0; i < 300000; i++)
+        large[i] = (uint8_t)(i * 31 >> 3);
+    scratch_make(folder);
+    snprintf(path, sizeof path, "%s/file", folder);
+    for (size_t length = 0; length <= 300000; length = length * 3 + 1) {
+        write_whole_file(path, large, length);
+        assert_ok(weir__file_read(env, path, length, &data, &size, "test", &error), &error);
+        assert_int_equal(size, length);
+        assert_memory_equal(data, large, length);
+        assert_int_equal(data[size], 0);
+        weir__release(env, data);
+        if (length > 0)
+            assert_fails(weir__file_read(env, path, length - 1, &data, &size, "test", &error), WEIR_IO_ERROR,
+                         &error);
+    }
+    assert_fails(weir__file_read(env, folder, 10, &data, &size, "test", &error), WEIR_IO_ERROR, &error);
+    assert_non_null(strstr(error.message, "directory"));
+    scratch_remove(folder);
+    assert_fails(weir__file_read(env, path, 10, &data, &size, "test", &error), WEIR_IO_ERROR, &error);
+    assert_non_null(strstr(error.message, path));
+    free(large);
+}
+
+static void write_atomically(const char *path, const char *text, bool commit) {
+    weir__atomic_file file;
+    weir_error error;
+    assert_ok(weir__atomic_open(&file, weir_env_default(), path, "test", &error), &error);
+    for (size_t i = 0; i < strlen(text); i++)
+        assert_ok(weir__atomic_write(&file, text + i, 1, &error), &error);
+    assert_ok(weir__atomic_write(&file, NULL, 0, &error), &error);
+    if (commit)
+        assert_ok(weir__atomic_commit(&file, &error), &error);
+    weir__atomic_abandon(&file);
+}
+
+static void an_atomic_file_appears_whole_or_not_at_all(void **state) {
+    (void)state;
+    char folder[SCRATCH_PATH], path[SCRATCH_PATH + 8];
+    scratch_make(folder);
+    snprintf(path, sizeof path, "%s/file", folder);
+    write_atomically(path, "abandoned", false);
+    assert_int_equal(count_entries(folder), 0);
+    write_atomically(path, "first", true);
+    assert_file_equal(path, "first", 5);
+    write_atomically(path, "abandoned", false);
+    assert_file_equal(path, "first", 5);
+    write_atomically(path, "second, longer", true);
+    assert_file_equal(path, "second, longer", 14);
+    write_atomically(path, "", true);
+    assert_file_equal(path, "", 0);
+    assert_int_equal(count_entries(folder), 1);
+    scratch_remove(folder);
+}
+
+/* What a crash may lose depends on the order of these calls alone. */
+typedef struct call_log {
+    char letters[64];
+    size_t count;
+} call_log;
+
+static void note_call(void *context, char letter) {
+    call_log *log = context;
+    if (log->count + 1 < sizeof log->letters)
+        log->letters[log->count++] = letter;
+}
+
+static int log_open(void *context, const char *path, int flags, unsigned mode) {
+    note_call(context, flags & O_DIRECTORY ? 'D' : 'o');
+    return weir_env_default()->open(NULL, path, flags, mode);
+}
+
+static int log_close(void *context, int file) {
+    note_call(context, 'c');
+    return weir_env_default()->close(NULL, file);
+}
+
+static ssize_t log_write(void *context, int file, const void *data, size_t size) {
+    note_call(context, 'w');
+    return weir_env_default()->write(NULL, file, data, size);
+}
+
+static int log_sync(void *context, int file) {
+    note_call(context, 's');
+    return weir_env_default()->sync(NULL, file);
+}
+
+static int log_rename(void *context, const char *from, const char *to) {
+    note_call(context, 'r');
+    return weir_env_default()->rename(NULL, from, to);
+}
+
+static void an_atomic_file_is_synced_before_and_after_it_takes_its_name(void **state) {
+    (void)state;
+    call_log log = {.count = 0};
+    weir_env env = *weir_env_default();
+    env.context = &log;
+    env.open = log_open;
+    env.close = log_close;
+    env.write = log_write;
+    env.sync = log_sync;
+    env.rename = log_rename;
+    char folder[SCRATCH_PATH], path[SCRATCH_PATH + 8];
+    weir__atomic_file file;
+    weir_error error;
+    scratch_make(folder);
+    snprintf(path, sizeof path, "%s/file", folder);
+    assert_ok(weir__atomic_open(&file, &env, path, "test", &error), &error);
+    assert_ok(weir__atomic_write(&file, "ab", 2, &error), &error);
+    assert_ok(weir__atomic_commit(&file, &error), &error);
+    assert_string_equal(log.letters, "owscrDsc");
+    scratch_remove(folder);
+}
+
+static void an_atomic_file_may_have_a_plain_name(void **state) {
+    (void)state;
+    char folder[SCRATCH_PATH], before[4096];
+    assert_non_null(getcwd(before, sizeof before));
+    scratch_make(folder);
+    assert_int_equal(chdir(folder), 0);
+    write_atomically("file", "here", true);
+    assert_file_equal("file", "here", 4);
+    assert_int_equal(chdir(before), 0);
+    scratch_remove(folder);
+}
+
+static void an_atomic_file_needs_its_folder(void **state) {
+    (void)state;
+    weir__atomic_file file;
+    weir_error error;
+    assert_fails(weir__atomic_open(&file, weir_env_default(), "/no/such/folder/file", "test", &error),
+                 WEIR_IO_ERROR, &error);
+    assert_non_null(strstr(error.message, "/no/such/folder/file"));
+    weir__atomic_abandon(&file);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(files_go_through_the_environment),
+        cmocka_unit_test(memory_and_threads_go_through_the_environment),
+        cmocka_unit_test(whole_files_are_read_up_to_a_limit),
+        cmocka_unit_test(an_atomic_file_appears_whole_or_not_at_all),
+        cmocka_unit_test(an_atomic_file_is_synced_before_and_after_it_takes_its_name),
+        cmocka_unit_test(an_atomic_file_may_have_a_plain_name),
+        cmocka_unit_test(an_atomic_file_needs_its_folder),
+    };
+    return cmocka_run_group_tests_name("file", tests, NULL, NULL);
+}
