@@ -1,7 +1,7 @@
 """The reference simulator: weir's contracts in pure Python, to be read rather than to be run fast.
 
-It follows the specification sections "Canonical encoding, hashes, randomness, errors", "Sampler" and
-"Store" and shares no code with the C library, so that where the two agree, neither is merely agreeing with itself. It
+It follows the specification sections "Canonical encoding, hashes, randomness, errors", "Sampler" and "Store"
+and shares no code with the C library, so that where the two agree, neither is merely agreeing with itself. It
 needs Python 3.11 and its standard library.
 """
 
