@@ -246,6 +246,9 @@ class Postgres(unittest.TestCase):
 
     # ---- Failures
 
+    def test_every_allocation_fails_once(self):
+        self.assertGreater(int(scan(self.server.url("types"), "--sweep").stdout), 50)
+
     def test_refused_urls(self):
         self.assert_fails("postgresql://u:" + self.server.password + "@[::1/x", "URL")
         self.assert_fails("postgres://127.0.0.1/x?no_such_option=1&password=" + self.server.password, "no_such_option")
