@@ -1,9 +1,7 @@
 /* Every failed allocation and file operation of the embedders `file` and `http` and of the cache of vectors.
  */
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "ingest/embed.h"
 #include "ingest/vector_cache.h"
@@ -36,21 +34,20 @@ static weir_status embed(const weir_env *env, void *context, weir_error *error) 
 
 static void file_survives(void **state) {
     (void)state;
-    char path[] = "/tmp/weir-vectors-XXXXXX";
-    int file = mkstemp(path);
-    assert_true(file >= 0);
-    static const char lines[] =
-        "{\"text\": \"a\", \"embedding\": [1, -2]}\n{\"text\": \"\", \"embedding\": [0.5, 0]}";
-    assert_int_equal(write(file, lines, sizeof lines - 1), sizeof lines - 1);
-    close(file);
-    char settings[128];
+    char folder[SCRATCH_PATH], path[SCRATCH_PATH + 16], settings[SCRATCH_PATH + 128];
+    scratch_make(folder);
+    snprintf(path, sizeof path, "%s/vectors.jsonl", folder);
     snprintf(settings, sizeof settings, "{\"provider\": \"file\", \"path\": \"%s\", \"dim\": 2}", path);
+    FILE *file = fopen(path, "w");
+    assert_non_null(file);
+    fputs("{\"text\": \"a\", \"embedding\": [1, -2]}\n{\"text\": \"\", \"embedding\": [0.5, 0]}", file);
+    fclose(file);
     const weir__bytes texts[] = {{"", 0}, {"a", 1}};
     embedding e = {.settings = settings, .texts = texts, .count = 2};
     assert_true(sweep_faults(embed, NULL, &e) > 10);
     static const uint16_t expected[] = {0x3800, 0, 0x3C00, 0xC000};
     assert_memory_equal(e.vectors, expected, sizeof expected);
-    unlink(path);
+    scratch_remove(folder);
 }
 
 /* Without a server: an empty text needs none. */
@@ -96,12 +93,11 @@ static weir_status use_cache(const weir_env *env, void *context, weir_error *err
 
 static void cache_survives(void **state) {
     (void)state;
-    char path[] = "/tmp/weir-cache-XXXXXX";
-    int file = mkstemp(path);
-    assert_true(file >= 0);
-    close(file);
+    char folder[SCRATCH_PATH], path[SCRATCH_PATH + 16];
+    scratch_make(folder);
+    snprintf(path, sizeof path, "%s/cache", folder);
     assert_true(sweep_faults(use_cache, NULL, path) > 2);
-    unlink(path);
+    scratch_remove(folder);
 }
 
 int main(void) {
