@@ -245,8 +245,8 @@ const cli_command cli_batch = {
             "  --pad            fill a partial batch up with sequences of padding\n"
             "  --any-hash       take a manifest whose dataset hash is not the store's\n"
             "  --npz OUT        write all tensors to a file that numpy.load opens\n"
-            "  --json           dims, shapes, digests, sequences and cursor_next; with --tensors the values "
-            "too\n",
+            "  --json           dims, shapes, digests, sequences and cursor_next\n"
+            "  --tensors        with --json: the values too, as hex of their little-endian bytes\n",
     .example = "  weir batch --store shop.weir --manifest shop.manifest.json --dataset shop/churn/train "
                "--npz batch.npz\n",
     .run = run,

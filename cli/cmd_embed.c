@@ -99,6 +99,10 @@ static int run(const cli_command *self, int argc, char **argv) {
     if (weir_store_open(NULL, path, &store, &error) != WEIR_OK)
         return cli_fail(&error, as_json);
     const weir_store_info *info = weir_store_describe(store);
+    if (info->embedding_dim == 0) {
+        weir_store_close(store);
+        return cli_usage(self, "%s was made without embeddings", path);
+    }
     uint32_t shown = columns                    ? info->column_count
                      : categories               ? info->category_count
                      : texts < info->text_count ? texts

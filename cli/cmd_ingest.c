@@ -1,4 +1,6 @@
-/* weir ingest SOURCE: a database becomes a store, with a report of what a person should look at. */
+/* weir ingest SOURCE: a database becomes a store, with a report of what a person should look at. An interrupt
+ * ends it cleanly, without a temporary file left behind. */
+#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -132,6 +134,17 @@ static int print_report(const weir_ingest_report *report) {
     return cli_flush();
 }
 
+static volatile sig_atomic_t is_interrupted;
+
+static void note_interrupt(int signal_number) {
+    (void)signal_number;
+    is_interrupted = 1;
+}
+
+static bool show_unless_interrupted(void *context, const weir_progress *state) {
+    return cli_progress_show(context, state) && !is_interrupted;
+}
+
 static int ingest(weir_ingest_options *options, const char *schema_path, bool as_json) {
     weir_error error;
     weir_ingest_report report;
@@ -144,7 +157,9 @@ static int ingest(weir_ingest_options *options, const char *schema_path, bool as
         options->schema = schema;
         options->schema_name = schema_path;
     }
-    options->progress = cli_progress_show;
+    options->progress = show_unless_interrupted;
+    signal(SIGINT, note_interrupt);
+    signal(SIGTERM, note_interrupt);
     options->progress_context = &progress;
     if (status == WEIR_OK)
         status = weir_ingest(NULL, options, &report, &error);
@@ -182,7 +197,9 @@ static int run(const cli_command *self, int argc, char **argv) {
 const cli_command cli_ingest = {
     .name = "ingest",
     .summary = "make a store from a database",
-    .usage = "weir ingest SOURCE [--schema F] [-o OUT.weir] [--strict] [--threads N] [--json]",
+    .usage = "weir ingest SOURCE [--schema F] [-o OUT.weir] [--manifest F] [--batch-size N] [--strict] "
+             "[--threads N] "
+             "[--no-embeddings] [--json]",
     .help = "  SOURCE            a SQLite file, or another source that weir reads\n"
             "  --schema F        what to read and what it means (default: drafted, see weir schema)\n"
             "  -o, --output F    the store (default: NAME.weir, by the schema's name)\n"

@@ -46,7 +46,9 @@ static uint64_t below(uint64_t *state, uint64_t range) {
 }
 
 static model_shape random_shape(uint64_t *state) {
-    return SHAPE((uint64_t)1 << below(state, 9), 1 + below(state, 255));
+    uint64_t rows = (uint64_t)1 << below(state, 9);
+    uint64_t columns = 1 + below(state, 255);
+    return SHAPE(rows, columns);
 }
 
 /* Mostly a tensor made lately, sometimes one from long ago, as skip connections are. */
@@ -63,7 +65,7 @@ weir_status model_random(const model_options *options, weir_graph **graph, weir_
     static const char *const ops[] = {"add", "relu", "mul", "matmul", "softmax", "reshape", "gelu", "custom"};
     uint64_t nodes = options->nodes ? options->nodes : 64;
     uint64_t state = options->seed;
-    model_id last;
+    model_id last = {""};
     model m;
     if (!model_start(&m, "random", options->dtype, "f32", error))
         return m.status;
@@ -80,8 +82,9 @@ weir_status model_random(const model_options *options, weir_graph **graph, weir_
         }
         const model_id *pointers[] = {&inputs[0], &inputs[1], &inputs[2]};
         snprintf(own, sizeof own, "t%llu", (unsigned long long)i);
-        last = model_apply_with(&m, model_usual, own, ops[below(&state, 8)], random_shape(&state),
-                                pointers, count);
+        const char *op = ops[below(&state, 8)];
+        model_shape shape = random_shape(&state);
+        last = model_apply_with(&m, model_usual, own, op, shape, pointers, count);
     }
     return model_finish(&m, &last, graph);
 }

@@ -39,9 +39,10 @@ def _draft_table(database: Database, table: DeclaredTable, targets: set[tuple[st
     drafted: dict[str, Any] = {"columns": columns}
     if table.primary_key:
         drafted["primary_key"] = table.primary_key[0] if len(table.primary_key) == 1 else table.primary_key
-    temporal = [name for name in columns if columns[name]["stype"] == "timestamp" and _sounds_like_a_time(name)]
-    if temporal:
-        drafted["temporal_column"] = temporal[0]
+    times = [name for name, column in columns.items() if column["stype"] == "timestamp"]
+    times = [name for name in times if _sounds_like_a_time(name)]
+    if times:
+        drafted["temporal_column"] = times[0]
     return drafted
 
 

@@ -1,8 +1,8 @@
 """hash_v1: a text as a vector, without a model.
 
-Follows the section "Embedders" of the specification. Words and their three-byte windows are counted into `dim`
-places that their hashes choose, with signs that their hashes choose too; the counts are integers, so nothing
-is rounded before the vector is brought to length one and each number becomes a float16.
+Follows the section "Embedders" of the specification. Words and their three-byte windows are counted into
+`dim` places that their hashes choose, with signs that their hashes choose too; the counts are integers, so
+nothing is rounded before the vector is brought to length one and each number becomes a float16.
 """
 
 import math

@@ -1,7 +1,7 @@
 """Rows: a table's cells as they mean something, in the order that numbers them.
 
-Follows the section "Numbering" and, for a row's time, "Time: what was known when" of the specification. RowIdx
-is global: the tables in bytewise order of name, one after the other.
+Follows the section "Numbering" and, for a row's time, "Time: what was known when" of the specification.
+RowIdx is global: the tables in bytewise order of name, one after the other.
 """
 
 from dataclasses import dataclass, field
@@ -97,8 +97,9 @@ def read_table(name: str, schema: TableSchema, targets: set[str], database: Data
     """A table's rows, converted and in order. `targets` are its columns that foreign keys point to."""
     declared = list(database.tables[name].columns)
     named = {column: schema.columns[column] for column in declared if column in schema.columns}
-    columns = [Column(column, given.stype, given) for column, given in named.items() if given.stype != "ignored"]
-    keys = [column for column in declared if column in targets or column in named and named[column].foreign_key]
+    columns = [Column(name, given.stype, given) for name, given in named.items() if given.stype != "ignored"]
+    foreign_keys = {column for column, given in named.items() if given.foreign_key}
+    keys = [column for column in declared if column in targets | foreign_keys]
     table = Table(name, schema.primary_key, schema.temporal_column, declared, named, columns, keys)
     needed = {column.name for column in columns} | set(keys) | set(schema.primary_key)
     for stored in database.rows(name, [column for column in declared if column in needed]):

@@ -26,7 +26,7 @@ Json = Any
 class ColumnSchema:
     stype: str
     foreign_key: tuple[str, str] | None = None
-    known_at: str | None = None  # as it holds: also that of a timestamp column that the schema says nothing of
+    known_at: str | None = None  # as it holds, also where the schema says nothing of a timestamp column
     description: str = ""
     unit: str = "s"
 
@@ -140,7 +140,9 @@ def _read_table(reader: _Reader) -> TableSchema:
         is_timestamp = time_column in columns and columns[time_column].stype == "timestamp"
         if time_column is not None and not is_timestamp:
             refuse(reader.path, f"takes {time_column} for a time, which is no timestamp column of the table")
-    return TableSchema([primary_key] if isinstance(primary_key, str) else primary_key, temporal_column, columns)
+    if isinstance(primary_key, str):
+        primary_key = [primary_key]
+    return TableSchema(primary_key, temporal_column, columns)
 
 
 def _read_column(reader: _Reader, name: str, is_temporal: bool) -> ColumnSchema:
@@ -248,7 +250,8 @@ def _read_split(reader: _Reader, unit: str) -> SplitSchema:
     if split.method == "hash":
         split.permille = tuple(_whole_number(part) for part in reader.take("permille", list, [800, 100, 100]))
         if len(split.permille) != len(SPLITS) or None in split.permille or sum(split.permille) != 1000:
-            refuse(f"{reader.path}.permille", "must be three whole numbers that add up to 1000", "TASK_INVALID")
+            reason = "must be three whole numbers that add up to 1000"
+            refuse(f"{reader.path}.permille", reason, "TASK_INVALID")
         split.seed = _whole_number(reader.take("seed", (int, str), 0))
         if split.seed is None:
             refuse(f"{reader.path}.seed", "must be a whole number from 0 to 2^64-1")

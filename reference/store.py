@@ -31,7 +31,7 @@ class EdgeType:
     parent_table: Table
     known_at: str | None
     parents: dict[int, int] = field(default_factory=dict)  # child -> parent
-    children: dict[int, list[tuple[int, int]]] = field(default_factory=dict)  # parent -> (time, child), sorted
+    children: dict[int, list[tuple[int, int]]] = field(default_factory=dict)  # parent -> sorted (time, child)
     dangling: int = 0
 
 
@@ -49,10 +49,10 @@ class Store:
             for column in table.columns.values()
             if column.foreign_key is not None
         }
-        self.tables = [
-            read_table(name, schema.tables[name], {column for table, column in targets if table == name}, database)
-            for name in in_bytewise_order(schema.tables)
-        ]
+        self.tables: list[Table] = []
+        for name in in_bytewise_order(schema.tables):
+            targets_here = {column for table, column in targets if table == name}
+            self.tables.append(read_table(name, schema.tables[name], targets_here, database))
         self._table_by_name = {table.name: table for table in self.tables}
         self._number_rows_and_columns()
         self.statistics = {
@@ -70,10 +70,10 @@ class Store:
             if column_schema.foreign_key
         ]
         task_schemas = tasks_nobody_wrote(self.tables, targets) if schema.tasks is None else schema.tasks
-        self.tasks = [
-            make_task(name, task_schemas[name], self._table_by_name[task_schemas[name].anchor_table], database)
-            for name in in_bytewise_order(task_schemas)
-        ]
+        self.tasks: list[Task] = []
+        for name in in_bytewise_order(task_schemas):
+            anchor = self._table_by_name[task_schemas[name].anchor_table]
+            self.tasks.append(make_task(name, task_schemas[name], anchor, database))
         self._number_derived_tasks()
         self.categories = self._number_categories()
 
@@ -182,7 +182,8 @@ class Store:
         for table, column in self.all_columns():
             description = f": {column.schema.description}" if column.schema.description else ""
             texts.append(f"{column.name} of {table.name}{description}")
-        return texts + [f"{task.schema.target_column} of {task.name}" for task in self.tasks if not task.is_cell]
+        derived_tasks = [task for task in self.tasks if not task.is_cell]
+        return texts + [f"{task.schema.target_column} of {task.name}" for task in derived_tasks]
 
     def category_texts(self) -> list[str]:
         return [f"{column} is {value}" for column, value in self.categories]

@@ -1,7 +1,7 @@
 """Tasks: what is to be predicted, about which rows, as seen when, and in which split.
 
-Follows the section "Tasks and seeds" of the specification. A task's query gives rows; each that names a row of
-the anchor table becomes a seed: that row, the time at which it is observed, the target. What a query does
+Follows the section "Tasks and seeds" of the specification. A task's query gives rows; each that names a row
+of the anchor table becomes a seed: that row, the time at which it is observed, the target. What a query does
 wrong is TASK_INVALID.
 """
 
@@ -63,7 +63,7 @@ def refuse(name: str, reason: str) -> NoReturn:
 
 
 def tasks_nobody_wrote(tables: list[Table], targets: set[tuple[str, str]]) -> dict[str, TaskSchema]:
-    """Without tasks in the schema, every column that can be a target and is no key and no row's time is one."""
+    """Without tasks in the schema, each column is one that can be a target, is no key and no row's time."""
     tasks: dict[str, TaskSchema] = {}
     for table in tables:
         keys = set(table.primary_key) | {name for name, schema in table.schema.items() if schema.foreign_key}

@@ -66,7 +66,8 @@ OPERATORS = {
     "concat": "cat concat concatenate stack",
     "slice": "slice select split chunk narrow unbind split_with_sizes getitem",
     "layernorm": "layer_norm native_layer_norm group_norm native_group_norm batch_norm native_batch_norm instance_norm "
-    "_native_batch_norm_legit_no_training LayerNorm GroupNorm BatchNorm1d BatchNorm2d BatchNorm3d InstanceNorm2d",
+    "_native_batch_norm_legit_no_training _native_batch_norm_legit_functional LayerNorm GroupNorm BatchNorm1d "
+    "BatchNorm2d BatchNorm3d InstanceNorm2d",
     "rmsnorm": "rms_norm _fused_rms_norm RMSNorm",
     "matmul": "matmul mm bmm addmm baddbmm linear einsum Linear Bilinear",
     "conv": "conv1d conv2d conv3d conv_transpose1d conv_transpose2d convolution Conv1d Conv2d Conv3d "

@@ -10,7 +10,8 @@ const WHOLE = 65536;         // coverage of a whole pixel; sums are integers, so
 
 // Differences for boxes flatter than a pixel run along rows, those for narrower ones along columns. Four numbers a
 // pixel: coverage, red, green, blue. Rows from columnsFrom to columnsTo hold differences of columns.
-const thin = {width: 0, height: 0, rows: null, columns: null, columnSums: null, isRowUsed: null, columnsFrom: 0, columnsTo: 0};
+const thin = {width: 0, height: 0, rows: null, columns: null, columnSums: null, isRowUsed: null,
+              columnsFrom: 0, columnsTo: 0};
 
 function prepareThin(width, height) {
   if (thin.width === width && thin.height === height) return;
@@ -20,7 +21,9 @@ function prepareThin(width, height) {
 }
 
 function addDifference(sums, start, end, colour, coverage) {
-  const red = (colour & 255) * coverage, green = (colour >> 8 & 255) * coverage, blue = (colour >> 16 & 255) * coverage;
+  const red = (colour & 255) * coverage;
+  const green = (colour >> 8 & 255) * coverage;
+  const blue = (colour >> 16 & 255) * coverage;
   sums[start] += coverage;
   sums[start + 1] += red;
   sums[start + 2] += green;

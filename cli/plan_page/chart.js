@@ -3,6 +3,7 @@
 
 const FINE_PIXELS_MAX = 3000000;
 const COARSE_PIXELS_MAX = 400000;
+const TICKS_MAX = 200;
 const GUTTER = {left: 78, right: 14, top: 12, bottom: 26};
 const MONO = '11px ui-monospace, "SF Mono", "Cascadia Mono", Menlo, Consolas, "DejaVu Sans Mono", monospace';
 const TEXT = '11.5px ui-sans-serif, system-ui, "Segoe UI", Roboto, "Liberation Sans", sans-serif';
@@ -27,7 +28,8 @@ function plotSize() {
 
 // Boxes are drawn pixel by pixel: never too many of them, and fewer while the view moves on a slow machine.
 function boxesRatio(plot) {
-  return Math.min(pixelRatio(), Math.sqrt((boxesAreCoarse ? COARSE_PIXELS_MAX : FINE_PIXELS_MAX) / (plot.width * plot.height)));
+  const most = boxesAreCoarse ? COARSE_PIXELS_MAX : FINE_PIXELS_MAX;
+  return Math.min(pixelRatio(), Math.sqrt(most / (plot.width * plot.height)));
 }
 
 function resizeBoxes() {
@@ -51,11 +53,12 @@ function resizeCanvas(canvas, width, height, ratio = pixelRatio()) {
 
 function resizeCharts() {
   const area = document.getElementById("map");
+  const live = document.getElementById("live");
   resizeCanvas(overlayCanvas, area.clientWidth, area.clientHeight);
   resizeBoxes();
   boxesCanvas.style.left = GUTTER.left + "px";
   boxesCanvas.style.top = GUTTER.top + "px";
-  resizeCanvas(curveCanvas, document.getElementById("live").clientWidth, document.getElementById("live").clientHeight);
+  resizeCanvas(curveCanvas, live.clientWidth, live.clientHeight);
 }
 
 function clearedContext(canvas) {
@@ -89,7 +92,8 @@ function binaryStep(least) {
 
 function ticks(low, high, step) {
   const found = [];
-  for (let at = Math.max(0, Math.ceil(low / step)) * step; at <= high && found.length < 200; at += step) found.push(at);
+  const first = Math.max(0, Math.ceil(low / step)) * step;
+  for (let at = first; at <= high && found.length < TICKS_MAX; at += step) found.push(at);
   return found;
 }
 
@@ -169,10 +173,12 @@ function drawLabels(context, model, colours, labelled) {
     context.fillStyle = colours.isLight[box.k] ? "rgba(12,16,22,.88)" : "rgba(255,255,255,.95)";
     const isTall = (box.y1 - box.y0) / ratio >= 34;
     const x = box.x0 / ratio + GUTTER.left + 5;
-    context.fillText(shortened(tensors.ids[tensor], room), x, isTall ? middle - 7 : middle);
-    if (!isTall) continue;
+    const size = formatBytes(Number(tensors.size[tensor]));
+    const hasSize = isTall && size.length <= room;
+    context.fillText(shortened(tensors.ids[tensor], room), x, hasSize ? middle - 7 : middle);
+    if (!hasSize) continue;
     context.globalAlpha = 0.72;
-    context.fillText(shortened(formatBytes(Number(tensors.size[tensor])), room), x, middle + 8);
+    context.fillText(size, x, middle + 8);
     context.globalAlpha = 1;
   }
 }
@@ -337,7 +343,8 @@ function drawCurve(state, model) {
   context.beginPath();
   context.rect(GUTTER.left, 0, plot.width, bottom + 1);
   context.clip();
-  drawCurveArea(context, columnMaxima(model.live, state.view, Math.max(1, Math.round(plot.width))), plot, top, bottom, toY);
+  const maxima = columnMaxima(model.live, state.view, Math.max(1, Math.round(plot.width)));
+  drawCurveArea(context, maxima, plot, top, bottom, toY);
   context.strokeStyle = cssColour("--bound");
   context.lineWidth = 1.5;
   context.setLineDash([6, 4]);

@@ -56,7 +56,19 @@ function namePrefix(id) {
   return cut > 0 ? stem.slice(0, cut) : stem.replace(/[0-9_]+$/, "");
 }
 
-// [share on the ramp, or null], [class for the palette, or null] of the model's k-th tensor.
+// Half of it is the length of a life, half how many tensors live shorter: the ramp is used in full where all lives are
+// brief, and a single long one still stands out.
+function lifetimeShare(model) {
+  const sorted = Float64Array.from(model.birth, (birth, k) => model.death[k] - birth).sort();
+  const shorter = new Map();
+  sorted.forEach((length, place) => { if (!shorter.has(length)) shorter.set(length, place / sorted.length); });
+  return (k) => {
+    const length = model.death[k] - model.birth[k];
+    return (Math.sqrt(length / endOfTime) + shorter.get(length)) / 2;
+  };
+}
+
+// How the model's k-th tensor is coloured: {ramp: k -> share on the ramp}, or {classOf: k -> number for the palette}.
 function colourRule(model, colouring) {
   const largest = Math.log2(1 + Math.max(1, model.count ? model.height[model.bySize[0]] : 1));
   const smallest = Math.log2(1 + Math.max(1, model.count ? model.height[model.bySize[model.count - 1]] : 1));
@@ -70,19 +82,19 @@ function colourRule(model, colouring) {
   case "prefix":
     return {classOf: (k) => hashText(namePrefix(tensors.ids[model.member[k]]))};
   default:
-    return {ramp: (k) => Math.sqrt((model.death[k] - model.birth[k]) / endOfTime)};
+    return {ramp: lifetimeShare(model)};
   }
 }
 
-// Pixels for each tensor: its fill, its edge, and the fill it has while it is not among the search's matches. Neighbours
-// of one colour are told apart by a little lightness.
+// Pixels for each tensor: its fill, its edge, and the fill it has while it is not among the search's matches.
+// Neighbours of one colour are told apart by a little lightness.
 function colourBoxes(model, colouring) {
   const rule = colourRule(model, colouring);
   const palette = PALETTES[theme()].map(hexToRgb);
   const ground = hexToRgb(cssColour("--arena"));
   const ramp = Array.from({length: 257}, (_, i) => rampColour(i / 256));
-  const colours = {fill: new Uint32Array(model.count), edge: new Uint32Array(model.count), faint: new Uint32Array(model.count),
-                   isLight: new Uint8Array(model.count)};
+  const colours = {fill: new Uint32Array(model.count), edge: new Uint32Array(model.count),
+                   faint: new Uint32Array(model.count), isLight: new Uint8Array(model.count)};
   for (let k = 0; k < model.count; k++) {
     const base = rule.ramp ? ramp[Math.round(256 * Math.min(Math.max(rule.ramp(k), 0), 1))]
                            : palette[rule.classOf(k) % palette.length];

@@ -375,8 +375,16 @@ function step(by) {
   select(model.member[model.bySize[(place + by + model.count) % model.count]]);
 }
 
+// The table for the position before or behind the one that it lists.
+function stepPosition(by) {
+  const position = (state.position === null ? model.peakPosition : state.position) + by;
+  if (position >= 0 && position < endOfTime) listPosition(position);
+}
+
 const mapKeys = {
-  ArrowLeft: () => pan(-0.12, 0), ArrowRight: () => pan(0.12, 0), ArrowUp: () => pan(0, 0.12), ArrowDown: () => pan(0, -0.12),
+  ArrowLeft: () => pan(-0.12, 0), ArrowRight: () => pan(0.12, 0),
+  ArrowUp: () => pan(0, 0.12), ArrowDown: () => pan(0, -0.12),
+  ",": () => stepPosition(-1), ".": () => stepPosition(1),
   n: () => step(1), p: () => step(-1), Escape: () => select(-1),
   Enter: () => { if (state.selected >= 0) jumpTo(state.selected); },
 };
@@ -417,11 +425,13 @@ function showHeading() {
   const title = plan.title || "Memory plan";
   document.querySelector("#title bdi").textContent = title;
   document.title = plan.title ? `${title}: memory plan` : title;
-  document.getElementById("subtitle").textContent =
-    `Memory plan, ${plan.mode} mode: ${plural(tensors.ids.length, "tensor")} in ${plural(plan.arenas.length, "arena")}, ` +
-    `${plural(endOfTime, "position")}, ${formatBytes(plan.arenas.reduce((sum, arena) => sum + Number(arena.peak_bytes), 0))} in all`;
+  const total = plan.arenas.reduce((sum, arena) => sum + Number(arena.peak_bytes), 0);
+  document.getElementById("subtitle").textContent = `Memory plan, ${plan.mode} mode: ` + [
+    `${plural(tensors.ids.length, "tensor")} in ${plural(plan.arenas.length, "arena")}`,
+    plural(endOfTime, "position"), `${formatBytes(total)} in all`].join(", ");
   document.getElementById("hashes").replaceChildren(...["plan", "assignment", "graph"].map((name) => {
-    const hash = element("span", "", `${name} hash `, element("span", "number", plan.hashes[name].slice(0, 16) + "…"));
+    const digits = element("span", "number", plan.hashes[name].slice(0, 16) + "…");
+    const hash = element("span", "", `${name} hash `, digits);
     hash.title = plan.hashes[name];
     return hash;
   }), element("span", "", `weir ${plan.version}`));
@@ -444,14 +454,11 @@ function startControls() {
   startSearch(applySearch, jumpTo);
 }
 
-function largestReusedArena() {
+// What to look at first: the largest arena in which tensors share memory.
+function firstArena() {
+  const rank = (arena) => Number(arena.peak_bytes) + (arena.name === "parameters" ? -Infinity : 0);
   let best = 0;
-  plan.arenas.forEach((arena, index) => {
-    const isReused = arena.name !== "parameters";
-    const bestIsReused = plan.arenas[best].name !== "parameters";
-    if (isReused > bestIsReused || isReused === bestIsReused && Number(arena.peak_bytes) > Number(plan.arenas[best].peak_bytes))
-      best = index;
-  });
+  plan.arenas.forEach((arena, index) => { if (rank(arena) > rank(plan.arenas[best])) best = index; });
   return best;
 }
 
@@ -462,14 +469,15 @@ function start() {
   showHeading();
   if (plan.arenas.length === 0) {
     document.querySelector(".toolbar").hidden = true;
-    document.querySelector("main").replaceChildren(element("p", "", "The graph has no tensors, so there is nothing to place."));
+    const note = element("p", "", "The graph has no tensors, so there is nothing to place.");
+    document.querySelector("main").replaceChildren(note);
     return;
   }
   addArenaSwitches();
   startControls();
   startPointer();
   resizeCharts();
-  showArena(largestReusedArena());
+  showArena(firstArena());
   showReadout();
   new ResizeObserver(() => { resizeCharts(); redraw("boxes"); }).observe(document.getElementById("map"));
 }

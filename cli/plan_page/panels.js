@@ -30,7 +30,8 @@ function gapNote(arena, model) {
 
 function capacityStat(model) {
   const fits = model.peak <= model.capacity;
-  const note = fits ? `${formatBytes(model.capacity - model.peak)} free` : `${formatBytes(model.peak - model.capacity)} too little`;
+  const difference = formatBytes(Math.abs(model.capacity - model.peak));
+  const note = fits ? `${difference} free` : `${difference} too little`;
   return stat("Capacity", formatBytes(model.capacity), note, fits ? "good" : "bad");
 }
 
@@ -38,12 +39,12 @@ function showStats(model) {
   const arena = plan.arenas[model.index];
   const slots = Number(arena.slots);
   const saved = model.slotBytes - model.peak;
-  const reuse = model.count === 0 ? "" : slots === model.count ? "no reuse" : `${(model.count / slots).toFixed(1)} tensors a slot`;
+  const reuse = slots === model.count ? "no reuse" : `${(model.count / slots).toFixed(1)} tensors a slot`;
   const stats = [
     stat("Packed peak", formatBytes(model.peak), ...gapNote(arena, model)),
     stat("Lower bound", formatBytes(model.lowerBound), "most bytes live at once"),
-    stat("Slots side by side", formatBytes(model.slotBytes),
-         saved > 0 ? `packing saves ${formatBytes(saved)} (${formatShare(saved, model.slotBytes)})` : "packing saves nothing"),
+    stat("Slots side by side", formatBytes(model.slotBytes), saved > 0
+      ? `packing saves ${formatBytes(saved)} (${formatShare(saved, model.slotBytes)})` : "packing saves nothing"),
     stat("Tensors", wholeNumber.format(model.count), `${wholeNumber.format(Number(arena.max_live))} live at most`),
     stat("Slots", wholeNumber.format(slots), reuse),
     stat("Alignment", formatBytes(Number(arena.alignment)), "of every offset"),
@@ -80,9 +81,11 @@ function tableRow(model, k, total, isSelected, choose) {
   button.title = tensors.ids[tensor];
   const nameCell = element("td", "", button, element("small", "", `${typeText(tensor)} ${shapeText(tensor)}`));
   nameCell.style.setProperty("--share", `${total > 0 ? 100 * model.height[k] / total : 0}%`);
+  const role = element("small", "", plan.roles[tensors.role[tensor]]);
+  const share = element("small", "", formatShare(model.height[k], total));
   const row = element("tr", isSelected ? "is-selected" : "", nameCell,
-                      element("td", "", `[${model.birth[k]}, ${model.death[k]})`, element("small", "", plan.roles[tensors.role[tensor]])),
-                      element("td", "", formatBytes(size), element("small", "", formatShare(model.height[k], total))));
+                      element("td", "", `[${model.birth[k]}, ${model.death[k]})`, role),
+                      element("td", "", formatBytes(size), share));
   row.dataset.tensor = tensor;
   row.addEventListener("click", () => choose(tensor));
   return row;
@@ -93,12 +96,13 @@ function showLiveTable(model, position, isPeak, rows, selected, actions) {
   const live = liveAt(model, position);
   const total = model.live.length ? model.live[position] : 0;
   document.getElementById("table-title").textContent =
-    isPeak ? `Live at the peak, position ${wholeNumber.format(position)}` : `Live at position ${wholeNumber.format(position)}`;
+    `Live at ${isPeak ? "the peak, " : ""}position ${wholeNumber.format(position)}`;
   const note = document.getElementById("table-note");
   const count = `${plural(live.length, "tensor")}, ${formatBytes(total)}`;
-  note.replaceChildren(!isPeak ? `${count}. ` : total > 0 ? `${count}: what has to shrink for a smaller peak.` : "Nothing takes memory here.");
+  const ofPeak = total > 0 ? `${count}: what has to shrink for a smaller peak.` : "Nothing takes memory here.";
+  note.replaceChildren(isPeak ? ofPeak : `${count}. `);
   if (!isPeak) {
-    const back = element("button", "link", "Back to the peak");
+    const back = element("button", "", "Back to the peak");
     back.type = "button";
     back.addEventListener("click", actions.peak);
     note.append(back);
@@ -107,7 +111,8 @@ function showLiveTable(model, position, isPeak, rows, selected, actions) {
     ...live.slice(0, rows).map((k) => tableRow(model, k, total, model.member[k] === selected, actions.choose)));
   const more = document.getElementById("more-rows");
   more.hidden = live.length <= rows;
-  more.textContent = `Show ${wholeNumber.format(Math.min(ROWS_AT_ONCE, live.length - rows))} more of ${wholeNumber.format(live.length)}`;
+  const next = wholeNumber.format(Math.min(ROWS_AT_ONCE, live.length - rows));
+  more.textContent = `Show ${next} more of ${wholeNumber.format(live.length)}`;
   more.onclick = actions.more;
 }
 

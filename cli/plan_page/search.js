@@ -1,5 +1,5 @@
 // Search by name: every tensor whose id holds the text, in any arena, is highlighted on the map; the list shows the
-// first ones, largest in the file's order kept, and Enter jumps to the chosen one.
+// first ones in the plan's order, and Enter jumps to the chosen one.
 
 const LISTED_MAX = 60;
 
@@ -26,8 +26,9 @@ function findTensors(text) {
 }
 
 function matchItem(tensor, index) {
-  const item = element("li", "", element("bdi", "name", tensors.ids[tensor]),
-                       element("span", "detail", `${formatBytes(Number(tensors.size[tensor]))} · ${plan.arenas[Number(tensors.arena[tensor])].name}`));
+  const arena = plan.arenas[Number(tensors.arena[tensor])].name;
+  const detail = element("span", "detail", `${formatBytes(Number(tensors.size[tensor]))} · ${arena}`);
+  const item = element("li", "", element("bdi", "name", tensors.ids[tensor]), detail);
   item.id = "match-" + index;
   item.role = "option";
   item.title = tensors.ids[tensor];
@@ -49,7 +50,7 @@ function startSearch(onFound, onJump) {
 
   function choose(index) {
     chosen = index;
-    for (const [i, item] of Array.from(list.children).entries()) item.setAttribute("aria-selected", String(i === chosen));
+    Array.from(list.children).forEach((item, i) => item.setAttribute("aria-selected", String(i === chosen)));
     if (chosen >= 0) list.children[chosen].scrollIntoView({block: "nearest"});
     if (chosen >= 0) field.setAttribute("aria-activedescendant", "match-" + chosen);
     else field.removeAttribute("aria-activedescendant");
@@ -57,7 +58,8 @@ function startSearch(onFound, onJump) {
 
   function update() {
     found = findTensors(field.value);
-    document.getElementById("match-count").textContent = found ? plural(found.count, "match").replace("matchs", "matches") : "";
+    const count = found ? `${wholeNumber.format(found.count)} match${found.count === 1 ? "" : "es"}` : "";
+    document.getElementById("match-count").textContent = count;
     list.replaceChildren(...(found ? found.listed.map(matchItem) : []));
     open(Boolean(found && found.count > 0));
     choose(found && found.count > 0 ? 0 : -1);

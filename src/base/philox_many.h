@@ -16,10 +16,11 @@ typedef struct weir__draws {
 typedef void weir__philox_kernel(weir_seed seed, uint32_t domain, uint64_t n, uint32_t first,
                                  weir__draws *out);
 
-weir__philox_kernel weir__philox_many_baseline;
+void weir__philox_many_baseline(weir_seed seed, uint32_t domain, uint64_t n, uint32_t first,
+                                weir__draws *out);
 #if defined(__x86_64__)
-weir__philox_kernel weir__philox_many_avx2;
-weir__philox_kernel weir__philox_many_avx512;
+void weir__philox_many_avx2(weir_seed seed, uint32_t domain, uint64_t n, uint32_t first, weir__draws *out);
+void weir__philox_many_avx512(weir_seed seed, uint32_t domain, uint64_t n, uint32_t first, weir__draws *out);
 #endif
 
 /* The fastest that this machine can run. */

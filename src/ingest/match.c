@@ -290,6 +290,21 @@ static void run_edge(void *context, size_t index, uint32_t worker) {
     (void)weir__advance(ingest, ingest->tables[edge->table].row_count);
 }
 
+/* Foreign keys have done their work; other keys are still looked up by tasks. */
+static void release_foreign_keys(weir__ingest *ingest) {
+    for (uint32_t e = 0; e < ingest->edge_count; e++) {
+        const weir__table_plan *table = &ingest->tables[ingest->edges[e].table];
+        const weir__column_plan *column = &table->columns[ingest->edges[e].column];
+        weir__column_data *data = &table->data[ingest->edges[e].column];
+        if (column->is_primary || column->is_target)
+            continue;
+        weir__release(ingest->env, data->keys);
+        weir__release(ingest->env, data->tags);
+        data->keys = NULL;
+        data->tags = NULL;
+    }
+}
+
 weir_status weir__match_keys(weir__ingest *ingest, weir_error *error) {
     uint64_t total = 0;
     for (uint32_t e = 0; e < ingest->edge_count; e++)
@@ -302,5 +317,6 @@ weir_status weir__match_keys(weir__ingest *ingest, weir_error *error) {
                 *error = ingest->edges[e].error;
             return ingest->edges[e].status;
         }
+    release_foreign_keys(ingest);
     return WEIR_OK;
 }

@@ -93,7 +93,7 @@ typedef struct weir__catalog_table {
     weir__catalog_key *foreign_keys;
     uint32_t foreign_key_count;
     uint64_t row_estimate; /* for progress and for sharing work out; 0: unknown */
-    void *detail;          /* the source's own, freed by its release_detail */
+    void *detail;          /* the source's own, one block from the catalog's env, freed with it */
 } weir__catalog_table;
 
 /* Owned by whoever called weir__source_describe; everything in it is from `env`. Tables in any order. */

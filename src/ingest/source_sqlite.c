@@ -10,6 +10,8 @@
 
 #include "ingest/source.h"
 
+enum { SMALLEST_ROW = 4 }; /* bytes in the file, about */
+
 typedef struct sqlite_source {
     weir__source base;
     sqlite3 *connection;
@@ -250,8 +252,10 @@ static weir_status add_range(catalog_builder *builder, weir__catalog_table *tabl
     range->is_empty = sqlite3_column_type(row, 0) == SQLITE_NULL;
     range->first = sqlite3_column_int64(row, 0);
     range->last = sqlite3_column_int64(row, 1);
+    uint64_t rowids = (uint64_t)range->last - (uint64_t)range->first;
+    uint64_t most = builder->catalog->size_bytes / SMALLEST_ROW;
     if (!range->is_empty)
-        table->row_estimate = (uint64_t)range->last - (uint64_t)range->first + 1;
+        table->row_estimate = rowids < most ? rowids + 1 : most; /* rowids may have any gaps */
     return WEIR_OK;
 }
 
@@ -325,12 +329,25 @@ static char *database_name(const weir_env *env, const char *path) {
     return weir__copy_text(env, name, size);
 }
 
+/* 0 where it cannot be had. */
+static uint64_t file_size(const weir_env *env, const char *path) {
+    uint64_t size = 0;
+    int file = env->open(env->context, path, O_RDONLY, 0);
+    if (file < 0)
+        return 0;
+    if (env->size(env->context, file, &size) != 0)
+        size = 0;
+    env->close(env->context, file);
+    return size;
+}
+
 static weir_status describe(weir__source *source, weir__catalog *out, weir_error *error) {
     sqlite_source *self = (sqlite_source *)source;
     *out = (weir__catalog){.env = source->env};
     catalog_builder builder = {self, out, error};
     out->name = database_name(source->env, self->path);
     weir_status status = out->name ? WEIR_OK : no_memory(&builder);
+    out->size_bytes = file_size(source->env, self->path);
     if (status == WEIR_OK)
         status =
             for_each_row(&builder, NULL,
@@ -339,11 +356,6 @@ static weir_status describe(weir__source *source, weir__catalog *out, weir_error
                          add_table);
     if (status == WEIR_OK)
         status = spell_keys(&builder);
-    int file = source->env->open(source->env->context, self->path, O_RDONLY, 0);
-    if (file >= 0) {
-        (void)source->env->size(source->env->context, file, &out->size_bytes);
-        source->env->close(source->env->context, file);
-    }
     if (status != WEIR_OK)
         weir__catalog_release(out);
     return status;

@@ -26,6 +26,19 @@ static bool add_own_arenas(weir_graph *graph) {
     return true;
 }
 
+/* So that a graph without any edge or dimension has arrays too, and a place in them can always be pointed to.
+ */
+static bool open_pools(weir_graph *graph) {
+    void *dimensions = NULL;
+    void *edges = NULL;
+    bool grown =
+        weir__grow(graph->env, &dimensions, &graph->dimension_capacity, 1, sizeof *graph->dimensions);
+    graph->dimensions = dimensions;
+    grown = grown && weir__grow(graph->env, &edges, &graph->edge_capacity, 1, sizeof *graph->edges);
+    graph->edges = edges;
+    return grown;
+}
+
 weir_status weir__graph_new(const weir_env *env, const char *source, weir_text name, weir_graph **graph,
                             weir_error *error) {
     env = weir__env(env);
@@ -36,7 +49,7 @@ weir_status weir__graph_new(const weir_env *env, const char *source, weir_text n
     made->source = weir__copy_text(env, source, strlen(source));
     made->name.data = weir__copy_text(env, name.data ? name.data : "", name.size);
     made->name.size = name.size;
-    if (!made->source || !made->name.data || !add_own_arenas(made)) {
+    if (!made->source || !made->name.data || !add_own_arenas(made) || !open_pools(made)) {
         weir_graph_close(made);
         return no_memory(error, name.size);
     }

@@ -181,6 +181,8 @@ static bool point_into_embeddings(weir_store *store) {
     section_parts categories = parts_of(store, WEIR__SECTION_CATEGORY_EMBEDDINGS);
     section_parts texts = parts_of(store, WEIR__SECTION_TEXT_EMBEDDINGS);
     uint64_t size = 2 * (uint64_t)info->embedding_dim;
+    if (size == 0)
+        return columns.size == 0 && categories.size == 0 && texts.size == 0;
     info->column_embeddings = next_part(&columns, info->column_count, size);
     info->category_embeddings = next_part(&categories, info->category_count, size);
     info->text_embeddings = next_part(&texts, info->text_count, size);

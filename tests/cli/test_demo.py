@@ -1,7 +1,7 @@
 """weir demo from the outside: the shop that it makes, the store that comes of it, and what it says.
 
-The hash below is of the whole store file. It changes when the shop, the schema or the file format changes, and
-must not change otherwise, on any machine.
+The hash below is of the whole store file. It changes when the shop, the schema or the file format changes,
+and must not change otherwise, on any machine.
 """
 
 import json
@@ -32,7 +32,8 @@ FILES = ["shop.manifest.json", "shop.schema.json", "shop.sqlite", "shop.weir"]
 
 
 def run(*arguments: Any) -> subprocess.CompletedProcess[str]:
-    return subprocess.run([PROGRAM, *map(str, arguments)], capture_output=True, text=True, timeout=120, check=False)
+    command = [PROGRAM, *map(str, arguments)]
+    return subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
 
 
 def demo(folder: Path, *more: Any) -> dict[str, Any]:
@@ -74,7 +75,8 @@ class Demo(unittest.TestCase):
 
         for what, sql in {
             "nulls": "SELECT count(*) FROM customers WHERE birth_year IS NULL",
-            "dangling keys": "SELECT count(*) FROM reviews WHERE product_id NOT IN (SELECT product_id FROM products)",
+            "dangling keys": "SELECT count(*) FROM reviews"
+            " WHERE product_id NOT IN (SELECT product_id FROM products)",
             "late parcels": "SELECT count(*) FROM orders WHERE delivered_at > promised_at",
             "orders under way": "SELECT count(*) FROM orders WHERE status = 'open' AND delivered_at IS NULL",
             "returns": "SELECT count(*) FROM order_items WHERE returned",
@@ -100,13 +102,15 @@ class Demo(unittest.TestCase):
     def test_what_it_says(self) -> None:
         done = run("demo", "--scale", SCALE, "--dir", self.folder)
         self.assertEqual((done.returncode, done.stderr), (0, ""))
-        for expected in (STORE_HASH, "order_items", "churn", "step 0: shop/", "weir info", f"{self.folder}/shop.weir"):
+        store = str(self.folder / "shop.weir")
+        for expected in (STORE_HASH, "order_items", "churn", "step 0: shop/", "weir info", store):
             self.assertIn(expected, done.stdout)
         self.assertNotIn("step 0", run("demo", "--scale", SCALE, "--dir", self.folder, "--no-run").stdout)
 
     def test_the_commands_it_names_work(self) -> None:
         printed = run("demo", "--scale", SCALE, "--dir", self.folder).stdout
-        commands = [line[line.index("weir ") :] for line in printed.split("Next:")[1].splitlines() if "weir " in line]
+        lines = [line for line in printed.split("Next:")[1].splitlines() if "weir " in line]
+        commands = [line[line.index("weir ") :] for line in lines]
         self.assertGreaterEqual(len(commands), 4)
         for command in commands:
             with self.subTest(command=command):

@@ -14,6 +14,7 @@ import time
 import unittest
 
 WEIR = os.environ.get("WEIR", "")
+HAS_HTTP = "HTTP" not in os.environ.get("WEIR_ABSENT", "")
 DIM = 8
 KEY = "sk-do-not-tell-0123456789"
 TEXTS = [f"a text about number {i}, \u017c\u00f3\u0142\u0107 \"{i}\" \\" for i in range(150)] + [""]
@@ -95,7 +96,7 @@ class Server:
 
 
 @unittest.skipUnless(WEIR, "WEIR must name the program (ctest does)")
-class Embedders(unittest.TestCase):
+class Embedder(unittest.TestCase):
     def setUp(self):
         folder = tempfile.TemporaryDirectory()
         self.addCleanup(folder.cleanup)
@@ -143,8 +144,16 @@ class Embedders(unittest.TestCase):
         self.assertNotIn(KEY, message + done.stdout.decode())
         self.assertNotIn("t.weir", os.listdir(self.folder))
 
-    # ---- http
 
+@unittest.skipIf(HAS_HTTP, "this build has HTTP")
+class WithoutHttp(Embedder):
+    def test_message_says_so(self):
+        done = self.ingest(provider="http", url="http://127.0.0.1:1", model="m")
+        self.assert_fails(done, "SOURCE_ERROR", "built without HTTP")
+
+
+@unittest.skipUnless(HAS_HTTP, "this build has no HTTP")
+class Http(Embedder):
     def test_vectors_are_cut_normalised_and_stored(self):
         with Server() as server:
             self.assert_done(self.http(server))
@@ -326,8 +335,8 @@ class Embedders(unittest.TestCase):
             self.assert_fails(self.http(server, cache="other.sqlite"), "SOURCE_ERROR", "other.sqlite", "no embedding cache")
             self.assert_fails(self.http(server, cache="no/such/folder"), "SOURCE_ERROR", "no/such/folder")
 
-    # ---- file
 
+class File(Embedder):
     def write_vectors(self, *lines):
         with open(self.path("vectors.jsonl"), "w", encoding="utf-8") as file:
             file.write("\n".join(lines))

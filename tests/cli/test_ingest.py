@@ -70,6 +70,7 @@ class Shop(unittest.TestCase):
         self.assertEqual(self.report["rows"], 4741)
         self.assertEqual(self.report["dangling"], sum(e["dangling"] for e in self.expected["edges"]))
         self.assertEqual(self.report["store_bytes"], os.path.getsize(self.store))
+        self.assertEqual(self.report["source_bytes"], os.path.getsize(self.source))
         human = weir("ingest", self.source, "--schema", vector("shop_small.schema.json"), "-o",
                      os.path.join(self.folder.name, "human.weir"))
         self.assertIn("4 values of orders.courier match no row of couriers", human.stdout)
@@ -110,6 +111,14 @@ class Shop(unittest.TestCase):
             self.assertTrue(all(len(item["f16"]) == 4 * 64 for item in items))
         self.assertIn("title of books", weir("embed", self.store, "--columns").stdout)
 
+    def test_without_embeddings(self):
+        store = os.path.join(self.folder.name, "plain.weir")
+        report = json.loads(weir("ingest", self.source, "--no-embeddings", "--json", "-o", store).stdout)
+        self.assertEqual(report["embedding_bytes"], 0)
+        self.assertEqual(json.loads(weir("info", store, "--json").stdout)["embedding"], {"provider": "none", "dim": 0})
+        self.assertEqual(weir("embed", store, "--columns", check=False).returncode, 2)
+        weir("verify", store)
+
     def test_verify(self):
         self.assertIn("bytes are what was written", weir("verify", self.store).stdout)
         damaged = os.path.join(self.folder.name, "damaged.weir")
@@ -143,6 +152,18 @@ class Shop(unittest.TestCase):
         result = weir("ingest", self.source, "--schema", vector("shop_small.schema.json"), "--strict", "-o",
                       os.path.join(self.folder.name, "strict.weir"), check=False)
         self.assertIn("SCHEMA_INVALID: table books, column genre", result.stderr)
+
+    def test_interrupt(self):
+        """A signal while it runs: CANCELLED and no file, or it was done before."""
+        store = os.path.join(self.folder.name, "interrupted.weir")
+        with subprocess.Popen([WEIR, "ingest", self.source, "-o", store, "--json"], stdout=subprocess.PIPE) as process:
+            process.send_signal(signal.SIGINT)
+            output = process.stdout.read()
+        names = [name for name in os.listdir(self.folder.name) if name.startswith("interrupted")]
+        if process.returncode == 1:
+            self.assertEqual(json.loads(output)["error"]["code_id"], "CANCELLED")
+        self.assertEqual(names, sorted(names) if process.returncode == 0 else [])
+        self.assertFalse([name for name in names if ".tmp" in name])
 
     def test_progress_on_a_terminal(self):
         master, slave = pty.openpty()

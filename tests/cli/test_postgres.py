@@ -10,7 +10,7 @@ import unittest
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", ".."))
 from tests.support import shop  # noqa: E402
 from tests.support.postgres import Proxy, Server, find_binaries, free_port  # noqa: E402
-from tests.support.scan import DECLARED, SCAN, WEIR, comparable, ingest, lines, real, rows, scan  # noqa: E402
+from tests.support.scan import ABSENT, DECLARED, SCAN, WEIR, comparable, ingest, lines, real, rows, scan  # noqa: E402
 
 BINARIES = find_binaries()
 MICROS = 1000000
@@ -45,6 +45,14 @@ FIRST = [["i", 1], ["b", 1], ["i", -32768], ["i", 9223372036854775807], ["i", 42
          ["t", "12:34:56"], ["t", "1 day 02:00:00"], ["t", "$12.34"], ["t", "101"], ["t", "q"]]
 
 
+@unittest.skipUnless("POSTGRES" in ABSENT, "this build has PostgreSQL")
+class WithoutPostgres(unittest.TestCase):
+    def test_message_says_so(self):
+        done = scan("postgres://127.0.0.1/x", check=False)
+        self.assertIn("SOURCE_ERROR: this weir was built without PostgreSQL", done.stderr.decode())
+
+
+@unittest.skipIf("POSTGRES" in ABSENT, "this build has no PostgreSQL")
 @unittest.skipUnless(BINARIES, "no PostgreSQL server here (Debian: postgresql); WEIR_POSTGRES_BIN can name its folder")
 @unittest.skipUnless(SCAN and WEIR, "WEIR and WEIR_SCAN must name the programs weir and scan_source (ctest does)")
 class Postgres(unittest.TestCase):
@@ -245,6 +253,9 @@ class Postgres(unittest.TestCase):
                 self.assertTrue(expected == ingest(self.server.url("many"), folder, "got", "--threads", threads))
 
     # ---- Failures
+
+    def test_every_allocation_fails_once(self):
+        self.assertGreater(int(scan(self.server.url("types"), "--sweep").stdout), 50)
 
     def test_refused_urls(self):
         self.assert_fails("postgresql://u:" + self.server.password + "@[::1/x", "URL")

@@ -34,7 +34,8 @@ SYSTEM_CALLS = """malloc calloc realloc reallocarray free aligned_alloc posix_me
     pthread_join exit _exit abort getenv setenv system fork""".split()
 
 # Calls that a file may make all the same, with the reason.
-EXCEPTIONS = {}
+# Where a library is, and the key of an embedding server, are said in the process's environment variables.
+EXCEPTIONS = {"src/ingest/duckdb_api.c": {"getenv"}, "src/ingest/embed_http.c": {"getenv"}}
 
 FUNCTION_LINES_MAX = 70
 FILE_LINES_MAX = 700
@@ -74,7 +75,7 @@ def functions(path):
     the first column, its signature ends with '{', and it ends with '}' in the first column."""
     name, start, has_body = None, None, False
     for number, line in enumerate(path.read_text().split("\n"), 1):
-        if start is None and re.match(r"[A-Za-z_]", line) and "(" in line:
+        if start is None and re.match(r"[A-Za-z_]", line) and re.search(r"\w\s*\(", line):
             name, start, has_body = re.search(r"(\w+)\s*\(", line).group(1), number, False
         if start is None:
             continue

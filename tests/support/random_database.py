@@ -1,9 +1,10 @@
 """Random databases with schemas that fit them, for comparing ingest with the reference.
 
-A database is made from a `random.Random` alone. That of `make` has tables with integer, text, mixed, composite
-or no keys, declared and not, columns of every semantic type in every form that the contract allows, nulls,
-foreign keys that match, dangle or refer to their own table, times of rows and cells, tasks of both kinds with
-all splits; it comes with its schema. `make_for_drafting` has columns that lie near what the draft rules tell apart.
+A database is made from a `random.Random` alone. That of `make` has tables with integer, text, mixed,
+composite or no keys, declared and not, columns of every semantic type in every form that the contract allows,
+nulls, foreign keys that match, dangle or refer to their own table, times of rows and cells, tasks of both
+kinds with all splits; it comes with its schema. `make_for_drafting` has columns that lie near what the draft
+rules tell apart.
 """
 
 import random
@@ -15,12 +16,16 @@ from typing import Any
 
 Json = Any
 
+STYPES = ["identifier", "numerical", "timestamp", "boolean", "categorical", "text", "ignored"]
 TABLE_NAMES = ["orders", "Orders2", "a", "b b", "zoo", 'q"uote', "été", "items", "T", "select", "A.B"]
 COLUMN_NAMES = [
-    "id", "code", "name", "at", "x", "y", "Price", "when", "flag", "kind", "note", "co.l", 'w"q', "größe", "n1",
-    "created", "e_mail", "from", "status", "weight", "rowid2", "late_at", "t_on",
+    "id", "code", "name", "at", "x", "y", "Price", "when", "flag", "kind", "note", "co.l", 'w"q', "größe",
+    "n1", "created", "e_mail", "from", "status", "weight", "rowid2", "late_at", "t_on",
 ]  # fmt: skip
-WORDS = ["", "a", "b", "red", "Red", "green tea", "Äpfel", "äpfel", "日本", "a b", "7", "10", "7.0", "null", "ÿ", "𝛼x", "nul\0", "nul\0x"]
+WORDS = [
+    "", "a", "b", "red", "Red", "green tea", "Äpfel", "äpfel", "日本", "a b", "7", "10", "7.0", "null", "ÿ",
+    "𝛼x", "nul\0", "nul\0x",
+]  # fmt: skip
 LARGEST_INT64 = 2**63 - 1
 
 
@@ -123,7 +128,7 @@ def any_value(rng: random.Random, column: ColumnPlan) -> Any:
     if column.stype == "boolean":
         return rng.choice([0, 1, 0.0, 1.0, "true", "FALSE", "t", "F", "Yes", "no", "1", "0"])
     if column.stype == "categorical":
-        return rng.choice([any_word, any_word, lambda r: r.randint(-3, 12), lambda r: r.randint(-8, 8) / 4])(rng)
+        return rng.choice([any_word(rng), any_word(rng), rng.randint(-3, 12), rng.randint(-8, 8) / 4])
     if column.stype == "text":
         return any_word(rng) if rng.random() < 0.9 else rng.choice([any_integer, any_real])(rng)
     if column.stype == "ignored":
@@ -143,21 +148,21 @@ def any_key(rng: random.Random, kind: str) -> Any:
         edge = rng.choice([2**53, 2**62, 2**63 - 1, -(2**63)]) + rng.randint(-2, 2)
         edge = min(max(edge, -(2**63)), LARGEST_INT64)
         return rng.choice([edge, float(edge), float("inf"), -0.0, rng.randbytes(1)])
-    return rng.choice([rng.randint(-5, 40), rng.randint(-20, 90) / 4, any_word(rng), str(rng.randint(0, 40))])
+    number, text = rng.choice([rng.randint(-5, 40), rng.randint(-20, 90) / 4]), str(rng.randint(0, 40))
+    return rng.choice([number, number, any_word(rng), text])
 
 
 def plan_table(rng: random.Random, name: str, most_rows: int) -> TablePlan:
     names = rng.sample(COLUMN_NAMES, rng.randint(1, 9))
-    key_kinds = rng.choice([["int"], ["int"], ["text"], ["mixed"], ["int", "text"], ["mixed", "int", "text"], []])
-    key_kinds = key_kinds[: len(names)]
+    single, composite = [["int"], ["int"], ["text"], ["mixed"]], [["int", "text"], ["mixed", "int", "text"]]
+    key_kinds = rng.choice([*single, *composite, []])[: len(names)]
     table = TablePlan(name, [], names[: len(key_kinds)], rng.random() < 0.5)
     for column_name, kind in zip(names, key_kinds):
         declared = {"int": rng.choice(["INTEGER", "BIGINT"]), "text": "TEXT", "mixed": ""}[kind]
         stype = rng.choice(["identifier", "identifier", "identifier", "categorical", "text"])
         table.columns.append(ColumnPlan(column_name, stype, declared))
-    stypes = ["identifier", "numerical", "timestamp", "timestamp", "boolean", "categorical", "text", "ignored"]
     for column_name in names[len(key_kinds) :]:
-        stype = rng.choice(stypes)
+        stype = rng.choice([*STYPES, "timestamp"])
         declared = rng.choice(["", "", "TEXT", "REAL", "NUMERIC", "BLOB"]) if stype != "timestamp" else ""
         if stype in ("boolean", "numerical") and declared == "TEXT":
             declared = ""  # would turn 1.0 into '1.0', which is no boolean
@@ -362,24 +367,28 @@ def make(rng: random.Random, path: Path, most_rows: int) -> Json:
     schema["embedding"] = {"provider": "hash_v1", "dim": rng.choice([1, 8, 16, 256])}
     if rng.random() < 0.8:
         tasks = [any_task(rng, tables) for _ in range(rng.randint(0, 5))]
-        schema["tasks"] = {f"{rng.choice('abZé')}{i}": task for i, task in enumerate(tasks) if task is not None}
+        named = {f"{rng.choice('abZé')}{i}": task for i, task in enumerate(tasks)}
+        schema["tasks"] = {name: task for name, task in named.items() if task is not None}
     return schema
 
 
 # ---- For drafting ------------------------------------------------------------------------------------------
 
 DECLARED_TYPES = [
-    "BOOLEAN", "bool", "DATE", "TIMESTAMP", "datetime", "INTEGER", "TinyInt", "REAL", "double precision", "FLOAT",
-    "NUMERIC", "DECIMAL(10,2)", "TEXT", "VARCHAR(20)", "clob", "BLOB", "", "STRING", "UUID", "CHARINT", "POINT",
+    "BOOLEAN", "bool", "DATE", "TIMESTAMP", "datetime", "INTEGER", "TinyInt", "REAL", "double precision",
+    "FLOAT", "NUMERIC", "DECIMAL(10,2)", "TEXT", "VARCHAR(20)", "clob", "BLOB", "", "STRING", "UUID",
+    "CHARINT", "POINT",
 ]  # fmt: skip
 DRAFTED_NAMES = [
-    "user_id", "Uuid", "email", "URL", "phone", "sha_hash", "zip_code", "identity", "created", "updated_on", "Date",
-    "online", "that", "timestamp2", "born", "x", "y", "size", "mail", "done_at", "only", "atlas",
+    "user_id", "Uuid", "email", "URL", "phone", "sha_hash", "zip_code", "identity", "created",
+    "updated_on", "Date", "online", "that", "timestamp2", "born", "x", "y", "size", "mail", "done_at",
+    "only", "atlas",
 ]  # fmt: skip
 
 
 def any_column_values(rng: random.Random, count: int) -> list[Any]:
-    """Values of one kind, or with one of another kind among them; categories about as many as the rules allow."""
+    """Values of one kind, maybe with one of another kind among them, about as many of them different as the
+    rules for categories allow."""
     distinct = max(1, rng.choice([count // 20, count // 20 + 1, count // 19, 50, 51, 100, 101, count]))
     kinds = [
         lambda i: i % distinct,
@@ -416,7 +425,8 @@ def make_for_drafting(rng: random.Random, path: Path) -> None:
             declared[0] = f"{quoted(columns[0])} INTEGER PRIMARY KEY"
         if len(columns) > 2 and rng.random() < 0.5:
             parent = quoted(rng.choice([*names, "nothing"]))
-            target = rng.choice(["", f"({quoted(columns[0])})", f"({quoted(columns[0])}, {quoted(columns[1])})"])
+            first, second = quoted(columns[0]), quoted(columns[1])
+            target = rng.choice(["", f"({first})", f"({first}, {second})"])
             of = ", ".join(quoted(column) for column in columns[1 : 3 if "," in target else 2])
             declared.append(f"FOREIGN KEY ({of}) REFERENCES {parent}{target}")
         connection.execute(f"CREATE TABLE {quoted(name)} ({', '.join(declared)})")

@@ -1,16 +1,18 @@
 /* Prints what a source gives, for the Python tests that start servers: its catalog and every row of every
  * table, or of one query, as JSON Lines. Values carry their type, as one letter.
  *
- *   scan_source LOCATION [--sessions N] [--query SQL]… [--stop-early] [--count]
+ *   scan_source LOCATION [--sessions N] [--query SQL]… [--stop-early] [--count] | --sweep
  *
  * With several sessions every table is read in as many parts, part i by session i. --stop-early first starts
- * a scan of each table and closes it after one batch. --count prints counts of rows instead of rows. A
- * failure prints the error record's line to stderr and exits with 1. */
+ * a scan of each table and closes it after one batch. --count prints counts of rows instead of rows. --sweep
+ * reads everything again and again while allocations fail, and prints how many did. A failure prints the
+ * error record's line to stderr and exits with 1. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "ingest/source.h"
+#include "support/testing.h"
 #include "weir/weir.h"
 
 enum { SESSIONS_MAX = 16 };
@@ -224,6 +226,56 @@ static void close_sessions(scanner *s) {
         weir__source_close(s->sessions[--s->session_count]);
 }
 
+/* ---- Faults ---------------------------------------------------------------------------------------------
+ */
+
+static weir_status read_all(weir__cursor *cursor, weir_error *error) {
+    weir__rows rows;
+    weir_status status;
+    do
+        status = cursor->next(cursor, &rows, error);
+    while (!status && rows.row_count > 0);
+    cursor->close(cursor);
+    return status;
+}
+
+static weir_status scan_all(weir__source *session, const weir__catalog *catalog, weir_error *error) {
+    uint32_t columns[64];
+    weir__cursor *cursor;
+    weir_status status = WEIR_OK;
+    for (uint32_t i = 0; i < 64; i++)
+        columns[i] = i;
+    for (uint32_t t = 0; t < catalog->table_count && !status; t++) {
+        status = session->kind->scan(session, &catalog->tables[t], columns, catalog->tables[t].column_count,
+                                     0, 1, &cursor, error);
+        if (!status)
+            status = read_all(cursor, error);
+    }
+    return status;
+}
+
+/* One whole use of a source: two sessions, the catalog, all rows, a query. */
+static weir_status use_source(const weir_env *env, void *location, weir_error *error) {
+    weir__source *session = NULL, *second = NULL;
+    weir__catalog catalog = {0};
+    weir__cursor *cursor;
+    weir_status status = weir__source_open(env, location, &session, error);
+    if (!status)
+        status = session->kind->fork(session, &second, error);
+    if (!status)
+        status = session->kind->describe(session, &catalog, error);
+    if (!status)
+        status = scan_all(second ? second : session, &catalog, error);
+    if (!status)
+        status = session->kind->query(session, "SELECT 1 AS a, 'x' AS b", &cursor, error);
+    if (!status)
+        status = read_all(cursor, error);
+    weir__catalog_release(&catalog);
+    weir__source_close(second);
+    weir__source_close(session);
+    return status;
+}
+
 int main(int argc, char **argv) {
     scanner s = {0};
     uint32_t sessions = 1;
@@ -237,6 +289,10 @@ int main(int argc, char **argv) {
     }
     if (argc < 2 || sessions < 1 || sessions > SESSIONS_MAX)
         return 2;
+    if (argc == 3 && strcmp(argv[2], "--sweep") == 0) {
+        printf("%llu\n", (unsigned long long)sweep_faults(use_source, NULL, argv[1]));
+        return 0;
+    }
     open_sessions(&s, argv[1], sessions);
     print_catalog(&s);
     if (stops_early)

@@ -69,8 +69,10 @@ def _metadata_pairs(file: StoreFile, store: Store):
     yield "metadata embedding", sorted(metadata["embedding"].items()), sorted(info["embedding"].items())
     columns = {(table.name, column.name): column.column_idx for table, column in store.all_columns()}
     for in_file, table in zip(metadata["tables"], store.tables, strict=True):
-        yield f"table {table.name}", (in_file["name"], in_file["primary_key"]), (table.name, table.primary_key)
-        yield f"table {table.name} temporal", in_file["temporal_column"], columns.get((table.name, table.temporal_column))
+        place = f"table {table.name}"
+        yield place, (in_file["name"], in_file["primary_key"]), (table.name, table.primary_key)
+        temporal_column = columns.get((table.name, table.temporal_column))
+        yield f"{place} temporal", in_file["temporal_column"], temporal_column
     for in_file, column, (table, reference) in zip(
         metadata["columns"], info["columns"], store.all_columns(), strict=True
     ):
@@ -158,12 +160,13 @@ def _seed_pairs(file: StoreFile, store: Store, number: int, task: Task):
         if task.schema.target_stype == "timestamp":
             statistics = store.timestamps
     else:
-        statistics, categories, start = store.statistics.get(column.column_idx), column.categories, column.category_start
-    expected = [
-        (seed.row, seed.time, _as_filed(seed.target, task.schema.target_stype, statistics, categories, start), split)
-        for split in SPLITS
-        for seed in task.seeds_of(split)
-    ]
+        statistics = store.statistics.get(column.column_idx)
+        categories, start = column.categories, column.category_start
+    expected = []
+    for split in SPLITS:
+        for seed in task.seeds_of(split):
+            target = _as_filed(seed.target, task.schema.target_stype, statistics, categories, start)
+            expected.append((seed.row, seed.time, target, split))
     yield f"{place} seeds", file.seeds[number], expected
     held_out = {seed.row for seed in task.seeds if seed.split != "train"} if task.is_cell else set()
     yield f"{place} held out", sorted(file.held_out[number]), sorted(held_out)

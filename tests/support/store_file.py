@@ -18,9 +18,9 @@ TABLE_ALIGNMENT, TASK_BITS_ALIGNMENT = 64, 8
 NULL_TIME, NO_ROW = -(2**63), 2**32 - 1
 SEES_EVERYTHING = 2**63 - 1
 SECTIONS = (
-    "metadata", "rows", "child_starts", "child_rows", "child_times", "seed_rows", "seed_times", "seed_targets",
-    "seed_bits", "category_offsets", "category_bytes", "text_offsets", "text_bytes", "column_embeddings",
-    "category_embeddings", "text_embeddings",
+    "metadata", "rows", "child_starts", "child_rows", "child_times", "seed_rows", "seed_times",
+    "seed_targets", "seed_bits", "category_offsets", "category_bytes", "text_offsets", "text_bytes",
+    "column_embeddings", "category_embeddings", "text_embeddings",
 )  # fmt: skip
 IDENTIFIER, NUMERICAL, TIMESTAMP, BOOLEAN, CATEGORICAL, TEXT = range(6)
 SPLITS = ("train", "val", "test")
@@ -55,7 +55,8 @@ class Part:
         return list(struct.unpack(f"<{count}{code}", self.take(count * struct.calcsize(f"<{code}"))))
 
     def align(self, multiple: int) -> None:
-        require(not any(self.take(rounded_up(self.at, multiple) - self.at)), f"{self.name} has padding that is not 0")
+        padding = self.take(rounded_up(self.at, multiple) - self.at)
+        require(not any(padding), f"{self.name} has padding that is not 0")
 
     def finish(self) -> None:
         require(self.at == len(self.data), f"{self.name} has {len(self.data) - self.at} bytes too many")
@@ -83,7 +84,7 @@ class StoreFile:
 
     def _read_frame(self) -> dict[str, bytes]:
         magic, version, count, size, zero = struct.unpack_from("<8sIIQQ", self.bytes)
-        require(magic == MAGIC and version == 1 and count == SECTION_COUNT and zero == 0, "the header is wrong")
+        require((magic, version, count, zero) == (MAGIC, 1, SECTION_COUNT, 0), "the header is wrong")
         require(size == len(self.bytes), "the file size is wrong")
         end_of_table = HEADER_SIZE + SECTION_COUNT * ENTRY_SIZE
         self.store_hash = self.bytes[32:64]
@@ -140,7 +141,9 @@ class StoreFile:
         return rows, parents
 
     @staticmethod
-    def _read_record(part: Part, columns: list[dict[str, Any]], edge_count: int) -> tuple[list[Any], list[int]]:
+    def _read_record(
+        part: Part, columns: list[dict[str, Any]], edge_count: int
+    ) -> tuple[list[Any], list[int]]:
         start = part.at
         stypes = [column["stype"] for column in columns]
         values: dict[int, Any] = {c: True for c, stype in enumerate(stypes) if stype == IDENTIFIER}
@@ -185,8 +188,10 @@ class StoreFile:
             places = starts.numbers(parent_table["rows"] + 1, "I")
             require(places[0] == 0 and places[-1] == edge["edges"], "child_starts do not span the edges")
             found_rows = rows.numbers(edge["edges"], "I")
-            found_times = times.numbers(edge["edges"], "q") if edge["has_times"] else [NULL_TIME] * edge["edges"]
-            require(not edge["has_times"] or set(found_times) != {NULL_TIME}, "times are kept that say nothing")
+            found_times = [NULL_TIME] * edge["edges"]
+            if edge["has_times"]:
+                found_times = times.numbers(edge["edges"], "q")
+                require(set(found_times) != {NULL_TIME}, "times are kept that say nothing")
             pairs = list(zip(found_times, found_rows))
             all_children.append(
                 {

@@ -269,6 +269,34 @@ static void any_number_of_threads_gives_one_store(void **state) {
     }
 }
 
+/* A database in WAL mode (read by one session) and one whose text is UTF-16 hold the same rows. */
+static void journal_and_encoding_leave_no_trace(void **state) {
+    shop *s = *state;
+    static const char *const pragmas[] = {"PRAGMA journal_mode=WAL;", "PRAGMA encoding='UTF-16le';"};
+    char *rows = golden_text("shop_small.sql", NULL);
+    for (int i = 0; i < 2; i++) {
+        char source[160], store[160];
+        weir_error error;
+        weir_ingest_report report;
+        size_t size = strlen(pragmas[i]) + strlen(rows) + 1;
+        char *sql = malloc(size);
+        snprintf(sql, size, "%s%s", pragmas[i], rows);
+        make_database(path_in(s->folder, "other.sqlite", source), sql);
+        free(sql);
+        assert_ok(ingest_shop(NULL, source, path_in(s->folder, "other.weir", store), 4, &report, &error),
+                  &error);
+        assert_memory_equal(report.store_hash, weir_store_describe(s->store)->store_hash, WEIR_HASH_SIZE);
+    }
+    free(rows);
+}
+
+/* The file's bytes are pinned: this changes with the format's version only, on no machine and with no
+ * compiler. */
+static void store_hash_is_pinned(void **state) {
+    assert_hex_equal(weir_store_describe(((shop *)*state)->store)->store_hash, WEIR_HASH_SIZE,
+                     "808ed9c363c4fa28dad92adac26ff3155b18e715aa6cdc129b849fde03fa55c6");
+}
+
 static void store_verifies(void **state) {
     weir_error error;
     assert_ok(weir_store_verify(((shop *)*state)->store, 2, &error), &error);
@@ -318,6 +346,8 @@ int main(void) {
         cmocka_unit_test(seeds_are_those_of_the_vectors),
         cmocka_unit_test(embedded_texts_are_those_of_the_vectors),
         cmocka_unit_test(any_number_of_threads_gives_one_store),
+        cmocka_unit_test(journal_and_encoding_leave_no_trace),
+        cmocka_unit_test(store_hash_is_pinned),
         cmocka_unit_test(store_verifies),
         cmocka_unit_test(manifest_is_ready_for_the_sampler),
         cmocka_unit_test(a_dataset_that_is_none_is_refused),

@@ -1,0 +1,68 @@
+/* The batch builder under faults: every allocation and mapping of its opening fails, once and from then on;
+ * nothing leaks, and the next try works. */
+#include "support/database.h"
+
+static char folder[64];
+static weir_store *store;
+static weir_manifest *manifest;
+
+static weir_status open_and_build(const weir_env *env, void *context, weir_error *error) {
+    (void)context;
+    weir_batch_builder *builder = NULL;
+    weir_batch_buffer *buffer = NULL;
+    weir_batch_options options = {.size = sizeof options,
+                                  .store = store,
+                                  .manifest = manifest,
+                                  .dataset = "shop/churn/train",
+                                  .world_size = 1,
+                                  .any_hash = true,
+                                  .with_digests = true};
+    weir_status status = weir_batch_builder_open(env, &options, &builder, error);
+    if (status == WEIR_OK)
+        status = weir_batch_buffer_open(builder, &buffer, error);
+    if (status == WEIR_OK)
+        status = weir_batch_build(builder, (weir_cursor){0, 0}, buffer, error);
+    weir_batch_buffer_close(buffer);
+    weir_batch_builder_close(builder);
+    return status;
+}
+
+static void test_opening(void **state) {
+    (void)state;
+    assert_true(sweep_faults(open_and_build, NULL, NULL) > 50);
+}
+
+static int set_up(void **state) {
+    (void)state;
+    char source[160], path[160], text[512];
+    weir_error error;
+    weir_ingest_report report;
+    weir_stored_dataset stored;
+    make_folder(folder);
+    make_shop(folder, source);
+    path_in(folder, "shop.weir", path);
+    assert_ok(ingest_shop(NULL, source, path, 1, &report, &error), &error);
+    assert_ok(weir_store_open(NULL, path, &store, &error), &error);
+    assert_ok(weir_store_dataset(store, "shop/churn/train", &stored, &error), &error);
+    snprintf(text, sizeof text,
+             "{\"global_batch_size\": 3, \"batch\": {\"sequence_length\": 64}, \"datasets\": "
+             "{\"shop/churn/train\": {\"id\": \"shop\", "
+             "\"version\": \"1\", \"cardinality\": %llu, \"hash\": "
+             "\"0000000000000000000000000000000000000000000000000000000000000000\"}}}",
+             (unsigned long long)stored.cardinality);
+    assert_ok(weir_manifest_read(NULL, text, strlen(text), "test", &manifest, &error), &error);
+    return 0;
+}
+
+static int tear_down(void **state) {
+    (void)state;
+    weir_manifest_close(manifest);
+    weir_store_close(store);
+    remove_folder(folder);
+    return 0;
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_opening)};
+    return cmocka_run_group_tests(tests, set_up, tear_down);
+}

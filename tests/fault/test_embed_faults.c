@@ -1,0 +1,107 @@
+/* Every failed allocation and file operation of the embedders `file` and `http` and of the cache of vectors.
+ */
+#include <stdio.h>
+#include <string.h>
+
+#include "ingest/embed.h"
+#include "ingest/vector_cache.h"
+#include "support/testing.h"
+
+/* An embedder of these settings, and the vectors of some texts. */
+typedef struct embedding {
+    const char *settings;
+    const weir__bytes *texts;
+    size_t count;
+    uint16_t vectors[8];
+} embedding;
+
+static weir_status embed(const weir_env *env, void *context, weir_error *error) {
+    embedding *e = context;
+    weir_cbor_writer w;
+    weir__embedder *embedder;
+    weir_cbor_writer_memory(&w, NULL);
+    assert_ok(weir_json_read(e->settings, strlen(e->settings), "settings", WEIR_SCHEMA_INVALID, &w, error),
+              error);
+    weir_cbor_value settings = weir_cbor_view(w.data);
+    weir_status status = weir__embedder_open(env, &settings, &embedder, error);
+    if (!status) {
+        status = embedder->kind->embed(embedder, e->texts, e->count, e->vectors, error);
+        weir__embedder_close(embedder);
+    }
+    weir_cbor_release(&w);
+    return status;
+}
+
+static void file_survives(void **state) {
+    (void)state;
+    char folder[SCRATCH_PATH], path[SCRATCH_PATH + 16], settings[SCRATCH_PATH + 128];
+    scratch_make(folder);
+    snprintf(path, sizeof path, "%s/vectors.jsonl", folder);
+    snprintf(settings, sizeof settings, "{\"provider\": \"file\", \"path\": \"%s\", \"dim\": 2}", path);
+    FILE *file = fopen(path, "w");
+    assert_non_null(file);
+    fputs("{\"text\": \"a\", \"embedding\": [1, -2]}\n{\"text\": \"\", \"embedding\": [0.5, 0]}", file);
+    fclose(file);
+    const weir__bytes texts[] = {{"", 0}, {"a", 1}};
+    embedding e = {.settings = settings, .texts = texts, .count = 2};
+    assert_true(sweep_faults(embed, NULL, &e) > 10);
+    static const uint16_t expected[] = {0x3800, 0, 0x3C00, 0xC000};
+    assert_memory_equal(e.vectors, expected, sizeof expected);
+    scratch_remove(folder);
+}
+
+/* Without a server: an empty text needs none. */
+static void http_survives(void **state) {
+    (void)state;
+#ifndef WEIR_WITHOUT_HTTP
+    static const uint16_t zeros[4];
+    const weir__bytes texts[] = {{"", 0}};
+    embedding e = {.settings =
+                       "{\"provider\": \"http\", \"url\": \"http://127.0.0.1:1/v1/\", \"model\": \"m\", "
+                       "\"cache\": null, \"dim\": 4, \"concurrency\": 2}",
+                   .texts = texts,
+                   .count = 1,
+                   .vectors = {1, 2, 3, 4}};
+    assert_true(sweep_faults(embed, NULL, &e) > 5);
+    assert_memory_equal(e.vectors, zeros, sizeof zeros);
+#endif
+}
+
+static weir_status use_cache(const weir_env *env, void *context, weir_error *error) {
+    weir__vector_cache *cache;
+    weir_status status = weir__vector_cache_open(env, context, 2, &cache, error);
+    if (status)
+        return status;
+    uint8_t keys[2][WEIR_HASH_SIZE] = {{1}, {2}};
+    const uint16_t first[] = {10, 20}, second[] = {30, 40};
+    const uint16_t *vectors[] = {first, second};
+    uint16_t out[2] = {0};
+    bool is_found = false;
+    status = weir__vector_cache_put(cache, (const uint8_t(*)[WEIR_HASH_SIZE])keys, vectors, 2, error);
+    if (!status)
+        status = weir__vector_cache_get(cache, keys[1], out, &is_found, error);
+    if (!status)
+        assert_true(is_found && memcmp(out, second, sizeof second) == 0);
+    keys[0][0] = 9;
+    if (!status)
+        status = weir__vector_cache_get(cache, keys[0], out, &is_found, error);
+    if (!status)
+        assert_false(is_found);
+    weir__vector_cache_close(cache);
+    return status;
+}
+
+static void cache_survives(void **state) {
+    (void)state;
+    char folder[SCRATCH_PATH], path[SCRATCH_PATH + 16];
+    scratch_make(folder);
+    snprintf(path, sizeof path, "%s/cache", folder);
+    assert_true(sweep_faults(use_cache, NULL, path) > 2);
+    scratch_remove(folder);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {cmocka_unit_test(file_survives), cmocka_unit_test(http_survives),
+                                       cmocka_unit_test(cache_survives)};
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,314 @@
+/* The batch builder on the golden shop: a buffer that is used again holds what a fresh one would; sequences
+ * do not depend on the world size; nothing is allocated after open; a damaged store never leads outside. (The
+ * golden batches themselves are checked through the program.) */
+#include "batch/order.h"
+#include "support/database.h"
+
+static char folder[64];
+static weir_store *store;
+static uint8_t *store_bytes;
+static size_t store_size;
+
+static weir_manifest *manifest_of_shop(uint64_t batch_size, const char *data, const char *batch) {
+    static const char *const keys[] = {"shop/churn/train", "shop/rating/train", "shop/status/val",
+                                       "shop/spend/train"};
+    char text[4096];
+    weir_error error;
+    weir_manifest *manifest;
+    int size = snprintf(
+        text, sizeof text,
+        "{\"seed\": 3, \"global_batch_size\": %llu, \"data\": {%s}, \"batch\": {%s}, \"datasets\": {",
+        (unsigned long long)batch_size, data, batch);
+    for (size_t i = 0; i < sizeof keys / sizeof keys[0]; i++) {
+        weir_stored_dataset stored;
+        assert_ok(weir_store_dataset(store, keys[i], &stored, &error), &error);
+        size +=
+            snprintf(text + size, sizeof text - (size_t)size,
+                     "%s\"%s\": {\"id\": \"shop\", \"version\": \"1\", \"cardinality\": %llu, \"hash\": \"",
+                     i ? ", " : "", keys[i], (unsigned long long)stored.cardinality);
+        for (size_t k = 0; k < WEIR_HASH_SIZE; k++)
+            size += snprintf(text + size, sizeof text - (size_t)size, "%02x", stored.hash[k]);
+        size += snprintf(text + size, sizeof text - (size_t)size, "\"}");
+    }
+    size += snprintf(text + size, sizeof text - (size_t)size, "}}");
+    assert_ok(weir_manifest_read(NULL, text, (size_t)size, "test", &manifest, &error), &error);
+    return manifest;
+}
+
+static weir_batch_options options_of(const weir_manifest *manifest, const char *dataset, uint32_t world_size,
+                                     uint32_t rank) {
+    return (weir_batch_options){.size = sizeof(weir_batch_options),
+                                .store = store,
+                                .manifest = manifest,
+                                .dataset = dataset,
+                                .world_size = world_size,
+                                .rank = rank,
+                                .with_digests = true};
+}
+
+static const char *const configs[] = {
+    "\"sequence_length\": 64, \"child_width\": 3",
+    "\"sequence_length\": 1",
+    "\"sequence_length\": 300, \"max_rows\": 17, \"pad_rows\": true",
+    "\"sequence_length\": 50, \"max_hops\": 2, \"child_policy\": \"recent\", \"label_visibility\": \"all\"",
+    "\"sequence_length\": 700, \"child_width\": 100, \"label_visibility\": \"none\"",
+    "\"sequence_length\": 40, \"max_hops\": 0",
+    "\"sequence_length\": 40, \"child_width\": 0",
+};
+enum { CONFIGS = sizeof configs / sizeof configs[0] };
+
+static const char *const datasets[] = {"shop/churn/train", "shop/rating/train", "shop/spend/train"};
+
+/* Steps in a random order into one buffer, each compared byte for byte with the same step in a buffer of its
+ * own. */
+static void test_a_used_buffer_is_as_good_as_a_new_one(void **state) {
+    (void)state;
+    random_stream random = {11};
+    weir_error error;
+    for (size_t c = 0; c < CONFIGS; c++) {
+        weir_manifest *manifest = manifest_of_shop(5, "", configs[c]);
+        weir_batch_builder *builders[3];
+        weir_batch_buffer *used = NULL;
+        for (size_t d = 0; d < 3; d++) {
+            weir_batch_options options = options_of(manifest, datasets[d], 1, 0);
+            assert_ok(weir_batch_builder_open(NULL, &options, &builders[d], &error), &error);
+        }
+        assert_ok(weir_batch_buffer_open(builders[0], &used, &error), &error);
+        for (int i = 0; i < 60; i++) {
+            weir_batch_buffer *fresh;
+            weir_batch_builder *builder = builders[random_below(&random, 3)];
+            weir_cursor cursor = {random_below(&random, 3), random_below(&random, 9)};
+            assert_ok(weir_batch_buffer_open(builder, &fresh, &error), &error);
+            assert_ok(weir_batch_build(builder, cursor, fresh, &error), &error);
+            assert_ok(weir_batch_build(builder, cursor, used, &error), &error);
+            const weir_batch *a = weir_batch_view(fresh);
+            const weir_batch *b = weir_batch_view(used);
+            assert_int_equal(a->size, b->size);
+            for (int id = 0; id < WEIR_BATCH_PARTS; id++) {
+                assert_int_equal(a->tensors[id].offset, b->tensors[id].offset);
+                assert_memory_equal(a->data + a->tensors[id].offset, b->data + b->tensors[id].offset,
+                                    (size_t)a->tensors[id].size);
+            }
+            assert_memory_equal(a->batch_digest, b->batch_digest, sizeof a->batch_digest);
+            weir_batch_buffer_close(fresh);
+        }
+        weir_batch_buffer_close(used);
+        for (size_t d = 0; d < 3; d++)
+            weir_batch_builder_close(builders[d]);
+        weir_manifest_close(manifest);
+    }
+}
+
+/* The digests of a step's samples, in order over the ranks of a world. */
+static uint32_t digests_of(const weir_manifest *manifest, const char *dataset, uint32_t world_size,
+                           weir_cursor cursor, uint64_t digests[64]) {
+    uint32_t count = 0;
+    for (uint32_t rank = 0; rank < world_size; rank++) {
+        weir_error error;
+        weir_batch_builder *builder;
+        weir_batch_buffer *buffer;
+        weir_batch_options options = options_of(manifest, dataset, world_size, rank);
+        assert_ok(weir_batch_builder_open(NULL, &options, &builder, &error), &error);
+        assert_ok(weir_batch_buffer_open(builder, &buffer, &error), &error);
+        assert_ok(weir_batch_build(builder, cursor, buffer, &error), &error);
+        const weir_batch *batch = weir_batch_view(buffer);
+        for (uint32_t i = 0; i < batch->sequence_count; i++)
+            digests[count++] = batch->sample_digests[i];
+        weir_batch_buffer_close(buffer);
+        weir_batch_builder_close(builder);
+    }
+    return count;
+}
+
+static void test_samples_do_not_depend_on_the_world(void **state) {
+    (void)state;
+    static const char *const modes[] = {
+        "", "\"epoch_boundary\": \"stream\", \"rotate\": true",
+        "\"intra_block\": \"feistel_v1\", \"sampler_block_size\": 4, \"drop_last\": true"};
+    static const uint32_t worlds[] = {2, 3, 4, 8};
+    for (size_t mode = 0; mode < 3; mode++) {
+        weir_manifest *manifest = manifest_of_shop(mode == 2 ? 8 : 24, modes[mode], configs[0]);
+        for (size_t d = 0; d < 3; d++)
+            for (uint64_t position = 0; position < 9; position += 4) {
+                uint64_t whole[64], parts[64];
+                weir_cursor cursor = {2, position};
+                uint32_t count = digests_of(manifest, datasets[d], 1, cursor, whole);
+                for (size_t w = 0; w < 4; w++) {
+                    if (weir_manifest_global_batch_size(manifest) % worlds[w] != 0)
+                        continue;
+                    assert_int_equal(digests_of(manifest, datasets[d], worlds[w], cursor, parts), count);
+                    assert_memory_equal(whole, parts, count * sizeof *whole);
+                }
+            }
+        weir_manifest_close(manifest);
+    }
+}
+
+static void test_nothing_is_allocated_after_open(void **state) {
+    (void)state;
+    fault_env faults;
+    weir_error error;
+    weir_batch_builder *builder;
+    weir_batch_buffer *buffer;
+    fault_env_init(&faults);
+    weir_manifest *manifest = manifest_of_shop(5, "", configs[0]);
+    weir_batch_options options = options_of(manifest, datasets[1], 1, 0);
+    assert_ok(weir_batch_builder_open(&faults.env, &options, &builder, &error), &error);
+    assert_ok(weir_batch_buffer_open(builder, &buffer, &error), &error);
+    weir_manifest_close(manifest);
+    uint64_t before[FAULT_KINDS];
+    memcpy(before, faults.calls, sizeof before);
+    weir_cursor cursor = {0, 0};
+    for (int i = 0; i < 200; i++) {
+        assert_ok(weir_batch_build(builder, cursor, buffer, &error), &error);
+        cursor = weir_batch_view(buffer)->step.cursor_next;
+    }
+    assert_memory_equal(before, faults.calls, sizeof before); /* no memory, no file, no map */
+    weir_batch_buffer_close(buffer);
+    weir_batch_builder_close(builder);
+    assert_int_equal(faults.live_allocations, 0);
+    assert_int_equal(faults.live_maps, 0);
+}
+
+static void test_a_dataset_must_be_the_stores(void **state) {
+    (void)state;
+    weir_error error;
+    weir_batch_builder *builder;
+    weir_manifest *manifest = manifest_of_shop(5, "", configs[0]);
+    weir_batch_options options = options_of(manifest, "shop/none/train", 1, 0);
+    assert_fails(weir_batch_builder_open(NULL, &options, &builder, &error), WEIR_INVALID_DATASET_KEY, &error);
+    weir_manifest_close(manifest);
+    static const char text[] =
+        "{\"global_batch_size\": 2, \"datasets\": {\"shop/churn/train\": {\"id\": \"shop\", \"version\": "
+        "\"1\", \"cardinality\": "
+        "%d, \"hash\": \"0000000000000000000000000000000000000000000000000000000000000000\"}}}";
+    weir_stored_dataset stored;
+    assert_ok(weir_store_dataset(store, "shop/churn/train", &stored, &error), &error);
+    for (int wrong = 0; wrong < 2; wrong++) {
+        char json[512];
+        snprintf(json, sizeof json, text, (int)stored.cardinality + wrong);
+        assert_ok(weir_manifest_read(NULL, json, strlen(json), "test", &manifest, &error), &error);
+        options = options_of(manifest, "shop/churn/train", 1, 0);
+        assert_fails(weir_batch_builder_open(NULL, &options, &builder, &error), WEIR_CARDINALITY_MISMATCH,
+                     &error);
+        options.any_hash = true;
+        assert_fails(weir_batch_builder_open(NULL, &options, &builder, &error),
+                     wrong ? WEIR_CARDINALITY_MISMATCH : WEIR_OK, &error);
+        if (!wrong)
+            weir_batch_builder_close(builder);
+        weir_manifest_close(manifest);
+    }
+}
+
+/* Random damage behind the metadata, which opening does not look at: a batch or STORE_CORRUPT, never a stray
+ * access (the sanitizers watch). */
+static void test_a_damaged_store_never_leads_outside(void **state) {
+    (void)state;
+    random_stream random = {5};
+    weir_error error;
+    uint32_t refused = 0;
+    const weir_store *sound = store;
+    weir_manifest *manifest = manifest_of_shop(5, "", configs[4]);
+    uint8_t *copy = aligned_alloc(4096, (store_size + 4095) / 4096 * 4096);
+    for (int round = 0; round < 300; round++) {
+        weir_store *damaged;
+        memcpy(copy, store_bytes, store_size);
+        for (int i = 0; i < 40; i++)
+            copy[4096 + random_below(&random, store_size - 4096)] = (uint8_t)random_next(&random);
+        if (weir_store_open_memory(NULL, copy, store_size, &damaged, &error) != WEIR_OK)
+            continue;
+        weir_batch_options options = options_of(manifest, datasets[round % 3], 1, 0);
+        weir_batch_builder *builder;
+        weir_batch_buffer *buffer;
+        options.store = damaged;
+        options.any_hash = true;
+        if (weir_batch_builder_open(NULL, &options, &builder, &error) == WEIR_OK) {
+            assert_ok(weir_batch_buffer_open(builder, &buffer, &error), &error);
+            for (uint64_t position = 0; position < 9; position++) {
+                weir_status status = weir_batch_build(builder, (weir_cursor){0, position}, buffer, &error);
+                assert_true(status == WEIR_OK || status == WEIR_STORE_CORRUPT);
+                refused += status == WEIR_STORE_CORRUPT;
+            }
+            weir_batch_buffer_close(buffer);
+            weir_batch_builder_close(builder);
+        }
+        weir_store_close(damaged);
+    }
+    assert_true(refused > 0);
+    free(copy);
+    weir_manifest_close(manifest);
+    assert_ptr_equal(store, sound);
+}
+
+static void test_row_orders_are_the_golden_ones(void **state) {
+    (void)state;
+    json_t *vectors = load_vectors("rcm.json");
+    json_t *cases = member(vectors, "cases");
+    for (size_t i = 0; i < json_array_size(cases); i++) {
+        json_t *c = json_array_get(cases, i);
+        json_t *pairs = member(c, "fk");
+        uint32_t rows = (uint32_t)member_uint(c, "rows");
+        uint32_t count = (uint32_t)json_array_size(pairs);
+        struct weir__local_edge *edges = calloc(count + 1, sizeof *edges);
+        uint32_t filled = 0;
+        for (uint32_t child = 0; child < rows; child++) /* by child, as a walk gives them */
+            for (size_t k = 0; k < count; k++) {
+                json_t *pair = json_array_get(pairs, k);
+                if (uint_of(json_array_get(pair, 0)) == child)
+                    edges[filled++] = (struct weir__local_edge){(uint16_t)child,
+                                                                (uint16_t)uint_of(json_array_get(pair, 1))};
+            }
+        weir__row_orders orders;
+        weir_error error;
+        uint16_t *out = calloc(rows + 1, sizeof *out), *in = calloc(rows + 1, sizeof *in);
+        assert_ok(weir__row_orders_open(&orders, weir_env_default(), rows, count, &error), &error);
+        weir__row_order(&orders, rows, edges, weir__unique_edges(edges, filled), out, in);
+        for (uint32_t r = 0; r < rows; r++) {
+            assert_int_equal(out[r], uint_of(json_array_get(member(c, "out"), r)));
+            assert_int_equal(in[r], uint_of(json_array_get(member(c, "in"), r)));
+        }
+        weir__row_orders_close(&orders, weir_env_default());
+        free(edges);
+        free(out);
+        free(in);
+    }
+    json_decref(vectors);
+}
+
+static int set_up(void **state) {
+    (void)state;
+    char source[160], path[160];
+    weir_error error;
+    weir_ingest_report report;
+    make_folder(folder);
+    make_shop(folder, source);
+    path_in(folder, "shop.weir", path);
+    assert_ok(ingest_shop(NULL, source, path, 2, &report, &error), &error);
+    FILE *file = fopen(path, "rb");
+    assert_non_null(file);
+    store_bytes = aligned_alloc(4096, 16 << 20);
+    store_size = fread(store_bytes, 1, 16 << 20, file);
+    fclose(file);
+    assert_ok(weir_store_open_memory(NULL, store_bytes, store_size, &store, &error), &error);
+    return 0;
+}
+
+static int tear_down(void **state) {
+    (void)state;
+    weir_store_close(store);
+    free(store_bytes);
+    remove_folder(folder);
+    return 0;
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_a_used_buffer_is_as_good_as_a_new_one),
+        cmocka_unit_test(test_samples_do_not_depend_on_the_world),
+        cmocka_unit_test(test_nothing_is_allocated_after_open),
+        cmocka_unit_test(test_a_dataset_must_be_the_stores),
+        cmocka_unit_test(test_a_damaged_store_never_leads_outside),
+        cmocka_unit_test(test_row_orders_are_the_golden_ones),
+    };
+    return cmocka_run_group_tests(tests, set_up, tear_down);
+}
