@@ -76,6 +76,8 @@ typedef struct weir_batch {
     const uint8_t *data;
     uint64_t size;          /* of all parts, padding between them included */
     const uint64_t *epochs; /* of each sequence */
+    const uint32_t *rows;   /* RowIdx of each sequence's rows, in visit order: from rows[i * row_stride] on */
+    uint32_t row_stride;
     weir_tensor tensors[WEIR_BATCH_PARTS];
     bool has_digests;
     uint8_t batch_digest[16];       /* XXH3-128, canonical form */

@@ -25,6 +25,7 @@ struct weir_batch_buffer {
     weir_batch batch;
     uint64_t *epochs;
     uint64_t *digests;
+    uint32_t *rows; /* limits.rows a sequence */
 
     /* Of the batch that is in the buffer: what a sequence wrote beyond the dense parts. */
     uint32_t *cell_counts;          /* cells, at most S */

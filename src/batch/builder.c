@@ -250,6 +250,8 @@ static void write_sequence(weir_batch_builder *b, weir_batch_buffer *buffer, uin
     memcpy(buffer->edges + (size_t)i * buffer->limits.edges, walk->edges, edges * sizeof *buffer->edges);
     buffer->edge_counts[i] = edges;
     b->row_counts[i] = walk->row_count;
+    for (uint32_t r = 0; r < walk->row_count; r++)
+        buffer->rows[(size_t)i * buffer->limits.rows + r] = walk->rows[r].row;
     uint16_t *orders = buffer->row_orders + 2 * (size_t)i * buffer->limits.rows;
     weir__row_order(&b->orders, walk->row_count, walk->edges, edges, orders, orders + buffer->limits.rows);
 }
@@ -371,6 +373,8 @@ static void describe(const weir_batch_builder *b, weir_batch_buffer *buffer, con
     batch->category_count = is_categorical ? target->category_count : 0;
     batch->data = buffer->data;
     batch->epochs = buffer->epochs;
+    batch->rows = buffer->rows;
+    batch->row_stride = buffer->limits.rows;
     batch->sample_digests = buffer->digests;
     batch->has_digests = b->digester.is_open;
 }
