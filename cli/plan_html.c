@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "page.h"
 #include "plan_output.h"
 
 extern const unsigned char cli_plan_page[];
@@ -23,21 +24,6 @@ static unsigned width_for(uint64_t largest) {
     return largest <= UINT8_MAX ? 1 : largest <= UINT16_MAX ? 2 : largest <= UINT32_MAX ? 4 : 8;
 }
 
-static void encode_base64(const uint8_t *data, size_t size, char *out) {
-    static const char digits[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
-    for (size_t i = 0; i < size; i += 3) {
-        uint32_t group = (uint32_t)data[i] << 16;
-        if (i + 1 < size)
-            group |= (uint32_t)data[i + 1] << 8;
-        if (i + 2 < size)
-            group |= data[i + 2];
-        *out++ = digits[group >> 18];
-        *out++ = digits[group >> 12 & 63];
-        *out++ = i + 1 < size ? digits[group >> 6 & 63] : '=';
-        *out++ = i + 2 < size ? digits[group & 63] : '=';
-    }
-}
-
 /* {"width": bytes a value, "data": base64}; the writer takes OUT_OF_MEMORY where there is none. */
 static void write_values(weir_json_writer *w, const uint64_t *values, size_t count) {
     uint64_t largest = 0;
@@ -45,24 +31,20 @@ static void write_values(weir_json_writer *w, const uint64_t *values, size_t cou
         largest = values[i] > largest ? values[i] : largest;
     unsigned width = width_for(largest);
     size_t size = count * width;
-    size_t text_size = (size + 2) / 3 * 4;
     uint8_t *bytes = malloc(size + 1);
-    char *text = malloc(text_size + 1);
-    if (bytes && text) {
-        for (size_t i = 0; i < size; i++)
-            bytes[i] = (uint8_t)(values[i / width] >> 8 * (i % width));
-        encode_base64(bytes, size, text);
-        weir_json_object(w);
-        weir_json_key(w, "width");
-        weir_json_uint(w, width);
-        weir_json_key(w, "data");
-        weir_json_text_n(w, text, text_size);
-        weir_json_end_object(w);
-    } else {
+    if (!bytes) {
         w->status = WEIR_OUT_OF_MEMORY;
+        return;
     }
+    for (size_t i = 0; i < size; i++)
+        bytes[i] = (uint8_t)(values[i / width] >> 8 * (i % width));
+    weir_json_object(w);
+    weir_json_key(w, "width");
+    weir_json_uint(w, width);
+    weir_json_key(w, "data");
+    cli_json_base64(w, bytes, size);
+    weir_json_end_object(w);
     free(bytes);
-    free(text);
 }
 
 static void write_column(weir_json_writer *w, const char *key, const weir_plan *plan, size_t arena,
@@ -223,50 +205,13 @@ static void write_plan(weir_json_writer *w, const weir_plan *plan, weir_text tit
 
 /* ---- The page ----------------------------------------------------------------------------------- */
 
-/* In JSON '<' can stand in strings alone, where \u003c means the same. Returns the size written. */
-static size_t copy_without_markup(char *out, const char *json, size_t size) {
-    static const char escaped[] = {'\\', 'u', '0', '0', '3', 'c'};
-    char *at = out;
-    for (size_t i = 0; i < size; i++) {
-        if (json[i] == '<') {
-            memcpy(at, escaped, sizeof escaped);
-            at += sizeof escaped;
-        } else {
-            *at++ = json[i];
-        }
-    }
-    return (size_t)(at - out);
-}
-
-static weir_status write_page(const char *json, size_t size, const char *path, weir_error *error) {
-    const char *page = (const char *)cli_plan_page;
-    const char *mark = memmem(page, cli_plan_page_size, page_mark, sizeof page_mark - 1);
-    size_t head = (size_t)(mark + 1 - page);
-    size_t tail = cli_plan_page_size - head - (sizeof page_mark - 3);
-    size_t markup = 0;
-    for (size_t i = 0; i < size; i++)
-        markup += json[i] == '<';
-    char *text = malloc(head + size + 5 * markup + tail);
-    if (!text) {
-        *error = (weir_error){.status = WEIR_OUT_OF_MEMORY, .failure_operator = "weir.cli"};
-        snprintf(error->message, sizeof error->message, "no memory for the page %s", path);
-        return error->status;
-    }
-    memcpy(text, page, head);
-    size_t used = head + copy_without_markup(text + head, json, size);
-    memcpy(text + used, mark + sizeof page_mark - 2, tail);
-    weir_status status = cli_write_file(path, text, used + tail, error);
-    free(text);
-    return status;
-}
-
 weir_status cli_plan_write_html(const weir_plan *plan, weir_text title, const char *path, weir_error *error) {
     weir_json_writer w;
     weir_json_writer_memory(&w, NULL);
     write_plan(&w, plan, title);
     weir_status status = weir_json_finish(&w, error);
     if (status == WEIR_OK)
-        status = write_page(w.data, w.size, path, error);
+        status = cli_write_page(cli_plan_page, cli_plan_page_size, page_mark, w.data, w.size, path, error);
     weir_json_release(&w);
     return status;
 }
