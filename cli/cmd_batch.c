@@ -3,11 +3,12 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "batch_html.h"
 #include "batch_npz.h"
 #include "cli.h"
 
 typedef struct request {
-    const char *store, *manifest, *dataset, *stage, *token, *npz;
+    const char *store, *manifest, *dataset, *stage, *token, *npz, *html;
     uint64_t epoch, position;
     uint32_t world_size, rank;
     bool any_hash, pad, as_json, with_tensors;
@@ -150,9 +151,13 @@ static int print_text(const request *r, const weir_store *store, const weir_batc
     return cli_flush();
 }
 
-static int show(const request *r, const weir_store *store, const weir_batch *batch) {
+static int show(const request *r, const weir_store *store, const weir_manifest *manifest,
+                const weir_batch *batch) {
     weir_error error;
+    cli_batch_context context = {store, manifest, r->dataset, r->stage, r->world_size, r->rank};
     if (r->npz && cli_write_npz(batch, r->npz, &error) != WEIR_OK)
+        return cli_fail(&error, r->as_json);
+    if (r->html && cli_batch_write_html(batch, &context, r->html, &error) != WEIR_OK)
         return cli_fail(&error, r->as_json);
     if (r->as_json)
         return print_json(r, store, batch);
@@ -182,7 +187,8 @@ static int build(const request *r, const weir_store *store, const weir_manifest 
         status = weir_batch_buffer_open(builder, &buffer, &error);
     if (status == WEIR_OK)
         status = weir_batch_build(builder, (weir_cursor){r->epoch, r->position}, buffer, &error);
-    int result = status == WEIR_OK ? show(r, store, weir_batch_view(buffer)) : cli_fail(&error, r->as_json);
+    int result =
+        status == WEIR_OK ? show(r, store, manifest, weir_batch_view(buffer)) : cli_fail(&error, r->as_json);
     weir_batch_buffer_close(buffer);
     weir_batch_builder_close(builder);
     return result;
@@ -203,6 +209,7 @@ static int run(const cli_command *self, int argc, char **argv) {
         {"--any-hash", CLI_FLAG, &r.any_hash, false, false},
         {"--pad", CLI_FLAG, &r.pad, false, false},
         {"--npz", CLI_TEXT, &r.npz, false, false},
+        {"--html", CLI_TEXT, &r.html, false, false},
         {"--tensors", CLI_FLAG, &r.with_tensors, false, false},
         {"--json", CLI_FLAG, &r.as_json, false, false},
     };
@@ -232,7 +239,7 @@ const cli_command cli_batch = {
     .usage = "weir batch --store S --manifest M --dataset K [--stage train|eval|infer] [--epoch E] "
              "[--position P]\n"
              "                  [--world-size W] [--rank R] [--token HEX] [--pad] [--any-hash]\n"
-             "                  [--json [--tensors]] [--npz OUT]",
+             "                  [--json [--tensors]] [--npz OUT] [--html OUT]",
     .help = "  --store S        the store\n"
             "  --manifest M     the manifest; ingest writes one beside the store\n"
             "  --dataset K      one of its datasets\n"
@@ -245,9 +252,12 @@ const cli_command cli_batch = {
             "  --pad            fill a partial batch up with sequences of padding\n"
             "  --any-hash       take a manifest whose dataset hash is not the store's\n"
             "  --npz OUT        write all tensors to a file that numpy.load opens\n"
+            "  --html OUT       write one page that shows each sequence: rows, foreign keys, times, masks\n"
             "  --json           dims, shapes, digests, sequences and cursor_next\n"
             "  --tensors        with --json: the values too, as hex of their little-endian bytes\n",
     .example = "  weir batch --store shop.weir --manifest shop.manifest.json --dataset shop/churn/train "
-               "--npz batch.npz\n",
+               "--npz batch.npz\n"
+               "  weir batch --store shop.weir --manifest shop.manifest.json --dataset shop/churn/train "
+               "--html batch.html\n",
     .run = run,
 };

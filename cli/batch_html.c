@@ -1,0 +1,492 @@
+/* weir batch --html OUT: the page itself is cli/batch_page/; this file writes the batch as JSON into it, at
+ * the mark
+ * @batch.
+ *
+ * The tensors say which cells a sequence has and which of them are null. What the page adds comes from the
+ * store: the value of every cell as a person would write it, also of those that the sequence leaves out or
+ * hides, each with the reason, and the foreign keys with theirs. So the page shows what a model sees and what
+ * it must not see. */
+#include "batch_html.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "cli.h"
+#include "page.h"
+
+extern const unsigned char cli_batch_page[];
+extern const size_t cli_batch_page_size;
+
+static const char page_mark[] = ">@batch<";
+
+enum { LONGEST_VALUE = 600, NOWHERE = -1 };
+
+/* Why a cell looks as it does; the page has the same list. */
+typedef enum cell_state {
+    CELL_SHOWN,
+    CELL_NULL,    /* in the database too */
+    CELL_LATE,    /* null, because it is not known yet at the observation time */
+    CELL_DROPPED, /* left out: one of the task's drop_columns */
+    CELL_LABEL,   /* left out: another row's label */
+    CELL_CUT,     /* left out: beyond sequence_length */
+    CELL_TARGET,  /* stands first in the sequence */
+} cell_state;
+
+typedef enum edge_state {
+    EDGE_SHOWN,
+    EDGE_LATE,   /* not known yet */
+    EDGE_HIDDEN, /* its column is dropped, or is the target */
+    EDGE_TO_LATER_ROW,
+} edge_state;
+
+/* One sequence while it is written. */
+typedef struct sequence {
+    const weir_batch *batch;
+    const cli_batch_context *context;
+    const weir_store_info *info;
+    const weir_task *task;
+    uint32_t index;
+    uint32_t row_count;
+    uint32_t cell_count;
+    int64_t observation_time;
+    const uint32_t *rows;    /* RowIdx */
+    uint32_t *row_starts;    /* row_count + 1: where a row's entries in `positions` begin */
+    int32_t *positions;      /* of each row's columns in the sequence, or NOWHERE */
+    const uint32_t **by_row; /* pointers into rows, sorted by RowIdx */
+} sequence;
+
+/* ---- Reading a batch ------------------------------------------------------------------------------------
+ */
+
+static uint64_t load(const weir_batch *batch, weir_tensor_id id, uint64_t item, size_t size) {
+    const uint8_t *at = batch->data + batch->tensors[id].offset + item * size;
+    uint64_t value = 0;
+    for (size_t i = 0; i < size; i++)
+        value |= (uint64_t)at[i] << 8 * i;
+    return value;
+}
+
+static uint64_t cell_item(const sequence *s, uint32_t position) {
+    return (uint64_t)s->index * s->batch->sequence_length + position;
+}
+
+static const weir_table *table_of(const sequence *s, uint32_t local) {
+    return &s->info->tables[weir_store_table_of(s->context->store, s->rows[local])];
+}
+
+static int compare_rows(const void *a, const void *b) {
+    uint32_t x = **(const uint32_t *const *)a, y = **(const uint32_t *const *)b;
+    return x < y ? -1 : x > y;
+}
+
+/* The number of a row in the sequence, or NOWHERE. */
+static int32_t local_of(const sequence *s, uint32_t row) {
+    const uint32_t *key = &row;
+    const uint32_t **found = bsearch(&key, s->by_row, s->row_count, sizeof *s->by_row, compare_rows);
+    return found ? (int32_t)(*found - s->rows) : NOWHERE;
+}
+
+static bool find_places(sequence *s) {
+    s->row_starts = malloc(((size_t)s->row_count + 1) * sizeof *s->row_starts);
+    s->by_row = malloc(((size_t)s->row_count + 1) * sizeof *s->by_row);
+    if (!s->row_starts || !s->by_row)
+        return false;
+    s->row_starts[0] = 0;
+    for (uint32_t r = 0; r < s->row_count; r++) {
+        s->by_row[r] = &s->rows[r];
+        s->row_starts[r + 1] = s->row_starts[r] + table_of(s, r)->column_count;
+    }
+    if (s->row_count > 0)
+        qsort(s->by_row, s->row_count, sizeof *s->by_row, compare_rows);
+    size_t count = s->row_starts[s->row_count];
+    s->positions = malloc((count + 1) * sizeof *s->positions);
+    if (!s->positions)
+        return false;
+    for (size_t i = 0; i < count; i++)
+        s->positions[i] = NOWHERE;
+    for (uint32_t p = 0; p < s->cell_count; p++) {
+        uint32_t row = (uint32_t)load(s->batch, WEIR_SEQ_ROW_IDS, cell_item(s, p), 2);
+        uint32_t column = (uint32_t)load(s->batch, WEIR_COLUMN_IDS, cell_item(s, p), 4);
+        if (column < s->info->table_column_count)
+            s->positions[s->row_starts[row] + column - table_of(s, row)->column_start] = (int32_t)p;
+    }
+    return true;
+}
+
+static void forget_places(sequence *s) {
+    free(s->row_starts);
+    free(s->by_row);
+    free(s->positions);
+}
+
+/* ---- Times ----------------------------------------------------------------------------------------------
+ */
+
+/* When a cell or an edge is known: with its row, or as late as another column says. */
+static int64_t known_time(const sequence *s, uint32_t row, uint32_t known_at) {
+    int64_t time = weir_store_row_time(s->context->store, row);
+    weir_cell cell;
+    if (known_at == WEIR_NONE)
+        return time;
+    if (!weir_store_cell(s->context->store, row, known_at, &cell) || cell.is_null)
+        return WEIR_TIME_NEVER;
+    return cell.integer > time ? cell.integer : time;
+}
+
+static bool is_known(const sequence *s, int64_t time) {
+    return time != WEIR_TIME_NEVER && time <= s->observation_time;
+}
+
+/* [text, seconds]; null for what always was, "never" without seconds for what never will be. */
+static void write_time(weir_json_writer *w, int64_t time) {
+    char text[40];
+    if (time == WEIR_TIME_ALWAYS) {
+        weir_json_null(w);
+        return;
+    }
+    weir_json_array(w);
+    if (time == WEIR_TIME_NEVER) {
+        weir_json_text(w, "never");
+        weir_json_null(w);
+    } else {
+        weir_timestamp_format(time, text);
+        weir_json_text(w, text);
+        weir_json_double(w, (double)time / 1e6);
+    }
+    weir_json_end_array(w);
+}
+
+/* ---- Values ---------------------------------------------------------------------------------------------
+ */
+
+static void write_cut_text(weir_json_writer *w, weir_text_view text) {
+    size_t size = text.size < LONGEST_VALUE ? text.size : LONGEST_VALUE;
+    while (size < text.size && size > 0 && ((uint8_t)text.data[size] & 0xC0) == 0x80)
+        size--; /* not in the middle of a character */
+    weir_json_text_n(w, text.data, size);
+}
+
+/* A value as a person would write it; null where it is null. */
+static void write_value(weir_json_writer *w, const sequence *s, uint32_t column, const weir_cell *cell) {
+    const weir_statistics *statistics = &s->info->columns[column].statistics;
+    char text[40];
+    if (cell->is_null) {
+        weir_json_null(w);
+        return;
+    }
+    switch (cell->stype) {
+    case WEIR_NUMERICAL:
+        snprintf(text, sizeof text, "%.6g", (double)cell->number * statistics->std + statistics->mean);
+        weir_json_text(w, text);
+        return;
+    case WEIR_TIMESTAMP:
+        weir_timestamp_format(cell->integer, text);
+        weir_json_text(w, text);
+        return;
+    case WEIR_BOOLEAN:
+        weir_json_text(w, cell->integer ? "true" : "false");
+        return;
+    case WEIR_CATEGORICAL:
+        write_cut_text(w, weir_store_category(s->context->store, (uint32_t)cell->integer));
+        return;
+    case WEIR_TEXT:
+        write_cut_text(w, weir_store_text(s->context->store, (uint32_t)cell->integer));
+        return;
+    default:
+        weir_json_text(w, "");
+    }
+}
+
+/* The target may be among its task's own dropped columns: then other rows leave it out whatever it is. */
+static bool is_dropped(const sequence *s, const weir_table *table, uint32_t column) {
+    size_t table_size = strlen(table->name);
+    if (s->task->column_dropped[column])
+        return true;
+    for (uint32_t i = 0; i < s->task->drop_column_count; i++) {
+        const char *dropped = s->task->drop_columns[i];
+        if (strncmp(dropped, table->name, table_size) == 0 && dropped[table_size] == '.' &&
+            strcmp(dropped + table_size + 1, s->info->columns[column].name) == 0)
+            return true;
+    }
+    return false;
+}
+
+static bool is_hidden_label(const sequence *s, uint32_t local, uint32_t column) {
+    weir_label_visibility visibility = weir_manifest_batch(s->context->manifest)->label_visibility;
+    if (!s->task->is_cell || column != s->task->column || visibility == WEIR_LABELS_ALL)
+        return false;
+    return visibility == WEIR_LABELS_NONE ||
+           weir_store_is_held_out(s->context->store, s->batch->task, s->rows[local]);
+}
+
+static cell_state state_of(const sequence *s, uint32_t local, uint32_t column, int32_t position,
+                           const weir_cell *cell) {
+    if (position == 0)
+        return CELL_TARGET;
+    if (position > 0) {
+        if (!load(s->batch, WEIR_IS_NULL, cell_item(s, (uint32_t)position), 1))
+            return CELL_SHOWN;
+        return cell->is_null ? CELL_NULL : CELL_LATE;
+    }
+    if (is_dropped(s, table_of(s, local), column))
+        return CELL_DROPPED;
+    return is_hidden_label(s, local, column) ? CELL_LABEL : CELL_CUT;
+}
+
+/* [state, position, value] and, where it is hidden for its time, when it is known. */
+static void write_cell(weir_json_writer *w, const sequence *s, uint32_t local, uint32_t column) {
+    const weir_column *described = &s->info->columns[column];
+    int32_t position = s->positions[s->row_starts[local] + column - table_of(s, local)->column_start];
+    weir_cell cell = {.is_null = true};
+    if (!weir_store_cell(s->context->store, s->rows[local], column, &cell))
+        cell.is_null = true;
+    cell_state state = state_of(s, local, column, position, &cell);
+    weir_json_array(w);
+    weir_json_uint(w, state);
+    weir_json_int(w, position);
+    write_value(w, s, column, &cell);
+    if (state == CELL_LATE)
+        write_time(w, known_time(s, s->rows[local], described->known_at));
+    weir_json_end_array(w);
+}
+
+/* ---- Rows -----------------------------------------------------------------------------------------------
+ */
+
+/* Why an edge is seen or not, and what time that is about. */
+static edge_state state_of_edge(const sequence *s, uint32_t local, uint32_t edge, uint32_t parent,
+                                int64_t *time) {
+    *time = known_time(s, s->rows[local], s->info->edges[edge].known_at);
+    if (s->task->edge_hidden[edge])
+        return EDGE_HIDDEN;
+    if (!is_known(s, *time))
+        return EDGE_LATE;
+    *time = weir_store_row_time(s->context->store, parent);
+    return local_of(s, parent) != NOWHERE || *time <= s->observation_time ? EDGE_SHOWN : EDGE_TO_LATER_ROW;
+}
+
+/* [edge type, number of the parent in the sequence or -1, state, the time that the state is about]. */
+static void write_parents(weir_json_writer *w, const sequence *s, uint32_t local) {
+    const weir_table *table = table_of(s, local);
+    weir_json_key(w, "parents");
+    weir_json_array(w);
+    for (uint32_t e = table->edge_start; e < table->edge_start + table->edge_count; e++) {
+        uint32_t parent = weir_store_parent(s->context->store, s->rows[local], e);
+        int64_t time;
+        if (parent == WEIR_NONE)
+            continue;
+        weir_json_array(w);
+        weir_json_uint(w, e);
+        weir_json_int(w, local_of(s, parent));
+        weir_json_uint(w, state_of_edge(s, local, e, parent, &time));
+        write_time(w, time);
+        weir_json_end_array(w);
+    }
+    weir_json_end_array(w);
+}
+
+static void write_row(weir_json_writer *w, const sequence *s, uint32_t local) {
+    const weir_table *table = table_of(s, local);
+    weir_json_object(w);
+    weir_json_key(w, "row");
+    weir_json_uint(w, s->rows[local]);
+    weir_json_key(w, "table");
+    weir_json_uint(w, (uint64_t)(table - s->info->tables));
+    weir_json_key(w, "time");
+    write_time(w, weir_store_row_time(s->context->store, s->rows[local]));
+    weir_json_key(w, "cells");
+    weir_json_array(w);
+    for (uint32_t i = 0; i < table->column_count; i++)
+        write_cell(w, s, local, table->column_start + i);
+    weir_json_end_array(w);
+    write_parents(w, s, local);
+    weir_json_end_object(w);
+}
+
+static void write_target(weir_json_writer *w, const sequence *s, uint64_t sample) {
+    weir_stored_dataset dataset;
+    weir_error error;
+    weir_seed_row seed = {.target.is_null = true};
+    if (weir_store_dataset(s->context->store, s->context->dataset, &dataset, &error) == WEIR_OK)
+        if (!weir_store_seed(s->context->store, s->batch->task,
+                             s->task->split_start[dataset.split] + (uint32_t)sample, &seed))
+            seed.target.is_null = true;
+    weir_json_key(w, "target");
+    write_value(w, s, s->task->column, &seed.target);
+}
+
+static void write_uint(weir_json_writer *w, const char *key, uint64_t value) {
+    weir_json_key(w, key);
+    weir_json_uint_text(w, value);
+}
+
+static void write_permutation(weir_json_writer *w, const sequence *s, const char *key, weir_tensor_id id) {
+    const uint8_t *first = s->batch->data + s->batch->tensors[id].offset;
+    weir_json_key(w, key);
+    cli_json_base64(w, first + 2 * cell_item(s, 0), 2 * (size_t)s->cell_count);
+}
+
+static void write_sequence(weir_json_writer *w, sequence *s) {
+    const weir_batch *batch = s->batch;
+    uint64_t sample = load(batch, WEIR_SAMPLE_INDEX, s->index, 8);
+    char digest[24];
+    snprintf(digest, sizeof digest, "%016llx", (unsigned long long)batch->sample_digests[s->index]);
+    weir_json_object(w);
+    write_uint(w, "sample", sample);
+    write_uint(w, "epoch", batch->epochs[s->index]);
+    write_uint(w, "position", load(batch, WEIR_POSITION, s->index, 8));
+    weir_json_key(w, "seen");
+    write_time(w, s->observation_time);
+    weir_json_key(w, "digest");
+    weir_json_text(w, digest);
+    weir_json_key(w, "cells");
+    weir_json_uint(w, s->cell_count);
+    if (s->row_count > 0)
+        write_target(w, s, sample);
+    write_permutation(w, s, "col_perm", WEIR_COL_PERM);
+    write_permutation(w, s, "out_perm", WEIR_OUT_PERM);
+    write_permutation(w, s, "in_perm", WEIR_IN_PERM);
+    weir_json_key(w, "rows");
+    weir_json_array(w);
+    if (find_places(s)) {
+        for (uint32_t r = 0; r < s->row_count; r++)
+            write_row(w, s, r);
+    } else {
+        w->status = WEIR_OUT_OF_MEMORY;
+    }
+    forget_places(s);
+    weir_json_end_array(w);
+    weir_json_end_object(w);
+}
+
+/* ---- What all sequences share ---------------------------------------------------------------------------
+ */
+
+static void write_text(weir_json_writer *w, const char *key, const char *text) {
+    weir_json_key(w, key);
+    weir_json_text(w, text);
+}
+
+static void write_number(weir_json_writer *w, const char *key, uint64_t value) {
+    weir_json_key(w, key);
+    weir_json_uint(w, value);
+}
+
+/* A number, or null for WEIR_NONE. */
+static void write_link(weir_json_writer *w, const char *key, uint32_t value) {
+    weir_json_key(w, key);
+    if (value == WEIR_NONE)
+        weir_json_null(w);
+    else
+        weir_json_uint(w, value);
+}
+
+static void write_tables(weir_json_writer *w, const weir_store_info *info) {
+    weir_json_key(w, "tables");
+    weir_json_array(w);
+    for (uint32_t t = 0; t < info->table_count; t++) {
+        weir_json_object(w);
+        write_text(w, "name", info->tables[t].name);
+        write_number(w, "row_start", info->tables[t].row_start);
+        write_number(w, "column_start", info->tables[t].column_start);
+        weir_json_end_object(w);
+    }
+    weir_json_end_array(w);
+    weir_json_key(w, "columns");
+    weir_json_array(w);
+    for (uint32_t c = 0; c < info->column_count; c++) {
+        weir_json_object(w);
+        write_text(w, "name", info->columns[c].name);
+        write_text(w, "about", info->columns[c].description);
+        write_text(w, "stype", weir_stype_name(info->columns[c].stype));
+        write_link(w, "known_at", info->columns[c].known_at);
+        weir_json_end_object(w);
+    }
+    weir_json_end_array(w);
+}
+
+static void write_edges(weir_json_writer *w, const weir_store_info *info) {
+    weir_json_key(w, "edges");
+    weir_json_array(w);
+    for (uint32_t e = 0; e < info->edge_count; e++) {
+        weir_json_object(w);
+        write_text(w, "name", info->edges[e].name);
+        write_link(w, "column", info->edges[e].column);
+        write_number(w, "parent_table", info->edges[e].parent_table);
+        weir_json_end_object(w);
+    }
+    weir_json_end_array(w);
+}
+
+static void write_task(weir_json_writer *w, const weir_store_info *info, const weir_task *task) {
+    weir_json_key(w, "task");
+    weir_json_object(w);
+    write_text(w, "name", task->name);
+    write_text(w, "target", task->target_column);
+    write_text(w, "stype", weir_stype_name(task->stype));
+    write_text(w, "anchor_table", info->tables[task->anchor_table].name);
+    write_number(w, "column", task->column);
+    weir_json_key(w, "is_cell");
+    weir_json_bool(w, task->is_cell);
+    weir_json_key(w, "drop_columns");
+    weir_json_array(w);
+    for (uint32_t i = 0; i < task->drop_column_count; i++)
+        weir_json_text(w, task->drop_columns[i]);
+    weir_json_end_array(w);
+    weir_json_end_object(w);
+}
+
+static void write_head(weir_json_writer *w, const weir_batch *batch, const cli_batch_context *context) {
+    static const char *const visibilities[] = {"train", "all", "none"};
+    const weir_store_info *info = weir_store_describe(context->store);
+    write_text(w, "version", weir_version());
+    write_text(w, "dataset", context->dataset);
+    write_text(w, "stage", context->stage);
+    write_text(w, "label_visibility", visibilities[weir_manifest_batch(context->manifest)->label_visibility]);
+    write_number(w, "world_size", context->world_size);
+    write_number(w, "rank", context->rank);
+    write_uint(w, "epoch", batch->step.cursor_before.epoch);
+    write_uint(w, "position", batch->step.cursor_before.global_index);
+    write_number(w, "sequence_length", batch->sequence_length);
+    write_number(w, "row_count", batch->row_count);
+    write_number(w, "text_count", batch->text_count);
+    write_uint(w, "bytes", batch->size);
+    cli_json_hex_field(w, "digest", batch->batch_digest, sizeof batch->batch_digest);
+    write_task(w, info, &info->tasks[batch->task]);
+    write_tables(w, info);
+    write_edges(w, info);
+}
+
+static void write_batch(weir_json_writer *w, const weir_batch *batch, const cli_batch_context *context) {
+    const weir_store_info *info = weir_store_describe(context->store);
+    weir_json_object(w);
+    write_head(w, batch, context);
+    weir_json_key(w, "sequences");
+    weir_json_array(w);
+    for (uint32_t i = 0; i < batch->sequence_count; i++) {
+        sequence s = {.batch = batch,
+                      .context = context,
+                      .info = info,
+                      .task = &info->tasks[batch->task],
+                      .index = i,
+                      .row_count = (uint32_t)load(batch, WEIR_NUM_ROWS, i, 4),
+                      .cell_count = (uint32_t)load(batch, WEIR_NUM_CELLS, i, 4),
+                      .observation_time = (int64_t)load(batch, WEIR_OBSERVATION_TIME, i, 8),
+                      .rows = batch->rows + (size_t)i * batch->row_stride};
+        write_sequence(w, &s);
+    }
+    weir_json_end_array(w);
+    weir_json_end_object(w);
+}
+
+weir_status cli_batch_write_html(const weir_batch *batch, const cli_batch_context *context, const char *path,
+                                 weir_error *error) {
+    weir_json_writer w;
+    weir_json_writer_memory(&w, NULL);
+    write_batch(&w, batch, context);
+    weir_status status = weir_json_finish(&w, error);
+    if (status == WEIR_OK)
+        status = cli_write_page(cli_batch_page, cli_batch_page_size, page_mark, w.data, w.size, path, error);
+    weir_json_release(&w);
+    return status;
+}

@@ -1,0 +1,373 @@
+"""`weir batch --html`: the data that goes into the page, and the page itself in a headless Chromium."""
+
+import json
+import re
+import sqlite3
+import struct
+import sys
+import tempfile
+import unittest
+from pathlib import Path
+from typing import Any
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
+
+from tests.support import browser  # noqa: E402
+from tests.support.batches import run  # noqa: E402
+
+HOSTILE = "h</script><script>document.title='owned'</script><img src=x onerror=\"document.title='owned'\">"
+SHOWN, NULL, LATE, DROPPED, LABEL, CUT, TARGET = range(7)
+EDGE_SHOWN, EDGE_LATE, EDGE_HIDDEN, EDGE_TO_LATER_ROW = range(4)
+
+# Order 2 is the anchor of the tests below: seen on 2024-03-02, when its parcel was not sent yet, and when its note
+# was. Order 4 came later, order 3 is held out, customer 7 signed up after order 1.
+SQL = f"""
+CREATE TABLE customers (id INTEGER PRIMARY KEY, name TEXT, "{HOSTILE.replace('"', '""')}" TEXT, since TEXT, city TEXT);
+CREATE TABLE orders (id INTEGER PRIMARY KEY, customer INTEGER, follows INTEGER, at TEXT, price REAL, gift BOOLEAN,
+                     sent_at TEXT, courier TEXT, note TEXT, hint INTEGER);
+CREATE TABLE couriers (name TEXT PRIMARY KEY, rate REAL);
+INSERT INTO customers VALUES (6, 'Ada', 'x', '2024-01-01', 'Oslo'), (7, '{HOSTILE.replace("'", "''")}', NULL, '2024-03-01', 'Lima');
+INSERT INTO couriers VALUES ('fast', 2.5);
+INSERT INTO orders VALUES
+  (1, 7, NULL, '2024-02-20', 10.25, 1, '2024-02-21', 'fast', 'first', 1),
+  (2, 6, 1, '2024-03-02', 99.5, 0, '2024-03-05', 'fast', '\u202egnp.exe', 2),
+  (3, 6, 2, '2024-03-01', NULL, 1, NULL, NULL, 'third', 3),
+  (4, 6, 4, '2024-03-09', 5.0, 1, NULL, NULL, 'late', 4);
+"""
+SCHEMA = {
+    "name": "shop",
+    "tables": {
+        "customers": {"primary_key": "id", "temporal_column": "since", "columns": {
+            "id": {"stype": "identifier"}, "name": {"stype": "text"}, HOSTILE: {"stype": "categorical"},
+            "since": {"stype": "timestamp"}, "city": {"stype": "categorical", "description": "<b>where</b>"}}},
+        "couriers": {"primary_key": "name", "columns": {"name": {"stype": "identifier"}, "rate": {"stype": "numerical"}}},
+        "orders": {"primary_key": "id", "temporal_column": "at", "columns": {
+            "id": {"stype": "identifier"},
+            "customer": {"stype": "identifier", "foreign_key": "customers.id"},
+            "follows": {"stype": "identifier", "foreign_key": "orders.id"},
+            "at": {"stype": "timestamp"}, "price": {"stype": "numerical"}, "gift": {"stype": "boolean"},
+            "sent_at": {"stype": "timestamp"},
+            "courier": {"stype": "identifier", "foreign_key": "couriers.name", "known_at": "sent_at"},
+            "note": {"stype": "text"}, "hint": {"stype": "numerical"}}},
+    },
+    "tasks": {
+        "gift": {"query": "SELECT id, gift, CASE WHEN id = 3 THEN 'val' ELSE 'train' END AS part FROM orders",
+                 "anchor_table": "orders", "anchor_key": "id", "target_column": "gift", "target_stype": "boolean",
+                 "split": {"method": "column", "column": "part"}, "drop_columns": ["orders.hint"]},
+        "spend": {"query": "SELECT id, 12.5 AS total, '2024-03-04' AS seen, 'train' AS part FROM customers",
+                  "anchor_table": "customers", "anchor_key": "id", "target_column": "total", "target_stype": "numerical",
+                  "observation_time_column": "seen", "split": {"method": "column", "column": "part"}},
+    },
+    "embedding": {"dim": 8},
+}  # fmt: skip
+
+Json = Any
+
+
+def embedded(page: Path) -> Json:
+    """The batch as the page carries it."""
+    found = re.findall(r'<script type="application/json" id="batch-data">(.*?)</script>', page.read_text("utf-8"), re.S)
+    assert len(found) == 1
+    return json.loads(found[0])
+
+
+class PageCase(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls) -> None:
+        folder = tempfile.TemporaryDirectory()
+        cls.addClassCleanup(folder.cleanup)
+        cls.folder = Path(folder.name)
+        connection = sqlite3.connect(cls.folder / "shop.sqlite")
+        connection.executescript(SQL)
+        connection.close()
+        (cls.folder / "schema.json").write_text(json.dumps(SCHEMA), "utf-8")
+        cls.store = cls.folder / "shop.weir"
+        ingested = run("ingest", cls.folder / "shop.sqlite", "--schema", cls.folder / "schema.json", "-o", cls.store)
+        assert "error" not in ingested, ingested
+        cls.datasets = json.loads((cls.folder / "shop.manifest.json").read_text("utf-8"))["datasets"]
+
+    def write(self, dataset: str, *arguments: str, **config: Any) -> tuple[Path, Json]:
+        """The page, and the same batch as --json gives it."""
+        manifest, page = self.folder / "m.json", self.folder / "page.html"
+        document = {"global_batch_size": 6, "datasets": self.datasets, "batch": {"sequence_length": 64, **config}}
+        manifest.write_text(json.dumps(document))
+        command = ["batch", "--store", self.store, "--manifest", manifest, "--dataset", dataset, "--html", page]
+        batch = run(*command, "--tensors", *arguments)
+        assert "error" not in batch, batch
+        return page, batch
+
+    def sequence_of(self, data: Json, table: str, number: int) -> int:
+        """Which sequence of the page has this row for its anchor."""
+        index = [t["name"] for t in data["tables"]].index(table)
+        row = data["tables"][index]["row_start"] + number
+        return next(i for i, s in enumerate(data["sequences"]) if s["rows"] and s["rows"][0]["row"] == row)
+
+    def cells(self, data: Json, row: Json) -> dict[str, Json]:
+        start = data["tables"][row["table"]]["column_start"]
+        return {data["columns"][start + i]["name"]: cell for i, cell in enumerate(row["cells"])}
+
+
+class EmbeddedBatch(PageCase):
+    """Without a browser: what is in the file."""
+
+    def order_2(self, **config: Any) -> tuple[Json, Json]:
+        page, _ = self.write("shop/gift/train", **config)
+        data = embedded(page)
+        return data, data["sequences"][self.sequence_of(data, "orders", 1)]
+
+    def test_every_position_is_the_cell_that_the_tensors_say(self) -> None:
+        for dataset in ("shop/gift/train", "shop/gift/val", "shop/spend/train"):
+            page, batch = self.write(dataset, "--pad")
+            data = embedded(page)
+            length = batch["dims"]["S"]
+            columns = struct.unpack(f"<{6 * length}i", bytes.fromhex(batch["tensors"]["column_ids"]["data"]))
+            rows = struct.unpack(f"<{6 * length}H", bytes.fromhex(batch["tensors"]["seq_row_ids"]["data"]))
+            nulls = bytes.fromhex(batch["tensors"]["is_null"]["data"])
+            for number, sequence in enumerate(data["sequences"]):
+                fields = batch["sequences"][number]
+                self.assertEqual(len(sequence["rows"]), fields["num_rows"])
+                self.assertEqual(sequence["digest"], fields["sample_digest"])
+                found = {}
+                for local, row in enumerate(sequence["rows"]):
+                    for i, cell in enumerate(row["cells"]):
+                        if cell[1] >= 0:
+                            column = data["tables"][row["table"]]["column_start"] + i
+                            found[cell[1]] = (column, local, cell[0] in (NULL, LATE))
+                first = number * length
+                expected = {
+                    p: (columns[first + p], rows[first + p], bool(nulls[first + p])) for p in range(fields["num_cells"])
+                }
+                if not data["task"]["is_cell"]:
+                    expected.pop(0, None)
+                self.assertEqual(found, expected)
+
+    def test_cells_say_why_they_are_hidden(self) -> None:
+        data, sequence = self.order_2()
+        anchor = self.cells(data, sequence["rows"][0])
+        self.assertEqual(anchor["gift"], [TARGET, 0, "false"])
+        self.assertEqual(anchor["price"][0], SHOWN)
+        self.assertEqual(anchor["price"][2], "99.5")
+        self.assertEqual(anchor["at"][2][:10], "2024-03-02")
+        self.assertEqual(anchor["hint"][:2], [DROPPED, -1])
+        self.assertEqual(anchor["sent_at"][0], LATE)
+        self.assertEqual(anchor["sent_at"][3][0][:10], "2024-03-05")
+        self.assertEqual(anchor["courier"][0], LATE)
+        self.assertEqual(anchor["note"][2], "\u202egnp.exe")
+        by_note = {self.cells(data, row)["note"][2]: self.cells(data, row) for row in sequence["rows"] if len(row["cells"]) > 6}
+        self.assertNotIn("late", by_note)
+        self.assertEqual(by_note["third"]["gift"][0], LABEL)
+        self.assertEqual(by_note["third"]["price"][0], NULL)
+        self.assertEqual(by_note["third"]["courier"][0], NULL)
+        self.assertEqual(by_note["first"]["gift"][0], SHOWN)
+        _, hidden = self.order_2(label_visibility="none")
+        self.assertNotIn(SHOWN, [self.cells(data, row)["gift"][0] for row in hidden["rows"][1:] if len(row["cells"]) > 6])
+        _, short = self.order_2(sequence_length=4)
+        self.assertEqual([cell[0] for cell in short["rows"][0]["cells"]].count(CUT), 5)
+
+    def test_foreign_keys_say_why_they_are_hidden(self) -> None:
+        data, sequence = self.order_2()
+        anchor = sequence["rows"][0]
+        states = {data["edges"][edge]["name"]: (parent, state) for edge, parent, state, _ in anchor["parents"]}
+        self.assertEqual(states["courier"][1], EDGE_LATE)
+        self.assertEqual(states["follows"][1], EDGE_SHOWN)
+        self.assertGreater(states["customer"][0], 0)
+        first = data["sequences"][self.sequence_of(data, "orders", 0)]["rows"][0]
+        states = {data["edges"][edge]["name"]: (parent, state) for edge, parent, state, _ in first["parents"]}
+        self.assertEqual(states["customer"], (-1, EDGE_TO_LATER_ROW))
+
+    def test_shown_foreign_keys_are_those_of_the_tensor(self) -> None:
+        page, batch = self.write("shop/gift/train")
+        rows = batch["dims"]["R"]
+        adjacency = bytes.fromhex(batch["tensors"]["fk_adj"]["data"])
+        for number, sequence in enumerate(embedded(page)["sequences"]):
+            shown = {
+                (child, edge[1])
+                for child, row in enumerate(sequence["rows"])
+                for edge in row["parents"]
+                if edge[2] == EDGE_SHOWN and edge[1] >= 0
+            }
+            part = adjacency[number * rows * rows : (number + 1) * rows * rows]
+            self.assertEqual(shown, {divmod(i, rows) for i, bit in enumerate(part) if bit})
+
+    def test_texts_cannot_leave_the_data(self) -> None:
+        page, _ = self.write("shop/gift/train")
+        text = page.read_text("utf-8")
+        self.assertEqual(len(re.findall("(?i)<script", text)), 2)
+        self.assertNotIn("owned", text.replace(re.search(r'id="batch-data">(.*?)</script>', text, re.S).group(1), ""))
+        self.assertIn(HOSTILE, [column["name"] for column in embedded(page)["columns"]])
+
+    def test_asks_nothing_of_the_network(self) -> None:
+        page, _ = self.write("shop/gift/train")
+        text = page.read_text("utf-8")
+        self.assertIn("default-src 'none'", text)
+        self.assertEqual(re.findall(r"https?://(?!www\.w3\.org/2000/svg)[^\s\"']*", text), [])
+
+    def test_a_page_that_cannot_be_written(self) -> None:
+        manifest = self.folder / "shop.manifest.json"
+        command = ["batch", "--store", self.store, "--manifest", manifest, "--dataset", "shop/gift/train"]
+        refused = run(*command, "--html", self.folder / "no" / "such" / "folder.html")
+        self.assertEqual(refused["error"]["code_id"], "IO_ERROR")
+
+
+@unittest.skipIf(browser.missing(), browser.missing())
+class Page(PageCase):
+    """In the browser, with a person's clicks and keys."""
+
+    @classmethod
+    def setUpClass(cls) -> None:
+        super().setUpClass()
+        cls.browser = browser.Browser()
+        cls.browser.__enter__()
+        cls.addClassCleanup(cls.browser.__exit__)
+
+    def open(self, dataset: str, *arguments: str, **config: Any) -> Json:
+        page, _ = self.write(dataset, *arguments, **config)
+        self.browser.requests()
+        self.browser.open(page)
+        self.browser.wait_until("return document.documentElement.dataset.ready")
+        self.browser.settle()
+        return embedded(page)
+
+    def open_order_2(self, **config: Any) -> Json:
+        data = self.open("shop/gift/train", **config)
+        for _ in range(self.sequence_of(data, "orders", 1)):
+            self.click("#next")
+        return data["sequences"][self.sequence_of(data, "orders", 1)]
+
+    def tearDown(self) -> None:
+        complaints = [entry["message"] for entry in self.browser.logs("browser")]
+        self.assertEqual(complaints, [])
+        self.assertNotIn("owned", self.browser.run("return document.title"))
+        self.assertEqual(
+            [url for url in self.browser.requests() if not url.startswith(("file:", "data:", "chrome:"))], []
+        )
+
+    def click(self, selector: str) -> None:
+        self.browser.click(*self.browser.centre_of(selector))
+
+    def cell(self, row: int, column: str) -> str:
+        """The selector of a cell by its column's name."""
+        index = self.browser.run(
+            "return Array.from(document.querySelectorAll(`.card[data-row='${arguments[0]}'] .cell`))"
+            ".find(c => c.querySelector('.column').textContent === arguments[1])?.dataset.cell",
+            row,
+            column,
+        )
+        self.assertIsNotNone(index, column)
+        return f".card[data-row='{row}'] .cell[data-cell='{index}']"
+
+    def test_a_card_for_every_row_and_an_arrow_for_every_key(self) -> None:
+        sequence = self.open_order_2()
+        self.assertEqual(
+            self.browser.run("return document.querySelectorAll('.card').length"), len(sequence["rows"])
+        )
+        arrows = self.browser.run(
+            "return Array.from(document.querySelectorAll('#arrows path[data-child]'))"
+            ".map(p => [+p.dataset.child, +p.dataset.parent, +p.dataset.state])"
+        )
+        expected = [
+            [child, edge[1], edge[2]]
+            for child, row in enumerate(sequence["rows"])
+            for edge in row["parents"]
+            if edge[1] >= 0
+        ]
+        self.assertEqual(sorted(arrows), sorted(expected))
+        self.assertEqual(self.browser.text(".card.is-anchor .cell.is-target .value"), "false")
+        self.assertIn("observed 2024-03-02", self.browser.text("#times"))
+
+    def test_hover_says_why_a_cell_is_hidden(self) -> None:
+        self.open_order_2()
+        self.browser.move(*self.browser.centre_of(self.cell(0, "sent_at")))
+        text = self.browser.wait_until(
+            "const t = document.getElementById('tooltip'); return t.checkVisibility() && t.textContent"
+        )
+        for part in ("2024-03-05", "Not known yet", "3 days after the observation time", "The model gets null"):
+            self.assertIn(part, text)
+        self.browser.move(5, 5)
+        self.assertFalse(self.browser.is_shown("#tooltip"))
+
+    def test_click_shows_a_cell_and_its_row(self) -> None:
+        self.open_order_2()
+        self.click(self.cell(0, "gift"))
+        text = self.browser.text("#selected")
+        for part in ("gift", "boolean", "position0", "anchor row", "orders #1", "Named by"):
+            self.assertIn(part, text)
+        self.click(self.cell(0, "hint"))
+        self.assertIn("the task drops this column", self.browser.text("#selected"))
+        link = self.browser.run("return document.querySelector('#selected [data-select]').textContent")
+        self.click("#selected [data-select]")
+        self.assertIn(link, self.browser.text("#selected h2"))
+        self.assertTrue(self.browser.is_shown(".card.is-selected"))
+
+    def test_without_what_is_hidden_the_rows_are_what_the_model_sees(self) -> None:
+        self.open_order_2()
+        self.assertEqual(self.browser.text(self.cell(0, "sent_at") + " .value"), "2024-03-05")
+        self.click("#show-hidden")
+        self.assertEqual(self.browser.text(self.cell(0, "sent_at") + " .value"), "null")
+        self.assertEqual(self.browser.run("return document.querySelectorAll('.is-late.cell, .is-out.cell').length"), 0)
+        self.assertEqual(self.browser.run("return document.querySelectorAll('#arrows .is-late, #arrows .is-out').length"), 0)
+
+    def test_choosing_a_sequence(self) -> None:
+        data = self.open("shop/gift/train", "--pad")
+        names = []
+        for number in range(len(data["sequences"])):
+            self.assertEqual(self.browser.run("return document.getElementById('sequence').selectedIndex"), number)
+            self.assertIn(data["sequences"][number]["digest"], self.browser.text("#digests"))
+            names.append(self.browser.run("return document.querySelector('.card.is-anchor .head')?.textContent ?? ''"))
+            self.browser.press("n")
+        self.assertEqual(names.count(""), 3, "three sequences are padding")
+        self.assertTrue(self.browser.is_shown("#empty"))
+        self.browser.press("p")
+        self.assertEqual(self.browser.run("return document.getElementById('sequence').selectedIndex"), 4)
+
+    def test_masks_before_and_after(self) -> None:
+        self.open_order_2()
+        self.click("#views label:nth-of-type(2)")
+        drawn = self.browser.run(
+            "return Array.from(document.querySelectorAll('#masks-view canvas')).map(c => {"
+            " const d = c.getContext('2d').getImageData(0, 0, c.width, c.height).data; let n = 0;"
+            " for (let i = 3; i < d.length; i += 4) n += d[i] > 60; return [c.dataset.mask, c.dataset.after, n]; })"
+        )
+        self.assertEqual([mask for mask, _, _ in drawn], ["col_perm"] * 2 + ["out_perm"] * 2 + ["in_perm"] * 2)
+        counts = {(mask, after): n for mask, after, n in drawn}
+        for mask in ("col_perm", "out_perm", "in_perm"):
+            self.assertGreater(counts[mask, "false"], 0)
+            self.assertEqual(counts[mask, "false"], counts[mask, "true"], "a permutation moves cells, it makes none")
+        self.browser.move(*self.browser.centre_of("canvas[data-mask='out_perm'][data-after='false']"))
+        text = self.browser.wait_until(
+            "const t = document.getElementById('tooltip'); return t.checkVisibility() && t.textContent"
+        )
+        self.assertIn("attend", text)
+
+    def test_zoom(self) -> None:
+        self.open_order_2()
+        width = "return document.querySelector('.card').getBoundingClientRect().width"
+        self.click("#zoom-one")
+        full = self.browser.run(width)
+        self.click("#zoom-out")
+        self.assertLess(self.browser.run(width), full)
+        self.click("#zoom-fit")
+        inside = self.browser.run(
+            "const s = document.getElementById('stage').getBoundingClientRect();"
+            "return Array.from(document.querySelectorAll('.card')).every(c => {"
+            " const b = c.getBoundingClientRect(); return b.right <= s.right + 1 && b.bottom <= s.bottom + 1; })"
+        )
+        self.assertTrue(inside)
+
+    def test_hostile_names_are_only_text(self) -> None:
+        data = self.open("shop/spend/train")
+        for _ in range(self.sequence_of(data, "customers", 1)):
+            self.click("#next")
+        self.assertEqual(self.browser.text(self.cell(0, "name") + " .value"), HOSTILE)
+        self.click(self.cell(0, HOSTILE))
+        self.assertIn(HOSTILE, self.browser.text("#selected"))
+        self.assertEqual(self.browser.run("return document.querySelectorAll('img, b:not(figcaption b)').length"), 0)
+        self.assertEqual(self.browser.text(".card.is-anchor .cell.is-target .value"), "12.5")
+
+    def test_a_rank_without_a_sequence(self) -> None:
+        self.open("shop/gift/val", "--world-size", "6", "--rank", "5")
+        self.assertTrue(self.browser.is_shown("#empty"))
+
+
+if __name__ == "__main__":
+    unittest.main()
