@@ -34,13 +34,12 @@ def statistics_of(*columns: Column) -> Statistics:
         return Statistics(0.0, 1.0, 0)
     count = len(values)
     mean = _sum_over(columns, lambda value: value) / count
-    std = math.inf
-    if math.isfinite(mean):
-        std = math.sqrt(_sum_over(columns, lambda value: (value - mean) * (value - mean)) / count)
-    if not math.isfinite(std):
+    std = 1.0
+    if math.isfinite(mean) and any(value != values[0] for value in values):
+        std = math.sqrt(_sum_over(columns, lambda value: (value - mean) * (value - mean)) / count) or 1.0
+    if not math.isfinite(mean) or not math.isfinite(std):
         return Statistics(0.0, 1.0, count)
-    all_equal = all(value == values[0] for value in values)
-    return Statistics(mean, 1.0 if all_equal or std == 0 else std, count)
+    return Statistics(mean, std, count)
 
 
 def _sum_over(columns: Sequence[Column], term: Callable[[float], float]) -> float:

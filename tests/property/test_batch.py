@@ -182,6 +182,7 @@ class RandomDatabases(Case):
             manifest.write_text(json.dumps(document))
             step = {**any_step(rng, document), "world_size": 1, "rank": 0, "pad": False}
             step["position"] = min(step["position"], datasets[step["dataset"]]["cardinality"] - 1)
+            step["epoch"] = min(step["epoch"], 2**40)  # so that no epoch passes 2^64-1
             found = {}
             for world_size in WORLD_SIZES:
                 ranks = [{**step, "world_size": world_size, "rank": rank} for rank in range(world_size)]

@@ -18,6 +18,7 @@ sys.path.insert(0, str(PROJECT_ROOT))
 from reference import embed, timestamps, values  # noqa: E402
 from reference.database import Database  # noqa: E402
 from reference.draft import draft_schema  # noqa: E402
+from reference.moments import Statistics, statistics_of  # noqa: E402
 from reference.store import Store, time_in_words  # noqa: E402
 from reference.xxh64 import xxh64  # noqa: E402
 
@@ -55,6 +56,16 @@ class Embeddings(unittest.TestCase):
         self.assertEqual(xxh64(b""), 0xEF46DB3751D8E999)
         self.assertEqual(xxh64(b"abc"), 0x44BC2CF5AD770999)
         self.assertEqual(xxh64(b"Nobody inspects the spammish repetition"), 0xFBCEA83C8A378BF1)
+
+
+class Moments(unittest.TestCase):
+    def test_values_that_are_equal_have_a_standard_deviation_of_1(self) -> None:
+        """Also where the mean is rounded and its distance from them, squared, is beyond all numbers."""
+        large = 7.378927316135787e239
+        found = statistics_of([large] * 29)
+        self.assertNotEqual(found.mean, large)
+        self.assertEqual(found, Statistics(found.mean, 1.0, 29))
+        self.assertEqual(statistics_of([1e308] * 2), Statistics(0.0, 1.0, 2))
 
 
 class ShopSmall(unittest.TestCase):
