@@ -132,6 +132,18 @@ static void write_value(sequence *s, uint32_t at, const weir__cell_rule *rule, c
     }
 }
 
+/* A short row's runs are copied with a fixed size, which is faster than an exact one: what lies beyond is the
+ * next row's to overwrite, and weir__write_cells clears it behind the last. */
+static void copy_runs(sequence *s, const weir__row_rules *rules, uint32_t first, uint32_t count) {
+    if (count <= WEIR__RUN && first + WEIR__RUN <= s->length) {
+        memcpy(s->stypes + first, rules->stypes, WEIR__RUN);
+        memcpy(s->column_ids + (size_t)first * 4, rules->column_ids, WEIR__RUN * 4);
+        return;
+    }
+    memcpy(s->stypes + first, rules->stypes, count);
+    memcpy(s->column_ids + (size_t)first * 4, rules->column_ids, (size_t)count * 4);
+}
+
 static void write_row(sequence *s, const weir__walk *walk, const weir__row_rules *rules,
                       const weir__walked_row *row, uint32_t local, uint32_t first, bool is_future) {
     const weir_store_info *info = walk->rules->info;
@@ -139,8 +151,7 @@ static void write_row(sequence *s, const weir__walk *walk, const weir__row_rules
     const uint8_t *bits = record + info->tables[row->table].bits_offset;
     uint32_t room = s->length - first;
     uint32_t count = rules->count < room ? rules->count : room;
-    memcpy(s->stypes + first, rules->stypes, count);
-    memcpy(s->column_ids + (size_t)first * 4, rules->column_ids, (size_t)count * 4);
+    copy_runs(s, rules, first, count);
     for (uint32_t i = 0; i < count; i++) {
         const weir__cell_rule *rule = &rules->cells[i];
         uint32_t at = first + i;
@@ -204,6 +215,9 @@ void weir__write_cells(weir_batch_buffer *buffer, uint32_t index, const weir__wa
         bool is_hidden = weir__label_is_hidden(walk->rules, row->table, row->row);
         write_row(&s, walk, is_hidden ? &rules->unlabelled : &rules->plain, row, r, row->first_cell, false);
     }
+    uint32_t rest = s.length - cells < WEIR__RUN ? s.length - cells : WEIR__RUN;
+    memset(s.stypes + cells, 0, rest);
+    memset(s.column_ids + (size_t)cells * 4, 0, (size_t)rest * 4);
     buffer->cell_counts[index] = cells;
     buffer->timestamp_counts[index] = s.timestamp_count;
 }

@@ -18,7 +18,9 @@ typedef struct weir__cell_rule {
     uint8_t stype;
 } weir__cell_rule;
 
-/* The cells of a row, in column order, also as ready runs of the two tensors that depend on nothing else. */
+/* The cells of a row, in column order, also as ready runs of the two tensors that depend on nothing else,
+ * with room to copy WEIR__RUN of them whatever their number. */
+enum { WEIR__RUN = 16 };
 typedef struct weir__row_rules {
     uint32_t count;
     weir__cell_rule *cells;
