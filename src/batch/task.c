@@ -36,6 +36,7 @@ static void make_row_rules(arena *a, const weir__task_rules *rules, const weir_t
     out->cells = take(a, table->column_count, sizeof *out->cells);
     out->column_ids = take(a, (size_t)table->column_count + WEIR__RUN, sizeof *out->column_ids);
     out->stypes = take(a, (size_t)table->column_count + WEIR__RUN, sizeof *out->stypes);
+    out->by_stype = take(a, table->column_count, sizeof *out->by_stype);
     out->count = 0;
     if (!a->at)
         return;
@@ -47,6 +48,13 @@ static void make_row_rules(arena *a, const weir__task_rules *rules, const weir_t
         weir__store32(&out->column_ids[out->count], column);
         out->stypes[out->count] = (int8_t)rules->info->columns[column].stype;
         out->count++;
+    }
+    uint32_t placed = 0;
+    for (int stype = 0; stype <= WEIR_IGNORED; stype++) {
+        for (uint32_t i = 0; i < out->count; i++)
+            if (out->stypes[i] == stype)
+                out->by_stype[placed++] = i;
+        out->stype_end[stype] = placed;
     }
 }
 

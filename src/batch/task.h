@@ -26,6 +26,8 @@ typedef struct weir__row_rules {
     weir__cell_rule *cells;
     uint32_t *column_ids; /* little-endian, as delivered */
     int8_t *stypes;
+    uint32_t *by_stype;                   /* numbers of cells, those of one type together, ascending … */
+    uint32_t stype_end[WEIR_IGNORED + 1]; /* … and where each type's end */
 } weir__row_rules;
 
 /* A foreign key that the task shows. */

@@ -345,14 +345,16 @@ static void forget_taken(weir__walk *walk) {
         memset(walk->taken_table, 0, ((size_t)walk->taken_mask + 1) * sizeof *walk->taken_table);
 }
 
+/* Few and distinct: each one's place is the number of those below it, counted without a branch. */
 static void sort_small(uint32_t *values, uint32_t count) {
-    for (uint32_t i = 1; i < count; i++) {
-        uint32_t value = values[i];
-        uint32_t at = i;
-        for (; at > 0 && values[at - 1] > value; at--)
-            values[at] = values[at - 1];
-        values[at] = value;
+    uint32_t sorted[LINEAR_WIDTH];
+    for (uint32_t i = 0; i < count; i++) {
+        uint32_t below = 0;
+        for (uint32_t k = 0; k < count; k++)
+            below += values[k] < values[i];
+        sorted[below] = values[i];
     }
+    memcpy(values, sorted, count * sizeof *values);
 }
 
 static void sift(uint32_t *values, uint32_t at, uint32_t count) {
