@@ -16,9 +16,11 @@ static void check(weir_status status, const weir_error *error) {
     exit(1);
 }
 
+enum { RING = 16 };
+
 typedef struct job {
     weir_batch_builder *builder;
-    weir_batch_buffer *buffer;
+    weir_batch_buffer *ring[RING];
     weir_cursor cursor;
     uint64_t bytes;
     uint64_t sequences;
@@ -33,8 +35,8 @@ static void build(void *context) {
     weir_cursor cursor = j->cursor;
     j->bytes = j->sequences = j->cells = j->rows = 0;
     for (int i = 0; i < j->batches; i++) {
-        check(weir_batch_build(j->builder, cursor, j->buffer, &error), &error);
-        const weir_batch *batch = weir_batch_view(j->buffer);
+        check(weir_batch_build(j->builder, cursor, j->ring[i % RING], &error), &error);
+        const weir_batch *batch = weir_batch_view(j->ring[i % RING]);
         cursor = batch->step.cursor_next;
         j->bytes += batch->size;
         j->sequences += batch->sequence_count;
@@ -49,25 +51,26 @@ static void build(void *context) {
 }
 
 typedef struct copy_job {
-    void *to;
-    const void *from;
+    uint8_t *to; /* RING places of `size` bytes */
+    const job *from;
     size_t size;
-    int rounds;
 } copy_job;
 
 static void copy(void *context) {
     copy_job *c = context;
-    for (int i = 0; i < c->rounds; i++) {
-        memcpy(c->to, c->from, c->size);
-        __asm__ volatile("" ::"r"(c->to) : "memory");
+    for (int i = 0; i < c->from->batches; i++) {
+        uint8_t *to = c->to + (size_t)(i % RING) * c->size;
+        memcpy(to, weir_batch_view(c->from->ring[i % RING])->data, c->size);
+        __asm__ volatile("" ::"r"(to) : "memory");
     }
 }
 
 static void clear(void *context) {
     copy_job *c = context;
-    for (int i = 0; i < c->rounds; i++) {
-        memset(c->to, i, c->size);
-        __asm__ volatile("" ::"r"(c->to) : "memory");
+    for (int i = 0; i < c->from->batches; i++) {
+        uint8_t *to = c->to + (size_t)(i % RING) * c->size;
+        memset(to, i, c->size);
+        __asm__ volatile("" ::"r"(to) : "memory");
     }
 }
 
@@ -97,15 +100,15 @@ static void bench(const char *store_path, const char *manifest_path, const char 
     weir_batch_options options = {
         .size = sizeof options, .store = store, .manifest = manifest, .dataset = dataset, .world_size = 1};
     check(weir_batch_builder_open(NULL, &options, &j.builder, &error), &error);
-    check(weir_batch_buffer_open(j.builder, &j.buffer, &error), &error);
+    for (int i = 0; i < RING; i++)
+        check(weir_batch_buffer_open(j.builder, &j.ring[i], &error), &error);
     build(&j);
     double seconds = bench_best(5, build, &j);
     size_t size = (size_t)(j.bytes / (uint64_t)j.batches);
-    copy_job c = {.to = aligned_alloc(4096, (size + 4095) / 4096 * 4096),
-                  .from = weir_batch_view(j.buffer)->data,
-                  .size = size,
-                  .rounds = j.batches};
-    memset(c.to, 1, size);
+    copy_job c = {.to = malloc(RING * size), .from = &j, .size = size};
+    if (!c.to)
+        exit(1);
+    memset(c.to, 1, RING * size);
     double copy_seconds = bench_best(5, copy, &c);
     double clear_seconds = bench_best(5, clear, &c);
     double rate = (double)j.bytes / seconds / 1e9;
@@ -118,7 +121,8 @@ static void bench(const char *store_path, const char *manifest_path, const char 
              (double)j.rows / (double)j.sequences);
     bench_report(name, seconds / (double)j.sequences * 1e6, "us", NULL, 0, NULL);
     free(c.to);
-    weir_batch_buffer_close(j.buffer);
+    for (int i = 0; i < RING; i++)
+        weir_batch_buffer_close(j.ring[i]);
     weir_batch_builder_close(j.builder);
     weir_manifest_close(manifest);
     weir_store_close(store);

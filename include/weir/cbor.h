@@ -1,7 +1,7 @@
 /* weir/cbor.h: canonical CBOR, the form in which everything is hashed, traced and checkpointed, and JSON, the
  * form in which people write it.
  *
- * The profile (docs/format.md): shortest integers and lengths, definite lengths, text keys sorted by their
+ * The profile (docs/encoding.md): shortest integers and lengths, definite lengths, text keys sorted by their
  * encoded bytes and unique, binary64 floats with one NaN, valid UTF-8, -2^64 … 2^64-1, false/true/null, no
  * tags, 64 levels at most. The writer can write nothing else and the reader accepts nothing else, so a value
  * has exactly one encoding. */

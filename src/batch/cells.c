@@ -102,58 +102,128 @@ weir__date_cache *weir__date_cache_open(const weir_env *env) {
     return cache;
 }
 
-/* A cell that is not null, from its record. Numbers that point nowhere are cut to 0: a damaged store must not
- * make a batch that points outside its tables. */
-static void write_value(sequence *s, uint32_t at, const weir__cell_rule *rule, const uint8_t *record,
-                        const uint8_t *bits, const weir_store_info *info) {
-    uint32_t word;
-    switch (rule->stype) {
-    case WEIR_NUMERICAL:
-        memcpy(s->numbers + (size_t)at * 4, record + rule->slot, 4);
-        break;
-    case WEIR_TIMESTAMP:
-        write_timestamp(s, at, (int64_t)weir__load64(record + rule->slot), &info->timestamps);
-        break;
-    case WEIR_BOOLEAN:
-        s->bools[at] = bit_at(bits, rule->bool_bit);
-        break;
-    case WEIR_CATEGORICAL:
-        word = weir__load32(record + rule->slot);
-        weir__store32(s->categories + (size_t)at * 4, word < info->category_count ? word : 0);
-        break;
-    case WEIR_TEXT:
-        word = weir__load32(record + rule->slot);
-        word = word < info->text_count ? word : 0;
-        weir__store32(s->texts + (size_t)at * 4, word);
-        weir__use_text(s->gatherer, word, s->first_cell + at);
-        break;
-    default:
-        break;
+/* A short row's runs are copied with a fixed size, which is faster than an exact one: what lies beyond is the
+ * next row's to overwrite, and weir__write_cells clears it behind the last. */
+static void copy_runs(sequence *s, const weir__row_rules *rules, uint32_t first, uint32_t count) {
+    if (count <= WEIR__RUN && first + WEIR__RUN <= s->length) {
+        memcpy(s->stypes + first, rules->stypes, WEIR__RUN);
+        memcpy(s->column_ids + (size_t)first * 4, rules->column_ids, WEIR__RUN * 4);
+        return;
+    }
+    memcpy(s->stypes + first, rules->stypes, count);
+    memcpy(s->column_ids + (size_t)first * 4, rules->column_ids, (size_t)count * 4);
+}
+
+/* A row under way: its record, and where its cells stand. */
+typedef struct row_cells {
+    const weir__row_rules *rules;
+    const uint8_t *record;
+    const uint8_t *bits;
+    uint32_t first; /* position of its first cell */
+    uint32_t count; /* cells that are not cut */
+} row_cells;
+
+/* Which cells are null: in the store, or because they were not known at the time. */
+static void write_nulls(sequence *s, const row_cells *row, uint32_t local, int64_t observation_time,
+                        bool is_future) {
+    for (uint32_t i = 0; i < row->count; i++) {
+        const weir__cell_rule *rule = &row->rules->cells[i];
+        bool is_null = bit_at(row->bits, rule->null_bit) | is_future;
+        if (rule->known_slot != WEIR_NONE) {
+            int64_t known = (int64_t)weir__load64(row->record + rule->known_slot);
+            is_null |= (known == WEIR_TIME_ALWAYS) | (known > observation_time);
+        }
+        s->is_null[row->first + i] = is_null;
+        weir__store16(s->row_ids + 2 * (size_t)(row->first + i), (uint16_t)local);
     }
 }
 
-static void write_row(sequence *s, const weir__walk *walk, const weir__row_rules *rules,
-                      const weir__walked_row *row, uint32_t local, uint32_t first, bool is_future) {
-    const weir_store_info *info = walk->rules->info;
-    const uint8_t *record = row->record;
-    const uint8_t *bits = record + info->tables[row->table].bits_offset;
-    uint32_t room = s->length - first;
-    uint32_t count = rules->count < room ? rules->count : room;
-    memcpy(s->stypes + first, rules->stypes, count);
-    memcpy(s->column_ids + (size_t)first * 4, rules->column_ids, (size_t)count * 4);
-    for (uint32_t i = 0; i < count; i++) {
-        const weir__cell_rule *rule = &rules->cells[i];
-        uint32_t at = first + i;
-        weir__store16(s->row_ids + (size_t)at * 2, (uint16_t)local);
-        bool is_null = is_future || bit_at(bits, rule->null_bit);
-        if (!is_null && rule->known_slot != WEIR_NONE) {
-            int64_t known = (int64_t)weir__load64(record + rule->known_slot);
-            is_null = known == WEIR_TIME_ALWAYS || known > walk->observation_time;
-        }
-        s->is_null[at] = is_null;
-        if (!is_null)
-            write_value(s, at, rule, record, bits, info);
+/* The 4-byte slot of a cell, 0 where it is null. */
+static uint32_t word_of(const sequence *s, const row_cells *row, const weir__cell_rule *rule, uint32_t at) {
+    return weir__load32(row->record + rule->slot) & ((uint32_t)s->is_null[at] - 1);
+}
+
+/* The numbers, in the row, of the cells of one type that are not cut. */
+static uint32_t cells_of_type(const row_cells *row, weir_stype stype, const uint32_t **numbers) {
+    uint32_t begin = row->rules->stype_end[stype - 1];
+    uint32_t end = row->rules->stype_end[stype];
+    while (end > begin && row->rules->by_stype[end - 1] >= row->count)
+        end--;
+    *numbers = row->rules->by_stype + begin;
+    return end - begin;
+}
+
+static void write_numbers(sequence *s, const row_cells *row) {
+    const uint32_t *cells;
+    uint32_t count = cells_of_type(row, WEIR_NUMERICAL, &cells);
+    for (uint32_t k = 0; k < count; k++) {
+        uint32_t at = row->first + cells[k];
+        weir__store32(s->numbers + 4 * (size_t)at, word_of(s, row, &row->rules->cells[cells[k]], at));
     }
+}
+
+static void write_timestamps(sequence *s, const row_cells *row, const weir_statistics *statistics) {
+    const uint32_t *cells;
+    uint32_t count = cells_of_type(row, WEIR_TIMESTAMP, &cells);
+    for (uint32_t k = 0; k < count; k++) {
+        uint32_t at = row->first + cells[k];
+        if (!s->is_null[at])
+            write_timestamp(s, at, (int64_t)weir__load64(row->record + row->rules->cells[cells[k]].slot),
+                            statistics);
+    }
+}
+
+static void write_bools(sequence *s, const row_cells *row) {
+    const uint32_t *cells;
+    uint32_t count = cells_of_type(row, WEIR_BOOLEAN, &cells);
+    for (uint32_t k = 0; k < count; k++) {
+        uint32_t at = row->first + cells[k];
+        s->bools[at] = bit_at(row->bits, row->rules->cells[cells[k]].bool_bit) & !s->is_null[at];
+    }
+}
+
+/* Numbers that point nowhere are cut to 0, here and below: a damaged store must not make a batch that points
+ * outside its tables. */
+static void write_categories(sequence *s, const row_cells *row, uint32_t category_count) {
+    const uint32_t *cells;
+    uint32_t count = cells_of_type(row, WEIR_CATEGORICAL, &cells);
+    for (uint32_t k = 0; k < count; k++) {
+        uint32_t at = row->first + cells[k];
+        uint32_t category = word_of(s, row, &row->rules->cells[cells[k]], at);
+        weir__store32(s->categories + 4 * (size_t)at, category < category_count ? category : 0);
+    }
+}
+
+static void write_texts(sequence *s, const row_cells *row, uint32_t text_count) {
+    const uint32_t *cells;
+    uint32_t count = cells_of_type(row, WEIR_TEXT, &cells);
+    for (uint32_t k = 0; k < count; k++) {
+        uint32_t at = row->first + cells[k];
+        uint32_t text = word_of(s, row, &row->rules->cells[cells[k]], at);
+        text = text < text_count ? text : 0;
+        weir__store32(s->texts + 4 * (size_t)at, text);
+        if (!s->is_null[at])
+            weir__use_text(s->gatherer, text, s->first_cell + at);
+    }
+}
+
+/* Cells type by type, so that the processor can foresee what comes. */
+static void write_row(sequence *s, const weir__walk *walk, const weir__row_rules *rules,
+                      const weir__walked_row *walked, uint32_t local, uint32_t first, bool is_future) {
+    const weir_store_info *info = walk->rules->info;
+    uint32_t room = s->length - first;
+    row_cells row = {.rules = rules,
+                     .record = walked->record,
+                     .bits = walked->record + info->tables[walked->table].bits_offset,
+                     .first = first,
+                     .count = rules->count < room ? rules->count : room};
+    copy_runs(s, rules, first, row.count);
+    write_nulls(s, &row, local, walk->observation_time, is_future);
+    write_numbers(s, &row);
+    write_timestamps(s, &row, &info->timestamps);
+    write_bools(s, &row);
+    write_categories(s, &row, info->category_count);
+    write_texts(s, &row, info->text_count);
 }
 
 static void write_target(sequence *s, const weir__walk *walk, const weir_cell *target) {
@@ -204,6 +274,9 @@ void weir__write_cells(weir_batch_buffer *buffer, uint32_t index, const weir__wa
         bool is_hidden = weir__label_is_hidden(walk->rules, row->table, row->row);
         write_row(&s, walk, is_hidden ? &rules->unlabelled : &rules->plain, row, r, row->first_cell, false);
     }
+    uint32_t rest = s.length - cells < WEIR__RUN ? s.length - cells : WEIR__RUN;
+    memset(s.stypes + cells, 0, rest);
+    memset(s.column_ids + (size_t)cells * 4, 0, (size_t)rest * 4);
     buffer->cell_counts[index] = cells;
     buffer->timestamp_counts[index] = s.timestamp_count;
 }

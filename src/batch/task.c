@@ -34,8 +34,9 @@ static void *take(arena *a, size_t count, size_t size) {
 static void make_row_rules(arena *a, const weir__task_rules *rules, const weir_table *table,
                            uint32_t left_out, weir__row_rules *out) {
     out->cells = take(a, table->column_count, sizeof *out->cells);
-    out->column_ids = take(a, table->column_count, sizeof *out->column_ids);
-    out->stypes = take(a, table->column_count, sizeof *out->stypes);
+    out->column_ids = take(a, (size_t)table->column_count + WEIR__RUN, sizeof *out->column_ids);
+    out->stypes = take(a, (size_t)table->column_count + WEIR__RUN, sizeof *out->stypes);
+    out->by_stype = take(a, table->column_count, sizeof *out->by_stype);
     out->count = 0;
     if (!a->at)
         return;
@@ -47,6 +48,13 @@ static void make_row_rules(arena *a, const weir__task_rules *rules, const weir_t
         weir__store32(&out->column_ids[out->count], column);
         out->stypes[out->count] = (int8_t)rules->info->columns[column].stype;
         out->count++;
+    }
+    uint32_t placed = 0;
+    for (int stype = 0; stype <= WEIR_IGNORED; stype++) {
+        for (uint32_t i = 0; i < out->count; i++)
+            if (out->stypes[i] == stype)
+                out->by_stype[placed++] = i;
+        out->stype_end[stype] = placed;
     }
 }
 
@@ -109,7 +117,7 @@ weir_status weir__task_rules_open(weir__task_rules *rules, const weir_env *env, 
     *rules = (weir__task_rules){.info = info, .task = &info->tasks[task], .label_visibility = visibility};
     arena counting = {0};
     make_rules(&counting, rules);
-    rules->memory = weir__allocate(env, counting.used, 1);
+    rules->memory = weir__allocate_zero(env, counting.used, 1);
     if (!rules->memory)
         return weir__out_of_memory(error, operator_name, counting.used);
     arena filling = {.at = rules->memory};

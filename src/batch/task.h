@@ -18,12 +18,16 @@ typedef struct weir__cell_rule {
     uint8_t stype;
 } weir__cell_rule;
 
-/* The cells of a row, in column order, also as ready runs of the two tensors that depend on nothing else. */
+/* The cells of a row, in column order, also as ready runs of the two tensors that depend on nothing else,
+ * with room to copy WEIR__RUN of them whatever their number. */
+enum { WEIR__RUN = 16 };
 typedef struct weir__row_rules {
     uint32_t count;
     weir__cell_rule *cells;
     uint32_t *column_ids; /* little-endian, as delivered */
     int8_t *stypes;
+    uint32_t *by_stype;                   /* numbers of cells, those of one type together, ascending … */
+    uint32_t stype_end[WEIR_IGNORED + 1]; /* … and where each type's end */
 } weir__row_rules;
 
 /* A foreign key that the task shows. */

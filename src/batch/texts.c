@@ -8,7 +8,7 @@
 
 static const char operator_name[] = "weir.batch.texts";
 
-enum { DIGIT_BITS = 11, DIGITS = 1 << DIGIT_BITS };
+enum { DIGIT_BITS = 11, DIGITS = 1 << DIGIT_BITS, FETCH_AHEAD = 12, FETCH_BYTES = 512 };
 
 weir_status weir__text_gatherer_open(weir__text_gatherer *texts, const weir_env *env, uint32_t cells,
                                      weir_error *error) {
@@ -64,9 +64,20 @@ void weir__localise_texts(const weir__text_gatherer *texts, uint8_t *text_embed_
     }
 }
 
+/* Embeddings lie anywhere in the store: each is asked for a few uses before it is copied. */
+static void fetch_ahead(const weir__text_gatherer *texts, const uint8_t *embeddings, size_t size,
+                        uint32_t i) {
+    if (i + FETCH_AHEAD >= texts->use_count)
+        return;
+    const uint8_t *next = embeddings + size * (size_t)(texts->uses[i + FETCH_AHEAD] >> 32);
+    for (size_t line = 0; line < size && line < FETCH_BYTES; line += 64)
+        __builtin_prefetch(next + line);
+}
+
 void weir__copy_texts(const weir__text_gatherer *texts, const weir_store_info *info, uint8_t *out) {
     size_t size = 2 * (size_t)info->embedding_dim;
     for (uint32_t i = 0; i < texts->use_count; i++) {
+        fetch_ahead(texts, info->text_embeddings, size, i);
         if (i > 0 && texts->uses[i] >> 32 == texts->uses[i - 1] >> 32)
             continue;
         memcpy(out, info->text_embeddings + size * (size_t)(texts->uses[i] >> 32), size);

@@ -1,10 +1,12 @@
 /* The walk of the contract. Known rows (visited, queued as a parent, listed as a child) are in a small open
- * table of 8-byte entries; a generation in each makes emptying it free. Children of all levels are in one
- * heap ordered by (level, priority, row): its least entry is the next child. A parent queue that is first in,
- * first out holds what goes before any child.
+ * table of 8-byte entries; a generation in each makes emptying it free. Children wait in a list a level; when
+ * a level is reached, its children become a heap by (priority, row). Nothing is ever added to the level that
+ * is being visited, because a visited row lists its children at least one level further on; so a level that
+ * is not reached costs no priorities and no order. A parent queue, first in, first out, holds what goes
+ * before any child.
  *
  * Every bound is known at open: a visited row adds at most its foreign keys to the queue and child_width rows
- * a shown edge type to the heap, and no row is queued or listed twice. */
+ * a shown edge type to the lists, and no row is queued or listed twice. */
 #include "batch/walk.h"
 
 #include <string.h>
@@ -77,11 +79,12 @@ weir_status weir__walk_open(weir__walk *walk, const weir_env *env, const weir__t
     walk->known = weir__allocate_zero(env, (size_t)walk->known_mask_max + 1, sizeof *walk->known);
     walk->known_spare = weir__allocate_zero(env, (size_t)walk->known_mask_max + 1, sizeof *walk->known);
     walk->queue = weir__allocate(env, (size_t)walk->queue_mask + 1, sizeof *walk->queue);
+    walk->listed = weir__allocate(env, listed, sizeof *walk->listed);
     walk->heap = weir__allocate(env, listed, sizeof *walk->heap);
     walk->taken = weir__allocate(env, (size_t)config->child_width + 1, sizeof *walk->taken);
     walk->taken_table = weir__allocate_zero(env, (size_t)walk->taken_mask + 1, sizeof *walk->taken_table);
-    if (walk->rows && walk->edges && walk->known && walk->known_spare && walk->queue && walk->heap &&
-        walk->taken && walk->taken_table)
+    if (walk->rows && walk->edges && walk->known && walk->known_spare && walk->queue && walk->listed &&
+        walk->heap && walk->taken && walk->taken_table)
         return WEIR_OK;
     weir__walk_close(walk, env);
     return weir__out_of_memory(error, operator_name, (size_t)known * sizeof *walk->known);
@@ -93,6 +96,7 @@ void weir__walk_close(weir__walk *walk, const weir_env *env) {
     weir__release(env, walk->known);
     weir__release(env, walk->known_spare);
     weir__release(env, walk->queue);
+    weir__release(env, walk->listed);
     weir__release(env, walk->heap);
     weir__release(env, walk->taken);
     weir__release(env, walk->taken_table);
@@ -101,11 +105,17 @@ void weir__walk_close(weir__walk *walk, const weir_env *env) {
 
 /* ---- Randomness ------------------------------------------------------------------------------ */
 
+static weir_random draw_at(weir__walk *walk, uint32_t number) {
+    uint32_t block = number / WEIR__DRAWS;
+    if (block != walk->draws_block) {
+        walk->philox(walk->seed, WEIR_DOMAIN_WALK, walk->position, block * WEIR__DRAWS, &walk->draws);
+        walk->draws_block = block;
+    }
+    return (weir_random){walk->draws.k0[number % WEIR__DRAWS], walk->draws.k1[number % WEIR__DRAWS]};
+}
+
 static weir_random draw(weir__walk *walk) {
-    uint32_t place = walk->draw_count++ % WEIR__DRAWS;
-    if (place == 0)
-        walk->philox(walk->seed, WEIR_DOMAIN_WALK, walk->position, walk->draw_count - 1, &walk->draws);
-    return (weir_random){walk->draws.k0[place], walk->draws.k1[place]};
+    return draw_at(walk, walk->draw_count++);
 }
 
 /* ---- Known rows ------------------------------------------------------------------------------ */
@@ -182,43 +192,66 @@ static uint16_t local_of(const weir__walk *walk, uint32_t row) {
     }
 }
 
-/* ---- The heap of children -------------------------------------------------------------------- */
+/* ---- Levels of children ---------------------------------------------------------------------- */
 
-static bool goes_before(const weir__listed_row *a, const weir__listed_row *b) {
-    if (a->level != b->level)
-        return a->level < b->level;
+static void begin_levels(weir__walk *walk) {
+    for (uint32_t level = 0; level <= walk->max_hops; level++)
+        walk->level_first[level] = WEIR_NONE;
+    walk->level = walk->listed_count = walk->heap_count = 0;
+}
+
+static void append_to_level(weir__walk *walk, uint32_t level, weir__listed_row entry) {
+    uint32_t at = walk->listed_count++;
+    walk->listed[at] = entry;
+    if (walk->level_first[level] == WEIR_NONE)
+        walk->level_first[level] = at;
+    else
+        walk->listed[walk->level_last[level]].next = at;
+    walk->level_last[level] = at;
+}
+
+static bool goes_before(const weir__ranked_row *a, const weir__ranked_row *b) {
     return a->priority != b->priority ? a->priority < b->priority : a->row < b->row;
 }
 
-static void heap_push(weir__walk *walk, weir__listed_row entry) {
-    uint32_t at = walk->heap_count++;
-    while (at > 0) {
-        uint32_t above = (at - 1) / 2;
-        if (!goes_before(&entry, &walk->heap[above]))
-            break;
-        walk->heap[at] = walk->heap[above];
-        at = above;
-    }
-    walk->heap[at] = entry;
-}
-
-static weir__listed_row heap_pop(weir__walk *walk) {
-    weir__listed_row least = walk->heap[0];
-    weir__listed_row last = walk->heap[--walk->heap_count];
-    uint32_t at = 0;
+static void heap_sink(weir__walk *walk, uint32_t at) {
+    weir__ranked_row entry = walk->heap[at];
     for (;;) {
         uint32_t below = 2 * at + 1;
         if (below >= walk->heap_count)
             break;
         if (below + 1 < walk->heap_count && goes_before(&walk->heap[below + 1], &walk->heap[below]))
             below++;
-        if (!goes_before(&walk->heap[below], &last))
+        if (!goes_before(&walk->heap[below], &entry))
             break;
         walk->heap[at] = walk->heap[below];
         at = below;
     }
-    walk->heap[at] = last;
+    walk->heap[at] = entry;
+}
+
+static weir__ranked_row heap_pop(weir__walk *walk) {
+    weir__ranked_row least = walk->heap[0];
+    walk->heap[0] = walk->heap[--walk->heap_count];
+    heap_sink(walk, 0);
     return least;
+}
+
+/* Makes the next level that has children the one that is visited; false where there is none. */
+static bool reach_next_level(weir__walk *walk) {
+    do {
+        if (walk->level == walk->max_hops)
+            return false;
+        walk->level++;
+    } while (walk->level_first[walk->level] == WEIR_NONE);
+    for (uint32_t at = walk->level_first[walk->level]; at != WEIR_NONE; at = walk->listed[at].next) {
+        const weir__listed_row *entry = &walk->listed[at];
+        walk->heap[walk->heap_count++] = (weir__ranked_row){
+            .priority = draw_at(walk, entry->draw).k0, .row = entry->row, .table = entry->table};
+    }
+    for (uint32_t at = walk->heap_count / 2; at-- > 0;)
+        heap_sink(walk, at);
+    return true;
 }
 
 /* ---- Time ------------------------------------------------------------------------------------ */
@@ -312,14 +345,16 @@ static void forget_taken(weir__walk *walk) {
         memset(walk->taken_table, 0, ((size_t)walk->taken_mask + 1) * sizeof *walk->taken_table);
 }
 
+/* Few and distinct: each one's place is the number of those below it, counted without a branch. */
 static void sort_small(uint32_t *values, uint32_t count) {
-    for (uint32_t i = 1; i < count; i++) {
-        uint32_t value = values[i];
-        uint32_t at = i;
-        for (; at > 0 && values[at - 1] > value; at--)
-            values[at] = values[at - 1];
-        values[at] = value;
+    uint32_t sorted[LINEAR_WIDTH];
+    for (uint32_t i = 0; i < count; i++) {
+        uint32_t below = 0;
+        for (uint32_t k = 0; k < count; k++)
+            below += values[k] < values[i];
+        sorted[below] = values[i];
     }
+    memcpy(values, sorted, count * sizeof *values);
 }
 
 static void sift(uint32_t *values, uint32_t at, uint32_t count) {
@@ -380,10 +415,9 @@ static void list_child(weir__walk *walk, uint32_t child, uint32_t table, uint16_
     if (entry->local != UNVISITED || entry->stamp & LISTED)
         return;
     entry->stamp |= LISTED;
-    heap_push(walk, (weir__listed_row){.priority = draw(walk).k0,
-                                       .row = child,
-                                       .level = (uint16_t)(hop + 1),
-                                       .table = (uint16_t)table});
+    append_to_level(
+        walk, hop + 1u,
+        (weir__listed_row){.row = child, .draw = walk->draw_count++, .next = WEIR_NONE, .table = table});
 }
 
 /* Children are read first, all at once, so that their cache misses overlap, and listed after. */
@@ -437,13 +471,16 @@ static bool choose_next(weir__walk *walk) {
         walk->next = (struct weir__next_row){.row = queued.row, .table = queued.table, .hop = queued.hop};
         return true;
     }
-    while (walk->heap_count > 0) {
-        weir__listed_row listed = heap_pop(walk);
-        if (know(walk, listed.row)->local != UNVISITED)
-            continue;
-        walk->next = (struct weir__next_row){.row = listed.row, .table = listed.table, .hop = listed.level};
-        return true;
-    }
+    do
+        while (walk->heap_count > 0) {
+            weir__ranked_row child = heap_pop(walk);
+            if (know(walk, child.row)->local != UNVISITED)
+                continue;
+            walk->next =
+                (struct weir__next_row){.row = child.row, .table = child.table, .hop = (uint16_t)walk->level};
+            return true;
+        }
+    while (reach_next_level(walk));
     return false;
 }
 
@@ -519,10 +556,12 @@ void weir__walk_begin(weir__walk *walk, weir_seed walk_seed, uint64_t position, 
     walk->known_mask = walk->known_mask_max < FIRST_PLACES - 1 ? walk->known_mask_max : FIRST_PLACES - 1;
     begin_generation(walk);
     walk->row_count = walk->cell_count = walk->edge_count = 0;
-    walk->queue_begin = walk->queue_end = walk->heap_count = 0;
+    walk->queue_begin = walk->queue_end = 0;
+    begin_levels(walk);
     walk->seed = walk_seed;
     walk->position = position;
     walk->draw_count = 0;
+    walk->draws_block = WEIR_NONE;
     walk->is_done = walk->is_corrupt = false;
     walk->observation_time = observation_time;
     walk->next = (struct weir__next_row){.row = row, .table = walk->rules->task->anchor_table};

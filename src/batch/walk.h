@@ -21,12 +21,23 @@ typedef struct weir__known_row {
     uint16_t stamp; /* generation and two flags */
 } weir__known_row;
 
+/* A child in the list of its level. Its priority is the draw of that number, made only if the level is
+ * reached. */
 typedef struct weir__listed_row {
+    uint32_t row;
+    uint32_t draw;
+    uint32_t next; /* in the level's list; WEIR_NONE ends it */
+    uint32_t table;
+} weir__listed_row;
+
+/* A child of the level that is being visited. */
+typedef struct weir__ranked_row {
     uint64_t priority;
     uint32_t row;
-    uint16_t level;
-    uint16_t table;
-} weir__listed_row;
+    uint32_t table;
+} weir__ranked_row;
+
+enum { WEIR__LEVELS = 66 }; /* the anchor's 0, and 1 to max_hops, which is at most 64 */
 
 typedef struct weir__queued_row {
     uint32_t row;
@@ -64,7 +75,12 @@ typedef struct weir__walk {
     uint16_t generation;
     weir__queued_row *queue;
     uint32_t queue_begin, queue_end, queue_mask;
-    weir__listed_row *heap;
+    weir__listed_row *listed;
+    uint32_t listed_count;
+    uint32_t level_first[WEIR__LEVELS];
+    uint32_t level_last[WEIR__LEVELS];
+    uint32_t level; /* that is being visited; all levels below it are empty for good */
+    weir__ranked_row *heap;
     uint32_t heap_count;
     uint32_t *taken;       /* child_width places */
     uint32_t *taken_table; /* open table over them, for wide draws */
@@ -83,7 +99,8 @@ typedef struct weir__walk {
     weir_seed seed;
     uint64_t position;
     uint32_t draw_count;
-    weir__draws draws; /* of the 16 that draw_count lies in */
+    uint32_t draws_block; /* which 16 draws are at hand */
+    weir__draws draws;
     weir__philox_kernel *philox;
     bool is_corrupt; /* a number of the store led nowhere */
 } weir__walk;

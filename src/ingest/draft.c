@@ -72,13 +72,17 @@ static bool look_at_text(column_profile *column, weir__arena *strings, const wei
     weir__bytes text;
     int64_t micros;
     uint32_t number;
+    bool may_be_identifier = column->may_be_identifier && column->all_distinct;
+    bool is_counted = column->distinct.count < DISTINCT_MAX || may_be_identifier;
+    if (!column->all_iso && !is_counted)
+        return true; /* no value can change the draft any more */
     if (weir__to_text(value, buffer, &text) != WEIR__FITS)
         return true;
     if (column->all_iso)
         column->all_iso = value->type == WEIR__TEXT && weir_timestamp_parse(text.data, text.size, &micros);
-    if (column->may_be_identifier && !column->any_space)
+    if (may_be_identifier && !column->any_space)
         column->any_space = memchr(text.data, ' ', text.size) != NULL;
-    if (column->distinct.count >= DISTINCT_MAX && (!column->may_be_identifier || !column->all_distinct))
+    if (!is_counted)
         return true;
     uint32_t before = column->distinct.count;
     if (!weir__dictionary_intern(&column->distinct, strings, text.data, text.size, &number))
