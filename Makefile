@@ -1,6 +1,6 @@
 # Thin: CMake and its presets do the work. Two commands are all that a fresh machine needs: make demo, make check.
 
-.PHONY: release debug demo check bench static fuzz check-arch matrix format lint clean
+.PHONY: release debug demo check bench static fuzz check-arch format lint clean
 
 release:
 	@tools/bootstrap build

@@ -5,10 +5,10 @@
  *                                 .dataset = "shop/churn/train", .world_size = 8, .rank = 3};
  *   weir_batch_builder_open(NULL, &options, &builder, &error);
  *   weir_batch_buffer_open(builder, &buffer, &error);
+ *   const weir_batch *batch = weir_batch_view(buffer);
  *   for (weir_cursor cursor = {0, 0};; cursor = batch->step.cursor_next) {
  *       weir_batch_build(builder, cursor, buffer, &error);
- *       const weir_batch *batch = weir_batch_view(buffer);
- *       … batch->data + batch->tensors[WEIR_COLUMN_IDS].offset …
+ *       use(batch->data + batch->tensors[WEIR_COLUMN_IDS].offset);
  *   }
  *
  * A sequence is a function of (store, manifest, token, dataset, epoch, position) alone. A builder belongs to

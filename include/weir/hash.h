@@ -14,7 +14,7 @@ extern "C" {
 /* ---- SHA-2 ----------------------------------------------------------------------------------- */
 
 typedef struct weir_sha256 {
-    _Alignas(8) uint8_t state[128]; /* libcrypto's own context */
+    uint64_t state[16]; /* libcrypto's own context */
 } weir_sha256;
 
 /*   weir_sha256 sha;

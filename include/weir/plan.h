@@ -2,9 +2,10 @@
  *
  *   weir_graph *graph;  weir_plan *plan;  weir_arenas *arenas;
  *   weir_graph_read_file(NULL, "model.json", &graph, &error);
- *   weir_plan_make(NULL, graph, &(weir_plan_options){.size = sizeof(weir_plan_options), .mode = "backward"},
- * &plan, &error); weir_arenas_open(NULL, plan, NULL, &arenas, &error); weir_arenas_tensor(arenas, "h0", 2,
- * &memory, &size, &error);
+ *   weir_plan_options options = {.size = sizeof options, .mode = "backward"};
+ *   weir_plan_make(NULL, graph, &options, &plan, &error);
+ *   weir_arenas_open(NULL, plan, NULL, &arenas, &error);
+ *   weir_arenas_tensor(arenas, "h0", 2, &memory, &size, &error);
  *
  * A graph, a plan and an arena set each own their memory and do not refer to each other: any of them may be
  * closed first. After they are made they do not change, so any number of threads may call the functions that

@@ -5,9 +5,11 @@
  * caches: the block order of the epoch in use and of the one after it. Nothing allocates after open.
  *
  *   weir_manifest_open(NULL, "shop.manifest.json", &manifest, &error);
- *   weir_sampler_options options = {.size = sizeof options, .dataset = "shop/churn/train", .world_size = 8,
- * .rank = 3}; weir_sampler_open(NULL, manifest, &options, &sampler, &error); for (weir_cursor cursor = {0,
- * 0};; cursor = step.cursor_next) { weir_sampler_step(sampler, cursor, &step, &error);
+ *   weir_sampler_options options = {
+ *       .size = sizeof options, .dataset = "shop/churn/train", .world_size = 8, .rank = 3};
+ *   weir_sampler_open(NULL, manifest, &options, &sampler, &error);
+ *   for (weir_cursor cursor = {0, 0};; cursor = step.cursor_next) {
+ *       weir_sampler_step(sampler, cursor, &step, &error);
  *       weir_sampler_indices(sampler, &step, indices);            step.count of them
  *   } */
 #ifndef WEIR_SAMPLER_H

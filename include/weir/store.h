@@ -270,7 +270,7 @@ WEIR_API void weir_timestamp_floats(int64_t micros, const weir_statistics *stati
 WEIR_API float weir_normalise(double value, const weir_statistics *statistics);
 
 /* ISO 8601 text (the contract's forms) as microseconds; false where it is none. And back,
- * "2024-02-29T12:34:56.789Z", for people: 32 bytes. */
+ * "2024-02-29T12:34:56.789Z", for people. */
 WEIR_API bool weir_timestamp_parse(const char *text, size_t size, int64_t *micros);
 WEIR_API void weir_timestamp_format(int64_t micros, char out[40]);
 

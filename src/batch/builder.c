@@ -60,8 +60,8 @@ static weir_status find_dataset(weir_batch_builder *b, const weir_batch_options 
         options->dataset);
 }
 
-/* The sampler first: its errors come in the contract's order. A dataset that the manifest has and the store
- * has not is an unknown key too. */
+/* In the contract's order: an unknown stage or key is the sampler's to refuse; then the dataset must be the
+ * store's; then the sampler's other checks. */
 static weir_status open_sampler(weir_batch_builder *b, const weir_batch_options *options, weir_error *error) {
     weir_stored_dataset stored = {0};
     weir_sampler_options sampling = {.size = sizeof sampling,
@@ -72,7 +72,9 @@ static weir_status open_sampler(weir_batch_builder *b, const weir_batch_options 
                                      .token = options->token,
                                      .token_size = options->token_size};
     weir_status status = WEIR_OK;
-    if (weir_manifest_find(options->manifest, options->dataset)) {
+    bool is_stage = options->stage == WEIR_STAGE_TRAIN || options->stage == WEIR_STAGE_EVAL ||
+                    options->stage == WEIR_STAGE_INFER;
+    if (is_stage && weir_manifest_find(options->manifest, options->dataset)) {
         status = find_dataset(b, options, &stored, error);
         sampling.store_cardinality = &stored.cardinality;
     }

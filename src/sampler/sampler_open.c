@@ -38,27 +38,16 @@ static weir_status check_cardinality(const weir_dataset *dataset, const weir_sam
     return status;
 }
 
-static weir_status inconsistent_batch(weir_error *error, uint64_t batch, uint32_t world, const char *advice) {
-    weir_status status = weir__fail(error, WEIR_BATCH_SIZE_INCONSISTENT, WEIR__NEXT_BATCH,
-                                    "global_batch_size %llu does not work with world_size %u; %s",
-                                    (unsigned long long)batch, world, advice);
-    weir__note_uint(error, "global_batch_size", batch);
-    weir__note_uint(error, "world_size", world);
-    return status;
-}
-
 static weir_status check_batch_size(uint64_t batch, uint32_t world, weir_error *error) {
-    if (world == 0)
-        return inconsistent_batch(error, batch, world, "at least one rank is needed");
-    if (batch == 0)
-        return inconsistent_batch(error, batch, world, "choose a positive multiple of the world size");
-    if (batch % world == 0)
+    uint64_t below = world ? batch - batch % world : 0;
+    char advice[96] = "choose a positive multiple of the world size";
+    if (world > 0 && batch > 0 && batch % world == 0)
         return WEIR_OK;
-    uint64_t below = batch - batch % world;
-    char advice[96];
-    if (below == 0 || below > UINT64_MAX - world)
+    if (world == 0)
+        snprintf(advice, sizeof advice, "at least one rank is needed");
+    else if (batch > 0 && (below == 0 || below > UINT64_MAX - world))
         snprintf(advice, sizeof advice, "choose %llu", (unsigned long long)(below ? below : world));
-    else
+    else if (batch > 0)
         snprintf(advice, sizeof advice, "choose %llu or %llu", (unsigned long long)below,
                  (unsigned long long)(below + world));
     weir_status status = weir__fail(error, WEIR_BATCH_SIZE_INCONSISTENT, WEIR__NEXT_BATCH,

@@ -317,12 +317,12 @@ weir_status weir_trace_resume(const weir_env *env, const char *path, const weir_
         status = find_cut(w, reader, step, &cut, error);
     }
     weir_trace_close(reader);
-    if (status == WEIR_OK)
-        status = reopen_at(w, cut, error);
-    if (status == WEIR_OK) {
+    if (status == WEIR_OK) { /* before the cut: after it, nothing but the file system may fail */
         weir__trace_write_resume(&w->body, step, checkpoint_hash);
         status = append_body(w, false, error);
     }
+    if (status == WEIR_OK)
+        status = reopen_at(w, cut, error);
     if (status == WEIR_OK)
         status = weir_trace_sync(w, error);
     if (status != WEIR_OK) {
