@@ -147,9 +147,9 @@ static void test_round_trip(void **state) {
     (void)state;
     for (uint64_t seed = 0; seed < 30; seed++) {
         weir_error error;
-        weir_graph *graph;
-        weir_graph *from_json;
-        weir_graph *from_cbor;
+        weir_graph *graph = NULL;
+        weir_graph *from_json = NULL;
+        weir_graph *from_cbor = NULL;
         uint8_t hashes[3][WEIR_HASH_SIZE];
         weir_json_writer json;
         weir_cbor_writer cbor;
