@@ -35,7 +35,7 @@ void bench_report(const char *name, double value, const char *unit, const char *
     if (limit > 0)
         printf(", \"limit\": \"%s\", \"limit_value\": %.6g, \"ratio\": %.4g", limit_name, limit,
                value / limit);
-    if (bar)
+    if (bar && *bar)
         printf(", \"bar\": \"%s\"", bar);
     printf("}\n");
     fflush(stdout);
