@@ -66,7 +66,9 @@ typedef struct weir_ingest_report {
 
 /* Reads the source and writes store and manifest, each whole or not at all (the store first). `report` may be
  * NULL. Starts threads of its own and ends them. SCHEMA_INVALID, SOURCE_ERROR, TASK_INVALID, IO_ERROR,
- * OUT_OF_MEMORY, CANCELLED. */
+ * OUT_OF_MEMORY, CANCELLED. CONTRACT_VIOLATION, before anything is read, where store or manifest would
+ * replace the source, the schema (where schema_name is its path), each other, or a file that is not of their
+ * kind. */
 WEIR_API WEIR_CHECKED weir_status weir_ingest(const weir_env *env, const weir_ingest_options *options,
                                               weir_ingest_report *report, weir_error *error);
 
