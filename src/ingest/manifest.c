@@ -89,13 +89,21 @@ static bool put_mix(const weir__ingest *ingest, weir_json_writer *w) {
     return has_memory;
 }
 
+/* JSON readers keep whole numbers up to 2^63-1; the contract writes larger ones as decimal text. */
+static void put_count(weir_json_writer *w, uint64_t count) {
+    if (count > INT64_MAX)
+        weir_json_uint_text(w, count);
+    else
+        weir_json_uint(w, count);
+}
+
 static weir_status compose(const weir__ingest *ingest, weir_json_writer *w, weir_error *error) {
     uint64_t batch_size = ingest->options->batch_size;
     weir_json_object(w);
     weir_json_key(w, "seed");
     weir_json_uint(w, 0);
     weir_json_key(w, "global_batch_size");
-    weir_json_uint(w, batch_size ? batch_size : 32);
+    put_count(w, batch_size ? batch_size : 32);
     weir_status status = put_datasets(ingest, w, error);
     if (status != WEIR_OK)
         return status;
