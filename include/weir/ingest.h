@@ -62,6 +62,7 @@ typedef struct weir_ingest_report {
     uint64_t store_bytes;
     uint64_t embedding_bytes; /* of store_bytes */
     uint64_t read_ns, order_ns, match_ns, tasks_ns, write_ns, embed_ns, total_ns;
+    uint64_t ignored_columns; /* of the tables that were read: neither values nor keys */
 } weir_ingest_report;
 
 /* Reads the source and writes store and manifest, each whole or not at all (the store first). `report` may be

@@ -224,6 +224,8 @@ static void fill_report(const weir__ingest *ingest, weir_ingest_report *report) 
     report->rows = ingest->info.row_count;
     report->texts = ingest->text_count;
     report->source_bytes = ingest->catalog.size_bytes;
+    for (uint32_t t = 0; t < ingest->table_count; t++)
+        report->ignored_columns += ingest->tables[t].source->column_count - ingest->tables[t].column_count;
     for (uint32_t e = 0; e < ingest->edge_count; e++) {
         report->edges += ingest->info_edges[e].edges;
         report->dangling += ingest->info_edges[e].dangling;
