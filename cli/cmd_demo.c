@@ -8,6 +8,7 @@
 #include <time.h>
 
 #include "demo_shop.h"
+#include "plan_output.h"
 #include "progress.h"
 
 enum { PATH_MAX_BYTES = 4096, STEPS_SHOWN = 6 };
@@ -61,12 +62,21 @@ static weir_status make_folder(demo *d, weir_error *error) {
     return status;
 }
 
-static weir_status write_schema(const demo *d, const char *text, size_t size, weir_error *error) {
-    FILE *file = fopen(d->schema, "wb");
-    bool is_written = file && fwrite(text, 1, size, file) == size;
-    is_written = file && fclose(file) == 0 && is_written;
-    return is_written ? WEIR_OK
-                      : cli_error(error, WEIR_IO_ERROR, "cannot write %s: %s", d->schema, strerror(errno));
+/* The files are a demo's own where a demo's database is beside them: it is made first. Without it they are
+ * somebody else's. */
+static weir_status check_files(const demo *d, weir_error *error) {
+    const char *others[] = {d->schema, d->store, d->manifest};
+    struct stat node;
+    bool is_there;
+    weir_status status = demo_shop_check(d->database, &is_there, error);
+    if (status != WEIR_OK || is_there)
+        return status;
+    for (size_t i = 0; i < sizeof others / sizeof *others; i++)
+        if (lstat(others[i], &node) == 0)
+            return cli_error(error, WEIR_IO_ERROR,
+                             "%s is there already, without a demo's shop.sqlite; choose another --dir",
+                             others[i]);
+    return WEIR_OK;
 }
 
 static weir_status make_database(demo *d, weir_error *error) {
@@ -88,7 +98,7 @@ static weir_status ingest(demo *d, weir_error *error) {
     char schema[DEMO_SCHEMA_MAX];
     weir_ingest_options options = WEIR_INGEST_OPTIONS;
     demo_shop_schema(schema, &options.schema_size);
-    weir_status status = write_schema(d, schema, options.schema_size, error);
+    weir_status status = cli_write_file(d->schema, schema, options.schema_size, error);
     if (status != WEIR_OK)
         return status;
     options.source = d->database;
@@ -182,8 +192,10 @@ static void print_what_next(const demo *d) {
            "  weir verify %s\n"
            "  weir embed %s --columns\n"
            "  weir next --manifest %s --dataset shop/churn/train --count 3\n"
+           "  weir batch --store %s --manifest %s --dataset shop/churn/train\n"
            "  Edit %s and ingest again: weir ingest %s --schema %s -o %s\n",
-           d->store, d->store, d->store, d->manifest, d->schema, d->database, d->schema, d->store);
+           d->store, d->store, d->store, d->manifest, d->store, d->manifest, d->schema, d->database,
+           d->schema, d->store);
 }
 
 static int print_json(const demo *d) {
@@ -249,6 +261,8 @@ static int run(const cli_command *self, int argc, char **argv) {
     cli_progress_begin(&d.progress);
     weir_status status = make_folder(&d, &error);
     if (status == WEIR_OK)
+        status = check_files(&d, &error);
+    if (status == WEIR_OK)
         status = make_database(&d, &error);
     if (status == WEIR_OK)
         status = ingest(&d, &error);
@@ -267,7 +281,7 @@ const cli_command cli_demo = {
         "  --scale N   about how many rows, from 1000 to 1000000000 (100000)\n"
         "  --dir D     the folder for shop.sqlite, shop.schema.json, shop.weir and shop.manifest.json, "
         "which\n"
-        "              are replaced if they are a demo's (weir-demo)\n"
+        "              are made anew if they are a demo's, an edited schema too (weir-demo)\n"
         "  --no-run    stop after ingest\n"
         "  --json      print one object: paths, rows, bytes, seconds, store_hash\n\n"
         "The shop has eight tables, nulls, hubs, text, late-known columns and five tasks. The same scale\n"

@@ -58,8 +58,12 @@ static int print_embeddings(const weir_store *store, char kind, uint32_t count, 
         size_t size;
         const uint8_t *vector = vectors + (size_t)i * info->embedding_dim * 2;
         char *text = text_of(store, kind, i, &size);
-        if (!text)
-            break;
+        if (!text) {
+            weir_error error;
+            weir_json_release(&w);
+            cli_error(&error, WEIR_OUT_OF_MEMORY, "no memory for a text of %zu bytes", size);
+            return cli_fail(&error, as_json);
+        }
         if (as_json) {
             weir_json_object(&w);
             weir_json_key(&w, "index");
@@ -101,7 +105,8 @@ static int run(const cli_command *self, int argc, char **argv) {
     const weir_store_info *info = weir_store_describe(store);
     if (info->embedding_dim == 0) {
         weir_store_close(store);
-        return cli_usage(self, "%s was made without embeddings", path);
+        cli_error(&error, WEIR_CONTRACT_VIOLATION, "%s was made without embeddings", path);
+        return cli_fail(&error, as_json);
     }
     uint32_t shown = columns                    ? info->column_count
                      : categories               ? info->category_count

@@ -1,5 +1,6 @@
 /* weir ingest SOURCE: a database becomes a store, with a report of what a person should look at. An interrupt
  * ends it cleanly, without a temporary file left behind. */
+#include <inttypes.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
@@ -28,6 +29,7 @@ static int print_json(const weir_ingest_report *report) {
     weir_json_key(&w, "drafted");
     weir_json_bool(&w, report->drafted);
     put_uint(&w, "tables", report->tables);
+    put_uint(&w, "ignored_columns", report->ignored_columns);
     put_uint(&w, "rows", report->rows);
     put_uint(&w, "edges", report->edges);
     put_uint(&w, "dangling", report->dangling);
@@ -52,6 +54,13 @@ static int print_json(const weir_ingest_report *report) {
     return cli_print_json(&w);
 }
 
+/* ---- The report for a person ----------------------------------------------------------------------------
+ */
+
+static const char *plural(uint64_t count) {
+    return count == 1 ? "" : "s";
+}
+
 /* Columns that a person should look at: all null, or values that are not finite. */
 static void print_column_notes(const weir_store_info *info) {
     for (uint32_t c = 0; c < info->table_column_count; c++) {
@@ -60,15 +69,17 @@ static void print_column_notes(const weir_store_info *info) {
         if (column->nulls == table->row_count && table->row_count > 0)
             printf("  note: %s.%s is always null\n", table->name, column->name);
         if (column->not_finite > 0)
-            printf("  note: %s.%s has %llu values that are not finite; they count as null\n", table->name,
-                   column->name, (unsigned long long)column->not_finite);
+            printf("  note: %s.%s has %" PRIu64 " value%s that %s not finite, counted as null\n", table->name,
+                   column->name, column->not_finite, plural(column->not_finite),
+                   column->not_finite == 1 ? "is" : "are");
     }
 }
 
 static void print_drafted_columns(const weir_store_info *info) {
+    printf("The schema was drafted; 'weir schema' prints it for you to edit. Its columns:\n");
     for (uint32_t t = 0; t < info->table_count; t++) {
         const weir_table *table = &info->tables[t];
-        printf("  %s:", table->name);
+        printf("  %s:%s", table->name, table->column_count == 0 ? " none" : "");
         for (uint32_t c = 0; c < table->column_count; c++) {
             const weir_column *column = &info->columns[table->column_start + c];
             printf("%s %s %s", c ? "," : "", column->name, weir_stype_name(column->stype));
@@ -77,56 +88,80 @@ static void print_drafted_columns(const weir_store_info *info) {
     }
 }
 
+/* Prints a heading before the first line below it only. */
+static void begin_list(bool *is_begun, const char *heading) {
+    if (!*is_begun)
+        printf("%s\n", heading);
+    *is_begun = true;
+}
+
 static void print_time_rules(const weir_store_info *info) {
+    const char *heading = "What is known when:";
+    bool is_begun = false;
     for (uint32_t t = 0; t < info->table_count; t++)
-        if (info->tables[t].temporal_column == WEIR_NONE && info->tables[t].row_count > 0)
-            printf("  note: rows of %s have no time: every seed sees them\n", info->tables[t].name);
+        if (info->tables[t].temporal_column == WEIR_NONE && info->tables[t].row_count > 0) {
+            begin_list(&is_begun, heading);
+            printf("  rows of %s have no time: every seed sees them\n", info->tables[t].name);
+        }
     for (uint32_t c = 0; c < info->table_column_count; c++) {
         const weir_column *column = &info->columns[c];
-        if (column->known_at != WEIR_NONE && column->known_at != c)
-            printf("  %s.%s is shown from %s on\n", info->tables[column->table].name, column->name,
-                   info->columns[column->known_at].name);
+        if (column->known_at == WEIR_NONE || column->known_at == c)
+            continue;
+        begin_list(&is_begun, heading);
+        printf("  %s.%s is shown from %s on\n", info->tables[column->table].name, column->name,
+               info->columns[column->known_at].name);
     }
 }
 
-static void print_edges(const weir_store_info *info) {
-    for (uint32_t e = 0; e < info->edge_count; e++)
-        if (info->edges[e].dangling > 0)
-            printf("  note: %llu values of %s.%s match no row of %s\n",
-                   (unsigned long long)info->edges[e].dangling, info->tables[info->edges[e].table].name,
-                   info->edges[e].name, info->tables[info->edges[e].parent_table].name);
+static void print_edge_notes(const weir_store_info *info) {
+    for (uint32_t e = 0; e < info->edge_count; e++) {
+        uint64_t dangling = info->edges[e].dangling;
+        if (dangling > 0)
+            printf("  note: %" PRIu64 " value%s of %s.%s match%s no row of %s\n", dangling, plural(dangling),
+                   info->tables[info->edges[e].table].name, info->edges[e].name, dangling == 1 ? "es" : "",
+                   info->tables[info->edges[e].parent_table].name);
+    }
 }
 
 static void print_tasks(const weir_store_info *info) {
+    bool is_begun = false;
     for (uint32_t i = 0; i < info->task_count; i++) {
         const weir_task *task = &info->tasks[i];
-        printf("  task %s: %u train, %u val, %u test", task->name, task->split_start[1],
+        begin_list(&is_begun, "Seeds of the tasks:");
+        printf("  %s: %u train, %u val, %u test", task->name, task->split_start[1],
                task->split_start[2] - task->split_start[1], task->split_start[3] - task->split_start[2]);
         if (task->dropped > 0)
-            printf(" (%llu seeds dropped: their anchor is no row)", (unsigned long long)task->dropped);
+            printf(" (%" PRIu64 " dropped, without a row to anchor at)", task->dropped);
         printf("\n");
     }
 }
 
-static int print_report(const weir_ingest_report *report) {
+static void print_summary(const weir_ingest_report *report) {
     char source[32], store[32];
-    weir_store *opened;
-    weir_error error;
     cli_format_bytes(report->source_bytes, source);
     cli_format_bytes(report->store_bytes, store);
-    printf("%s: %llu rows of %u tables, %llu edges, %llu texts, %s from %s in %.1f s\n", report->store_path,
-           (unsigned long long)report->rows, report->tables, (unsigned long long)report->edges,
-           (unsigned long long)report->texts, store, source, (double)report->total_ns * 1e-9);
+    printf("%s: %" PRIu64 " row%s of %" PRIu32 " table%s, %" PRIu64 " edge%s, %" PRIu64 " text%s, %s",
+           report->store_path, report->rows, plural(report->rows), report->tables, plural(report->tables),
+           report->edges, plural(report->edges), report->texts, plural(report->texts), store);
+    if (report->source_bytes > 0)
+        printf(" from %s", source);
+    printf(" in %.1f s\n", (double)report->total_ns * 1e-9);
+}
+
+static int print_report(const weir_ingest_report *report) {
+    weir_store *opened;
+    weir_error error;
+    print_summary(report);
     if (weir_store_open(NULL, report->store_path, &opened, &error) != WEIR_OK)
         return cli_fail(&error, false);
     const weir_store_info *info = weir_store_describe(opened);
-    if (report->drafted) {
-        printf("The schema was drafted; 'weir schema' writes it down for you to edit:\n");
+    if (report->drafted)
         print_drafted_columns(info);
-    }
+    if (report->ignored_columns > 0)
+        printf("  note: %" PRIu64 " column%s of the source %s ignored\n", report->ignored_columns,
+               plural(report->ignored_columns), report->ignored_columns == 1 ? "is" : "are");
     print_column_notes(info);
-    print_edges(info);
-    printf("What is known when:\n");
+    print_edge_notes(info);
     print_time_rules(info);
     print_tasks(info);
     printf("%s names the datasets\n", report->manifest_path);
@@ -200,16 +235,19 @@ const cli_command cli_ingest = {
     .usage = "weir ingest SOURCE [--schema F] [-o OUT.weir] [--manifest F] [--batch-size N] [--strict] "
              "[--threads N] "
              "[--no-embeddings] [--json]",
-    .help = "  SOURCE            a SQLite file, or another source that weir reads\n"
-            "  --schema F        what to read and what it means (default: drafted, see weir schema)\n"
-            "  -o, --output F    the store (default: NAME.weir, by the schema's name)\n"
-            "  --manifest F      the manifest (default: beside the store, NAME.manifest.json)\n"
-            "  --batch-size N    global_batch_size in the manifest (default 32)\n"
-            "  --threads N       (default: the number of processors); the store is the same for any number\n"
-            "  --strict          a foreign key without a match is an error\n"
-            "  --no-embeddings   leave the embeddings out\n"
-            "  --json            print the report as JSON\n\n"
-            "There is either no store or a whole one, also where ingest is killed.\n",
+    .help =
+        "  SOURCE            a SQLite file, or another source that weir reads\n"
+        "  --schema F        what to read and what it means (default: drafted, see weir schema)\n"
+        "  -o, --output F    the store (default: NAME.weir, by the schema's name)\n"
+        "  --manifest F      the manifest (default: beside the store, NAME.manifest.json)\n"
+        "  --batch-size N    global_batch_size in the manifest (default 32)\n"
+        "  --threads N       (default: the number of processors); the store is the same for any number\n"
+        "  --strict          a foreign key without a match is an error\n"
+        "  --no-embeddings   leave the embeddings out\n"
+        "  --json            print the report as JSON\n\n"
+        "There is either no store or a whole one, also where ingest is killed. A file that is no store, or "
+        "no manifest,\n"
+        "is never replaced by one.\n",
     .example = "  weir ingest shop.sqlite --schema shop.schema.json -o shop.weir\n",
     .run = run,
 };

@@ -566,12 +566,12 @@ static void make_tables(shop *s) {
         (void)sqlite3_finalize(s->insert[table]);
 }
 
-/* A file that is there already is only replaced if it is a demo shop. */
-static weir_status check_replaceable(const char *path, weir_error *error) {
+weir_status demo_shop_check(const char *path, bool *is_there, weir_error *error) {
     enum { APPLICATION_ID_OFFSET = 68 };
     char header[APPLICATION_ID_OFFSET + 4] = {0};
     FILE *file = fopen(path, "rb");
-    if (!file && errno == ENOENT)
+    *is_there = file || errno != ENOENT;
+    if (!*is_there)
         return WEIR_OK;
     size_t size = file ? fread(header, 1, sizeof header, file) : 0;
     if (file)
@@ -606,7 +606,8 @@ weir_status demo_shop_write(const char *path, uint64_t scale, demo_progress prog
     char partial[4200];
     shop s = {.counts = counts, .progress = progress, .progress_context = context};
     *counts = (demo_counts){0};
-    weir_status status = check_replaceable(path, error);
+    bool is_there;
+    weir_status status = demo_shop_check(path, &is_there, error);
     if (status != WEIR_OK)
         return status;
     if (snprintf(partial, sizeof partial, "%s.partial", path) >= (int)sizeof partial)

@@ -62,11 +62,14 @@ typedef struct weir_ingest_report {
     uint64_t store_bytes;
     uint64_t embedding_bytes; /* of store_bytes */
     uint64_t read_ns, order_ns, match_ns, tasks_ns, write_ns, embed_ns, total_ns;
+    uint64_t ignored_columns; /* of the tables that were read: neither values nor keys */
 } weir_ingest_report;
 
 /* Reads the source and writes store and manifest, each whole or not at all (the store first). `report` may be
  * NULL. Starts threads of its own and ends them. SCHEMA_INVALID, SOURCE_ERROR, TASK_INVALID, IO_ERROR,
- * OUT_OF_MEMORY, CANCELLED. */
+ * OUT_OF_MEMORY, CANCELLED. CONTRACT_VIOLATION, before anything is read, where store or manifest would
+ * replace the source, the schema (where schema_name is its path), each other, or a file that is not of their
+ * kind. */
 WEIR_API WEIR_CHECKED weir_status weir_ingest(const weir_env *env, const weir_ingest_options *options,
                                               weir_ingest_report *report, weir_error *error);
 

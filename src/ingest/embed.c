@@ -16,6 +16,10 @@ static const weir__embedder_kind *find_kind(const weir_cbor_value *provider) {
     return NULL;
 }
 
+bool weir__embedder_is_known(const weir_cbor_value *provider) {
+    return find_kind(provider) != NULL;
+}
+
 static weir_status read_dim(const weir_cbor_value *settings, uint32_t *out, weir_error *error) {
     weir_cbor_value value;
     uint64_t dim = WEIR__EMBED_DIM_DEFAULT;

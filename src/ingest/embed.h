@@ -41,6 +41,9 @@ struct weir__embedder {
     uint32_t callers; /* threads that should call embed at once; 0: as many as ingest has */
 };
 
+/* Whether a schema's embedding.provider is one of the list. */
+bool weir__embedder_is_known(const weir_cbor_value *provider);
+
 /* Opens the provider that the settings name (NULL settings: hash_v1 of 256 dimensions). */
 WEIR_CHECKED weir_status weir__embedder_open(const weir_env *env, const weir_cbor_value *settings,
                                              weir__embedder **out, weir_error *error);

@@ -1,6 +1,5 @@
 /* Ingest from beginning to end: opens the source, gets the schema, runs the phases (state.h), and frees what
  * they made. Nothing is on disk but temporary files until the store takes its name. */
-#include <stdio.h>
 #include <string.h>
 
 #include "ingest/state.h"
@@ -190,28 +189,6 @@ weir_status weir_schema_draft(const weir_env *env, const weir_ingest_options *op
     return status;
 }
 
-/* ---- Paths
- * --------------------------------------------------------------------------------------------------------------------
- */
-
-static weir_status choose_paths(const weir__ingest *ingest, weir_ingest_report *report, weir_error *error) {
-    const weir_ingest_options *options = ingest->options;
-    size_t capacity = sizeof report->store_path;
-    int size = options->output ? snprintf(report->store_path, capacity, "%s", options->output)
-                               : snprintf(report->store_path, capacity, "%s.weir", ingest->info.name);
-    if (size < 0 || (size_t)size >= capacity)
-        return weir__fail(error, WEIR_IO_ERROR, WEIR__INGEST_OPERATOR, "the output's path is too long");
-    size_t stem = (size_t)size;
-    if (stem > 5 && strcmp(report->store_path + stem - 5, ".weir") == 0)
-        stem -= 5;
-    size = options->manifest ? snprintf(report->manifest_path, capacity, "%s", options->manifest)
-                             : snprintf(report->manifest_path, capacity, "%.*s.manifest.json", (int)stem,
-                                        report->store_path);
-    if (size < 0 || (size_t)size >= capacity)
-        return weir__fail(error, WEIR_IO_ERROR, WEIR__INGEST_OPERATOR, "the manifest's path is too long");
-    return WEIR_OK;
-}
-
 /* ---- Everything
  * -------------------------------------------------------------------------------------------------------------------
  */
@@ -247,6 +224,8 @@ static void fill_report(const weir__ingest *ingest, weir_ingest_report *report) 
     report->rows = ingest->info.row_count;
     report->texts = ingest->text_count;
     report->source_bytes = ingest->catalog.size_bytes;
+    for (uint32_t t = 0; t < ingest->table_count; t++)
+        report->ignored_columns += ingest->tables[t].source->column_count - ingest->tables[t].column_count;
     for (uint32_t e = 0; e < ingest->edge_count; e++) {
         report->edges += ingest->info_edges[e].edges;
         report->dangling += ingest->info_edges[e].dangling;
@@ -260,18 +239,32 @@ static void fill_report(const weir__ingest *ingest, weir_ingest_report *report) 
     report->total_ns = ingest->env->now_ns(ingest->env->context) - ingest->started_ns;
 }
 
+/* The manifest's temporary file is open before the store takes its name: where no manifest can be written,
+ * there is no new store either. */
+static weir_status write_files(weir__ingest *ingest, weir_ingest_report *report, weir_error *error) {
+    weir__atomic_file manifest;
+    weir_status status =
+        weir__atomic_open(&manifest, ingest->env, report->manifest_path, WEIR__INGEST_OPERATOR, error);
+    if (status != WEIR_OK)
+        return status;
+    status = weir__write_store(ingest, report->store_path, report, error);
+    if (status == WEIR_OK)
+        status = weir__write_manifest(ingest, &manifest, error);
+    if (status != WEIR_OK)
+        weir__atomic_abandon(&manifest);
+    return status;
+}
+
 static weir_status run(weir__ingest *ingest, weir_ingest_report *report, weir_error *error) {
     weir_status status = get_schema(ingest, error);
     if (status == WEIR_OK)
         status = weir__plan_make(ingest, error);
     if (status == WEIR_OK)
-        status = choose_paths(ingest, report, error);
+        status = weir__choose_targets(ingest, report, error);
     if (status == WEIR_OK)
         status = run_phases(ingest, report, error);
     if (status == WEIR_OK)
-        status = weir__write_store(ingest, report->store_path, report, error);
-    if (status == WEIR_OK)
-        status = weir__write_manifest(ingest, report->manifest_path, error);
+        status = write_files(ingest, report, error);
     if (status == WEIR_OK)
         fill_report(ingest, report);
     return status;

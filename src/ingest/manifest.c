@@ -2,7 +2,6 @@
  * splits with weight 1. */
 #include <string.h>
 
-#include "base/file.h"
 #include "ingest/state.h"
 
 static weir_status hash_dataset(const weir__ingest *ingest, const char *task, const char *split,
@@ -90,13 +89,21 @@ static bool put_mix(const weir__ingest *ingest, weir_json_writer *w) {
     return has_memory;
 }
 
+/* JSON readers keep whole numbers up to 2^63-1; the contract writes larger ones as decimal text. */
+static void put_count(weir_json_writer *w, uint64_t count) {
+    if (count > INT64_MAX)
+        weir_json_uint_text(w, count);
+    else
+        weir_json_uint(w, count);
+}
+
 static weir_status compose(const weir__ingest *ingest, weir_json_writer *w, weir_error *error) {
     uint64_t batch_size = ingest->options->batch_size;
     weir_json_object(w);
     weir_json_key(w, "seed");
     weir_json_uint(w, 0);
     weir_json_key(w, "global_batch_size");
-    weir_json_uint(w, batch_size ? batch_size : 32);
+    put_count(w, batch_size ? batch_size : 32);
     weir_status status = put_datasets(ingest, w, error);
     if (status != WEIR_OK)
         return status;
@@ -113,22 +120,16 @@ static weir_status compose(const weir__ingest *ingest, weir_json_writer *w, weir
     return weir_json_finish(w, error);
 }
 
-weir_status weir__write_manifest(weir__ingest *ingest, const char *path, weir_error *error) {
+weir_status weir__write_manifest(weir__ingest *ingest, weir__atomic_file *file, weir_error *error) {
     weir_json_writer w;
-    weir__atomic_file file;
     weir_json_writer_memory(&w, ingest->env);
     weir_status status = compose(ingest, &w, error);
     if (status == WEIR_OK)
-        status = weir__atomic_open(&file, ingest->env, path, WEIR__INGEST_OPERATOR, error);
-    if (status == WEIR_OK) {
-        status = weir__atomic_write(&file, w.data, w.size, error);
-        if (status == WEIR_OK)
-            status = weir__atomic_write(&file, "\n", 1, error);
-        if (status == WEIR_OK)
-            status = weir__atomic_commit(&file, error);
-        if (status != WEIR_OK)
-            weir__atomic_abandon(&file);
-    }
+        status = weir__atomic_write(file, w.data, w.size, error);
+    if (status == WEIR_OK)
+        status = weir__atomic_write(file, "\n", 1, error);
+    if (status == WEIR_OK)
+        status = weir__atomic_commit(file, error);
     weir_json_release(&w);
     return status;
 }

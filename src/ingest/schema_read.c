@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "ingest/embed.h"
 #include "ingest/schema.h"
 #include "weir/ingest.h"
 
@@ -459,6 +460,27 @@ static void check_name(schema_reader *r) {
         refuse(r, "name", "must be a file's name: not empty, no slash, no dot in front");
 }
 
+/* Provider and dim are checked here, before hours of reading; the other keys are the provider's own. */
+static void read_embedding(schema_reader *r, const weir_cbor_value *document) {
+    weir_cbor_value *embedding = &r->schema->embedding, value;
+    uint64_t dim;
+    r->schema->has_embedding = find(document, "embedding", embedding);
+    if (!r->schema->has_embedding)
+        return;
+    size_t length = enter(r, "embedding", strlen("embedding"));
+    if (is_map(r, embedding)) {
+        if (weir_cbor_get(embedding, "provider", &value) && !weir__embedder_is_known(&value))
+            refuse(r, "provider", "must be hash_v1, http or file");
+        if (weir_cbor_get(embedding, "dim", &value) &&
+            (!weir_cbor_get_uint(&value, &dim) || dim < 1 || dim > WEIR__EMBED_DIM_MAX)) {
+            char what[64];
+            snprintf(what, sizeof what, "must be a whole number from 1 to %d", WEIR__EMBED_DIM_MAX);
+            refuse(r, "dim", what);
+        }
+    }
+    leave(r, length);
+}
+
 static void read_document(schema_reader *r, const weir_cbor_value *document) {
     static const char *const keys[] = {"name", "tables", "tasks", "statistics_until", "embedding", NULL};
     weir__schema *schema = r->schema;
@@ -472,9 +494,7 @@ static void read_document(schema_reader *r, const weir_cbor_value *document) {
     read_tasks(r, document);
     schema->has_statistics_until =
         get_time(r, document, "statistics_until", false, WEIR__SECONDS, &schema->statistics_until);
-    schema->has_embedding = find(document, "embedding", &schema->embedding);
-    if (schema->has_embedding && schema->embedding.type != WEIR_CBOR_MAP)
-        refuse(r, "embedding", "must be an object");
+    read_embedding(r, document);
 }
 
 weir_status weir__schema_read(weir__schema *schema, const weir_env *env, const char *text, size_t size,

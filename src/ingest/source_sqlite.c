@@ -22,18 +22,37 @@ typedef struct sqlite_source {
 typedef struct sqlite_cursor {
     weir__cursor base;
     const weir_env *env;
-    sqlite3 *connection;
+    sqlite_source *source;   /* outlives the cursor */
     sqlite3_stmt *statement; /* NULL: no rows at all */
     weir__value *row;
     const char **names;
 } sqlite_cursor;
 
-static weir_status fail_with_message(sqlite3 *connection, const char *verb, const char *what,
+/* In WAL mode even a reader writes beside the file; bytes 18 and 19 of the file say that it is in that mode.
+ */
+static bool is_in_wal_mode(const weir_env *env, const char *path) {
+    uint8_t head[20];
+    int file = env->open(env->context, path, O_RDONLY, 0);
+    if (file < 0)
+        return false;
+    ssize_t got = env->read(env->context, file, head, sizeof head);
+    env->close(env->context, file);
+    return got == (ssize_t)sizeof head && head[18] == 2 && head[19] == 2;
+}
+
+/* Every message names the file: a caller may read many. */
+static weir_status fail_with_message(const sqlite_source *self, const char *verb, const char *what,
                                      weir_error *error) {
-    if (sqlite3_errcode(connection) == SQLITE_NOMEM)
+    int code = sqlite3_errcode(self->connection);
+    if (code == SQLITE_NOMEM)
         return weir__out_of_memory(error, WEIR__SOURCE_OPERATOR, 0);
-    return weir__fail(error, WEIR_SOURCE_ERROR, WEIR__SOURCE_OPERATOR, "SQLite cannot %s %s: %s", verb, what,
-                      sqlite3_errmsg(connection));
+    bool is_kept_from_writing = code == SQLITE_CANTOPEN || code == SQLITE_READONLY;
+    const char *advice = is_kept_from_writing && is_in_wal_mode(self->base.env, self->path)
+                             ? "; it is in WAL mode, which needs a folder that can be written: copy it to "
+                               "one, or run PRAGMA journal_mode=DELETE on it first"
+                             : "";
+    return weir__fail(error, WEIR_SOURCE_ERROR, WEIR__SOURCE_OPERATOR, "%s: SQLite cannot %s %s: %s%s",
+                      self->path, verb, what, sqlite3_errmsg(self->connection), advice);
 }
 
 /* ---- Sessions --------------------------------------------------------------------------------------------
@@ -56,18 +75,40 @@ static void close_source(weir__source *source) {
     weir__release(source->env, self);
 }
 
+/* Whether SQLite itself finds nothing but white space, comments and semicolons. */
+static bool is_blank(sqlite3 *connection, const char *sql) {
+    while (*sql) {
+        sqlite3_stmt *statement = NULL;
+        const char *rest = NULL;
+        int result = sqlite3_prepare_v2(connection, sql, -1, &statement, &rest);
+        sqlite3_finalize(statement);
+        if (result != SQLITE_OK || statement || rest == sql)
+            return false;
+        sql = rest;
+    }
+    return true;
+}
+
 static weir_status prepare(sqlite_source *self, const char *sql, sqlite3_stmt **out, weir_error *error) {
     const char *rest = NULL;
     if (sqlite3_prepare_v2(self->connection, sql, -1, out, &rest) != SQLITE_OK)
-        return fail_with_message(self->connection, "prepare", "a statement", error);
+        return fail_with_message(self, "prepare", "a statement", error);
     if (!*out)
-        return weir__fail(error, WEIR_SOURCE_ERROR, WEIR__SOURCE_OPERATOR, "the query is empty");
+        return weir__fail(error, WEIR_SOURCE_ERROR, WEIR__SOURCE_OPERATOR, "%s: the query is empty",
+                          self->path);
+    if (!is_blank(self->connection, rest)) {
+        sqlite3_finalize(*out);
+        *out = NULL;
+        return weir__fail(error, WEIR_SOURCE_ERROR, WEIR__SOURCE_OPERATOR,
+                          "%s: there is more than one statement; what follows the first is: %.60s",
+                          self->path, rest);
+    }
     return WEIR_OK;
 }
 
 static weir_status execute(sqlite_source *self, const char *sql, weir_error *error) {
     if (sqlite3_exec(self->connection, sql, NULL, NULL, NULL) != SQLITE_OK)
-        return fail_with_message(self->connection, "run", sql, error);
+        return fail_with_message(self, "run", sql, error);
     return WEIR_OK;
 }
 
@@ -103,7 +144,7 @@ static weir_status open_source(const weir_env *env, const char *location, weir__
         status = weir__out_of_memory(error, WEIR__SOURCE_OPERATOR, strlen(location));
     else if (sqlite3_open_v2(location, &self->connection, SQLITE_OPEN_READONLY | SQLITE_OPEN_NOMUTEX, NULL) !=
              SQLITE_OK)
-        status = fail_with_message(self->connection, "open", location, error);
+        status = fail_with_message(self, "open", "it", error);
     if (status == WEIR_OK) {
         sqlite3_busy_timeout(self->connection, 10000);
         status = take_snapshot(self, error);
@@ -194,7 +235,7 @@ static weir_status for_each_row(catalog_builder *builder, weir__catalog_table *t
     while (status == WEIR_OK && (step = sqlite3_step(statement)) == SQLITE_ROW)
         status = each(builder, table, statement);
     if (status == WEIR_OK && step != SQLITE_DONE)
-        status = fail_with_message(builder->self->connection, "list", "the tables", builder->error);
+        status = fail_with_message(builder->self, "list", "the tables", builder->error);
     sqlite3_finalize(statement);
     return status;
 }
@@ -356,6 +397,8 @@ static weir_status describe(weir__source *source, weir__catalog *out, weir_error
                          add_table);
     if (status == WEIR_OK)
         status = spell_keys(&builder);
+    if (status == WEIR_OK && out->table_count == 0)
+        status = weir__fail(error, WEIR_SOURCE_ERROR, WEIR__SOURCE_OPERATOR, "%s has no tables", self->path);
     if (status != WEIR_OK)
         weir__catalog_release(out);
     return status;
@@ -398,7 +441,7 @@ static weir_status next_row(weir__cursor *cursor, weir__rows *rows, weir_error *
     if (step == SQLITE_DONE)
         return WEIR_OK;
     if (step != SQLITE_ROW)
-        return fail_with_message(self->connection, "read", "the rows", error);
+        return fail_with_message(self->source, "read", "the rows", error);
     for (uint32_t c = 0; c < cursor->column_count; c++)
         read_cell(self->statement, (int)c, &self->row[c]);
     return WEIR_OK;
@@ -423,7 +466,7 @@ static weir_status open_cursor(sqlite_source *source, sqlite3_stmt *statement, u
     }
     self->base = (weir__cursor){.column_count = column_count, .next = next_row, .close = close_cursor};
     self->env = env;
-    self->connection = source->connection;
+    self->source = source;
     self->statement = statement;
     self->row = weir__allocate_zero(env, column_count, sizeof *self->row);
     self->names = wants_names ? weir__allocate_zero(env, column_count, sizeof *self->names) : NULL;

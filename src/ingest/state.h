@@ -16,6 +16,7 @@
 #include <pthread.h>
 #include <stdatomic.h>
 
+#include "base/file.h"
 #include "ingest/dictionary.h"
 #include "ingest/schema.h"
 #include "store/parallel.h"
@@ -249,7 +250,13 @@ WEIR_CHECKED weir_status weir__match_keys(weir__ingest *ingest, weir_error *erro
 WEIR_CHECKED weir_status weir__make_tasks(weir__ingest *ingest, weir_error *error);
 WEIR_CHECKED weir_status weir__write_store(weir__ingest *ingest, const char *path, weir_ingest_report *report,
                                            weir_error *error);
-WEIR_CHECKED weir_status weir__write_manifest(weir__ingest *ingest, const char *path, weir_error *error);
+/* Writes and commits; where it fails the caller abandons the file. */
+WEIR_CHECKED weir_status weir__write_manifest(weir__ingest *ingest, weir__atomic_file *file,
+                                              weir_error *error);
+
+/* Fills in the report's two paths. CONTRACT_VIOLATION where writing them would lose a file (targets.c). */
+WEIR_CHECKED weir_status weir__choose_targets(const weir__ingest *ingest, weir_ingest_report *report,
+                                              weir_error *error);
 
 /* A part's memory, and what a table holds after order.c. */
 void weir__part_release(const weir_env *env, const weir__table_plan *table, weir__part *part);

@@ -111,6 +111,7 @@ class Demo(unittest.TestCase):
         printed = run("demo", "--scale", SCALE, "--dir", self.folder).stdout
         lines = [line for line in printed.split("Next:")[1].splitlines() if "weir " in line]
         commands = [line[line.index("weir ") :] for line in lines]
+        self.assertTrue(any(command.startswith("weir batch --store") for command in commands))
         self.assertGreaterEqual(len(commands), 4)
         for command in commands:
             with self.subTest(command=command):
@@ -125,6 +126,27 @@ class Demo(unittest.TestCase):
         self.assertEqual(json.loads(done.stdout)["error"]["code_id"], "IO_ERROR")
         self.assertEqual(theirs.read_bytes(), b"not a demo shop")
         self.assertEqual([path.name for path in self.folder.iterdir()], ["shop.sqlite"])
+
+    def test_other_files_of_somebody_else_are_kept(self) -> None:
+        for name in ("shop.schema.json", "shop.manifest.json", "shop.weir"):
+            with self.subTest(name=name), tempfile.TemporaryDirectory() as folder:
+                theirs = Path(folder) / name
+                theirs.write_bytes(b"{}")
+                done = run("demo", "--scale", SCALE, "--dir", folder, "--json")
+                self.assertEqual(done.returncode, 1)
+                self.assertIn(name, json.loads(done.stdout)["error"]["message"])
+                self.assertEqual(theirs.read_bytes(), b"{}")
+                self.assertEqual([path.name for path in Path(folder).iterdir()], [name])
+
+    def test_a_link_is_replaced_and_not_followed(self) -> None:
+        demo(self.folder)
+        elsewhere = Path(self.holder.name) / "elsewhere.json"
+        elsewhere.write_text("mine")
+        (self.folder / "shop.schema.json").unlink()
+        (self.folder / "shop.schema.json").symlink_to(elsewhere)
+        demo(self.folder)
+        self.assertEqual(elsewhere.read_text(), "mine")
+        self.assertEqual(sorted(path.name for path in self.folder.iterdir()), FILES)
 
     def test_bad_scales(self) -> None:
         for scale in ("0", "999", "1000000001", "many", "-5"):

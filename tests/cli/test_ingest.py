@@ -77,6 +77,19 @@ class Shop(unittest.TestCase):
         self.assertIn("orders.status is shown from closed_at on", human.stdout)
         self.assertEqual(human.stderr, "", "progress is for terminals")
 
+    def test_report_of_little(self):
+        with tempfile.TemporaryDirectory() as folder:
+            with sqlite3.connect(os.path.join(folder, "one.sqlite")) as db:
+                db.executescript("""CREATE TABLE t (id INTEGER PRIMARY KEY, at TIMESTAMP, b BLOB);
+                                    INSERT INTO t VALUES (1, '2024-01-01', x'00');""")
+            db.close()
+            said = weir("ingest", "one.sqlite", cwd=folder).stdout
+            self.assertIn("one.weir: 1 row of 1 table, 0 edges, 0 texts, ", said)
+            self.assertIn("note: 1 column of the source is ignored", said)
+            self.assertNotIn("What is known when:", said, "no heading without a list")
+            report = json.loads(weir("ingest", "one.sqlite", "--json", cwd=folder).stdout)
+            self.assertEqual(report["ignored_columns"], 1)
+
     def test_info(self):
         info = json.loads(weir("info", self.store, "--json").stdout)
         expected = {k: v for k, v in self.expected.items() if k not in ("about", "draft", "more")}
@@ -116,7 +129,9 @@ class Shop(unittest.TestCase):
         report = json.loads(weir("ingest", self.source, "--no-embeddings", "--json", "-o", store).stdout)
         self.assertEqual(report["embedding_bytes"], 0)
         self.assertEqual(json.loads(weir("info", store, "--json").stdout)["embedding"], {"provider": "none", "dim": 0})
-        self.assertEqual(weir("embed", store, "--columns", check=False).returncode, 2)
+        refused = weir("embed", store, "--columns", "--json", check=False)
+        self.assertEqual(refused.returncode, 1)
+        self.assertIn("without embeddings", json.loads(refused.stdout)["error"]["message"])
         weir("verify", store)
 
     def test_verify(self):

@@ -1,0 +1,145 @@
+/* Where ingest writes: the paths of store and manifest, and the refusal of any path whose file somebody may
+ * still need. Both files take their names by a rename, which replaces whatever stands there without asking,
+ * so everything is asked here, before the source is read.
+ *
+ * What must hold: store, manifest, source and schema are four different files, by device and inode and not by
+ * spelling; and a file that is replaced is one that ingest could have written. */
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "ingest/state.h"
+#include "store/format.h"
+
+static weir_status refuse(weir_error *error, const char *path, const char *what) {
+    return weir__fail(error, WEIR_CONTRACT_VIOLATION, WEIR__INGEST_OPERATOR, "%s %s", path, what);
+}
+
+/* ---- Names ----------------------------------------------------------------------------------------------
+ */
+
+static weir_status choose_names(const weir__ingest *ingest, weir_ingest_report *report, weir_error *error) {
+    const weir_ingest_options *options = ingest->options;
+    size_t capacity = sizeof report->store_path;
+    int size = options->output ? snprintf(report->store_path, capacity, "%s", options->output)
+                               : snprintf(report->store_path, capacity, "%s.weir", ingest->info.name);
+    if (size < 0 || (size_t)size >= capacity)
+        return weir__fail(error, WEIR_IO_ERROR, WEIR__INGEST_OPERATOR, "the output's path is too long");
+    size_t stem = (size_t)size;
+    if (stem > 5 && strcmp(report->store_path + stem - 5, ".weir") == 0)
+        stem -= 5;
+    size = options->manifest ? snprintf(report->manifest_path, capacity, "%s", options->manifest)
+                             : snprintf(report->manifest_path, capacity, "%.*s.manifest.json", (int)stem,
+                                        report->store_path);
+    if (size < 0 || (size_t)size >= capacity)
+        return weir__fail(error, WEIR_IO_ERROR, WEIR__INGEST_OPERATOR, "the manifest's path is too long");
+    return WEIR_OK;
+}
+
+/* ---- Which file a path is --------------------------------------------------------------------------------
+ */
+
+static bool is_same_node(const struct stat *a, const struct stat *b) {
+    return a->st_dev == b->st_dev && a->st_ino == b->st_ino;
+}
+
+/* The folder that a path's last name is in. */
+static bool look_at_folder(const char *path, struct stat *out) {
+    char folder[sizeof((weir_ingest_report *)0)->store_path];
+    const char *slash = strrchr(path, '/');
+    size_t size = slash ? (size_t)(slash - path) + 1 : 0;
+    if (size >= sizeof folder)
+        return false;
+    memcpy(folder, path, size);
+    folder[size] = 0;
+    return stat(size ? folder : ".", out) == 0;
+}
+
+static const char *last_name(const char *path) {
+    const char *slash = strrchr(path, '/');
+    return slash ? slash + 1 : path;
+}
+
+/* Files that are not there yet are the same one where name and folder are. */
+static bool is_same_file(const char *a, const char *b) {
+    struct stat of_a, of_b;
+    bool has_a = stat(a, &of_a) == 0, has_b = stat(b, &of_b) == 0;
+    if (has_a || has_b)
+        return has_a && has_b && is_same_node(&of_a, &of_b);
+    return strcmp(last_name(a), last_name(b)) == 0 && look_at_folder(a, &of_a) && look_at_folder(b, &of_b) &&
+           is_same_node(&of_a, &of_b);
+}
+
+/* ---- What is there already --------------------------------------------------------------------------------
+ */
+
+enum { HEAD_SIZE = 64 };
+
+/* The first bytes of a regular file; -1 where nothing is there, and a refusal for anything else. */
+static weir_status read_head(const weir_env *env, const char *path, char head[HEAD_SIZE], ssize_t *size,
+                             weir_error *error) {
+    struct stat node;
+    *size = -1;
+    if (stat(path, &node) != 0)
+        return WEIR_OK;
+    if (!S_ISREG(node.st_mode))
+        return refuse(error, path, "is no regular file; ingest does not replace it");
+    int file = env->open(env->context, path, O_RDONLY, 0);
+    if (file < 0)
+        return weir__io_error(error, WEIR__INGEST_OPERATOR, "open", path);
+    ssize_t got = env->read(env->context, file, head, HEAD_SIZE);
+    weir_status status = got < 0 ? weir__io_error(error, WEIR__INGEST_OPERATOR, "read", path) : WEIR_OK;
+    env->close(env->context, file);
+    *size = got;
+    return status;
+}
+
+static weir_status check_store(const weir_env *env, const char *path, weir_error *error) {
+    enum { MAGIC_SIZE = sizeof WEIR__STORE_MAGIC - 1 };
+    char head[HEAD_SIZE];
+    ssize_t size;
+    weir_status status = read_head(env, path, head, &size, error);
+    if (status != WEIR_OK || size < 0)
+        return status;
+    if (size < MAGIC_SIZE || memcmp(head, WEIR__STORE_MAGIC, MAGIC_SIZE) != 0)
+        return refuse(error, path, "is there already and is no store; delete it or choose another output");
+    return WEIR_OK;
+}
+
+static weir_status check_manifest(const weir_env *env, const char *path, weir_error *error) {
+    char head[HEAD_SIZE];
+    ssize_t size, at = 0;
+    weir_status status = read_head(env, path, head, &size, error);
+    if (status != WEIR_OK || size < 0)
+        return status;
+    while (at < size && (head[at] == ' ' || head[at] == '\t' || head[at] == '\r' || head[at] == '\n'))
+        at++;
+    if (at == size || head[at] != '{')
+        return refuse(error, path,
+                      "is there already and is no manifest; delete it or choose another manifest");
+    return WEIR_OK;
+}
+
+/* ---- All of it
+ * --------------------------------------------------------------------------------------------- */
+
+weir_status weir__choose_targets(const weir__ingest *ingest, weir_ingest_report *report, weir_error *error) {
+    const weir_ingest_options *options = ingest->options;
+    const char *store = report->store_path, *manifest = report->manifest_path;
+    weir_status status = choose_names(ingest, report, error);
+    if (status != WEIR_OK)
+        return status;
+    if (is_same_file(store, manifest))
+        return refuse(error, store, "cannot be both the store and the manifest");
+    if (is_same_file(options->source, store))
+        return refuse(error, store, "is the source; the store must be another file");
+    if (is_same_file(options->source, manifest))
+        return refuse(error, manifest, "is the source; the manifest must be another file");
+    if (options->schema && options->schema_name && is_same_file(options->schema_name, store))
+        return refuse(error, store, "is the schema; the store must be another file");
+    if (options->schema && options->schema_name && is_same_file(options->schema_name, manifest))
+        return refuse(error, manifest, "is the schema; the manifest must be another file");
+    status = check_store(ingest->env, store, error);
+    return status == WEIR_OK ? check_manifest(ingest->env, manifest, error) : status;
+}

@@ -1,0 +1,111 @@
+"""What weir ingest and weir schema refuse, with messages that name the file and what to do; and numbers that
+other readers of JSON cannot hold."""
+
+import json
+import os
+import shutil
+import sqlite3
+import subprocess
+import tempfile
+import unittest
+from pathlib import Path
+
+WEIR = os.path.abspath(os.environ["WEIR"])
+NOBODY = 65534
+TABLES = {"t": {"primary_key": "id", "columns": {"id": {"stype": "identifier"}, "x": {"stype": "numerical"}}}}
+TASK = {"anchor_table": "t", "anchor_key": "id", "target_column": "x", "observation_time_column": "at",
+        "target_stype": "numerical", "split": {"method": "hash", "permille": [600, 200, 200], "seed": 3}}
+
+
+class Refusals(unittest.TestCase):
+    def setUp(self):
+        holder = tempfile.TemporaryDirectory()
+        self.addCleanup(holder.cleanup)
+        self.folder = Path(holder.name)
+        with sqlite3.connect(self.folder / "src.sqlite") as db:
+            db.executescript("CREATE TABLE t (id INTEGER PRIMARY KEY, x REAL); INSERT INTO t VALUES (1, 2.5), (2, 3);")
+        db.close()
+
+    def weir(self, *arguments, **more):
+        return subprocess.run([WEIR, *map(str, arguments)], cwd=self.folder, capture_output=True, check=False, **more)
+
+    def error(self, done):
+        self.assertEqual(done.returncode, 1, done.stdout + done.stderr)
+        return json.loads(done.stdout)["error"]
+
+    def write_schema(self, **more):
+        (self.folder / "s.json").write_text(json.dumps({"name": "n", "tables": TABLES, **more}))
+
+    def test_a_batch_size_of_64_bits_is_text(self):
+        for size in (2**63 - 1, 2**63, 2**64 - 1):
+            done = self.weir("ingest", "src.sqlite", "-o", "a.weir", "--batch-size", size)
+            self.assertEqual(done.returncode, 0, done.stderr)
+            written = json.loads((self.folder / "a.manifest.json").read_text())["global_batch_size"]
+            self.assertEqual(written, size if size < 2**63 else str(size))
+            shown = self.weir("manifest", "a.manifest.json")
+            self.assertIn(b"global batch size %d," % size, shown.stdout)
+
+    def test_embeddings_are_checked_with_the_schema(self):
+        for embedding, path in (({"provider": "magic"}, "$.embedding.provider"), ({"provider": 3}, "$.embedding.provider"),
+                                ({"dim": 0}, "$.embedding.dim"), ({"dim": 16385}, "$.embedding.dim"),
+                                ({"dim": "four"}, "$.embedding.dim")):
+            self.write_schema(embedding=embedding)
+            for command in (("schema", "--check", "s.json"), ("ingest", "src.sqlite", "--schema", "s.json")):
+                with self.subTest(embedding=embedding, command=command):
+                    error = self.error(self.weir(*command, "--json"))
+                    self.assertEqual(error["code_id"], "SCHEMA_INVALID")
+                    self.assertIn("s.json: " + path, error["message"])
+        self.write_schema(embedding={"provider": "hash_v1", "dim": 16384})
+        self.assertEqual(self.weir("schema", "--check", "s.json").returncode, 0)
+
+    def test_a_task_has_one_statement(self):
+        query = "SELECT id, x, '2019-01-01' AS at FROM t"
+        for rest, is_refused in (("; NONSENSE", True), ("; SELECT 1", True), (";; -- end\n DROP TABLE t", True),
+                                 (";", False), (" ; -- end", False), ("; /* a */ ; \n", False)):
+            self.write_schema(tasks={"k": {**TASK, "query": query + rest}})
+            done = self.weir("ingest", "src.sqlite", "--schema", "s.json", "--json")
+            with self.subTest(rest=rest):
+                if not is_refused:
+                    self.assertEqual(done.returncode, 0, done.stdout)
+                    continue
+                error = self.error(done)
+                self.assertEqual(error["code_id"], "TASK_INVALID")
+                self.assertIn("more than one statement", error["message"])
+
+    def test_a_source_without_tables(self):
+        (self.folder / "empty.sqlite").write_bytes(b"")
+        with sqlite3.connect(self.folder / "bare.sqlite") as db:
+            db.executescript("CREATE TABLE t (a); DROP TABLE t;")
+        db.close()
+        for name in ("empty.sqlite", "bare.sqlite"):
+            for command in ("ingest", "schema"):
+                with self.subTest(name=name, command=command):
+                    error = self.error(self.weir(command, name, "--json"))
+                    self.assertEqual((error["code_id"], error["message"]), ("SOURCE_ERROR", name + " has no tables"))
+
+    def test_messages_name_the_file(self):
+        (self.folder / "torn.sqlite").write_bytes((self.folder / "src.sqlite").read_bytes()[:1000])
+        error = self.error(self.weir("ingest", "torn.sqlite", "--json"))
+        self.assertEqual(error["code_id"], "SOURCE_ERROR")
+        self.assertIn("torn.sqlite: SQLite cannot", error["message"])
+
+    def test_wal_in_a_folder_that_is_read_only(self):
+        with sqlite3.connect(self.folder / "wal.sqlite") as db:
+            db.execute("PRAGMA journal_mode=WAL")
+            db.execute("CREATE TABLE t (a)")
+        db.close()
+        program = self.folder / "weir"
+        shutil.copy(WEIR, program)  # where another user can run it
+        self.folder.chmod(0o555)
+        self.addCleanup(self.folder.chmod, 0o755)
+        more = {"user": NOBODY, "group": NOBODY, "extra_groups": []} if os.getuid() == 0 else {}
+        done = subprocess.run([program, "schema", "wal.sqlite", "--json"], cwd=self.folder, capture_output=True,
+                              check=False, **more)
+        error = self.error(done)
+        self.assertEqual(error["code_id"], "SOURCE_ERROR")
+        for words in ("wal.sqlite", "WAL mode", "copy it"):
+            self.assertIn(words, error["message"])
+
+
+if __name__ == "__main__":
+    unittest.main()
