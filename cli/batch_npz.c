@@ -2,7 +2,6 @@
  * directory of all of them. Entries of 4 GiB or more would need zip64 and are refused. */
 #include "batch_npz.h"
 
-#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -33,8 +32,10 @@ typedef struct archive {
     size_t entry_count;
 } archive;
 
+/* After a failure nothing more is tried, so that errno still tells of it at the end. */
 static void put(archive *a, const void *data, size_t size) {
-    fwrite(data, 1, size, a->file);
+    if (!ferror(a->file))
+        fwrite(data, 1, size, a->file);
     a->offset += size;
 }
 
@@ -157,20 +158,16 @@ weir_status cli_write_npz(const weir_batch *batch, const char *path, weir_error 
     archive *a = calloc(1, sizeof *a);
     if (!a)
         return cli_error(error, WEIR_OUT_OF_MEMORY, "no memory to write %s", path);
-    a->file = fopen(path, "wb");
-    bool is_whole = a->file != NULL;
-    if (is_whole) {
+    cli_output output;
+    weir_status status = cli_output_open(&output, path, error);
+    if (status == WEIR_OK) {
+        a->file = output.stream;
         make_crc_table(a->crc_table);
         for (int id = 0; id < WEIR_BATCH_PARTS; id++)
             put_tensor(a, batch, &batch->tensors[id]);
         put_directory(a);
-        is_whole = !ferror(a->file);
-        is_whole = fclose(a->file) == 0 && is_whole;
+        status = cli_output_finish(&output, error);
     }
-    int number = errno;
     free(a);
-    if (is_whole)
-        return WEIR_OK;
-    remove(path);
-    return cli_error(error, WEIR_IO_ERROR, "cannot write %s: %s", path, strerror(number));
+    return status;
 }

@@ -2,9 +2,12 @@
 #include "cli.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 int cli_usage(const cli_command *command, const char *format, ...) {
     va_list arguments;
@@ -106,7 +109,7 @@ int cli_parse(const cli_command *command, cli_option *options, size_t option_cou
     for (int at = 0; at < argc; at++) {
         if (!options_ended && strcmp(argv[at], "--") == 0) {
             options_ended = true;
-        } else if (!options_ended && argv[at][0] == '-' && argv[at][1] == '-') {
+        } else if (!options_ended && argv[at][0] == '-' && argv[at][1] != 0) {
             if (!read_option(command, options, option_count, argc, argv, &at))
                 return -1;
         } else if (found == positional_max) {
@@ -256,4 +259,95 @@ weir_status cli_read_file(const char *path, char **data, size_t *size, weir_erro
     *data = bytes;
     *size = used;
     return WEIR_OK;
+}
+
+/* ---- Output files ------------------------------------------------------------------------------ */
+
+static weir_status write_failure(const char *path, int number, weir_error *error) {
+    return cli_error(error, WEIR_IO_ERROR, "cannot write %s: %s", path, strerror(number));
+}
+
+/* Makes a new file beside the target, never taking one that is there: it may be somebody's. */
+static int create_temporary(cli_output *output) {
+    enum { TRIES = 100 };
+    size_t capacity = strlen(output->target) + 48;
+    output->temporary = malloc(capacity);
+    if (!output->temporary) {
+        errno = ENOMEM;
+        return -1;
+    }
+    int file = -1;
+    for (int i = 0; i < TRIES && file < 0; i++) {
+        snprintf(output->temporary, capacity, "%s.tmp%ld-%d", output->target, (long)getpid(), i);
+        file = open(output->temporary, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+        if (file < 0 && errno != EEXIST)
+            break;
+    }
+    return file;
+}
+
+static void release_names(cli_output *output) {
+    free(output->target);
+    free(output->temporary);
+    output->target = output->temporary = NULL;
+}
+
+/* A descriptor to write to; -1 with errno set. */
+static int open_target(cli_output *output) {
+    struct stat found;
+    bool exists = stat(output->path, &found) == 0;
+    if (exists && !S_ISREG(found.st_mode))
+        return open(output->path, O_WRONLY | O_CLOEXEC);
+    output->target = exists ? realpath(output->path, NULL) : strdup(output->path);
+    return output->target ? create_temporary(output) : -1;
+}
+
+weir_status cli_output_open(cli_output *output, const char *path, weir_error *error) {
+    *output = (cli_output){.path = path};
+    int file = open_target(output);
+    int number = errno;
+    if (file >= 0 && (output->stream = fdopen(file, "wb")) == NULL) {
+        number = errno;
+        close(file);
+        if (output->temporary)
+            unlink(output->temporary);
+    }
+    if (output->stream)
+        return WEIR_OK;
+    release_names(output);
+    return write_failure(path, number, error);
+}
+
+weir_status cli_output_finish(cli_output *output, weir_error *error) {
+    bool is_whole = fflush(output->stream) == 0 && !ferror(output->stream);
+    if (is_whole && output->temporary)
+        is_whole = fsync(fileno(output->stream)) == 0;
+    int number = errno;
+    if (fclose(output->stream) != 0 && is_whole) {
+        is_whole = false;
+        number = errno;
+    }
+    if (is_whole && output->temporary && rename(output->temporary, output->target) != 0) {
+        is_whole = false;
+        number = errno;
+    }
+    if (!is_whole && output->temporary)
+        unlink(output->temporary);
+    release_names(output);
+    return is_whole ? WEIR_OK : write_failure(output->path, number, error);
+}
+
+weir_status cli_write_file(const char *path, const void *data, size_t size, weir_error *error) {
+    cli_output output;
+    weir_status status = cli_output_open(&output, path, error);
+    if (status != WEIR_OK)
+        return status;
+    fwrite(data, 1, size, output.stream);
+    return cli_output_finish(&output, error);
+}
+
+bool cli_is_same_file(const char *left, const char *right) {
+    struct stat a, b;
+    return left && right && stat(left, &a) == 0 && stat(right, &b) == 0 && a.st_dev == b.st_dev &&
+           a.st_ino == b.st_ino;
 }

@@ -75,6 +75,29 @@ bool cli_hex(const char *text, uint8_t **data, size_t *size);
 /* A whole file, or standard input for "-", into memory that the caller frees with free(). */
 WEIR_CHECKED weir_status cli_read_file(const char *path, char **data, size_t *size, weir_error *error);
 
+/* A file that a command writes. It is written under a temporary name beside its own and takes its name when
+ * it is whole; until then, and after any failure, what was there stands. A device or a pipe is written in
+ * place, a link stays one, and a directory is refused. */
+typedef struct cli_output {
+    FILE *stream;
+    const char *path;
+    char *target;    /* where the path's links lead, */
+    char *temporary; /* and what will be renamed to it; NULL where the path is written in place */
+} cli_output;
+
+/* Opens it; the path must outlive it. IO_ERROR, OUT_OF_MEMORY. */
+WEIR_CHECKED weir_status cli_output_open(cli_output *output, const char *path, weir_error *error);
+
+/* Closes the stream and gives the file its name. Where that fails, or anything before it did on the stream,
+ * the temporary file is removed; IO_ERROR. */
+WEIR_CHECKED weir_status cli_output_finish(cli_output *output, weir_error *error);
+
+/* Writes a whole file at once, as cli_output does. */
+WEIR_CHECKED weir_status cli_write_file(const char *path, const void *data, size_t size, weir_error *error);
+
+/* Whether both paths lead to one file that exists. A NULL leads nowhere. */
+bool cli_is_same_file(const char *left, const char *right);
+
 /* All commands, in the order of the help; a NULL ends them. */
 extern const cli_command *const cli_commands[];
 

@@ -194,6 +194,20 @@ static int build(const request *r, const weir_store *store, const weir_manifest 
     return result;
 }
 
+/* An output that would replace an input, or the other output, is a slip of the pen. */
+static const char *find_clash(const request *r) {
+    const char *const outputs[] = {r->npz, r->html};
+    for (size_t i = 0; i < 2; i++) {
+        if (cli_is_same_file(outputs[i], r->store))
+            return i ? "--html names the store" : "--npz names the store";
+        if (cli_is_same_file(outputs[i], r->manifest))
+            return i ? "--html names the manifest" : "--npz names the manifest";
+    }
+    if (r->npz && r->html && (strcmp(r->npz, r->html) == 0 || cli_is_same_file(r->npz, r->html)))
+        return "--npz and --html name one file";
+    return NULL;
+}
+
 static int run(const cli_command *self, int argc, char **argv) {
     request r = {.stage = "train", .world_size = 1};
     cli_option options[] = {
@@ -215,6 +229,11 @@ static int run(const cli_command *self, int argc, char **argv) {
     };
     if (cli_parse(self, options, sizeof options / sizeof options[0], argc, argv, NULL, 0) < 0)
         return CLI_USAGE;
+    if (r.with_tensors && !r.as_json)
+        return cli_usage(self, "--tensors belongs to --json");
+    const char *clash = find_clash(&r);
+    if (clash)
+        return cli_usage(self, "%s; give it a name of its own", clash);
     uint8_t *token = NULL;
     size_t token_size = 0;
     if (r.token && !cli_hex(r.token, &token, &token_size))

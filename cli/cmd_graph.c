@@ -4,7 +4,9 @@
 
 #include "cli.h"
 #include "models.h"
-#include "plan_output.h"
+
+/* The options of a model come first in the list. */
+enum { MODEL_OPTION_COUNT = 10, OPTION_COUNT = 12 };
 
 static const model_kind *find_kind(const char *name) {
     for (size_t i = 0; model_kinds[i].name; i++)
@@ -20,7 +22,7 @@ static int print_graph(const weir_graph *graph) {
     return cli_print_json(&w);
 }
 
-static int save_graph(const weir_graph *graph, const char *path) {
+static int save_graph(const weir_graph *graph, const char *path, bool as_json) {
     weir_error error;
     weir_cbor_writer w;
     weir_cbor_writer_memory(&w, NULL);
@@ -29,7 +31,41 @@ static int save_graph(const weir_graph *graph, const char *path) {
     if (status == WEIR_OK)
         status = cli_write_file(path, w.data, w.size, &error);
     weir_cbor_release(&w);
-    return status == WEIR_OK ? CLI_OK : cli_fail(&error, false);
+    return status == WEIR_OK ? CLI_OK : cli_fail(&error, as_json);
+}
+
+/* What the number of an option may be at most. */
+static uint64_t most_of(const char *option, const model_kind *kind) {
+    if (strcmp(option, "--layers") == 0)
+        return kind->make == model_unet ? MODEL_UNET_LAYERS_MAX : MODEL_LAYERS_MAX;
+    return strcmp(option, "--nodes") == 0 ? MODEL_NODES_MAX : INT32_MAX;
+}
+
+/* Whether the kind has a use for every option that is given, and every number is in its range; false after it
+ * has said what is wrong. An unknown kind is somebody else's to say, and 'import' takes none of these. */
+static bool options_fit(const cli_command *self, const char *name, const model_kind *kind,
+                        const cli_option *options) {
+    bool is_import = strcmp(name, "import") == 0;
+    for (size_t i = 0; i < MODEL_OPTION_COUNT && (kind || is_import); i++) {
+        const cli_option *option = &options[i];
+        char word[16];
+        snprintf(word, sizeof word, " %s ", option->name);
+        if (!option->given)
+            continue;
+        if (is_import || !strstr(kind->takes, word)) {
+            cli_usage(self, "%s has no use for %s", name, option->name);
+            return false;
+        }
+        bool is_free = option->kind != CLI_UINT || strcmp(option->name, "--seed") == 0;
+        uint64_t value = is_free ? 1 : *(const uint64_t *)option->target;
+        uint64_t most = is_free ? 1 : most_of(option->name, kind);
+        if (value == 0 || value > most) {
+            cli_usage(self, "%s takes 1 to %llu for %s, not %llu", option->name, (unsigned long long)most,
+                      name, (unsigned long long)value);
+            return false;
+        }
+    }
+    return true;
 }
 
 static int run(const cli_command *self, int argc, char **argv) {
@@ -37,7 +73,7 @@ static int run(const cli_command *self, int argc, char **argv) {
     const char *arguments[2];
     const char *cbor = NULL;
     bool as_json = false;
-    cli_option options[] = {
+    cli_option options[OPTION_COUNT] = {
         {"--size", CLI_TEXT, &model.size, false, false},
         {"--layers", CLI_UINT, &model.layers, false, false},
         {"--seq", CLI_UINT, &model.sequence, false, false},
@@ -53,13 +89,15 @@ static int run(const cli_command *self, int argc, char **argv) {
     };
     weir_error error;
     weir_graph *graph;
-    int count = cli_parse(self, options, sizeof options / sizeof options[0], argc, argv, arguments, 2);
+    int count = cli_parse(self, options, OPTION_COUNT, argc, argv, arguments, 2);
     if (count < 0)
         return CLI_USAGE;
     if (count == 0)
         return cli_usage(self, "say which graph");
     weir_status status;
     const model_kind *kind = find_kind(arguments[0]);
+    if (!options_fit(self, arguments[0], kind, options))
+        return CLI_USAGE;
     if (count == 2 && strcmp(arguments[0], "import") == 0)
         status = weir_graph_import_onnx_file(NULL, arguments[1], &graph, &error);
     else if (count == 1 && kind)
@@ -69,7 +107,7 @@ static int run(const cli_command *self, int argc, char **argv) {
                          count == 2 ? " of a file; 'import MODEL.onnx' reads one" : "");
     if (status != WEIR_OK)
         return cli_fail(&error, as_json);
-    int code = cbor ? save_graph(graph, cbor) : print_graph(graph);
+    int code = cbor ? save_graph(graph, cbor, as_json) : print_graph(graph);
     weir_graph_close(graph);
     return code;
 }
@@ -91,12 +129,12 @@ const cli_command cli_graph = {
         "  import   an ONNX model ('-': standard input) whose tensors all have full shapes; weights are not "
         "read\n\n"
         "  --size S   which of the published models\n"
-        "  --layers N layers, or the depth of a unet\n"
+        "  --layers N layers (at most 100000), or the depth of a unet (at most 8)\n"
         "  --seq N    tokens of a sequence\n"
         "  --batch N  sequences or images\n"
         "  --dtype T  of parameters and activations: f32, bf16, f16 …\n"
         "  --image N  pixels a side\n"
-        "  --nodes N  operators of a chain or a random graph\n"
+        "  --nodes N  operators of a chain or a random graph (at most 10000000)\n"
         "  --seed N   of a random graph\n"
         "  --flash    attention as one operator that keeps no scores\n"
         "  --logits   end at the logits, without a loss\n"

@@ -88,7 +88,8 @@ static weir_status record(const request *r, weir_trace_writer *trace, uint64_t t
     return trace ? weir_trace_append(trace, &iter, error) : WEIR_OK;
 }
 
-static int run_steps(const request *r, weir_sampler *sampler, weir_trace_writer *trace) {
+/* Prints and records the steps; *done counts them. */
+static int run_steps(const request *r, weir_sampler *sampler, weir_trace_writer *trace, uint64_t *done) {
     weir_error error;
     weir_cursor cursor = {r->epoch, r->position};
     uint64_t *indices = NULL;
@@ -108,6 +109,7 @@ static int run_steps(const request *r, weir_sampler *sampler, weir_trace_writer 
             result = cli_fail(&error, r->as_json);
             break;
         }
+        (*done)++;
         result = r->as_json ? print_step_json(&step, indices) : print_step(&step, indices);
         cursor = step.cursor_next;
     }
@@ -137,10 +139,14 @@ static int run_with_manifest(const request *r, const weir_manifest *manifest, co
                                   .rank = r->rank};
     if (status == WEIR_OK && r->trace)
         status = weir_trace_create(NULL, r->trace, &description, &trace, &error);
-    int result = status == WEIR_OK ? run_steps(r, sampler, trace) : cli_fail(&error, r->as_json);
+    uint64_t done = 0;
+    int result = status == WEIR_OK ? run_steps(r, sampler, trace, &done) : cli_fail(&error, r->as_json);
     if (trace && result == CLI_OK && weir_trace_finish(trace, &error) != WEIR_OK)
         result = cli_fail(&error, r->as_json);
     weir_trace_writer_close(trace);
+    /* A header alone would only stand in the way of the next try. The file is this call's own. */
+    if (trace && result != CLI_OK && done == 0)
+        remove(r->trace);
     weir_sampler_close(sampler);
     return result;
 }
@@ -163,6 +169,8 @@ static int run(const cli_command *self, int argc, char **argv) {
     };
     if (cli_parse(self, options, sizeof options / sizeof options[0], argc, argv, NULL, 0) < 0)
         return CLI_USAGE;
+    if (r.trace_indices && !r.trace)
+        return cli_usage(self, "--trace-indices belongs to --trace");
     uint8_t *token = NULL;
     size_t token_size = 0;
     if (r.token && !cli_hex(r.token, &token, &token_size))

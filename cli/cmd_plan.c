@@ -62,8 +62,7 @@ static weir_status make_plan(const plan_call *call, const plan_inputs *inputs, w
                                  .token_size = inputs->token_size,
                                  .arenas = {inputs->arenas, inputs->arenas_size, call->arenas},
                                  .order = {inputs->order, inputs->order_size, call->order},
-                                 .effort_plus_one =
-                                     call->effort < UINT32_MAX ? call->effort + 1 : call->effort,
+                                 .effort_plus_one = call->effort + 1,
                                  .threads = call->threads};
     return weir_plan_make(NULL, inputs->graph, &options, plan, error);
 }
@@ -74,11 +73,22 @@ static weir_text title_of(const plan_call *call, const weir_graph *graph) {
     return name.size > 0 ? name : (weir_text){call->graph, strlen(call->graph)};
 }
 
+static weir_status write_plan(const weir_plan *plan, const char *path, weir_error *error) {
+    weir_cbor_writer w;
+    weir_cbor_writer_memory(&w, NULL);
+    weir_plan_write(plan, &w);
+    weir_status status = weir_cbor_finish(&w, error);
+    if (status == WEIR_OK)
+        status = cli_write_file(path, w.data, w.size, error);
+    weir_cbor_release(&w);
+    return status;
+}
+
 static weir_status write_files(const plan_call *call, const weir_graph *graph, const weir_plan *plan,
                                weir_error *error) {
     weir_status status = WEIR_OK;
     if (call->cbor)
-        status = weir_plan_save(NULL, plan, call->cbor, error);
+        status = write_plan(plan, call->cbor, error);
     if (status == WEIR_OK && call->trace)
         status = cli_plan_write_trace(plan, call->trace, error);
     if (status == WEIR_OK && call->html)
@@ -114,8 +124,7 @@ static int pack_csv(const cli_command *self, const plan_call *call) {
         call->html || call->trace)
         return cli_usage(self, "--csv takes only --capacity, --effort, --threads and --json");
     weir_packing_options options = {.size = sizeof options,
-                                    .effort_plus_one =
-                                        call->effort < UINT32_MAX ? call->effort + 1 : call->effort,
+                                    .effort_plus_one = call->effort + 1,
                                     .threads = call->threads,
                                     .has_capacity = call->has_capacity,
                                     .capacity = call->capacity};
@@ -146,6 +155,8 @@ static int run(const cli_command *self, int argc, char **argv) {
     call.has_capacity = options[option_count - 1].given;
     if ((count == 1) == (call.csv != NULL))
         return cli_usage(self, "give a graph, or --csv FILE");
+    if (call.effort > WEIR_EFFORT_MAX)
+        return cli_usage(self, "--effort takes 0 to %d, not %u", WEIR_EFFORT_MAX, call.effort);
     if (call.csv)
         return pack_csv(self, &call);
     if (call.has_capacity)
@@ -158,11 +169,9 @@ static int run(const cli_command *self, int argc, char **argv) {
 const cli_command cli_plan = {
     .name = "plan",
     .summary = "place every tensor of a model graph in memory",
-    .usage =
-        "weir plan GRAPH --mode inference|forward|backward [--preset train_full|inference] [--arenas FILE]\n"
-        "                 [--token HEX] [--order FILE] [--effort N] [--threads N] [--json] [--cbor OUT]\n"
-        "                 [--html OUT] [--trace OUT]\n"
-        "       weir plan --csv FILE [--capacity N] [--effort N] [--threads N] [--json]",
+    .usage = "weir plan GRAPH --mode M | --preset P [--arenas FILE] [--token HEX] [--order FILE]\n"
+             "                 [--effort N] [--threads N] [--json] [--cbor OUT] [--html OUT] [--trace OUT]\n"
+             "       weir plan --csv FILE [--capacity N] [--effort N] [--threads N] [--json]",
     .help = "  GRAPH          a weir-graph/1 file, JSON or CBOR ('-': standard input)\n"
             "  --mode M       inference (inputs may be overwritten), forward, or backward (a whole training "
             "step)\n"

@@ -24,8 +24,12 @@ typedef weir_status model_maker(const model_options *options, weir_graph **graph
 typedef struct model_kind {
     const char *name;
     const char *sizes; /* the choices of --size, the default first; "" where there are none */
+    const char *takes; /* the options that it has a use for, each with a space before and behind */
     model_maker *make;
 } model_kind;
+
+/* Beyond these a graph would not end, or not fit. */
+enum { MODEL_LAYERS_MAX = 100000, MODEL_NODES_MAX = 10000000, MODEL_UNET_LAYERS_MAX = 8 };
 
 /* All kinds; a NULL name ends them. The caller owns the graph that `make` gives. CONTRACT_VIOLATION for an
  * unknown size or dtype. */

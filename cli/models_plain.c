@@ -6,13 +6,13 @@
 #include "model_builder.h"
 
 const model_kind model_kinds[] = {
-    {"gpt2", "small medium large xl", model_gpt2},
-    {"llama", "7b 8b 13b 70b 405b", model_llama},
-    {"resnet", "50 18 34 101 152", model_resnet},
-    {"unet", "", model_unet},
-    {"chain", "", model_chain},
-    {"random", "", model_random},
-    {NULL, NULL, NULL},
+    {"gpt2", "small medium large xl", " --size --layers --seq --batch --dtype --flash --logits ", model_gpt2},
+    {"llama", "7b 8b 13b 70b 405b", " --size --layers --seq --batch --dtype --flash --logits ", model_llama},
+    {"resnet", "50 18 34 101 152", " --size --batch --dtype --image --logits ", model_resnet},
+    {"unet", "", " --layers --batch --dtype --image --logits ", model_unet},
+    {"chain", "", " --nodes --seq --batch --dtype ", model_chain},
+    {"random", "", " --nodes --seed --dtype ", model_random},
+    {NULL, NULL, NULL, NULL},
 };
 
 weir_status model_chain(const model_options *options, weir_graph **graph, weir_error *error) {

@@ -79,6 +79,7 @@ static model_id gpt2_block(model *m, const attention_shape *a, uint64_t width, c
 static weir_status build_gpt2(model *m, const gpt2_size *size, const model_options *options,
                               weir_graph **graph) {
     enum { VOCABULARY = 50257, CONTEXT = 1024 };
+    uint64_t layers = or_default(options->layers, size->layers);
     uint64_t batch = or_default(options->batch, 1);
     uint64_t sequence = or_default(options->sequence, CONTEXT);
     attention_shape a = {batch,         sequence, size->heads, size->heads, size->width / size->heads,
@@ -92,7 +93,7 @@ static weir_status build_gpt2(model *m, const gpt2_size *size, const model_optio
     model_id position =
         model_apply(m, "embed.position", "embedding", SHAPE(sequence, size->width), &positions, &wpe, NULL);
     model_id x = model_apply(m, "embed", "add", hidden, &token, &position, NULL);
-    for (uint64_t layer = 0; layer < or_default(options->layers, size->layers); layer++) {
+    for (uint64_t layer = 0; layer < layers && m->status == WEIR_OK; layer++) {
         model_set_prefix(m, "h%llu.", layer);
         x = gpt2_block(m, &a, size->width, &x);
     }
@@ -174,6 +175,7 @@ static model_id llama_block(model *m, const attention_shape *a, const llama_size
 
 static weir_status build_llama(model *m, const llama_size *size, const model_options *options,
                                weir_graph **graph) {
+    uint64_t layers = or_default(options->layers, size->layers);
     uint64_t batch = or_default(options->batch, 1);
     uint64_t sequence = or_default(options->sequence, size->context);
     attention_shape a = {batch,         sequence, size->heads, size->key_heads, size->width / size->heads,
@@ -182,7 +184,7 @@ static weir_status build_llama(model *m, const llama_size *size, const model_opt
     model_id tokens = model_tensor(m, "tokens", WEIR_ROLE_INPUT, WEIR_TENSOR_I64, SHAPE(batch, sequence));
     model_id table = model_parameter(m, "embed.weight", SHAPE(size->vocabulary, size->width));
     model_id x = model_apply(m, "embed", "embedding", hidden, &tokens, &table, NULL);
-    for (uint64_t layer = 0; layer < or_default(options->layers, size->layers); layer++) {
+    for (uint64_t layer = 0; layer < layers && m->status == WEIR_OK; layer++) {
         model_set_prefix(m, "layers.%llu.", layer);
         x = llama_block(m, &a, size, &x);
     }

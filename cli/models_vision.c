@@ -148,7 +148,7 @@ weir_status model_resnet(const model_options *options, weir_graph **graph, weir_
 
 /* ---- U-Net ------------------------------------------------------------------------------------- */
 
-enum { UNET_DEPTH = 4, UNET_DEPTH_MAX = 8, UNET_WIDTH = 64, UNET_CLASSES = 2 };
+enum { UNET_DEPTH = 4, UNET_WIDTH = 64, UNET_CLASSES = 2 };
 
 static map double_conv(model *m, const map *x, uint64_t channels) {
     map y = convolve(m, "conv1", x, channels, 3, 1);
@@ -179,10 +179,13 @@ static map rise(model *m, const map *x, const map *skip) {
 
 weir_status model_unet(const model_options *options, weir_graph **graph, weir_error *error) {
     uint64_t depth = or_default(options->layers, UNET_DEPTH);
-    map skips[UNET_DEPTH_MAX];
+    map skips[MODEL_UNET_LAYERS_MAX];
     model m;
-    if (depth > UNET_DEPTH_MAX)
-        return model_refuse(error, "number of layers", "beyond 8", "1 to 8");
+    if (depth > MODEL_UNET_LAYERS_MAX) {
+        char given[24];
+        snprintf(given, sizeof given, "%llu", (unsigned long long)depth);
+        return model_refuse(error, "depth", given, "1 to 8");
+    }
     if (!model_start(&m, "unet", options->dtype, "f32", error))
         return m.status;
     map x = {.batch = or_default(options->batch, 1), .channels = 3, .side = or_default(options->image, 512)};

@@ -5,7 +5,6 @@
 #include <string.h>
 
 #include "cli.h"
-#include "plan_output.h"
 
 /* In JSON '<' can stand in strings alone, where \u003c means the same. Returns the size written. */
 static size_t copy_without_markup(char *out, const char *json, size_t size) {

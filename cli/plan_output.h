@@ -23,7 +23,4 @@ int cli_plan_csv(const char *path, const weir_packing_options *options, bool as_
 /* 1536 as "1.5 KiB"; `out` has 16 bytes. */
 const char *cli_plan_bytes(uint64_t bytes, char *out);
 
-/* Writes a whole file beside its place and renames it; IO_ERROR. */
-WEIR_CHECKED weir_status cli_write_file(const char *path, const void *data, size_t size, weir_error *error);
-
 #endif

@@ -1,37 +1,7 @@
 /* The allocation trace: canonical CBOR records one behind the other, as the seed's section 7 names them. */
-#include <errno.h>
-#include <stdlib.h>
-#include <string.h>
-#include <unistd.h>
-
 #include "plan_output.h"
 
 enum { TOKEN_PREFIX = 8 };
-
-static weir_status file_failure(const char *verb, const char *path, weir_error *error) {
-    *error = (weir_error){.status = WEIR_IO_ERROR, .failure_operator = "weir.cli"};
-    snprintf(error->message, sizeof error->message, "cannot %s %s: %s", verb, path, strerror(errno));
-    return WEIR_IO_ERROR;
-}
-
-weir_status cli_write_file(const char *path, const void *data, size_t size, weir_error *error) {
-    size_t name_size = strlen(path) + 32;
-    char *temporary = malloc(name_size);
-    if (!temporary)
-        return file_failure("write", path, error);
-    snprintf(temporary, name_size, "%s.tmp%ld", path, (long)getpid());
-    FILE *file = fopen(temporary, "wb");
-    bool is_written = file && fwrite(data, 1, size, file) == size;
-    is_written = is_written && fflush(file) == 0 && fsync(fileno(file)) == 0;
-    is_written = file && fclose(file) == 0 && is_written;
-    weir_status status = WEIR_OK;
-    if (!is_written || rename(temporary, path) != 0) {
-        status = file_failure("write", path, error);
-        remove(temporary);
-    }
-    free(temporary);
-    return status;
-}
 
 static void write_name(weir_cbor_writer *w, weir_text name) {
     weir_cbor_text_n(w, name.data, name.size);

@@ -55,6 +55,16 @@ weir_status weir__file_read(const weir_env *env, const char *path, size_t max_si
     return status;
 }
 
+weir_status weir__refuse_directory(const weir_env *env, int file, const char *path,
+                                   const char *failure_operator, weir_error *error) {
+    uint8_t byte;
+    if (env->pread(env->context, file, &byte, 1, 0) >= 0)
+        return WEIR_OK;
+    if (errno != EISDIR)
+        return weir__io_error(error, failure_operator, "read", path);
+    return weir__fail(error, WEIR_IO_ERROR, failure_operator, "%s is a directory", path);
+}
+
 bool weir__write_all(const weir_env *env, int file, const void *data, size_t size) {
     const uint8_t *at = data;
     while (size > 0) {
@@ -109,7 +119,9 @@ weir_status weir__atomic_open(weir__atomic_file *file, const weir_env *env, cons
     }
     file->file = env->open(env->context, file->temporary, O_WRONLY | O_CREAT | O_TRUNC, 0666);
     if (file->file < 0) {
-        weir_status status = weir__io_error(error, failure_operator, "create", file->temporary);
+        weir_status status = weir__io_error(error, failure_operator, "create", path);
+        weir__release(env, file->temporary); /* not made, so not this file's to remove */
+        file->temporary = NULL;
         weir__atomic_abandon(file);
         return status;
     }
@@ -118,7 +130,7 @@ weir_status weir__atomic_open(weir__atomic_file *file, const weir_env *env, cons
 
 weir_status weir__atomic_write(weir__atomic_file *file, const void *data, size_t size, weir_error *error) {
     if (!weir__write_all(file->env, file->file, data, size))
-        return weir__io_error(error, file->failure_operator, "write", file->temporary);
+        return weir__io_error(error, file->failure_operator, "write", file->path);
     return WEIR_OK;
 }
 
@@ -131,13 +143,13 @@ static void free_names(weir__atomic_file *file) {
 weir_status weir__atomic_commit(weir__atomic_file *file, weir_error *error) {
     const weir_env *env = file->env;
     if (env->sync(env->context, file->file) != 0)
-        return weir__io_error(error, file->failure_operator, "sync", file->temporary);
+        return weir__io_error(error, file->failure_operator, "sync", file->path);
     int failed = env->close(env->context, file->file);
     file->file = -1;
     if (failed != 0)
-        return weir__io_error(error, file->failure_operator, "close", file->temporary);
+        return weir__io_error(error, file->failure_operator, "close", file->path);
     if (env->rename(env->context, file->temporary, file->path) != 0)
-        return weir__io_error(error, file->failure_operator, "rename", file->temporary);
+        return weir__io_error(error, file->failure_operator, "replace", file->path);
     if (!weir__sync_directory(env, file->path)) {
         weir_status status =
             weir__io_error(error, file->failure_operator, "sync the directory of", file->path);

@@ -10,6 +10,11 @@ WEIR_CHECKED weir_status weir__file_read(const weir_env *env, const char *path, 
                                          uint8_t **data, size_t *size, const char *failure_operator,
                                          weir_error *error);
 
+/* IO_ERROR where the open file is a directory (it has a size, and can neither be read nor mapped) or cannot
+ * be read at all. */
+WEIR_CHECKED weir_status weir__refuse_directory(const weir_env *env, int file, const char *path,
+                                                const char *failure_operator, weir_error *error);
+
 /* Writes all of it, however often the system takes only a part. False with errno set. */
 bool weir__write_all(const weir_env *env, int file, const void *data, size_t size);
 

@@ -470,10 +470,14 @@ weir_status weir_graph_import_onnx_file(const weir_env *env, const char *path, w
     int file = env->open(env->context, path, O_RDONLY, 0);
     if (file < 0)
         return weir__io_error(error, WEIR__PREPARE_OPERATOR, "open", path);
+    weir_status status = weir__refuse_directory(env, file, path, WEIR__PREPARE_OPERATOR, error);
+    if (status != WEIR_OK) {
+        env->close(env->context, file);
+        return status;
+    }
     bool is_sized = env->size(env->context, file, &size) == 0;
     if (is_sized && size > 0)
         data = env->map(env->context, file, (size_t)size);
-    weir_status status;
     if (!is_sized || (size > 0 && !data))
         status = weir__io_error(error, WEIR__PREPARE_OPERATOR, "map", path);
     else

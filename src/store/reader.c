@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/bytes.h"
+#include "base/file.h"
 #include "store/reader.h"
 
 static const char operator_name[] = WEIR__STORE_OPERATOR;
@@ -244,10 +245,10 @@ static weir_status map_file(weir_store *store, const char *path, weir_error *err
     int file = env->open(env->context, path, O_RDONLY, 0);
     if (file < 0)
         return weir__io_error(error, operator_name, "open", path);
-    weir_status status = WEIR_OK;
-    if (env->size(env->context, file, &size) != 0)
+    weir_status status = weir__refuse_directory(env, file, path, operator_name, error);
+    if (status == WEIR_OK && env->size(env->context, file, &size) != 0)
         status = weir__io_error(error, operator_name, "read the size of", path);
-    else if (size < WEIR__PAGE)
+    else if (status == WEIR_OK && size < WEIR__PAGE)
         status = weir__fail(error, WEIR_STORE_CORRUPT, operator_name,
                             "%s is not a weir store: it has only %llu bytes", path, (unsigned long long)size);
     if (status == WEIR_OK) {

@@ -32,21 +32,31 @@ static weir_status not_one_run(const merger *m, const char *path, const char *wh
                       "%s: %s; give the traces of all ranks of one run", path, why);
 }
 
-/* Everything in which ranks of one run agree. */
-static weir_status check_headers(const merger *m) {
-    static const char *const shared[] = {"trace_version", "manifest_hash", "mix_hash",   "batch_config_hash",
-                                         "store_hashes",  "replay_token",  "world_size", "schedule"};
+/* Everything in which the ranks of one run agree, and what the run at world size 1 shares with them. */
+static const char *const shared_by_ranks[] = {"trace_version",     "manifest_hash", "mix_hash",
+                                              "batch_config_hash", "store_hashes",  "replay_token",
+                                              "world_size",        "schedule",      NULL};
+static const char *const shared_by_all[] = {"trace_version", "manifest_hash", "mix_hash", "batch_config_hash",
+                                            "store_hashes",  "replay_token",  NULL};
+
+static weir_status check_shared(const merger *m, const char *path, const weir_cbor_value *header,
+                                const char *const *fields) {
     const weir_cbor_value *first = weir_trace_header(m->ranks[0].reader);
-    for (size_t rank = 0; rank < m->count; rank++) {
-        const weir_cbor_value *header = weir_trace_header(m->ranks[rank].reader);
-        for (size_t i = 0; i < sizeof shared / sizeof shared[0]; i++)
-            if (!weir__trace_same(first, header, shared[i])) {
-                char why[96];
-                snprintf(why, sizeof why, "its %s is not that of the others", shared[i]);
-                return not_one_run(m, m->ranks[rank].path, why);
-            }
-    }
+    for (; *fields; fields++)
+        if (!weir__trace_same(first, header, *fields)) {
+            char why[96];
+            snprintf(why, sizeof why, "its %s is not that of the others", *fields);
+            return not_one_run(m, path, why);
+        }
     return WEIR_OK;
+}
+
+static weir_status check_headers(const merger *m) {
+    weir_status status = WEIR_OK;
+    for (size_t rank = 1; rank < m->count && status == WEIR_OK; rank++)
+        status =
+            check_shared(m, m->ranks[rank].path, weir_trace_header(m->ranks[rank].reader), shared_by_ranks);
+    return status;
 }
 
 /* Opens every trace and puts it at its rank's place. */
@@ -61,8 +71,8 @@ static weir_status open_ranks(merger *m, const char *const *paths) {
         uint64_t world_size = weir__trace_uint(header, "world_size");
         if (world_size != m->count || rank >= m->count || m->ranks[rank].reader) {
             char why[128];
-            snprintf(why, sizeof why, "it is rank %llu of %llu, and %zu traces are given%s",
-                     (unsigned long long)rank, (unsigned long long)world_size, m->count,
+            snprintf(why, sizeof why, "it is rank %llu of %llu, and %zu %s given%s", (unsigned long long)rank,
+                     (unsigned long long)world_size, m->count, m->count == 1 ? "trace is" : "traces are",
                      rank < m->count && m->ranks[rank].reader ? ", one of this rank already" : "");
             weir_trace_close(reader);
             return not_one_run(m, paths[i], why);
@@ -96,10 +106,31 @@ static weir_status open_single(merger *m, const char *path) {
     const weir_cbor_value *header = weir_trace_header(m->single);
     if (weir__trace_uint(header, "world_size") != 1)
         return not_one_run(m, path, "it is not a trace of world size 1");
-    if (!weir__trace_same(header, weir_trace_header(m->ranks[0].reader), "manifest_hash") ||
-        !weir__trace_same(header, weir_trace_header(m->ranks[0].reader), "replay_token"))
-        return not_one_run(m, path, "it is of another manifest or token");
-    return WEIR_OK;
+    return check_shared(m, path, header, shared_by_all);
+}
+
+static const char *doing(weir_trace_kind kind) {
+    switch (kind) {
+    case WEIR_TRACE_ITER:
+        return "goes on";
+    case WEIR_TRACE_END:
+        return "ends";
+    default:
+        return "breaks off without a run_end";
+    }
+}
+
+/* Two traces of different length, at the first step that one of them lacks. */
+static weir_status uneven(const merger *m, const char *left, weir_trace_kind left_kind, const char *right,
+                          weir_trace_kind right_kind) {
+    uint64_t t = m->report->steps;
+    weir_status status =
+        weir__fail(m->error, WEIR_REPLAY_DIVERGENCE, operator_name, "step %llu: %s %s there, and %s %s",
+                   (unsigned long long)t, left, doing(left_kind), right, doing(right_kind));
+    weir__note_text(m->error, "field", "type", 4);
+    if (m->error)
+        m->error->t = t;
+    return status;
 }
 
 /* What every rank records of a step in the same words. */
@@ -108,12 +139,12 @@ static weir_status check_agreement(const merger *m, const rank_trace *rank) {
                                       "data_replay_t", "sample_digests", NULL};
     weir__field_difference difference;
     const weir_trace_record *first = &m->ranks[0].record;
-    uint64_t t = weir__trace_uint(&first->map, "t");
     if (rank->record.kind != first->kind)
-        return weir__divergence(m->error, t, "type", "one rank's run goes on", "another's has ended");
+        return uneven(m, m->ranks[0].path, first->kind, rank->path, rank->record.kind);
     if (first->kind == WEIR_TRACE_ITER &&
         weir__trace_compare(m->env, &first->map, &rank->record.map, own, &difference))
-        return weir__divergence(m->error, t, difference.field, difference.left, difference.right);
+        return weir__divergence(m->error, weir__trace_uint(&first->map, "t"), difference.field,
+                                difference.left, difference.right);
     return WEIR_OK;
 }
 
@@ -163,13 +194,13 @@ static weir_status check_single(merger *m, const weir_trace_record *first) {
     weir_status status = weir__trace_next_step(m->single, &m->single_record, m->error);
     if (status != WEIR_OK)
         return status;
-    uint64_t t = weir__trace_uint(&first->map, "t");
     if (m->single_record.kind != first->kind)
-        return weir__divergence(m->error, t, "type", "the ranks' run and the one at world size 1",
-                                "of different length");
+        return uneven(m, "the run of the ranks", first->kind, "the one at world size 1",
+                      m->single_record.kind);
     if (first->kind == WEIR_TRACE_ITER &&
         weir__trace_compare(m->env, &first->map, &m->single_record.map, by_world, &difference))
-        return weir__divergence(m->error, t, difference.field, difference.left, difference.right);
+        return weir__divergence(m->error, weir__trace_uint(&first->map, "t"), difference.field,
+                                difference.left, difference.right);
     return WEIR_OK;
 }
 
@@ -189,7 +220,8 @@ static weir_status merge_step(merger *m) {
             status = check_indices(m, t, part, part_step.valid_count, whole + merged);
         if (status == WEIR_OK)
             status = check_digests(m, t, iter, merged);
-        merged += part_step.valid_count;
+        if (status == WEIR_OK)
+            merged += part_step.valid_count;
     }
     if (status != WEIR_OK)
         return status;

@@ -97,6 +97,23 @@ static weir_status append_body(weir_trace_writer *w, bool is_header, weir_error 
     return status;
 }
 
+/* O_EXCL says EEXIST for a directory too, which nobody can resume. */
+static weir_status cannot_create(const weir_env *env, const char *path, weir_error *error) {
+    if (errno != EEXIST)
+        return weir__io_error(error, operator_name, "create", path);
+    int directory = env->open(env->context, path, O_RDONLY | O_DIRECTORY, 0);
+    if (directory >= 0) {
+        env->close(env->context, directory);
+        errno = EISDIR;
+        return weir__io_error(error, operator_name, "create", path);
+    }
+    weir_status status = weir__fail(error, WEIR_IO_ERROR, operator_name,
+                                    "%s exists already; move it away, or resume the run", path);
+    weir__note_int(error, "errno", EEXIST);
+    weir__note_text(error, "path", path, strlen(path));
+    return status;
+}
+
 weir_status weir_trace_create(const weir_env *env, const char *path, const weir_trace_run *run,
                               weir_trace_writer **out, weir_error *error) {
     env = weir__env(env);
@@ -106,10 +123,7 @@ weir_status weir_trace_create(const weir_env *env, const char *path, const weir_
         return status;
     w->file = env->open(env->context, path, O_WRONLY | O_CREAT | O_EXCL | O_APPEND, 0666);
     if (w->file < 0) {
-        bool exists = errno == EEXIST;
-        status =
-            weir__io_error(error, operator_name,
-                           exists ? "create (move the old trace away or resume the run)" : "create", path);
+        status = cannot_create(env, path, error);
         weir_trace_writer_close(w);
         return status;
     }

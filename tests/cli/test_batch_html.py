@@ -2,8 +2,11 @@
 
 import json
 import re
+import resource
+import signal
 import sqlite3
 import struct
+import subprocess
 import sys
 import tempfile
 import unittest
@@ -13,7 +16,7 @@ from typing import Any
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
 from tests.support import browser  # noqa: E402
-from tests.support.batches import run  # noqa: E402
+from tests.support.batches import PROGRAM, run  # noqa: E402
 
 HOSTILE = "h</script><script>document.title='owned'</script><img src=x onerror=\"document.title='owned'\">"
 SHOWN, NULL, LATE, DROPPED, LABEL, CUT, TARGET = range(7)
@@ -207,6 +210,38 @@ class EmbeddedBatch(PageCase):
         command = ["batch", "--store", self.store, "--manifest", manifest, "--dataset", "shop/gift/train"]
         refused = run(*command, "--html", self.folder / "no" / "such" / "folder.html")
         self.assertEqual(refused["error"]["code_id"], "IO_ERROR")
+
+    def test_an_output_that_fails_or_names_an_input_harms_nothing(self) -> None:
+        manifest = self.folder / "shop.manifest.json"
+        command = [PROGRAM, "batch", "--store", self.store, "--manifest", manifest, "--dataset", "shop/gift/train"]
+        link, empty = self.folder / "link", self.folder / "empty"
+        link.symlink_to(self.store)
+        empty.mkdir()
+        before = {path: path.read_bytes() for path in (self.store, manifest)}
+        for option in ("--npz", "--html"):
+            for target, code in ((self.store, 2), (manifest, 2), (link, 2), (empty, 1), (self.folder / "no" / "x", 1)):
+                with self.subTest(option, target=target):
+                    self.assertEqual(subprocess.run([*command, option, target], capture_output=True).returncode, code)
+                    self.assertEqual({path: path.read_bytes() for path in before}, before)
+                    self.assertTrue(empty.is_dir())
+        both = subprocess.run([*command, "--npz", "one", "--html", "one"], capture_output=True, cwd=self.folder)
+        self.assertEqual(both.returncode, 2)
+        self.assertFalse((self.folder / "one").exists())
+        self.assertEqual([path.name for path in self.folder.iterdir() if ".tmp" in path.name], [])
+
+    def test_a_full_disk_keeps_the_file_that_was_there(self) -> None:
+        manifest, kept = self.folder / "shop.manifest.json", self.folder / "kept.npz"
+        command = [PROGRAM, "batch", "--store", self.store, "--manifest", manifest, "--dataset", "shop/gift/train"]
+        kept.write_text("kept")
+
+        def limit_file_size() -> None:
+            resource.setrlimit(resource.RLIMIT_FSIZE, (512, 512))
+            signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+
+        done = subprocess.run([*command, "--npz", kept], capture_output=True, preexec_fn=limit_file_size)
+        self.assertEqual(done.stderr, f"weir: IO_ERROR: cannot write {kept}: File too large\n".encode())
+        self.assertEqual(kept.read_text(), "kept")
+        self.assertEqual([path.name for path in self.folder.iterdir() if ".tmp" in path.name], [])
 
 
 @unittest.skipIf(browser.missing(), browser.missing())

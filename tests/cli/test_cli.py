@@ -188,6 +188,14 @@ class Usage(WithManifest):
                 (["next", "--dataset", "a"], "weir next: --manifest is missing"),
                 (["next", "--manifest", self.manifest, "--dataset", "a", "--token", "abc"],
                  "weir next: --token takes hex digits, two a byte"),
+                (["next", "--manifest", self.manifest, "--dataset", "a", "--trace-indices"],
+                 "weir next: --trace-indices belongs to --trace"),
+                (["batch", "--store", "s", "--manifest", "m", "--dataset", "a", "--tensors"],
+                 "weir batch: --tensors belongs to --json"),
+                (["version", "-x"], "weir version: unknown option -x"),
+                (["version", "-1"], "weir version: unknown option -1"),
+                (["version", "-"], "weir version: unexpected argument '-'"),
+                (["version", "--", "-x"], "weir version: unexpected argument '-x'"),
                 (["locate", "--manifest", self.manifest], "weir locate: --step is missing")):
             with self.subTest(arguments=arguments):
                 self.assert_usage(arguments, complaint)
@@ -296,6 +304,37 @@ class Results(WithManifest):
                          "global_batch_size 8 is not a multiple of world_size 3; choose 6 or 9")
         self.assertEqual(record["diagnostics"], {"global_batch_size": 8, "world_size": 3})
         self.assertEqual((record["subsystem"], record["failure_operator"]), ("data", "UML_OS.Data.NextBatch_v2"))
+
+    def test_a_trace_without_a_step_is_not_left_behind(self):
+        trace = self.folder / "n.trace"
+        failed = self.next("--position", "99", "--trace", str(trace))
+        self.assertEqual(failed.returncode, 1)
+        self.assertFalse(trace.exists())
+        self.assert_success(self.next("--trace", str(trace)))
+        first = trace.read_bytes()
+        for arguments in ((), ("--position", "99")):
+            failed = self.next("--trace", str(trace), *arguments)
+            self.assertEqual((failed.returncode, failed.stdout), (1, ""))
+            self.assertEqual(failed.stderr,
+                             f"weir: IO_ERROR: {trace} exists already; move it away, or resume the run\n")
+            self.assertEqual(trace.read_bytes(), first)
+        failed = self.next("--trace", str(self.folder))
+        self.assertEqual(failed.stderr, f"weir: IO_ERROR: cannot create {self.folder}: Is a directory\n")
+
+    def test_ranks_of_different_length(self):
+        traces = [str(self.folder / f"{rank}.trace") for rank in range(2)]
+        for rank, steps in ((0, "1"), (1, "2")):
+            options = ("--world-size", "2", "--rank", str(rank), "--count", steps, "--trace", traces[rank])
+            self.assert_success(self.next(*options))
+        record = self.assert_error(["merge", *traces], "REPLAY_DIVERGENCE")
+        self.assertEqual(record["message"], f"step 1: {traces[0]} ends there, and {traces[1]} goes on")
+        self.assertEqual(record["t"], 1)
+        record = self.assert_error(["merge", traces[0]], "CONTRACT_VIOLATION")
+        self.assertIn("it is rank 0 of 2, and 1 trace is given;", record["message"])
+
+    def test_a_directory_is_no_store(self):
+        record = self.assert_error(["info", str(self.folder)], "IO_ERROR")
+        self.assertEqual(record["message"], f"{self.folder} is a directory")
 
     def test_a_batch_beyond_memory_is_an_error(self):
         Path(self.manifest).write_text(json.dumps(dict(MANIFEST, global_batch_size=str(2**62))))

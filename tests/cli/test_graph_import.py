@@ -240,7 +240,7 @@ class Refusals(ImportCase):
 
     def test_bytes_that_are_no_model(self) -> None:
         self.refuse(b"", "INVALID_IR", "no graph")
-        self.refuse(b"{}", "INVALID_IR", "broken at byte 0")
+        self.refuse(b"{}", "INVALID_IR", " is no ONNX model: the message is broken at byte 0")
         self.refuse(bytes([0x3A, 0x05, 0]), "INVALID_IR", "broken at byte 0")
         self.refuse(b"\x80" * 11, "INVALID_IR", "broken at byte 0")
         self.refuse(model(node("Relu", ["x"], ["y\0"])), "INVALID_IR", "broken")
@@ -248,6 +248,7 @@ class Refusals(ImportCase):
         done = call("graph", "import", "/no/such/model.onnx")
         self.assertEqual(done.returncode, 1)
         self.assertIn(b"IO_ERROR", done.stderr)
+        self.assertEqual(call("graph", "import", "/").stderr, b"weir: IO_ERROR: / is a directory\n")
 
     def test_cut_and_changed_models_never_crash(self) -> None:
         whole = mlp()

@@ -3,6 +3,9 @@ out, and what people see."""
 
 import hashlib
 import json
+import os
+import stat
+import subprocess
 import unittest
 from pathlib import Path
 
@@ -126,6 +129,29 @@ class Generators(PlanTest):
         self.assertEqual(call("graph", "bert").returncode, 2)
         self.assertEqual(call("graph").returncode, 2)
 
+    def test_numbers_and_options_that_a_model_does_not_take(self) -> None:
+        calls = (
+            ("gpt2", "--layers", "99999999999"),
+            ("gpt2", "--layers", "0"),
+            ("unet", "--layers", "9"),
+            ("llama", "--batch", "0"),
+            ("llama", "--seq", "0"),
+            ("llama", "--seq", str(2**31)),
+            ("chain", "--nodes", "0"),
+            ("random", "--nodes", "10000001"),
+            ("resnet", "--image", "0"),
+            ("resnet", "--seq", "8"),
+            ("gpt2", "--nodes", "8"),
+            ("unet", "--size", "50"),
+            ("import", "model.onnx", "--seed", "1"),
+        )
+        for arguments in calls:
+            with self.subTest(arguments):
+                self.assertEqual(call("graph", *arguments).returncode, 2)
+        self.assertIn(b"--layers takes 1 to 8 for unet, not 9", call("graph", "unet", "--layers", "9").stderr)
+        self.assertIn(b"resnet has no use for --seq", call("graph", "resnet", "--seq", "8").stderr)
+        self.assertEqual(len(graph("random", "--seed", "0", "--nodes", "1")["nodes"]), 1)
+
 
 class FilesInAndOut(PlanTest):
     def test_plan_file_is_what_is_hashed(self) -> None:
@@ -213,6 +239,35 @@ class FilesInAndOut(PlanTest):
             self.assertEqual(record["code_id"], "IO_ERROR")
         self.assertEqual(error("/nowhere/at/all", "--mode", "forward")["code_id"], "IO_ERROR")
         self.assertEqual(error(path, "--mode", "forward", "--order", "/nowhere")["code_id"], "IO_ERROR")
+
+    def test_an_output_that_fails_harms_nothing(self) -> None:
+        path = self.files.add(graph("chain"))
+        folder = Path(self.files.path("folder"))
+        folder.mkdir()
+        (folder / "kept").write_text("kept")
+        for option in ("--cbor", "--trace", "--html"):
+            for target in (str(folder), "/nowhere/at/all"):
+                with self.subTest(option, target=target):
+                    record = error(path, "--mode", "forward", option, target)
+                    self.assertEqual(record["code_id"], "IO_ERROR")
+                    self.assertRegex(record["message"], rf"^cannot write {target}: ")
+        done = call("graph", "chain", "--cbor", str(folder), "--json")
+        self.assertEqual(json.loads(done.stdout)["error"]["message"], f"cannot write {folder}: Is a directory")
+        self.assertEqual([entry.name for entry in folder.iterdir()], ["kept"])
+        self.assertEqual([entry.name for entry in folder.parent.iterdir() if "tmp" in entry.name], [])
+
+    def test_an_output_through_a_link_and_into_a_pipe(self) -> None:
+        link, target = Path(self.files.path("link")), Path(self.files.path("target"))
+        target.write_text("old")
+        link.symlink_to(target)
+        self.assertEqual(call("graph", "chain", "--cbor", str(link)).returncode, 0)
+        self.assertTrue(link.is_symlink())
+        pipe = self.files.path("pipe")
+        os.mkfifo(pipe)
+        reader = subprocess.Popen(["cat", pipe], stdout=subprocess.PIPE)
+        self.assertEqual(call("graph", "chain", "--cbor", pipe).returncode, 0)
+        self.assertEqual(reader.communicate(timeout=60)[0], target.read_bytes())
+        self.assertTrue(stat.S_ISFIFO(os.stat(pipe).st_mode))
 
 
 class Capacity(PlanTest):
@@ -302,11 +357,12 @@ class Messages(PlanTest):
             (path, "--mode", "forward", "--token", "xyz"),
             (path, "--mode", "forward", "--capacity", "1"),
             (path, "--mode", "forward", "--effort", "x"),
+            (path, "--mode", "forward", "--effort", "10"),
+            ("--csv", path, "--effort", "10"),
         )
         for arguments in calls:
             with self.subTest(arguments):
                 self.assertEqual(call("plan", *arguments).returncode, 2)
-        self.assertEqual(error(path, "--mode", "forward", "--effort", "10")["code_id"], "CONTRACT_VIOLATION")
 
 
 if __name__ == "__main__":

@@ -31,6 +31,10 @@ static int memory_open(void *context, const char *path, int flags, unsigned mode
     (void)mode;
     memory_env *memory = context;
     memory_file *file = memory_env_file(memory, path);
+    if (file && (flags & O_DIRECTORY)) {
+        errno = ENOTDIR;
+        return -1;
+    }
     if (flags & O_DIRECTORY)
         return MEMORY_HANDLES; /* a handle that can be synced and closed */
     if (file && (flags & O_CREAT) && (flags & O_EXCL)) {

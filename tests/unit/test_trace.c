@@ -425,6 +425,27 @@ static void test_ranks_merge_into_world_size_1(void **state) {
     }
 }
 
+/* A world-size-1 trace that agrees in manifest and token alone says nothing about these ranks. */
+static void test_merge_refuses_a_single_run_of_other_stores(void **state) {
+    (void)state;
+    static const uint8_t hashes[1][WEIR_HASH_SIZE] = {{1}};
+    weir_error error;
+    weir_merge_report report;
+    run rank, single;
+    const char *paths[1] = {"rank.trace"};
+    run_open(&rank, "", 5, 1, 0);
+    write_trace(&rank, paths[0]);
+    run_open(&single, "", 5, 1, 0);
+    single.description.store_hashes = hashes;
+    single.description.store_count = 1;
+    write_trace(&single, "other.trace");
+    assert_fails(weir_trace_merge(&memory.env, paths, 1, "other.trace", &report, &error),
+                 WEIR_CONTRACT_VIOLATION, &error);
+    assert_non_null(strstr(error.message, "other.trace: its store_hashes is not that of the others"));
+    run_close(&rank);
+    run_close(&single);
+}
+
 static void edit_sample_digest(weir_trace_iter *iter, weir_step *step) {
     static uint64_t digests[BATCH];
     (void)step;
@@ -496,6 +517,7 @@ int main(void) {
         cmocka_unit_test(test_replay_names_the_field_that_diverges),
         cmocka_unit_test(test_diff_finds_the_first_difference),
         cmocka_unit_test(test_ranks_merge_into_world_size_1),
+        cmocka_unit_test(test_merge_refuses_a_single_run_of_other_stores),
         cmocka_unit_test(test_merge_finds_a_wrong_index_and_digest),
         cmocka_unit_test(test_what_is_no_trace_is_refused),
     };
