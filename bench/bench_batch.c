@@ -1,6 +1,6 @@
 /* The batch builder against its limit: the bytes of a batch written once. Makes the demo shop at several
- * sizes (or takes a store and a manifest as arguments) and builds batches of 32 sequences; beside it, in the
- * same run, memcpy and memset of the same bytes. */
+ * sizes (or takes a store and a manifest as arguments) and builds batches of 32 sequences; beside it, in
+ * the same run, memcpy and memset of the same bytes. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>

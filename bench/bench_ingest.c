@@ -4,9 +4,9 @@
  *   bench_ingest [ROWS …]      default 1000000; a demo shop of about that many rows in a temporary folder
  *
  * Ingest runs in a process of its own, so that its peak memory is its own. Both are held against each other
- * in processor time, all threads together, which other processes do not disturb: on two idle cores ingest is
- * faster than that; what it took on the wall stands beside it. Tasks are queries that the source runs itself,
- * so there are two limits: the tables alone, and the tables and the tasks' queries. */
+ * in processor time, all threads together, which other processes do not disturb: on two idle cores ingest
+ * is faster than that; what it took on the wall stands beside it. Tasks are queries that the source runs
+ * itself, so there are two limits: the tables alone, and the tables and the tasks' queries. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -139,8 +139,7 @@ static double stream_alone(const char *path, bool has_tasks) {
     return best;
 }
 
-/* ---- Ingest ----------------------------------------------------------------------------------------------
- */
+/* ---- Ingest ---------------------------------------------------------------------------------- */
 
 /* What an ingest cost. */
 typedef struct cost {
@@ -222,8 +221,7 @@ static double open_once(const char *store) {
     return spent;
 }
 
-/* ---- The table -------------------------------------------------------------------------------------------
- */
+/* ---- The table ------------------------------------------------------------------------------- */
 
 typedef struct paths {
     char source[300], store[300], manifest[300];

@@ -1,5 +1,6 @@
-/* The planner: growth from 10^4 to 10^7 tensors, the published models (time, and how far the peak is from the
- * lower bound), what each effort buys, and other people's instances where WEIR_INSTANCES names their folder.
+/* The planner: growth from 10^4 to 10^7 tensors, the published models (time, and how far the peak is from
+ * the lower bound), what each effort buys, and other people's instances where WEIR_INSTANCES names their
+ * folder.
  *
  * `bench_plan N` stops the growth at 10^N tensors. */
 #include <dirent.h>

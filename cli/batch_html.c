@@ -1,11 +1,10 @@
 /* weir batch --html OUT: the page itself is cli/batch_page/; this file writes the batch as JSON into it, at
- * the mark
- * @batch.
+ * the mark @batch.
  *
  * The tensors say which cells a sequence has and which of them are null. What the page adds comes from the
  * store: the value of every cell as a person would write it, also of those that the sequence leaves out or
- * hides, each with the reason, and the foreign keys with theirs. So the page shows what a model sees and what
- * it must not see. */
+ * hides, each with the reason, and the foreign keys with theirs. So the page shows what a model sees and
+ * what it must not see. */
 #include "batch_html.h"
 
 #include <stdlib.h>
@@ -55,8 +54,7 @@ typedef struct sequence {
     const uint32_t **by_row; /* pointers into rows, sorted by RowIdx */
 } sequence;
 
-/* ---- Reading a batch ------------------------------------------------------------------------------------
- */
+/* ---- Reading a batch ------------------------------------------------------------------------- */
 
 static uint64_t load(const weir_batch *batch, weir_tensor_id id, uint64_t item, size_t size) {
     const uint8_t *at = batch->data + batch->tensors[id].offset + item * size;
@@ -119,8 +117,7 @@ static void forget_places(sequence *s) {
     free(s->positions);
 }
 
-/* ---- Times ----------------------------------------------------------------------------------------------
- */
+/* ---- Times ----------------------------------------------------------------------------------- */
 
 /* When a cell or an edge is known: with its row, or as late as another column says. */
 static int64_t known_time(const sequence *s, uint32_t row, uint32_t known_at) {
@@ -156,8 +153,7 @@ static void write_time(weir_json_writer *w, int64_t time) {
     weir_json_end_array(w);
 }
 
-/* ---- Values ---------------------------------------------------------------------------------------------
- */
+/* ---- Values ---------------------------------------------------------------------------------- */
 
 static void write_cut_text(weir_json_writer *w, weir_text_view text) {
     size_t size = text.size < LONGEST_VALUE ? text.size : LONGEST_VALUE;
@@ -250,8 +246,7 @@ static void write_cell(weir_json_writer *w, const sequence *s, uint32_t local, u
     weir_json_end_array(w);
 }
 
-/* ---- Rows -----------------------------------------------------------------------------------------------
- */
+/* ---- Rows ------------------------------------------------------------------------------------ */
 
 /* Why an edge is seen or not, and what time that is about. */
 static edge_state state_of_edge(const sequence *s, uint32_t local, uint32_t edge, uint32_t parent,
@@ -359,8 +354,7 @@ static void write_sequence(weir_json_writer *w, sequence *s) {
     weir_json_end_object(w);
 }
 
-/* ---- What all sequences share ---------------------------------------------------------------------------
- */
+/* ---- What all sequences share ---------------------------------------------------------------- */
 
 static void write_text(weir_json_writer *w, const char *key, const char *text) {
     weir_json_key(w, key);

@@ -1,6 +1,6 @@
-/* The command line's own small frame: a table of commands, declared options, and one way to print results and
- * errors. A command is one file, cmd_NAME.c, that defines `const cli_command cli_NAME` and uses the public
- * headers only.
+/* The command line's own small frame: a table of commands, declared options, and one way to print results
+ * and errors. A command is one file, cmd_NAME.c, that defines `const cli_command cli_NAME` and uses the
+ * public headers only.
  *
  * Exit status: 0 success, 1 an error record (on stdout as JSON with --json, else one line on stderr) or a
  * difference found, 2 usage. */

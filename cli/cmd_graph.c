@@ -41,8 +41,8 @@ static uint64_t most_of(const char *option, const model_kind *kind) {
     return strcmp(option, "--nodes") == 0 ? MODEL_NODES_MAX : INT32_MAX;
 }
 
-/* Whether the kind has a use for every option that is given, and every number is in its range; false after it
- * has said what is wrong. An unknown kind is somebody else's to say, and 'import' takes none of these. */
+/* Whether the kind has a use for every option that is given, and every number is in its range; false after
+ * it has said what is wrong. An unknown kind is somebody else's to say, and 'import' takes none of these. */
 static bool options_fit(const cli_command *self, const char *name, const model_kind *kind,
                         const cli_option *options) {
     bool is_import = strcmp(name, "import") == 0;

@@ -1,5 +1,5 @@
-/* weir ingest SOURCE: a database becomes a store, with a report of what a person should look at. An interrupt
- * ends it cleanly, without a temporary file left behind. */
+/* weir ingest SOURCE: a database becomes a store, with a report of what a person should look at. An
+ * interrupt ends it cleanly, without a temporary file left behind. */
 #include <inttypes.h>
 #include <signal.h>
 #include <stdlib.h>
@@ -54,8 +54,7 @@ static int print_json(const weir_ingest_report *report) {
     return cli_print_json(&w);
 }
 
-/* ---- The report for a person ----------------------------------------------------------------------------
- */
+/* ---- The report for a person ----------------------------------------------------------------- */
 
 static const char *plural(uint64_t count) {
     return count == 1 ? "" : "s";

@@ -1,5 +1,5 @@
-/* The demo shop's schema: what its columns mean, what is known when, and five tasks. It is written here with
- * ` for the quotation marks of JSON, which SQL has no use for, so that it can be read. */
+/* The demo shop's schema: what its columns mean, what is known when, and five tasks. It is written here
+ * with ` for the quotation marks of JSON, which SQL has no use for, so that it can be read. */
 #include <assert.h>
 #include <string.h>
 

@@ -1,10 +1,10 @@
 /* The demo shop: a made-up database, large or small, that has what real ones have.
  *
  * Eight tables with integer, text and composite keys; three of them refer to themselves. Nulls; a few
- * products and customers with very many orders; names and sentences; columns that are known only later (when
- * a parcel arrives, whether it comes back); foreign keys that lead nowhere. And causes: a slow carrier is
- * late, a late parcel and a poor product are rated badly, a customer who lapses stops ordering: so that there
- * is something to learn.
+ * products and customers with very many orders; names and sentences; columns that are known only later
+ * (when a parcel arrives, whether it comes back); foreign keys that lead nowhere. And causes: a slow
+ * carrier is late, a late parcel and a poor product are rated badly, a customer who lapses stops ordering:
+ * so that there is something to learn.
  *
  * Every row is a function of (scale, table, row number) by Philox and integer arithmetic: the same rows on
  * every machine. */

@@ -1,5 +1,5 @@
-/* Graphs that are no model: a chain of in-place operators, and random graphs of any number of nodes, the same
- * for the same seed on every machine. And the list of all kinds. */
+/* Graphs that are no model: a chain of in-place operators, and random graphs of any number of nodes, the
+ * same for the same seed on every machine. And the list of all kinds. */
 #include <stdio.h>
 #include <string.h>
 

@@ -1,6 +1,6 @@
 /* GPT-2 (small to XL) and Llama (7B to 405B) as their papers and published weights have them: every
- * projection, norm, residual and activation is an operator, so that a plan shows what a training step keeps.
- */
+ * projection, norm, residual and activation is an operator, so that a plan shows what a training step
+ * keeps. */
 #include <stdio.h>
 #include <string.h>
 

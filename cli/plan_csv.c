@@ -1,5 +1,5 @@
-/* weir plan --csv FILE: lifetimes and sizes in, the same rows with offsets out. The result goes to stdout and
- * what was found to stderr, so that the CSV can be piped; with --json both are in one object. */
+/* weir plan --csv FILE: lifetimes and sizes in, the same rows with offsets out. The result goes to stdout
+ * and what was found to stderr, so that the CSV can be piped; with --json both are in one object. */
 #include <inttypes.h>
 #include <stdlib.h>
 

@@ -1,10 +1,10 @@
 /* weir plan --html OUT: the plan as one page that asks nothing of the network.
  *
- * The page itself is cli/plan_page/, which the build joins into one array. This file writes the plan as JSON
- * into it, at the mark @plan. What there is one of per tensor goes in as a column: little-endian integers of
- * the smallest width that holds them all, in base64. Numbers that may pass 2^53 stand as decimal strings. No
- * text of the graph's can leave the JSON: every '<' of it is written as \u003c, so that the element cannot
- * end early. */
+ * The page itself is cli/plan_page/, which the build joins into one array. This file writes the plan as
+ * JSON into it, at the mark @plan. What there is one of per tensor goes in as a column: little-endian
+ * integers of the smallest width that holds them all, in base64. Numbers that may pass 2^53 stand as
+ * decimal strings. No text of the graph's can leave the JSON: every '<' of it is written as \u003c, so that
+ * the element cannot end early. */
 #include <stdlib.h>
 #include <string.h>
 

@@ -1,5 +1,5 @@
-/* A plan for people: what each arena needs and how far that is from what no layout can beat, then the largest
- * tensors that are live when it needs most, which are the ones to shrink. */
+/* A plan for people: what each arena needs and how far that is from what no layout can beat, then the
+ * largest tensors that are live when it needs most, which are the ones to shrink. */
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>

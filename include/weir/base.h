@@ -2,9 +2,9 @@
  *
  * Conventions that hold in every weir header:
  *   - A call that can fail returns a weir_status and, where it fails, fills the caller's weir_error (which
- * may be NULL). On failure it has produced no output and changed no state.
+ *     may be NULL). On failure it has produced no output and changed no state.
  *   - Handles are opaque; X_open makes one, X_close frees it and takes NULL. A handle belongs to one thread
- * at a time unless its comment says otherwise; distinct handles never share mutable state.
+ *     at a time unless its comment says otherwise; distinct handles never share mutable state.
  *   - A weir_env is borrowed: it must outlive every handle opened with it. NULL means weir_env_default().
  *   - The library never writes to stdout or stderr, never exits, and has no global mutable state. */
 #ifndef WEIR_BASE_H
@@ -89,10 +89,10 @@ WEIR_API size_t weir_error_line(const weir_error *error, char *out, size_t size)
 
 /* ---- The door to the world ------------------------------------------------------------------- */
 
-/* Everything that the library asks of the system: memory, files, time, threads. Calls return what their POSIX
- * namesakes do and set errno. A test replaces single entries to inject faults. `context` is passed to each
- * call; every call may come from any thread. (jansson, SQLite, libpq, libcurl and CUDA use the system's own.)
- */
+/* Everything that the library asks of the system: memory, files, time, threads. Calls return what their
+ * POSIX namesakes do and set errno. A test replaces single entries to inject faults. `context` is passed to
+ * each call; every call may come from any thread. (jansson, SQLite, libpq, libcurl and CUDA use the
+ * system's own.) */
 typedef struct weir_env {
     void *context;
 

@@ -1,5 +1,5 @@
-/* weir/batch.h: TrainingBatches from a store: the seeds that the sampler names, walked along foreign keys, as
- * tensors in one buffer (docs/batch.md).
+/* weir/batch.h: TrainingBatches from a store: the seeds that the sampler names, walked along foreign keys,
+ * as tensors in one buffer (docs/batch.md).
  *
  *   weir_batch_options options = {.size = sizeof options, .store = store, .manifest = manifest,
  *                                 .dataset = "shop/churn/train", .world_size = 8, .rank = 3};
@@ -11,9 +11,9 @@
  *       use(batch->data + batch->tensors[WEIR_COLUMN_IDS].offset);
  *   }
  *
- * A sequence is a function of (store, manifest, token, dataset, epoch, position) alone. A builder belongs to
- * one thread; builders share the store. All memory is taken at open: building allocates nothing, takes no
- * lock and makes no system call. */
+ * A sequence is a function of (store, manifest, token, dataset, epoch, position) alone. A builder belongs
+ * to one thread; builders share the store. All memory is taken at open: building allocates nothing, takes
+ * no lock and makes no system call. */
 #ifndef WEIR_BATCH_H
 #define WEIR_BATCH_H
 

@@ -1,10 +1,10 @@
-/* weir/cbor.h: canonical CBOR, the form in which everything is hashed, traced and checkpointed, and JSON, the
- * form in which people write it.
+/* weir/cbor.h: canonical CBOR, the form in which everything is hashed, traced and checkpointed, and JSON,
+ * the form in which people write it.
  *
- * The profile (docs/encoding.md): shortest integers and lengths, definite lengths, text keys sorted by their
- * encoded bytes and unique, binary64 floats with one NaN, valid UTF-8, -2^64 … 2^64-1, false/true/null, no
- * tags, 64 levels at most. The writer can write nothing else and the reader accepts nothing else, so a value
- * has exactly one encoding. */
+ * The profile (docs/encoding.md): shortest integers and lengths, definite lengths, text keys sorted by
+ * their encoded bytes and unique, binary64 floats with one NaN, valid UTF-8, -2^64 … 2^64-1,
+ * false/true/null, no tags, 64 levels at most. The writer can write nothing else and the reader accepts
+ * nothing else, so a value has exactly one encoding. */
 #ifndef WEIR_CBOR_H
 #define WEIR_CBOR_H
 
@@ -20,8 +20,8 @@ enum { WEIR_CBOR_DEPTH_MAX = 64 };
 /* ---- Writing --------------------------------------------------------------------------------- */
 
 /* A streaming writer. The first fault (a key out of order, text that is not UTF-8, too deep, too few or too
- * many items, no memory) sticks; later calls do nothing; weir_cbor_finish reports it. So a sequence of calls
- * needs one check:
+ * many items, no memory) sticks; later calls do nothing; weir_cbor_finish reports it. So a sequence of
+ * calls needs one check:
  *
  *   weir_cbor_writer w;
  *   weir_cbor_writer_memory(&w, env);
@@ -29,8 +29,7 @@ enum { WEIR_CBOR_DEPTH_MAX = 64 };
  *   weir_cbor_text(&w, "step");                 a key; its text must stay valid until the map is complete
  *   weir_cbor_uint(&w, step);
  *   status = weir_cbor_finish(&w, error);       then w.data, w.size
- *   weir_cbor_release(&w);
- */
+ *   weir_cbor_release(&w); */
 typedef struct weir_cbor_level {
     uint64_t remaining; /* items still to come, keys and values counted each */
     const char *key;    /* the last key of a map */
@@ -138,8 +137,8 @@ WEIR_API bool weir_cbor_get_uint(const weir_cbor_value *value, uint64_t *out);
 /* ---- JSON ------------------------------------------------------------------------------------ */
 
 /* Reads strict JSON text (no duplicate keys, no NUL in strings) and writes it as one CBOR value, with map
- * keys sorted. What is refused is `family` (MANIFEST_INVALID, INVALID_IR, SCHEMA_INVALID, CBOR_INVALID) with
- * line and column; `name` is what the message calls the text, such as its path. */
+ * keys sorted. What is refused is `family` (MANIFEST_INVALID, INVALID_IR, SCHEMA_INVALID, CBOR_INVALID)
+ * with line and column; `name` is what the message calls the text, such as its path. */
 WEIR_API WEIR_CHECKED weir_status weir_json_read(const char *text, size_t size, const char *name,
                                                  weir_status family, weir_cbor_writer *w, weir_error *error);
 
@@ -175,8 +174,7 @@ WEIR_API void weir_json_hex(weir_json_writer *w, const void *data, size_t size);
 WEIR_API void weir_json_uint_text(weir_json_writer *w, uint64_t value);          /* as a decimal string */
 
 /* A checked CBOR value as JSON: bytes as {"bytes": hex}, integers in full, floats always with a point or
- * exponent, NaN and infinities as
- * {"float": bits in hex}. */
+ * exponent, NaN and infinities as {"float": bits in hex}. */
 WEIR_API void weir_json_value(weir_json_writer *w, const weir_cbor_value *value);
 
 /* OUT_OF_MEMORY or CONTRACT_VIOLATION (unbalanced). Then w->data, w->size (a NUL follows). */

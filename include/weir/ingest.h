@@ -65,16 +65,16 @@ typedef struct weir_ingest_report {
     uint64_t ignored_columns; /* of the tables that were read: neither values nor keys */
 } weir_ingest_report;
 
-/* Reads the source and writes store and manifest, each whole or not at all (the store first). `report` may be
- * NULL. Starts threads of its own and ends them. SCHEMA_INVALID, SOURCE_ERROR, TASK_INVALID, IO_ERROR,
+/* Reads the source and writes store and manifest, each whole or not at all (the store first). `report` may
+ * be NULL. Starts threads of its own and ends them. SCHEMA_INVALID, SOURCE_ERROR, TASK_INVALID, IO_ERROR,
  * OUT_OF_MEMORY, CANCELLED. CONTRACT_VIOLATION, before anything is read, where store or manifest would
- * replace the source, the schema (where schema_name is its path), each other, or a file that is not of their
- * kind. */
+ * replace the source, the schema (where schema_name is its path), each other, or a file that is not of
+ * their kind. */
 WEIR_API WEIR_CHECKED weir_status weir_ingest(const weir_env *env, const weir_ingest_options *options,
                                               weir_ingest_report *report, weir_error *error);
 
-/* Writes the draft of a schema as JSON into `w` (one object; the caller finishes the writer). Of the options
- * source, threads and progress count. */
+/* Writes the draft of a schema as JSON into `w` (one object; the caller finishes the writer). Of the
+ * options source, threads and progress count. */
 WEIR_API WEIR_CHECKED weir_status weir_schema_draft(const weir_env *env, const weir_ingest_options *options,
                                                     weir_json_writer *w, weir_error *error);
 

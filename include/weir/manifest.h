@@ -52,9 +52,9 @@ typedef struct weir_dataset {
     uint8_t hash[WEIR_HASH_SIZE];
 } weir_dataset;
 
-/* Reads a manifest from a file, from JSON text (`name` is what messages call it), or from the three documents
- * that a trace header keeps: the normalised manifest, the mix and the batch config, all checked CBOR. The
- * caller closes it. MANIFEST_INVALID naming the JSON path, IO_ERROR, OUT_OF_MEMORY. */
+/* Reads a manifest from a file, from JSON text (`name` is what messages call it), or from the three
+ * documents that a trace header keeps: the normalised manifest, the mix and the batch config, all checked
+ * CBOR. The caller closes it. MANIFEST_INVALID naming the JSON path, IO_ERROR, OUT_OF_MEMORY. */
 WEIR_API WEIR_CHECKED weir_status weir_manifest_open(const weir_env *env, const char *path,
                                                      weir_manifest **out, weir_error *error);
 WEIR_API WEIR_CHECKED weir_status weir_manifest_read(const weir_env *env, const char *json, size_t size,

@@ -1,4 +1,5 @@
-/* weir/plan.h: a model graph becomes a memory plan, and a plan becomes memory (UML_OS.TMMU.PrepareMemory_v2).
+/* weir/plan.h: a model graph becomes a memory plan, and a plan becomes memory
+ * (UML_OS.TMMU.PrepareMemory_v2).
  *
  *   weir_graph *graph;  weir_plan *plan;  weir_arenas *arenas;
  *   weir_graph_read_file(NULL, "model.json", &graph, &error);
@@ -8,9 +9,9 @@
  *   weir_arenas_tensor(arenas, "h0", 2, &memory, &size, &error);
  *
  * A graph, a plan and an arena set each own their memory and do not refer to each other: any of them may be
- * closed first. After they are made they do not change, so any number of threads may call the functions that
- * take them as const. Faults are reported in the order that docs/planner.md gives, however many there are.
- * Every call that can fail can also give OUT_OF_MEMORY; those that take a path, IO_ERROR. */
+ * closed first. After they are made they do not change, so any number of threads may call the functions
+ * that take them as const. Faults are reported in the order that docs/planner.md gives, however many there
+ * are. Every call that can fail can also give OUT_OF_MEMORY; those that take a path, IO_ERROR. */
 #ifndef WEIR_PLAN_H
 #define WEIR_PLAN_H
 
@@ -113,22 +114,22 @@ WEIR_API WEIR_CHECKED weir_status weir_graph_read(const weir_env *env, const voi
 WEIR_API WEIR_CHECKED weir_status weir_graph_read_file(const weir_env *env, const char *path,
                                                        weir_graph **graph, weir_error *error);
 
-/* Makes a graph of an ONNX model: its nodes in their order, operators in the table's terms where it has them,
- * initializers as parameters, constants as state. Weights are stepped over, not read. Every tensor must have
- * a full shape in the model: INVALID_IR_SHAPES names the first that has none, a symbolic dimension, or an
- * element type without a dtype. INVALID_IR for bytes that are no model (diagnostic offset), subgraphs and
- * sparse initializers; else as weir_graph_read. The _file form maps the file ("-" is standard input). The
- * caller owns *graph. */
+/* Makes a graph of an ONNX model: its nodes in their order, operators in the table's terms where it has
+ * them, initializers as parameters, constants as state. Weights are stepped over, not read. Every tensor
+ * must have a full shape in the model: INVALID_IR_SHAPES names the first that has none, a symbolic
+ * dimension, or an element type without a dtype. INVALID_IR for bytes that are no model (diagnostic
+ * offset), subgraphs and sparse initializers; else as weir_graph_read. The _file form maps the file ("-" is
+ * standard input). The caller owns *graph. */
 WEIR_API WEIR_CHECKED weir_status weir_graph_import_onnx(const weir_env *env, const void *data, size_t size,
                                                          const char *name, weir_graph **graph,
                                                          weir_error *error);
 WEIR_API WEIR_CHECKED weir_status weir_graph_import_onnx_file(const weir_env *env, const char *path,
                                                               weir_graph **graph, weir_error *error);
 
-/* Builds one: tensors first, then the nodes that name them, the outputs, perhaps an order, then finish, which
- * runs the checks that need the whole graph. Each call checks what it is given and leaves the graph as it was
- * where it fails. The caller owns *graph. Same errors as weir_graph_read, and CONTRACT_VIOLATION after
- * finish. */
+/* Builds one: tensors first, then the nodes that name them, the outputs, perhaps an order, then finish,
+ * which runs the checks that need the whole graph. Each call checks what it is given and leaves the graph
+ * as it was where it fails. The caller owns *graph. Same errors as weir_graph_read, and CONTRACT_VIOLATION
+ * after finish. */
 WEIR_API WEIR_CHECKED weir_status weir_graph_create(const weir_env *env, weir_text name, weir_graph **graph,
                                                     weir_error *error);
 WEIR_API WEIR_CHECKED weir_status weir_graph_add_tensor(weir_graph *graph, const weir_tensor_info *tensor,
@@ -190,9 +191,9 @@ WEIR_API void weir_plan_write(const weir_plan *plan, weir_cbor_writer *w);
 WEIR_API WEIR_CHECKED weir_status weir_plan_save(const weir_env *env, const weir_plan *plan, const char *path,
                                                  weir_error *error);
 
-/* Restores one, and checks it as hostile input: a plan that is accepted has no two live tensors on one byte,
- * and its numbers agree with each other. It has no shapes, dtypes, roles or token, and its retention ratio
- * and time are 0. CBOR_INVALID; INVALID_IR where the value is no consistent plan. */
+/* Restores one, and checks it as hostile input: a plan that is accepted has no two live tensors on one
+ * byte, and its numbers agree with each other. It has no shapes, dtypes, roles or token, and its retention
+ * ratio and time are 0. CBOR_INVALID; INVALID_IR where the value is no consistent plan. */
 WEIR_API WEIR_CHECKED weir_status weir_plan_restore(const weir_env *env, const void *data, size_t size,
                                                     const char *name, weir_plan **plan, weir_error *error);
 WEIR_API WEIR_CHECKED weir_status weir_plan_restore_file(const weir_env *env, const char *path,
@@ -303,8 +304,8 @@ WEIR_API WEIR_CHECKED weir_status weir_arenas_resolve(const weir_arenas *arenas,
                                                       size_t arena_size, uint64_t address, uint64_t position,
                                                       void **memory, size_t *size, weir_error *error);
 
-/* ZeroTensor_v1 and DebugFill: write a tensor's bytes: zeros, or BLAKE3's extended output keyed by token and
- * address, to find reads of what was never written. The caller keeps other users of those bytes away.
+/* ZeroTensor_v1 and DebugFill: write a tensor's bytes: zeros, or BLAKE3's extended output keyed by token
+ * and address, to find reads of what was never written. The caller keeps other users of those bytes away.
  * CONTRACT_VIOLATION. */
 WEIR_API WEIR_CHECKED weir_status weir_arenas_zero(weir_arenas *arenas, const char *id, size_t id_size,
                                                    weir_error *error);
@@ -347,8 +348,8 @@ WEIR_API WEIR_CHECKED weir_status weir_packing_solve(weir_packing *packing,
                                                      const weir_packing_options *options,
                                                      weir_packing_result *result, weir_error *error);
 
-/* After solve: the rows as they were read, with a column offset. *text is terminated and lives as long as the
- * packing. */
+/* After solve: the rows as they were read, with a column offset. *text is terminated and lives as long as
+ * the packing. */
 WEIR_API WEIR_CHECKED weir_status weir_packing_csv(weir_packing *packing, const char **text, size_t *size,
                                                    weir_error *error);
 WEIR_API void weir_packing_close(weir_packing *packing);

@@ -1,8 +1,8 @@
 /* weir/sampler.h: which sample sits at any (epoch, position), for any world size, in O(1):
  * UML_OS.Data.NextBatch_v2.
  *
- * A step is a pure function of (manifest, token, dataset, stage, world size, rank, cursor). The sampler only
- * caches: the block order of the epoch in use and of the one after it. Nothing allocates after open.
+ * A step is a pure function of (manifest, token, dataset, stage, world size, rank, cursor). The sampler
+ * only caches: the block order of the epoch in use and of the one after it. Nothing allocates after open.
  *
  *   weir_manifest_open(NULL, "shop.manifest.json", &manifest, &error);
  *   weir_sampler_options options = {
@@ -92,13 +92,13 @@ WEIR_API WEIR_CHECKED weir_status weir_sampler_index_at(weir_sampler *sampler, u
 WEIR_API WEIR_CHECKED weir_status weir_sampler_range(weir_sampler *sampler, uint64_t epoch, uint64_t position,
                                                      uint64_t count, uint64_t *out, weir_error *error);
 
-/* The order of n blocks under a seed (SeededBlockPermute_v1), into out[0, n). Any thread. CONTRACT_VIOLATION
- * for n = 0. */
+/* The order of n blocks under a seed (SeededBlockPermute_v1), into out[0, n). Any thread.
+ * CONTRACT_VIOLATION for n = 0. */
 WEIR_API WEIR_CHECKED weir_status weir_block_permute(weir_seed seed, uint64_t n, uint64_t *out,
                                                      weir_error *error);
 
-/* The index behind one local position of a block, by either map. CONTRACT_VIOLATION where the position is not
- * in the block. Any thread. */
+/* The index behind one local position of a block, by either map. CONTRACT_VIOLATION where the position is
+ * not in the block. Any thread. */
 WEIR_API WEIR_CHECKED weir_status weir_intra_block_map(weir_intra_block kind, weir_seed seed,
                                                        uint64_t block_id, uint64_t block_size,
                                                        uint64_t cardinality, uint64_t local_position,

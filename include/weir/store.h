@@ -11,9 +11,9 @@
  *   weir_store_close(store);
  *
  * Everything reached from a weir_store is constant until close; any thread may read it. What opening cannot
- * know (a record's parent rows, its text and category numbers, children, seeds) may be damaged in a file that
- * was not verified: a reader of raw records must compare such numbers with the counts here before it follows
- * them, and the accessors below do. */
+ * know (a record's parent rows, its text and category numbers, children, seeds) may be damaged in a file
+ * that was not verified: a reader of raw records must compare such numbers with the counts here before it
+ * follows them, and the accessors below do. */
 #ifndef WEIR_STORE_H
 #define WEIR_STORE_H
 
@@ -55,9 +55,9 @@ typedef struct weir_statistics {
  *   - 4-byte slots: float32 (normalised), category or text number of every numerical, categorical and text
  *     column; 0 where it is null;
  *   - 4-byte slots: the parent's RowIdx of every edge type of the table; WEIR_NONE where there is none;
- *   - bits: one a column, set where the cell is null; then one a boolean column, its value. Bit i is bit i %
- * 8 of byte i / 8 from `bits_offset` on. A row's time is the slot at time_offset (which is right for null
- * too), or always where that is WEIR_NONE. */
+ *   - bits: one a column, set where the cell is null; then one a boolean column, its value. Bit i is bit i
+ *     % 8 of byte i / 8 from `bits_offset` on. A row's time is the slot at time_offset (which is right for
+ *     null too), or always where that is WEIR_NONE. */
 typedef struct weir_table {
     const char *name;
     uint32_t row_start;
@@ -96,8 +96,8 @@ typedef struct weir_column {
     uint32_t category_count;
 } weir_column;
 
-/* An edge type: a foreign key column. The children of the parent table's i-th row are
- * child_rows[starts[i] … starts[i + 1]), sorted by (edge time, RowIdx), with their times beside them. */
+/* An edge type: a foreign key column. The children of the parent table's i-th row are child_rows[starts[i]
+ * … starts[i + 1]), sorted by (edge time, RowIdx), with their times beside them. */
 typedef struct weir_edge {
     const char *name; /* of the column */
     uint32_t table;   /* the child's */
@@ -112,8 +112,8 @@ typedef struct weir_edge {
     const uint8_t *child_times; /* int64, edges; NULL where all are WEIR_TIME_ALWAYS */
 } weir_edge;
 
-/* A task. Its seeds lie split after split (train, val, test), each in the contract's order, so that sample i
- * of dataset <name>/<task>/<split> is seed split_start[split] + i. */
+/* A task. Its seeds lie split after split (train, val, test), each in the contract's order, so that sample
+ * i of dataset <name>/<task>/<split> is seed split_start[split] + i. */
 typedef struct weir_task {
     const char *name;
     const char *target_column;
@@ -195,8 +195,7 @@ WEIR_API void weir_store_info_json(const weir_store *store, weir_json_writer *w)
 WEIR_API WEIR_CHECKED weir_status weir_store_verify(const weir_store *store, uint32_t threads,
                                                     weir_error *error);
 
-/* ---- Accessors: safe on any bytes, not for inner loops ---------------------------------------------------
- */
+/* ---- Accessors: safe on any bytes, not for inner loops --------------------------------------- */
 
 typedef struct weir_text_view {
     const char *data; /* not terminated */
@@ -212,8 +211,8 @@ WEIR_API int64_t weir_store_row_time(const weir_store *store, uint32_t row);
 WEIR_API uint32_t weir_store_parent(const weir_store *store, uint32_t row, uint32_t edge);
 
 /* A cell. `number` is the normalised value of a numerical one, `integer` the microseconds of a timestamp, 0
- * or 1 of a boolean, the category or text number; all 0 where it is null. False where there is no such cell.
- */
+ * or 1 of a boolean, the category or text number; all 0 where it is null. False where there is no such
+ * cell. */
 typedef struct weir_cell {
     weir_stype stype;
     bool is_null;
@@ -222,13 +221,13 @@ typedef struct weir_cell {
 } weir_cell;
 WEIR_API bool weir_store_cell(const weir_store *store, uint32_t row, uint32_t column, weir_cell *out);
 
-/* The children of a parent row by an edge type into its table that are known at `observation_time`: the first
- * *count of all of them. Returns the place of the first in child_rows and child_times. */
+/* The children of a parent row by an edge type into its table that are known at `observation_time`: the
+ * first *count of all of them. Returns the place of the first in child_rows and child_times. */
 WEIR_API uint32_t weir_store_children(const weir_store *store, uint32_t edge, uint32_t parent_row,
                                       int64_t observation_time, uint32_t *count);
 
-/* Seed `index` of a task: false where there is none or its row is none. The target is that of the seed: in a
- * cell task the row's own cell. */
+/* Seed `index` of a task: false where there is none or its row is none. The target is that of the seed: in
+ * a cell task the row's own cell. */
 typedef struct weir_seed_row {
     uint32_t row;
     int64_t observation_time;

@@ -1,9 +1,9 @@
 /* weir/trace.h: the record of a run, which can be replayed, compared and merged (format: docs/trace.md).
  *
  * A trace is a CBOR sequence in one append-only file: a run_header, one iter a step, resume records, a
- * run_end. Every record carries a link of a SHA-256 chain, so that a trace cannot be cut or edited unnoticed.
- * The header holds the manifest itself, so a trace explains itself. No wall-clock time is in it: the same run
- * gives the same bytes. */
+ * run_end. Every record carries a link of a SHA-256 chain, so that none can be changed, dropped, added or
+ * moved unnoticed; cut at a record's end, a trace is one without its run_end. The header holds the manifest itself, so a trace explains itself. No wall-clock time is in it:
+ * the same run gives the same bytes. */
 #ifndef WEIR_TRACE_H
 #define WEIR_TRACE_H
 
@@ -44,16 +44,16 @@ typedef struct weir_trace_iter {
     const uint64_t *sample_digests; /* step->valid_count of them, or NULL */
 } weir_trace_iter;
 
-/* Creates the file (which must not exist) and writes the header. The manifest may be closed after. IO_ERROR,
- * OUT_OF_MEMORY. */
+/* Creates the file (which must not exist) and writes the header. The manifest may be closed after.
+ * IO_ERROR, OUT_OF_MEMORY. */
 WEIR_API WEIR_CHECKED weir_status weir_trace_create(const weir_env *env, const char *path,
                                                     const weir_trace_run *run, weir_trace_writer **out,
                                                     weir_error *error);
 
-/* Opens the trace of a run that goes on at `step`: checks it up to there, cuts what lies behind (a torn last
- * record too), and records the resume. TRACE_CORRUPT where it does not reach the step, CHECKPOINT_MISMATCH
- * where it is another run's, OUT_OF_MEMORY: then the file is as it was. After an IO_ERROR it may be cut
- * already; what lies before the step is there, and the next resume works. */
+/* Opens the trace of a run that goes on at `step`: checks it up to there, cuts what lies behind (a torn
+ * last record too), and records the resume. TRACE_CORRUPT where it does not reach the step,
+ * CHECKPOINT_MISMATCH where it is another run's, OUT_OF_MEMORY: then the file is as it was. After an
+ * IO_ERROR it may be cut already; what lies before the step is there, and the next resume works. */
 WEIR_API WEIR_CHECKED weir_status weir_trace_resume(const weir_env *env, const char *path,
                                                     const weir_trace_run *run, uint64_t step,
                                                     const uint8_t checkpoint_hash[WEIR_HASH_SIZE],
@@ -99,8 +99,8 @@ WEIR_API const weir_cbor_value *weir_trace_header(const weir_trace_reader *reade
 WEIR_API WEIR_CHECKED weir_status weir_trace_manifest(const weir_trace_reader *reader, weir_manifest **out,
                                                       weir_error *error);
 
-/* The next record, its place in the chain checked; WEIR_TRACE_EOF at the end of the file. TRACE_CORRUPT with
- * the offset. */
+/* The next record, its place in the chain checked; WEIR_TRACE_EOF at the end of the file. TRACE_CORRUPT
+ * with the offset. */
 WEIR_API WEIR_CHECKED weir_status weir_trace_next(weir_trace_reader *reader, weir_trace_record *record,
                                                   weir_error *error);
 

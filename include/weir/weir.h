@@ -1,5 +1,5 @@
-/* weir: a deterministic data plane for training models. Everything at once; each part can be included alone.
- */
+/* weir: a deterministic data plane for training models. Everything at once; each part can be included
+ * alone. */
 #ifndef WEIR_WEIR_H
 #define WEIR_WEIR_H
 

@@ -1,17 +1,18 @@
-/* blake3.c: BLAKE3, the tree. The kernels (blake3_kernel.h) compute chaining values, here is decided of what.
+/* blake3.c: BLAKE3, the tree. The kernels (blake3_kernel.h) compute chaining values, here is decided of
+ * what.
  *
- * The input is cut into chunks of 1 KiB, the leaves of a binary tree whose left subtrees are always full. Of
- * what has been hashed, a hasher keeps the roots of the full subtrees in its stack, one for each bit of
+ * The input is cut into chunks of 1 KiB, the leaves of a binary tree whose left subtrees are always full.
+ * Of what has been hashed, a hasher keeps the roots of the full subtrees in its stack, one for each bit of
  * chunk_counter, the largest first. Chunks come in runs: a run's chaining values are one level of the tree,
  * which is turned into the next one, many parents at a time; a left sibling that is missing at the left end
- * is on top of the stack, and what has no right sibling yet is left for the stack. So whole chunks are hashed
- * at full width wherever they start.
+ * is on top of the stack, and what has no right sibling yet is left for the stack. So whole chunks are
+ * hashed at full width wherever they start.
  *
- * The root is compressed differently from all other nodes, so whatever may still become the root must not be
- * compressed yet:
+ * The root is compressed differently from all other nodes, so whatever may still become the root must not
+ * be compressed yet:
  *   - the last block of the chunk in progress waits in `block`, full or not, until there is more input;
- *   - where all the chunks form one full subtree, its two halves lie on the stack in its place until there is
- *     more (halves_wait): the only time when the stack holds more nodes than chunk_counter has bits. */
+ *   - where all the chunks form one full subtree, its two halves lie on the stack in its place until there
+ *     is more (halves_wait): the only time when the stack holds more nodes than chunk_counter has bits. */
 #include "weir/hash.h"
 
 #include <string.h>
@@ -52,8 +53,8 @@ static void compress_inner_block(weir_blake3 *hasher, const uint8_t block[64]) {
     hasher->blocks_compressed++;
 }
 
-/* Takes in up to the end of the chunk and returns how much that was. The last block stays uncompressed, full
- * or not. */
+/* Takes in up to the end of the chunk and returns how much that was. The last block stays uncompressed,
+ * full or not. */
 static size_t fill_chunk(weir_blake3 *hasher, const uint8_t *from, size_t size) {
     size_t room = CHUNK_SIZE - chunk_size(hasher);
     size_t taken = size < room ? size : room;
@@ -179,8 +180,8 @@ static void close_chunk(const weir__blake3_kernel *kernel, weir_blake3 *hasher) 
     start_chunk(hasher);
 }
 
-/* Hashes whole chunks straight from the caller's memory, up to a multiple of the longest run, and returns how
- * many bytes that was. */
+/* Hashes whole chunks straight from the caller's memory, up to a multiple of the longest run, and returns
+ * how many bytes that was. */
 static size_t hash_run(const weir__blake3_kernel *kernel, weir_blake3 *hasher, const uint8_t *from,
                        size_t size) {
     uint8_t nodes[1 + RUN_CHUNKS_MAX][VALUE_SIZE];

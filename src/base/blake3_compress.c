@@ -2,9 +2,9 @@
  * the blocks of a chunk in progress, the last few parents, the digest.
  *
  * The state is a 4 x 4 matrix of words: two rows of chaining value, one of constants, one of counter, size
- * and flags. A round mixes the four columns, then the four diagonals. Each row is one vector here, so that a
- * row's four mixings go side by side; turning the rows against each other makes columns of the diagonals. The
- * compiler's vector types mean the same on every architecture, with vector instructions or without. */
+ * and flags. A round mixes the four columns, then the four diagonals. Each row is one vector here, so that
+ * a row's four mixings go side by side; turning the rows against each other makes columns of the diagonals.
+ * The compiler's vector types mean the same on every architecture, with vector instructions or without. */
 #include "base/blake3_compress.h"
 
 #include <stddef.h>
@@ -34,8 +34,8 @@ ALWAYS_INLINE void mix_columns(state *s, row first, row second) {
     s->b = rotate_right(s->b ^ s->c, 7);
 }
 
-/* The diagonals are brought under each other by turning the rows a, c and d and not b, on which the next step
- * waits; so the diagonal that starts in the last column comes first. */
+/* The diagonals are brought under each other by turning the rows a, c and d and not b, on which the next
+ * step waits; so the diagonal that starts in the last column comes first. */
 ALWAYS_INLINE void mix_diagonals(state *s, row first, row second) {
     s->a = __builtin_shufflevector(s->a, s->a, 3, 0, 1, 2);
     s->c = __builtin_shufflevector(s->c, s->c, 1, 2, 3, 0);
@@ -53,8 +53,8 @@ ALWAYS_INLINE void mix_round(state *s, const uint32_t m[16], const uint8_t order
                   (row){m[order[15]], m[order[9]], m[order[11]], m[order[13]]});
 }
 
-/* The state after the rounds, before its halves are folded. The rounds stand one by one so that the schedule
- * is a constant to the compiler. */
+/* The state after the rounds, before its halves are folded. The rounds stand one by one so that the
+ * schedule is a constant to the compiler. */
 ALWAYS_INLINE state run_rounds(const uint32_t value[8], const uint8_t block[64], uint32_t block_size,
                                uint64_t counter, uint32_t flags) {
     uint32_t m[16];

@@ -1,9 +1,9 @@
-/* blake3_compress.h: what every part of our BLAKE3 shares: the algorithm's constants, and the compression of
- * one block, which the kernels of blake3_kernel.h repeat for many blocks at a time.
+/* blake3_compress.h: what every part of our BLAKE3 shares: the algorithm's constants, and the compression
+ * of one block, which the kernels of blake3_kernel.h repeat for many blocks at a time.
  *
- * Blocks and chaining values are little-endian bytes wherever they lie in memory, so that the two children of
- * a parent are its block as they stand; a chaining value is eight words only while it is being computed with.
- */
+ * Blocks and chaining values are little-endian bytes wherever they lie in memory, so that the two children
+ * of a parent are its block as they stand; a chaining value is eight words only while it is being computed
+ * with. */
 #ifndef WEIR_BLAKE3_COMPRESS_H
 #define WEIR_BLAKE3_COMPRESS_H
 

@@ -22,8 +22,8 @@ typedef struct weir__blake3_nodes {
     uint32_t last_flags;   /* and for the last one */
 } weir__blake3_nodes;
 
-/* The last block of a node, with the chaining value before it. As the root it is what all output is made of:
- * one block of output for every value of the counter. */
+/* The last block of a node, with the chaining value before it. As the root it is what all output is made
+ * of: one block of output for every value of the counter. */
 typedef struct weir__blake3_end {
     uint32_t value[8];
     uint8_t block[64];
@@ -34,9 +34,9 @@ typedef struct weir__blake3_end {
 typedef struct weir__blake3_kernel {
     const char *name;
 
-    /* Writes the chaining values of the nodes, 32 bytes each. For nodes of one block, `out` may overlap them
-     * if it starts at most 32 bytes after they do: a value is written only after its node and all before it
-     * were read. */
+    /* Writes the chaining values of the nodes, 32 bytes each. For nodes of one block, `out` may overlap
+     * them if it starts at most 32 bytes after they do: a value is written only after its node and all
+     * before it were read. */
     void (*hash)(const weir__blake3_nodes *nodes, uint8_t *out);
 
     /* Writes `count` blocks of the root's output, from block `counter` on. */

@@ -1,21 +1,21 @@
-/* blake3_many.h: BLAKE3's compression of LANES blocks side by side, word i of all the blocks in one vector. A
- * template in the compiler's vector types, which become whatever instructions the including file is compiled
- * for. It is included with LANES defined as 4, 8 or 16, once for each, and gives two functions that return
- * how many nodes or blocks they did, LANES or what was left:
+/* blake3_many.h: BLAKE3's compression of LANES blocks side by side, word i of all the blocks in one vector.
+ * A template in the compiler's vector types, which become whatever instructions the including file is
+ * compiled for. It is included with LANES defined as 4, 8 or 16, once for each, and gives two functions
+ * that return how many nodes or blocks they did, LANES or what was left:
  *
  *     size_t hash_nodes_LANES(const weir__blake3_nodes *nodes, size_t index, uint8_t *out);
  *     size_t expand_root_LANES(const weir__blake3_end *root, uint64_t counter, size_t index, size_t count,
  *                              uint8_t *out);
  *
- * Two more may be defined for the including file: HAS_ROTATION where the target rotates the words of a vector
- * in one instruction, HAS_BYTE_SHUFFLE where it moves the bytes of a vector in one instruction
- * and is little-endian.
+ * Two more may be defined for the including file: HAS_ROTATION where the target rotates the words of a
+ * vector in one instruction, HAS_BYTE_SHUFFLE where it moves the bytes of a vector in one instruction and
+ * is little-endian.
  *
  * Blocks lie in rows and are needed in columns. They are loaded in quads, four words of one lane: a vector
  * takes quads of every fourth lane, so that four such vectors are 4 x 4 matrices side by side, and
- * transposing these gives four words of the message for all lanes. That is two shuffles a word whatever LANES
- * is; output takes the same way back. Lanes beyond the last node repeat it, and what comes out of them is
- * dropped. */
+ * transposing these gives four words of the message for all lanes. That is two shuffles a word whatever
+ * LANES is; output takes the same way back. Lanes beyond the last node repeat it, and what comes out of
+ * them is dropped. */
 #include <string.h>
 
 #include "base/blake3_compress.h"
@@ -36,8 +36,8 @@
 #define UNROLLED _Pragma("GCC unroll 16")
 #endif
 
-/* How many bytes of a chunk ahead of the block in work its lane is fetched into the cache: the lanes are more
- * streams than hardware follows by itself. */
+/* How many bytes of a chunk ahead of the block in work its lane is fetched into the cache: the lanes are
+ * more streams than hardware follows by itself. */
 enum { FETCH_AHEAD_SIZE = 128 };
 
 /* How many of the four mixings of half a round are done in step. They do not depend on each other, and a
@@ -246,8 +246,8 @@ ALWAYS_INLINE void NAMED(count_lanes)(WORDS words[2], uint64_t counter, uint32_t
     words[1] = (WORDS){0} + (uint32_t)(counter >> 32) - (WORDS)(words[0] < low);
 }
 
-/* Asks for the block at `offset` of every lane; past the end of the nodes, of the nodes that follow in these
- * lanes. There need not be any: an address is only a hint here. */
+/* Asks for the block at `offset` of every lane; past the end of the nodes, of the nodes that follow in
+ * these lanes. There need not be any: an address is only a hint here. */
 ALWAYS_INLINE void NAMED(fetch_ahead)(const uint8_t *const lanes[LANES], size_t offset, size_t node_size) {
     if (offset >= node_size)
         offset += (LANES - 1) * node_size;

@@ -1,6 +1,6 @@
-/* The strict CBOR reader, in two halves. weir_cbor_check walks untrusted bytes once, from left to right, and
- * accepts exactly the canonical profile; the views then read accepted bytes without any check that could
- * fail. */
+/* The strict CBOR reader, in two halves. weir_cbor_check walks untrusted bytes once, from left to right,
+ * and accepts exactly the canonical profile; the views then read accepted bytes without any check that
+ * could fail. */
 #include <string.h>
 
 #include "base/bytes.h"

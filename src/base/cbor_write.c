@@ -1,5 +1,5 @@
-/* The canonical CBOR writer. It keeps, for every open array or map, how many items are still to come and the
- * last key, so that it can refuse at once what would not be canonical; what it has written is therefore
+/* The canonical CBOR writer. It keeps, for every open array or map, how many items are still to come and
+ * the last key, so that it can refuse at once what would not be canonical; what it has written is therefore
  * always a prefix of a valid value. */
 #include <string.h>
 

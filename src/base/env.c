@@ -1,5 +1,6 @@
-/* The default environment: the system itself, one thin function an entry. Interrupted calls are retried here,
- * so that nobody above has to think of signals. Also the memory helpers that check sizes before they ask. */
+/* The default environment: the system itself, one thin function an entry. Interrupted calls are retried
+ * here, so that nobody above has to think of signals. Also the memory helpers that check sizes before they
+ * ask. */
 #include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>
@@ -22,7 +23,8 @@
         result;                                                                                              \
     })
 
-/* Large memory is written in many places at once (a batch has two dozen tensors): fewer pages, fewer misses of the TLB. */
+/* Large memory is written in many places at once (a batch has two dozen tensors): fewer pages, fewer misses
+ * of the TLB. */
 enum { HUGE_PAGES_FROM = 4 << 20 };
 
 static void *system_allocate(void *context, size_t size) {

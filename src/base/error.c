@@ -1,6 +1,6 @@
 /* Error records: filled in place, never allocated, so that they can report that memory is gone. All their
- * text is printable, valid UTF-8, because it may quote hostile input and end up in a terminal, in JSON or in
- * CBOR. */
+ * text is printable, valid UTF-8, because it may quote hostile input and end up in a terminal, in JSON or
+ * in CBOR. */
 #include <errno.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -60,8 +60,8 @@ static bool is_printable(const uint8_t *character, size_t length) {
     return length > 1 && !(character[0] == 0xC2 && character[1] < 0xA0);
 }
 
-/* Copies text, '?' for every control character and every byte that is no UTF-8, and cuts between characters.
- */
+/* Copies text, '?' for every control character and every byte that is no UTF-8, and cuts between
+ * characters. */
 static void copy_printable(char *out, size_t capacity, const char *text, size_t size) {
     const uint8_t *at = (const uint8_t *)(text ? text : "");
     const uint8_t *end = at + size;

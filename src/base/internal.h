@@ -20,8 +20,8 @@ weir_status weir__out_of_memory(weir_error *error, const char *failure_operator,
 weir_status weir__io_error(weir_error *error, const char *failure_operator, const char *verb,
                            const char *path);
 
-/* Adds a diagnostic to a record made by weir__fail; beyond WEIR_DIAGNOSTICS_MAX it is dropped. `name` must be
- * static. */
+/* Adds a diagnostic to a record made by weir__fail; beyond WEIR_DIAGNOSTICS_MAX it is dropped. `name` must
+ * be static. */
 void weir__note_uint(weir_error *error, const char *name, uint64_t value);
 void weir__note_int(weir_error *error, const char *name, int64_t value);
 void weir__note_text(weir_error *error, const char *name, const char *text, size_t size);
@@ -44,8 +44,8 @@ char *weir__copy_text(const weir_env *env, const char *text, size_t size);
 
 /* ---- Text ------------------------------------------------------------------------------------ */
 
-/* The length of the valid UTF-8 sequence at text[0, size), 0 where there is none (overlong, surrogate, beyond
- * U+10FFFF, cut). */
+/* The length of the valid UTF-8 sequence at text[0, size), 0 where there is none (overlong, surrogate,
+ * beyond U+10FFFF, cut). */
 size_t weir__utf8_sequence(const uint8_t *text, size_t size);
 bool weir__utf8_is_valid(const void *text, size_t size);
 

@@ -22,10 +22,11 @@ static inline weir_random weir__philox(weir_seed seed, uint32_t domain, uint64_t
     return (weir_random){r.v[0] | (uint64_t)r.v[1] << 32, r.v[2] | (uint64_t)r.v[3] << 32};
 }
 
-/* The same draw in half the instructions, at a longer latency: for one draw amid other work (index_at), where
- * what counts is how much of the next call fits into the processor's window. The two multiplications of a
- * round do not depend on each other, so they share a vector: `even` holds words 0 and 2, `odd` words 1 and 3,
- * each in the low half of a 64-bit lane; upper halves may hold anything, the multiplication does not look. */
+/* The same draw in half the instructions, at a longer latency: for one draw amid other work (index_at),
+ * where what counts is how much of the next call fits into the processor's window. The two multiplications
+ * of a round do not depend on each other, so they share a vector: `even` holds words 0 and 2, `odd` words 1
+ * and 3, each in the low half of a 64-bit lane; upper halves may hold anything, the multiplication does not
+ * look. */
 #if defined(__SSE2__)
 static inline weir_random weir__philox_lean(weir_seed seed, uint32_t domain, uint64_t n) {
     const __m128i multipliers = _mm_set_epi64x(PHILOX_M4x32_1, PHILOX_M4x32_0);

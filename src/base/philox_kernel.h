@@ -1,6 +1,6 @@
-/* The body of philox_many: a translation unit defines PHILOX_LANES and PHILOX_KERNEL and includes this. Words
- * lie in the low halves of 64-bit lanes; upper halves may hold anything, because the multiplication looks at
- * the low ones only. */
+/* The body of philox_many: a translation unit defines PHILOX_LANES and PHILOX_KERNEL and includes this.
+ * Words lie in the low halves of 64-bit lanes; upper halves may hold anything, because the multiplication
+ * looks at the low ones only. */
 #include "base/philox.h"
 #include "base/philox_many.h"
 

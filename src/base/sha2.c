@@ -8,7 +8,7 @@
 
 _Static_assert(sizeof(SHA256_CTX) <= sizeof(weir_sha256), "weir_sha256 must hold libcrypto's context");
 _Static_assert(_Alignof(SHA256_CTX) <= _Alignof(weir_sha256),
-              "weir_sha256 must be aligned for libcrypto's context");
+               "weir_sha256 must be aligned for libcrypto's context");
 
 static SHA256_CTX *context_of(weir_sha256 *sha) {
     return (SHA256_CTX *)(void *)sha->state;

@@ -300,8 +300,8 @@ static void write_column_order(weir_batch_builder *b, const uint8_t *column_ids,
     }
 }
 
-/* The positions of each row, together, rows in the given order. A row's cells are consecutive: from where its
- * number first stands to where the next one's does. */
+/* The positions of each row, together, rows in the given order. A row's cells are consecutive: from where
+ * its number first stands to where the next one's does. */
 static void write_row_order(const uint16_t *order, uint32_t rows, const uint32_t *first_cells, uint8_t *out) {
     size_t place = 0;
     for (uint32_t i = 0; i < rows; i++)
@@ -309,8 +309,8 @@ static void write_row_order(const uint16_t *order, uint32_t rows, const uint32_t
             weir__store16(out + 2 * place++, (uint16_t)cell);
 }
 
-/* first_cells[r] is the position of row r's first cell; one more entry ends the last row. Rows without a cell
- * have none. */
+/* first_cells[r] is the position of row r's first cell; one more entry ends the last row. Rows without a
+ * cell have none. */
 static void find_rows(const uint8_t *row_ids, uint32_t cells, uint32_t rows, uint32_t *first_cells) {
     uint32_t at = 0;
     for (uint32_t r = 0; r <= rows; r++) {

@@ -1,7 +1,7 @@
 /* Cells to tensors. A row's column numbers and types are copied as ready runs; the rest is a loop over its
- * cells. The 4-byte value tensors of a sequence are cleared before they are filled: they are 12 bytes a cell
- * that must be written anyway. timestamp_values is 60 bytes a cell and mostly zero: there, the cells that the
- * last batch wrote are cleared one by one, and nothing else. */
+ * cells. The 4-byte value tensors of a sequence are cleared before they are filled: they are 12 bytes a
+ * cell that must be written anyway. timestamp_values is 60 bytes a cell and mostly zero: there, the cells
+ * that the last batch wrote are cleared one by one, and nothing else. */
 #include "batch/cells.h"
 
 #include <string.h>
@@ -102,8 +102,8 @@ weir__date_cache *weir__date_cache_open(const weir_env *env) {
     return cache;
 }
 
-/* A short row's runs are copied with a fixed size, which is faster than an exact one: what lies beyond is the
- * next row's to overwrite, and weir__write_cells clears it behind the last. */
+/* A short row's runs are copied with a fixed size, which is faster than an exact one: what lies beyond is
+ * the next row's to overwrite, and weir__write_cells clears it behind the last. */
 static void copy_runs(sequence *s, const weir__row_rules *rules, uint32_t first, uint32_t count) {
     if (count <= WEIR__RUN && first + WEIR__RUN <= s->length) {
         memcpy(s->stypes + first, rules->stypes, WEIR__RUN);
@@ -182,8 +182,8 @@ static void write_bools(sequence *s, const row_cells *row) {
     }
 }
 
-/* Numbers that point nowhere are cut to 0, here and below: a damaged store must not make a batch that points
- * outside its tables. */
+/* Numbers that point nowhere are cut to 0, here and below: a damaged store must not make a batch that
+ * points outside its tables. */
 static void write_categories(sequence *s, const row_cells *row, uint32_t category_count) {
     const uint32_t *cells;
     uint32_t count = cells_of_type(row, WEIR_CATEGORICAL, &cells);

@@ -1,12 +1,12 @@
 /* The walk of the contract. Known rows (visited, queued as a parent, listed as a child) are in a small open
- * table of 8-byte entries; a generation in each makes emptying it free. Children wait in a list a level; when
- * a level is reached, its children become a heap by (priority, row). Nothing is ever added to the level that
- * is being visited, because a visited row lists its children at least one level further on; so a level that
- * is not reached costs no priorities and no order. A parent queue, first in, first out, holds what goes
- * before any child.
+ * table of 8-byte entries; a generation in each makes emptying it free. Children wait in a list a level;
+ * when a level is reached, its children become a heap by (priority, row). Nothing is ever added to the
+ * level that is being visited, because a visited row lists its children at least one level further on; so a
+ * level that is not reached costs no priorities and no order. A parent queue, first in, first out, holds
+ * what goes before any child.
  *
- * Every bound is known at open: a visited row adds at most its foreign keys to the queue and child_width rows
- * a shown edge type to the lists, and no row is queued or listed twice. */
+ * Every bound is known at open: a visited row adds at most its foreign keys to the queue and child_width
+ * rows a shown edge type to the lists, and no row is queued or listed twice. */
 #include "batch/walk.h"
 
 #include <string.h>

@@ -86,8 +86,8 @@ typedef struct weir__walk {
     uint32_t *taken_table; /* open table over them, for wide draws */
     uint32_t taken_mask;
 
-    /* The seed under way, and the row that is visited next: chosen, with what its visit reads being fetched.
-     */
+    /* The seed under way, and the row that is visited next: chosen, with what its visit reads being
+     * fetched. */
     struct weir__next_row {
         uint32_t row;
         uint32_t table;
@@ -110,9 +110,9 @@ WEIR_CHECKED weir_status weir__walk_open(weir__walk *walk, const weir_env *env, 
                                          weir_error *error);
 void weir__walk_close(weir__walk *walk, const weir_env *env);
 
-/* A walk is begun and then taken step by step until weir__walk_step says false: then it is done, or the store
- * is damaged (is_corrupt). A step only touches memory that an earlier one has asked for, so that several
- * walks, each taking a step in turn, wait for their cache misses together. */
+/* A walk is begun and then taken step by step until weir__walk_step says false: then it is done, or the
+ * store is damaged (is_corrupt). A step only touches memory that an earlier one has asked for, so that
+ * several walks, each taking a step in turn, wait for their cache misses together. */
 void weir__walk_begin(weir__walk *walk, weir_seed walk_seed, uint64_t position, uint32_t row,
                       int64_t observation_time);
 bool weir__walk_step(weir__walk *walk);

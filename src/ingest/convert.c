@@ -10,8 +10,7 @@
 #include "ingest/convert.h"
 #include "weir/store.h"
 
-/* ---- Real numbers as text
- * ---------------------------------------------------------------------------------- */
+/* ---- Real numbers as text -------------------------------------------------------------------- */
 
 /* glibc's "C" locale is static: nothing is allocated, and freeing it does nothing. */
 static locale_t c_locale(void) {
@@ -73,8 +72,8 @@ static bool scan_exponent(const char **at, const char *end, decimal *d) {
     return *at == end;
 }
 
-/* The slow path: up to 800 significant digits decide any rounding, where a last 1 stands for all that follow.
- */
+/* The slow path: up to 800 significant digits decide any rounding, where a last 1 stands for all that
+ * follow. */
 static double convert_exactly(const decimal *d) {
     enum { DIGITS_MAX = 800 };
     char buffer[DIGITS_MAX + 40];
@@ -156,8 +155,7 @@ size_t weir__format_real(double value, char out[WEIR__TEXT_FORM_SIZE]) {
     return (size_t)size;
 }
 
-/* ---- Conversions
- * ------------------------------------------------------------------------------------------- */
+/* ---- Conversions ----------------------------------------------------------------------------- */
 
 weir__fit weir__to_number(const weir__value *value, double *out) {
     switch (value->type) {

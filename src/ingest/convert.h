@@ -1,5 +1,5 @@
-/* From a source's values to what a semantic type holds. Each conversion says whether the value fits; none of
- * them depends on the process's locale. */
+/* From a source's values to what a semantic type holds. Each conversion says whether the value fits; none
+ * of them depends on the process's locale. */
 #ifndef WEIR_SRC_INGEST_CONVERT_H
 #define WEIR_SRC_INGEST_CONVERT_H
 
@@ -12,16 +12,16 @@ typedef enum weir__unit { WEIR__SECONDS, WEIR__MILLISECONDS, WEIR__MICROSECONDS 
 /* A number: as such, or as text (correctly rounded). NaN and infinities are WEIR__NOT_FINITE. */
 weir__fit weir__to_number(const weir__value *value, double *out);
 
-/* Microseconds: ISO text, an integer in `unit`, or a timestamp. What int64 cannot hold, and its two extremes,
- * do not fit. */
+/* Microseconds: ISO text, an integer in `unit`, or a timestamp. What int64 cannot hold, and its two
+ * extremes, do not fit. */
 weir__fit weir__to_timestamp(const weir__value *value, weir__unit unit, int64_t *out);
 
 weir__fit weir__to_boolean(const weir__value *value, bool *out);
 
 enum { WEIR__TEXT_FORM_SIZE = 48 };
 
-/* The text of a value: text itself, else its text form in `buffer`. Null and blobs have none (WEIR__IS_NULL,
- * WEIR__UNFIT). */
+/* The text of a value: text itself, else its text form in `buffer`. Null and blobs have none
+ * (WEIR__IS_NULL, WEIR__UNFIT). */
 weir__fit weir__to_text(const weir__value *value, char buffer[WEIR__TEXT_FORM_SIZE], weir__bytes *out);
 
 /* Decimal text as binary64: [+-] digits [. digits] [e [+-] digits], nan, inf, infinity in any case. False

@@ -22,8 +22,8 @@ typedef struct weir__dictionary_slot {
     uint32_t hash;   /* the low half: most strangers are told apart without a look at the string */
 } weir__dictionary_slot;
 
-/* Distinct strings, numbered from 0 in the order in which they came. Strings live in the arena that interning
- * is given, not in the dictionary. */
+/* Distinct strings, numbered from 0 in the order in which they came. Strings live in the arena that
+ * interning is given, not in the dictionary. */
 typedef struct weir__dictionary {
     const weir_env *env;
     const weir__string **strings;

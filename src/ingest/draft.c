@@ -1,6 +1,6 @@
 /* Drafting a schema: every column of every table is looked at once, and the contract's draft rules are
- * applied to what was seen. Tables are read in parallel; a column keeps a few flags and at most 101 distinct
- * values (all of them only where its name says that it may be an identifier). */
+ * applied to what was seen. Tables are read in parallel; a column keeps a few flags and at most 101
+ * distinct values (all of them only where its name says that it may be an identifier). */
 #include <stdlib.h>
 #include <string.h>
 
@@ -41,8 +41,7 @@ typedef struct draft_work {
     table_profile *tables;
 } draft_work;
 
-/* ---- Looking at values
- * ------------------------------------------------------------------------------------------------ */
+/* ---- Looking at values ----------------------------------------------------------------------- */
 
 static bool fits_declared(weir__declared declared, const weir__value *value) {
     bool truth;
@@ -108,9 +107,7 @@ static bool look_at(column_profile *column, weir__arena *strings, const weir__va
     return look_at_text(column, strings, value);
 }
 
-/* ---- Rules
- * ---------------------------------------------------------------------------------------------------------------
- */
+/* ---- Rules ----------------------------------------------------------------------------------- */
 
 static bool has_few(const column_profile *column, uint32_t most) {
     return column->distinct.count <= most &&
@@ -198,9 +195,7 @@ static bool name_says_time(const char *name) {
     return false;
 }
 
-/* ---- Reading
- * -----------------------------------------------------------------------------------------------------------------
- */
+/* ---- Reading --------------------------------------------------------------------------------- */
 
 static bool is_key_column(const weir__catalog *catalog, const weir__catalog_table *table, uint32_t column) {
     for (uint32_t i = 0; i < table->primary_key_count; i++)
@@ -301,9 +296,7 @@ static void run_table(void *context, size_t index, uint32_t worker) {
     table->status = profile_table(work->ingest, work->ingest->sessions[worker], table, &table->error);
 }
 
-/* ---- Writing
- * -------------------------------------------------------------------------------------------------------------------
- */
+/* ---- Writing --------------------------------------------------------------------------------- */
 
 static void put_primary_key(weir_json_writer *w, const weir__catalog_table *table) {
     if (table->primary_key_count == 0)

@@ -1,6 +1,6 @@
 /* DuckDB's C API, as far as it is used here, declared by its binary interface: opaque pointers, a result
- * struct of six words that is passed by value, 16-byte strings, and the numbers of the types. The library is
- * found at run time (dlopen), so weir needs nothing of DuckDB to be built. */
+ * struct of six words that is passed by value, 16-byte strings, and the numbers of the types. The library
+ * is found at run time (dlopen), so weir needs nothing of DuckDB to be built. */
 #ifndef WEIR_SRC_INGEST_DUCKDB_API_H
 #define WEIR_SRC_INGEST_DUCKDB_API_H
 
@@ -99,12 +99,11 @@ typedef struct weir__duck_api {
 #undef WEIR__DUCK_MEMBER
 } weir__duck_api;
 
-/* Finds, loads and checks the library; it stays loaded. SOURCE_ERROR says where it was looked for and how to
- * get it. */
+/* Finds, loads and checks the library; it stays loaded. SOURCE_ERROR says where it was looked for and how
+ * to get it. */
 WEIR_CHECKED weir_status weir__duck_load(weir__duck_api *out, weir_error *error);
 
-/* ---- Sessions -------------------------------------------------------------------------------------------
- */
+/* ---- Sessions -------------------------------------------------------------------------------- */
 
 typedef struct weir__duck_session {
     weir__source base;
@@ -121,8 +120,8 @@ typedef struct weir__duck_table {
     uint64_t shared_rows;
 } weir__duck_table;
 
-/* Starts a statement that gives rows, one of the user's where `is_query`. `what` is for messages and copied.
- */
+/* Starts a statement that gives rows, one of the user's where `is_query`. `what` is for messages and
+ * copied. */
 WEIR_CHECKED weir_status weir__duck_start(weir__duck_session *session, const char *statement, bool is_query,
                                           const char *what, weir__cursor **out, weir_error *error);
 

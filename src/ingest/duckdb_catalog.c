@@ -51,8 +51,7 @@ static bool cell_is(const weir__value *cell, const char *text) {
            memcmp(cell->text.data, text, cell->text.size) == 0;
 }
 
-/* ---- Files ----------------------------------------------------------------------------------------------
- */
+/* ---- Files ----------------------------------------------------------------------------------- */
 
 typedef struct data_file {
     char *path;
@@ -143,8 +142,8 @@ static bool take_text(void *context, const weir__value *cells) {
 }
 
 /* The arguments of read_csv that a file's whole content asks for (dialect, names and types), so that no row
- * can contradict them and every scan reads it alike. (The call that sniff_csv itself proposes does not quote
- * names.) */
+ * can contradict them and every scan reads it alike. (The call that sniff_csv itself proposes does not
+ * quote names.) */
 static const char csv_arguments[] =
     "SELECT 'auto_detect = false, delim = ' || weir_literal(Delimiter) || ', quote = ' || "
     "weir_literal(Quote) "
@@ -213,8 +212,7 @@ weir_status weir__duck_view_files(weir__duck_session *session, weir_error *error
     return status;
 }
 
-/* ---- The catalog ----------------------------------------------------------------------------------------
- */
+/* ---- The catalog ----------------------------------------------------------------------------- */
 
 static const char describing[] = "the catalog";
 

@@ -32,8 +32,7 @@ typedef struct duck_cursor {
     size_t cell_capacity;
 } duck_cursor;
 
-/* ---- Types ----------------------------------------------------------------------------------------------
- */
+/* ---- Types ----------------------------------------------------------------------------------- */
 
 weir__declared weir__duck_declared(int type) {
     switch (type) {
@@ -73,8 +72,7 @@ static bool needs_cast(int type) {
     return weir__duck_declared(type) == WEIR__DECLARED_TEXT && type != WEIR__DUCK_VARCHAR;
 }
 
-/* ---- Vectors to cells -----------------------------------------------------------------------------------
- */
+/* ---- Vectors to cells ------------------------------------------------------------------------ */
 
 /* One column of a chunk on its way into the cells, which lie row by row. */
 typedef struct column_target {
@@ -244,8 +242,7 @@ static const char *read_column(const duck_column *column, const column_target *t
     }
 }
 
-/* ---- The cursor -----------------------------------------------------------------------------------------
- */
+/* ---- The cursor ------------------------------------------------------------------------------ */
 
 static void release_chunk(duck_cursor *cursor) {
     if (cursor->chunk)
@@ -332,8 +329,7 @@ static weir_status next_chunk(weir__cursor *base, weir__rows *rows, weir_error *
     return read_chunk(cursor, row_count, error);
 }
 
-/* ---- Starting -------------------------------------------------------------------------------------------
- */
+/* ---- Starting -------------------------------------------------------------------------------- */
 
 static weir_status run(duck_cursor *cursor, const char *statement, bool is_query, weir_error *error) {
     const weir__duck_api *api = &cursor->session->api;

@@ -18,8 +18,8 @@ typedef struct weir__embedder weir__embedder;
 typedef struct weir__embedder_kind {
     const char *provider; /* the schema's embedding.provider */
 
-    /* `settings` is the schema's "embedding" object (checked CBOR, valid during the call), `dim` is read from
-     * it already (1 to WEIR__EMBED_DIM_MAX). An unknown or bad key is SCHEMA_INVALID with its path
+    /* `settings` is the schema's "embedding" object (checked CBOR, valid during the call), `dim` is read
+     * from it already (1 to WEIR__EMBED_DIM_MAX). An unknown or bad key is SCHEMA_INVALID with its path
      * ("$.embedding.url"). Relative paths in it are the process's. */
     weir_status (*open)(const weir_env *env, const weir_cbor_value *settings, uint32_t dim,
                         weir__embedder **out, weir_error *error);
@@ -56,8 +56,8 @@ extern const weir__embedder_kind weir__embedder_file;
 /* hash_v1 of one text: f16 bits. `sums` is scratch for dim integers. */
 void weir__hash_v1(const char *text, size_t size, uint32_t dim, int32_t *sums, uint16_t *out);
 
-/* f64 to f16, rounded once to nearest, ties to even; beyond the range the largest finite; any NaN is 0x7E00.
- */
+/* f64 to f16, rounded once to nearest, ties to even; beyond the range the largest finite; any NaN is
+ * 0x7E00. */
 uint16_t weir__half_from_double(double value);
 
 #endif

@@ -25,8 +25,7 @@ typedef struct file_embedder {
     size_t slot_count;
 } file_embedder;
 
-/* ---- The table ------------------------------------------------------------------------------------------
- */
+/* ---- The table ------------------------------------------------------------------------------- */
 
 /* The slot of a key: its own, or the free one where it belongs. */
 static size_t find_slot(const file_embedder *self, const uint8_t key[KEY_SIZE]) {
@@ -62,8 +61,7 @@ static bool make_room(file_embedder *self) {
            (2 * needed <= self->slot_count || grow_slots(self));
 }
 
-/* ---- Reading --------------------------------------------------------------------------------------------
- */
+/* ---- Reading --------------------------------------------------------------------------------- */
 
 typedef struct line_reader {
     file_embedder *self;
@@ -193,8 +191,7 @@ static weir_status read_file(file_embedder *self, weir_error *error) {
     return status;
 }
 
-/* ---- The embedder ---------------------------------------------------------------------------------------
- */
+/* ---- The embedder ---------------------------------------------------------------------------- */
 
 static void close_file(weir__embedder *base) {
     file_embedder *self = (file_embedder *)base;

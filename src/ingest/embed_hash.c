@@ -1,8 +1,8 @@
-/* hash_v1: words and their three-byte windows, hashed into a vector of whole numbers, which is divided by its
- * length.
+/* hash_v1: words and their three-byte windows, hashed into a vector of whole numbers, which is divided by
+ * its length.
  *
- * Sums are exact integers, so that only the norm (one square root), the division and the rounding to f16 are
- * in floating point, each of them correctly rounded by IEEE 754. */
+ * Sums are exact integers, so that only the norm (one square root), the division and the rounding to f16
+ * are in floating point, each of them correctly rounded by IEEE 754. */
 #define XXH_INLINE_ALL
 #include <math.h>
 #include <string.h>
@@ -12,12 +12,10 @@
 
 enum { TEXT_MAX = 2048, TOKEN_ROOM = TEXT_MAX + 4 };
 
-/* ---- f16
- * ---------------------------------------------------------------------------------------------------------
- */
+/* ---- f16 ------------------------------------------------------------------------------------- */
 
-/* Splits the double into a whole number and a power of two, and rounds that number to 11 bits (or fewer for a
- * subnormal), ties to even. */
+/* Splits the double into a whole number and a power of two, and rounds that number to 11 bits (or fewer for
+ * a subnormal), ties to even. */
 uint16_t weir__half_from_double(double value) {
     uint64_t bits;
     memcpy(&bits, &value, sizeof bits);
@@ -40,8 +38,7 @@ uint16_t weir__half_from_double(double value) {
     return (uint16_t)(sign | (result > 0x7BFF ? 0x7BFF : result));
 }
 
-/* ---- Features
- * ---------------------------------------------------------------------------------------------------- */
+/* ---- Features -------------------------------------------------------------------------------- */
 
 static void add_feature(const char *feature, size_t size, int32_t weight, uint32_t dim, int32_t *sums) {
     uint64_t hash = XXH64(feature, size, 0);
@@ -94,8 +91,7 @@ void weir__hash_v1(const char *text, size_t size, uint32_t dim, int32_t *sums, u
     normalise(sums, dim, out);
 }
 
-/* ---- The embedder
- * -------------------------------------------------------------------------------------------------- */
+/* ---- The embedder ---------------------------------------------------------------------------- */
 
 static weir_status check_settings(const weir_cbor_value *settings, weir_error *error) {
     weir_cbor_value key, value;

@@ -2,13 +2,13 @@
  *
  *   {"provider": "http", "url": "http://localhost:8080", "model": "…", "dim": 256}
  *
- * Vectors are cut to dim, normalised again and rounded once to f16. Each is kept in a SQLite file by the hash
- * of all that it depends on (url, model, dim, text), so an interrupted ingest goes on where it was and a
- * second one asks for nothing. The key of the interface is read from WEIR_EMBED_KEY at open and appears in no
- * message; a URL with a password in it is refused, because URLs do appear.
+ * Vectors are cut to dim, normalised again and rounded once to f16. Each is kept in a SQLite file by the
+ * hash of all that it depends on (url, model, dim, text), so an interrupted ingest goes on where it was and
+ * a second one asks for nothing. The key of the interface is read from WEIR_EMBED_KEY at open and appears
+ * in no message; a URL with a password in it is refused, because URLs do appear.
  *
- * An empty text is not sent (servers refuse it): its vector is zero. A long one is cut at text_bytes, between
- * characters. */
+ * An empty text is not sent (servers refuse it): its vector is zero. A long one is cut at text_bytes,
+ * between characters. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -17,8 +17,7 @@
 
 static const char key_variable[] = "WEIR_EMBED_KEY";
 
-/* ---- Opening --------------------------------------------------------------------------------------------
- */
+/* ---- Opening --------------------------------------------------------------------------------- */
 
 static bool ends_with(const char *text, size_t size, const char *end) {
     return size >= strlen(end) && memcmp(text + size - strlen(end), end, strlen(end)) == 0;
@@ -140,8 +139,7 @@ static weir_status open_http(const weir_env *env, const weir_cbor_value *map, ui
     return WEIR_OK;
 }
 
-/* ---- Embedding ------------------------------------------------------------------------------------------
- */
+/* ---- Embedding ------------------------------------------------------------------------------- */
 
 /* The text as it is sent: at most text_bytes_max bytes, whole characters. */
 static weir__bytes cut(const weir__http_embedder *self, weir__bytes text) {

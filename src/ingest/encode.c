@@ -8,8 +8,7 @@
 
 enum { BLOCK_BYTES = 1 << 20 };
 
-/* ---- Small pieces
- * ------------------------------------------------------------------------------------------------ */
+/* ---- Small pieces ---------------------------------------------------------------------------- */
 
 static void put_words(weir__store_writer *w, const uint32_t *values, size_t count) {
 #if __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__
@@ -41,9 +40,7 @@ static void put_long(weir__store_writer *w, uint64_t value) {
     weir__store_writer_put(w, bytes, sizeof bytes);
 }
 
-/* ---- Rows
- * ----------------------------------------------------------------------------------------------------------
- */
+/* ---- Rows ------------------------------------------------------------------------------------ */
 
 static uint32_t bits_of_float(float value) {
     uint32_t bits;
@@ -172,8 +169,7 @@ static weir_status write_rows(weir__ingest *ingest, weir__store_writer *w, weir_
     return status;
 }
 
-/* ---- Edges and seeds
- * ------------------------------------------------------------------------------------------------- */
+/* ---- Edges and seeds ------------------------------------------------------------------------- */
 
 static void write_edges(weir__ingest *ingest, weir__store_writer *w) {
     weir__store_writer_begin(w, WEIR__SECTION_CHILD_STARTS);
@@ -238,9 +234,7 @@ static void write_seeds(weir__ingest *ingest, weir__store_writer *w) {
     }
 }
 
-/* ---- Texts
- * ---------------------------------------------------------------------------------------------------------------
- */
+/* ---- Texts ----------------------------------------------------------------------------------- */
 
 static void write_texts(weir__store_writer *w, weir__section_kind offsets, weir__section_kind bytes,
                         const weir__string *(*text_at)(const weir__ingest *ingest, uint32_t index),
@@ -277,8 +271,8 @@ static void list_categories(weir__ingest *ingest, weir_column *column, const wei
     *start += dictionary->count;
 }
 
-/* Columns in ColumnIdx order, then derived tasks in name order. A column without categories has the block (0,
- * 0). */
+/* Columns in ColumnIdx order, then derived tasks in name order. A column without categories has the block
+ * (0, 0). */
 static weir_status number_categories(weir__ingest *ingest, weir_error *error) {
     uint64_t count = 0;
     uint32_t start = 0;
@@ -309,9 +303,7 @@ static weir_status number_categories(weir__ingest *ingest, weir_error *error) {
     return WEIR_OK;
 }
 
-/* ---- The file
- * ----------------------------------------------------------------------------------------------------------------
- */
+/* ---- The file -------------------------------------------------------------------------------- */
 
 static weir_status write_metadata(weir__ingest *ingest, weir__store_writer *w, weir_error *error) {
     weir_cbor_writer metadata;

@@ -42,8 +42,8 @@ enum { WEIR__HTTP_MESSAGE_SIZE = 256 };
 WEIR_CHECKED weir_status weir__http_open_slots(weir__http_embedder *self, weir_error *error);
 void weir__http_close_slots(weir__http_embedder *self);
 
-/* Embeds the texts in requests of texts_a_request each; each answer goes to the cache at once. Returns after
- * all are done, or after the first that fails for good. */
+/* Embeds the texts in requests of texts_a_request each; each answer goes to the cache at once. Returns
+ * after all are done, or after the first that fails for good. */
 WEIR_CHECKED weir_status weir__http_embed(weir__http_embedder *self, const weir__http_text *texts,
                                           size_t count, weir_error *error);
 

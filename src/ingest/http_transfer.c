@@ -1,9 +1,9 @@
-/* Many requests at once through one curl multi handle, in the calling thread. Each of `concurrency` slots has
- * a handle and buffers that are used again and again.
+/* Many requests at once through one curl multi handle, in the calling thread. Each of `concurrency` slots
+ * has a handle and buffers that are used again and again.
  *
  * A request that meets a full or broken server (408, 425, 429, 5xx, a timeout, a lost connection) is tried
- * again after retry_ms * 2^attempt, or after what Retry-After says if that is longer, up to `retries` times.
- * All other failures are final, and stop the rest. */
+ * again after retry_ms * 2^attempt, or after what Retry-After says if that is longer, up to `retries`
+ * times. All other failures are final, and stop the rest. */
 #include <stdio.h>
 #include <string.h>
 
@@ -43,8 +43,7 @@ typedef struct transfer {
     uint32_t running;
 } transfer;
 
-/* ---- Slots ----------------------------------------------------------------------------------------------
- */
+/* ---- Slots ----------------------------------------------------------------------------------- */
 
 static size_t take_answer(char *data, size_t size, size_t count, void *context) {
     http_slot *slot = context;
@@ -119,8 +118,7 @@ void weir__http_close_slots(weir__http_embedder *self) {
     curl_slist_free_all(self->headers);
 }
 
-/* ---- One request ----------------------------------------------------------------------------------------
- */
+/* ---- One request ----------------------------------------------------------------------------- */
 
 static weir_status write_body(const transfer *all, http_slot *slot, weir_error *error) {
     const request *r = slot->request;
@@ -267,8 +265,7 @@ static weir_status finish(transfer *all, http_slot *slot, CURLcode result, weir_
     return status;
 }
 
-/* ---- All requests ---------------------------------------------------------------------------------------
- */
+/* ---- All requests ---------------------------------------------------------------------------- */
 
 /* The first request that may be sent now; else NULL, with the time to wait for one in *wait_ms (lowered). */
 static request *next_ready(const transfer *all, uint64_t now_ns, int *wait_ms) {

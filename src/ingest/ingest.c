@@ -1,11 +1,10 @@
-/* Ingest from beginning to end: opens the source, gets the schema, runs the phases (state.h), and frees what
- * they made. Nothing is on disk but temporary files until the store takes its name. */
+/* Ingest from beginning to end: opens the source, gets the schema, runs the phases (state.h), and frees
+ * what they made. Nothing is on disk but temporary files until the store takes its name. */
 #include <string.h>
 
 #include "ingest/state.h"
 
-/* ---- Progress
- * ------------------------------------------------------------------------------------------------------- */
+/* ---- Progress -------------------------------------------------------------------------------- */
 
 #define REPORT_EVERY_NS 100000000u
 
@@ -51,8 +50,7 @@ weir_status weir__cancelled(weir_error *error) {
                       "the ingest was cancelled; nothing was written");
 }
 
-/* ---- Opening and closing
- * ------------------------------------------------------------------------------------------------ */
+/* ---- Opening and closing --------------------------------------------------------------------- */
 
 static weir_status open_sessions(weir__ingest *ingest, weir_error *error) {
     weir_status status = weir__source_open(ingest->env, ingest->options->source, &ingest->sessions[0], error);
@@ -151,9 +149,7 @@ static void end(weir__ingest *ingest) {
     pthread_mutex_destroy(&ingest->progress_lock);
 }
 
-/* ---- The schema
- * ------------------------------------------------------------------------------------------------------------
- */
+/* ---- The schema ------------------------------------------------------------------------------ */
 
 static weir_status draft_and_read(weir__ingest *ingest, weir_error *error) {
     weir_json_writer draft;
@@ -189,9 +185,7 @@ weir_status weir_schema_draft(const weir_env *env, const weir_ingest_options *op
     return status;
 }
 
-/* ---- Everything
- * -------------------------------------------------------------------------------------------------------------------
- */
+/* ---- Everything ------------------------------------------------------------------------------ */
 
 typedef struct timed_phase {
     weir_status (*run)(weir__ingest *ingest, weir_error *error);

@@ -70,8 +70,8 @@ static bool is_whole(weir__key key) {
 }
 
 /* An integer against a real that is none: the real is not whole or beyond int64, so rounding the integer
- * cannot make them equal when they are not; where both round to one double the real's own whole part decides.
- */
+ * cannot make them equal when they are not; where both round to one double the real's own whole part
+ * decides. */
 static int compare_whole_with_real(int64_t whole, double real) {
     if (real >= 0x1p63)
         return -1;

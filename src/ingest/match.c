@@ -7,8 +7,7 @@
 
 #include "ingest/state.h"
 
-/* ---- Finding the row of a key
- * --------------------------------------------------------------------------------------- */
+/* ---- Finding the row of a key ---------------------------------------------------------------- */
 
 /* first_key, first_key + 1, …: the row is the difference. */
 static bool is_dense(const weir__column_data *column, uint32_t row_count) {
@@ -77,9 +76,7 @@ uint32_t weir__key_index_find(const weir__key_index *index, weir__key key) {
     return slot ? slot - 1 : WEIR_NONE;
 }
 
-/* ---- Times
- * ------------------------------------------------------------------------------------------------------------
- */
+/* ---- Times ----------------------------------------------------------------------------------- */
 
 int64_t weir__row_time(const weir__table_plan *table, uint32_t row) {
     return table->temporal == WEIR_NONE ? WEIR_TIME_ALWAYS
@@ -96,9 +93,7 @@ int64_t weir__cell_time(const weir__table_plan *table, uint32_t known_at, uint32
     return known > time ? known : time;
 }
 
-/* ---- Parents
- * ------------------------------------------------------------------------------------------------------------
- */
+/* ---- Parents --------------------------------------------------------------------------------- */
 
 static weir_status fail_for_duplicate(const weir__table_plan *parent, uint32_t column, uint32_t row,
                                       const weir__table_plan *child, uint32_t child_column,
@@ -145,9 +140,7 @@ static weir_status find_parents(weir__ingest *ingest, weir__edge_plan *edge, con
     return WEIR_OK;
 }
 
-/* ---- Children
- * ------------------------------------------------------------------------------------------------------------
- */
+/* ---- Children -------------------------------------------------------------------------------- */
 
 static int64_t edge_time(const weir__ingest *ingest, const weir__edge_plan *edge, uint32_t row) {
     const weir__table_plan *table = &ingest->tables[edge->table];
@@ -255,8 +248,7 @@ static weir_status make_children(weir__ingest *ingest, weir__edge_plan *edge, co
     return is_fine ? WEIR_OK : weir__out_of_memory(error, WEIR__INGEST_OPERATOR, info->edges * 12);
 }
 
-/* ---- All edge types
- * -------------------------------------------------------------------------------------------------------- */
+/* ---- All edge types -------------------------------------------------------------------------- */
 
 static weir_status match_edge(weir__ingest *ingest, uint32_t number, weir_error *error) {
     weir__edge_plan *edge = &ingest->edges[number];

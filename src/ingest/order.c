@@ -8,8 +8,7 @@
 #include "base/bytes.h"
 #include "ingest/state.h"
 
-/* ---- Joining parts
- * -------------------------------------------------------------------------------------------- */
+/* ---- Joining parts --------------------------------------------------------------------------- */
 
 /* Numbers of a part's dictionary -> numbers of the whole. */
 static uint32_t *adopt_strings(const weir_env *env, const weir__dictionary *part, weir__dictionary *whole) {
@@ -132,8 +131,7 @@ static weir_status join_parts(weir__ingest *ingest, weir__table_plan *table, wei
     return is_fine ? WEIR_OK : weir__out_of_memory(error, WEIR__INGEST_OPERATOR, (size_t)rows);
 }
 
-/* ---- Sorting
- * ---------------------------------------------------------------------------------------------------- */
+/* ---- Sorting --------------------------------------------------------------------------------- */
 
 typedef struct row_order {
     const weir__table_plan *table;
@@ -242,8 +240,7 @@ static weir_status check_duplicates(const row_order *order, const weir__sort_ite
     return WEIR_OK;
 }
 
-/* ---- Permuting
- * ---------------------------------------------------------------------------------------------------- */
+/* ---- Permuting ------------------------------------------------------------------------------- */
 
 #define PERMUTE(type)                                                                                        \
     for (uint32_t r = 0; r < count; r++)                                                                     \
@@ -312,8 +309,7 @@ static weir_status sort_rows(const weir_env *env, weir__table_plan *table, weir_
     return status;
 }
 
-/* ---- Categories
- * ------------------------------------------------------------------------------------------------------ */
+/* ---- Categories ------------------------------------------------------------------------------ */
 
 static int compare_strings(const void *context, uint32_t a, uint32_t b) {
     const weir__dictionary *dictionary = context;
@@ -348,9 +344,7 @@ static weir_status rank_categories(const weir_env *env, weir__table_plan *table,
     return WEIR_OK;
 }
 
-/* ---- All tables
- * ---------------------------------------------------------------------------------------------------------
- */
+/* ---- All tables ------------------------------------------------------------------------------ */
 
 static void order_table(void *context, size_t index, uint32_t worker) {
     weir__ingest *ingest = context;

@@ -50,8 +50,7 @@ static uint32_t find_column(const weir__table_plan *table, const char *name) {
     return WEIR_NONE;
 }
 
-/* ---- Which columns are read
- * -------------------------------------------------------------------------------- */
+/* ---- Which columns are read ------------------------------------------------------------------ */
 
 static bool is_primary(const weir__schema_table *table, const char *name) {
     for (uint32_t i = 0; i < table->primary_key_count; i++)
@@ -165,8 +164,7 @@ static weir_status plan_tables(weir__ingest *ingest, weir_error *error) {
     return status;
 }
 
-/* ---- Edges
- * --------------------------------------------------------------------------------------------------- */
+/* ---- Edges ----------------------------------------------------------------------------------- */
 
 static weir_status plan_edge(weir__ingest *ingest, uint32_t t, uint32_t c, weir_error *error) {
     weir__table_plan *table = &ingest->tables[t];
@@ -196,8 +194,7 @@ static weir_status plan_edges(weir__ingest *ingest, weir_error *error) {
     return status;
 }
 
-/* ---- Tasks
- * --------------------------------------------------------------------------------------------------- */
+/* ---- Tasks ----------------------------------------------------------------------------------- */
 
 static bool can_be_own_task(const weir__table_plan *table, uint32_t c) {
     const weir__column_plan *column = &table->columns[c];
@@ -273,8 +270,7 @@ static weir_status plan_tasks(weir__ingest *ingest, weir_error *error) {
     return status;
 }
 
-/* ---- The store's description
- * ------------------------------------------------------------------------------------ */
+/* ---- The store's description ----------------------------------------------------------------- */
 
 static uint32_t column_idx_of(const weir__table_plan *table, uint32_t column) {
     return column == WEIR_NONE ? WEIR_NONE : table->columns[column].column_idx;

@@ -1,4 +1,5 @@
-/* What the files of the PostgreSQL source share: the session, the forms that values come in, and statements.
+/* What the files of the PostgreSQL source share: the session, the forms that values come in, and
+ * statements.
  *
  *   source_postgres.c    sessions: connecting, the snapshot, what the server can do
  *   postgres_catalog.c   tables, columns and keys from the system catalogs
@@ -12,8 +13,7 @@
 #include "ingest/source.h"
 #include "ingest/sql.h"
 
-/* ---- Sessions -------------------------------------------------------------------------------------------
- */
+/* ---- Sessions -------------------------------------------------------------------------------- */
 
 typedef struct weir__pg_session {
     weir__source base;
@@ -26,8 +26,8 @@ typedef struct weir__pg_session {
     bool is_reading;     /* a cursor is open: one at a time a session, as the protocol has it */
 } weir__pg_session;
 
-/* SOURCE_ERROR with what was tried and the server's own message (of `result`, or of the connection where that
- * is NULL or has none), in one line and without the password. */
+/* SOURCE_ERROR with what was tried and the server's own message (of `result`, or of the connection where
+ * that is NULL or has none), in one line and without the password. */
 weir_status weir__pg_fail(weir_error *error, const weir__pg_session *session, const PGresult *result,
                           const char *what);
 
@@ -38,8 +38,7 @@ WEIR_CHECKED weir_status weir__pg_rows(weir__pg_session *session, const char *st
 /* Runs a statement whose rows do not matter; false where it failed. */
 bool weir__pg_run(weir__pg_session *session, const char *statement);
 
-/* ---- Values ---------------------------------------------------------------------------------------------
- */
+/* ---- Values ---------------------------------------------------------------------------------- */
 
 /* How a column's values come over the wire, by its type. */
 typedef enum weir__pg_form {
@@ -78,8 +77,7 @@ const char *weir__pg_decode_binary(weir__pg_form form, const char *data, size_t 
 /* The same of the server's text form, but for bytea, which the caller unescapes. `data` is terminated. */
 const char *weir__pg_decode_text(weir__pg_form form, const char *data, size_t size, weir__value *out);
 
-/* ---- Tables ---------------------------------------------------------------------------------------------
- */
+/* ---- Tables ---------------------------------------------------------------------------------- */
 
 /* A catalog table's detail: one block of memory, so that releasing it releases all. */
 typedef struct weir__pg_table {

@@ -1,6 +1,6 @@
-/* The catalog of a PostgreSQL database: the tables that a bare name finds (the schemas of search_path, which
- * a URL can set with ?options=-csearch_path%3Da,b), their columns in declared order, and their keys. The
- * queries keep to what every server of the family has; arrays are read from their text.
+/* The catalog of a PostgreSQL database: the tables that a bare name finds (the schemas of search_path,
+ * which a URL can set with ?options=-csearch_path%3Da,b), their columns in declared order, and their keys.
+ * The queries keep to what every server of the family has; arrays are read from their text.
  *
  * Tables, partitioned tables, foreign tables and materialized views are listed; partitions and tables that
  * inherit are not, because a scan of their parent has their rows. */
@@ -20,8 +20,7 @@ static const char describing[] = "cannot read the database's catalog";
     "'crdb_internal') AND n.nspname NOT LIKE 'pg!_temp!_%' ESCAPE '!' "                                      \
     "AND c.oid NOT IN (SELECT i.inhrelid FROM pg_catalog.pg_inherits i) "
 
-/* ---- Reading results ------------------------------------------------------------------------------------
- */
+/* ---- Reading results ------------------------------------------------------------------------- */
 
 static uint32_t number_at(const PGresult *rows, int row, int column) {
     return (uint32_t)strtoul(PQgetvalue(rows, row, column), NULL, 10);
@@ -42,8 +41,7 @@ static uint32_t read_numbers(const char *text, uint32_t *out, uint32_t most) {
     return count;
 }
 
-/* ---- Tables by number -----------------------------------------------------------------------------------
- */
+/* ---- Tables by number ------------------------------------------------------------------------ */
 
 /* What the queries share while the catalog is filled: for each of its tables the object number, and its
  * columns by attribute number (dropped columns leave gaps, so these are not the columns' own numbers). */
@@ -100,8 +98,7 @@ static uint32_t base_type(const listing *list, uint32_t type) {
     return type;
 }
 
-/* ---- Filling --------------------------------------------------------------------------------------------
- */
+/* ---- Filling --------------------------------------------------------------------------------- */
 
 static weir_status add_tables(listing *list, const PGresult *rows, weir_error *error) {
     uint32_t count = (uint32_t)PQntuples(rows);

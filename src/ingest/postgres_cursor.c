@@ -1,7 +1,8 @@
 /* Scans and queries of PostgreSQL. Both become one statement whose columns are known beforehand, and whose
  * rows are streamed in one of two ways:
  *
- *   - COPY (SELECT …) TO STDOUT (FORMAT binary): libpq hands over a message a row, and text cells borrow it;
+ *   - COPY (SELECT …) TO STDOUT (FORMAT binary): libpq hands over a message a row, and text cells borrow
+ *     it;
  *   - rows one by one as text, for servers without binary COPY and for queries that cannot be wrapped.
  *
  * A batch keeps the messages (or results) of its rows until the next call. Its size is bounded by cells and
@@ -48,8 +49,7 @@ typedef struct pg_cursor {
     size_t pending_offset;
 } pg_cursor;
 
-/* ---- Ends -----------------------------------------------------------------------------------------------
- */
+/* ---- Ends ------------------------------------------------------------------------------------ */
 
 static void release_batch(pg_cursor *cursor) {
     for (size_t i = 0; i < cursor->kept_count; i++)
@@ -122,8 +122,7 @@ static void close_cursor(weir__cursor *base) {
     weir__release(env, cursor);
 }
 
-/* ---- Messages -------------------------------------------------------------------------------------------
- */
+/* ---- Messages -------------------------------------------------------------------------------- */
 
 static weir_status server_failure(const pg_cursor *cursor, const PGresult *result, weir_error *error) {
     char what[256];
@@ -143,8 +142,7 @@ static weir_status bad_stream(const pg_cursor *cursor, weir_error *error) {
                       "cannot read %s: the server's binary COPY stream is malformed", cursor->what);
 }
 
-/* ---- Binary COPY ----------------------------------------------------------------------------------------
- */
+/* ---- Binary COPY ----------------------------------------------------------------------------- */
 
 /* One row of a message: a count of fields, then each with its size, -1 for null. */
 static weir_status read_row(pg_cursor *cursor, size_t row, weir_error *error) {
@@ -263,8 +261,7 @@ static weir_status next_copied(weir__cursor *base, weir__rows *rows, weir_error 
     return WEIR_OK;
 }
 
-/* ---- Rows one by one ------------------------------------------------------------------------------------
- */
+/* ---- Rows one by one ------------------------------------------------------------------------- */
 
 static weir_status unescape(pg_cursor *cursor, const char *text, weir__value *out, weir_error *error) {
     const weir_env *env = cursor->session->base.env;
@@ -344,8 +341,7 @@ static weir_status next_single(weir__cursor *base, weir__rows *rows, weir_error 
     return WEIR_OK;
 }
 
-/* ---- Starting -------------------------------------------------------------------------------------------
- */
+/* ---- Starting -------------------------------------------------------------------------------- */
 
 static weir_status make_cursor(weir__pg_session *session, uint32_t column_count, const char *what,
                                pg_cursor **out, weir_error *error) {
@@ -439,8 +435,7 @@ static void add_cast(weir__sql *sql, const pg_cursor *cursor, uint32_t number) {
         weir__sql_add(sql, "::text");
 }
 
-/* ---- Scans ----------------------------------------------------------------------------------------------
- */
+/* ---- Scans ----------------------------------------------------------------------------------- */
 
 /* Parts are ranges of blocks; together they are all of tid's range, so every row is in exactly one, also
  * where the table has grown since it was described. */
@@ -502,8 +497,7 @@ weir_status weir__pg_scan(weir__source *source, const weir__catalog_table *table
     return WEIR_OK;
 }
 
-/* ---- Queries --------------------------------------------------------------------------------------------
- */
+/* ---- Queries --------------------------------------------------------------------------------- */
 
 /* Asks the server for the columns of a query, without running it. */
 static weir_status describe_query(pg_cursor *cursor, const char *sql, PGresult **out, weir_error *error) {
@@ -542,8 +536,8 @@ static weir_status set_query_columns(pg_cursor *cursor, const PGresult *describe
     return WEIR_OK;
 }
 
-/* The query as a subquery whose columns have names of ours, so that theirs may repeat. The line breaks end a
- * comment that the query may end with. */
+/* The query as a subquery whose columns have names of ours, so that theirs may repeat. The line breaks end
+ * a comment that the query may end with. */
 static void add_query(weir__sql *sql, const pg_cursor *cursor, const char *query, size_t size) {
     add_opening(sql, true);
     for (uint32_t i = 0; i < cursor->base.column_count; i++) {

@@ -1,8 +1,8 @@
 /* PostgreSQL's values. The binary forms are those of each type's send function: big-endian integers and
  * floats, microseconds or days since 2000-01-01, numerics as digits to the base 10000, text in the client's
- * encoding (UTF-8). Types whose binary form is their own affair (jsonb, intervals, ranges, arrays, enums, …)
- * are cast to text by the server. In text form (servers without binary COPY) the same values come out of the
- * same rows.
+ * encoding (UTF-8). Types whose binary form is their own affair (jsonb, intervals, ranges, arrays, enums,
+ * …) are cast to text by the server. In text form (servers without binary COPY) the same values come out of
+ * the same rows.
  *
  * What must hold: a value that int64 microseconds cannot hold (infinity, years beyond 294246) is refused,
  * never clamped. */
@@ -19,8 +19,7 @@ static const char malformed[] = "has a form that is not its type's";
 static const char infinite_time[] = "is an infinite time, which has no microseconds";
 static const char far_time[] = "is a time beyond what int64 microseconds hold";
 
-/* ---- Types ----------------------------------------------------------------------------------------------
- */
+/* ---- Types ----------------------------------------------------------------------------------- */
 
 weir__pg_type weir__pg_type_of(uint32_t type) {
     static const struct {
@@ -53,8 +52,7 @@ weir__pg_type weir__pg_type_of(uint32_t type) {
     return (weir__pg_type){.form = WEIR__PG_TEXT, .needs_cast = true, .declared = WEIR__DECLARED_TEXT};
 }
 
-/* ---- Binary ---------------------------------------------------------------------------------------------
- */
+/* ---- Binary ---------------------------------------------------------------------------------- */
 
 /* A numeric: digit i weighs 10000^(weight - i). */
 typedef struct numeric {
@@ -83,8 +81,8 @@ static bool numeric_is_integer(const numeric *n, int64_t *out) {
     return value >= INT64_MIN && value <= INT64_MAX;
 }
 
-/* The nearest binary64. 200 digits to the base 10000 decide any rounding if a last 1 stands for what follows.
- */
+/* The nearest binary64. 200 digits to the base 10000 decide any rounding if a last 1 stands for what
+ * follows. */
 static double numeric_nearest(const numeric *n) {
     enum { DIGITS_MAX = 200 };
     char text[4 * DIGITS_MAX + 32];
@@ -265,8 +263,7 @@ const char *weir__pg_decode_binary(weir__pg_form form, const char *data, size_t 
     return malformed;
 }
 
-/* ---- Text -----------------------------------------------------------------------------------------------
- */
+/* ---- Text ------------------------------------------------------------------------------------ */
 
 /* A float's text is read to the nearest binary64; a real's (float4) first to binary32, which is what it is.
  */

@@ -15,8 +15,7 @@
 
 enum { PART_ROWS_MIN = 50000, ADVANCE_EVERY = 4096, FIRST_CAPACITY = 1024 };
 
-/* ---- A part's memory
- * ------------------------------------------------------------------------------------------ */
+/* ---- A part's memory ------------------------------------------------------------------------- */
 
 size_t weir__value_size(weir_stype stype) {
     static const size_t sizes[] = {1, 8, 8, 1, 4, 4, 0};
@@ -102,8 +101,7 @@ static bool make_room(const weir_env *env, const weir__table_plan *table, weir__
     return fits;
 }
 
-/* ---- Cells
- * ----------------------------------------------------------------------------------------------------- */
+/* ---- Cells ----------------------------------------------------------------------------------- */
 
 typedef struct row_reader {
     weir__ingest *ingest;
@@ -228,8 +226,7 @@ static weir__fit store_value(row_reader *r, uint32_t c, const weir__value *value
     return fit;
 }
 
-/* ---- Rows
- * ------------------------------------------------------------------------------------------------------ */
+/* ---- Rows ------------------------------------------------------------------------------------ */
 
 /* Text that is not UTF-8 is a fault already, and stands as null here. */
 static void write_as_stored(weir_cbor_writer *w, const weir__value *value, bool has_bad_text) {
@@ -361,8 +358,7 @@ static weir_status store_rows(row_reader *r, const weir__rows *rows, weir_error 
     return WEIR_OK;
 }
 
-/* ---- Parts
- * ----------------------------------------------------------------------------------------------------- */
+/* ---- Parts ----------------------------------------------------------------------------------- */
 
 static weir_status read_part(weir__ingest *ingest, weir__source *session, weir__table_plan *table,
                              uint32_t number, weir_error *error) {

@@ -37,8 +37,7 @@ static void out_of_memory(schema_reader *r, size_t size) {
         r->status = weir__out_of_memory(r->error, WEIR__SCHEMA_OPERATOR, size);
 }
 
-/* ---- Paths: enter appends ".key", leave cuts it off again
- * --------------------------------------------------- */
+/* ---- Paths: enter appends ".key", leave cuts it off again ------------------------------------ */
 
 static size_t enter(schema_reader *r, const char *key, size_t size) {
     size_t length = strlen(r->path);
@@ -50,8 +49,7 @@ static void leave(schema_reader *r, size_t length) {
     r->path[length] = 0;
 }
 
-/* ---- Values
- * -------------------------------------------------------------------------------------------------- */
+/* ---- Values ---------------------------------------------------------------------------------- */
 
 static void *take(schema_reader *r, size_t count, size_t size) {
     void *memory = weir__arena_take_zero(&r->schema->arena, count, size);
@@ -175,8 +173,7 @@ static bool get_time(schema_reader *r, const weir_cbor_value *map, const char *k
     return false;
 }
 
-/* ---- Tables
- * --------------------------------------------------------------------------------------------------- */
+/* ---- Tables ---------------------------------------------------------------------------------- */
 
 /* "table.column", split at its first dot. */
 static void read_foreign_key(schema_reader *r, const weir_cbor_value *map, weir__schema_column *column) {
@@ -312,8 +309,7 @@ static void check_foreign_keys(schema_reader *r) {
         }
 }
 
-/* ---- Tasks
- * ----------------------------------------------------------------------------------------------------- */
+/* ---- Tasks ----------------------------------------------------------------------------------- */
 
 static void read_permille(schema_reader *r, const weir_cbor_value *map, weir__schema_split *split) {
     weir_cbor_value list, item;
@@ -451,8 +447,7 @@ static void read_tasks(schema_reader *r, const weir_cbor_value *document) {
     leave(r, length);
 }
 
-/* ---- The document
- * ------------------------------------------------------------------------------------------------ */
+/* ---- The document ---------------------------------------------------------------------------- */
 
 static void check_name(schema_reader *r) {
     const char *name = r->schema->name;

@@ -1,5 +1,5 @@
-/* See settings.h. Sums of squares are f64 in order and the square root is IEEE's, so vectors do not depend on
- * the machine. */
+/* See settings.h. Sums of squares are f64 in order and the square root is IEEE's, so vectors do not depend
+ * on the machine. */
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -67,8 +67,7 @@ uint64_t weir__settings_uint(weir__settings *settings, const char *key, uint64_t
     return number;
 }
 
-/* ---- Vectors --------------------------------------------------------------------------------------------
- */
+/* ---- Vectors --------------------------------------------------------------------------------- */
 
 static bool number_of(const weir_cbor_value *value, double *out) {
     switch (value->type) {

@@ -23,11 +23,10 @@ char *weir__settings_text(weir__settings *settings, const char *key, const char 
 uint64_t weir__settings_uint(weir__settings *settings, const char *key, uint64_t otherwise, uint64_t least,
                              uint64_t most);
 
-/* ---- Vectors --------------------------------------------------------------------------------------------
- */
+/* ---- Vectors --------------------------------------------------------------------------------- */
 
-/* An array of finite numbers as f16: the first `dim` of at least as many, divided by their Euclidean norm (a
- * zero vector stays zero); or, where `is_exact`, exactly `dim`, as they are. `numbers` is room for dim
+/* An array of finite numbers as f16: the first `dim` of at least as many, divided by their Euclidean norm
+ * (a zero vector stays zero); or, where `is_exact`, exactly `dim`, as they are. `numbers` is room for dim
  * doubles. Returns NULL, or what is wrong, static. */
 const char *weir__vector_read(const weir_cbor_value *array, uint32_t dim, bool is_exact, double *numbers,
                               uint16_t *out);

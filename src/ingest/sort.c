@@ -1,5 +1,5 @@
-/* A stable sort by a 64-bit number: byte by byte from the lowest (skipping bytes that all items share), then
- * runs of equal numbers by a comparison. Sorted input costs one look. */
+/* A stable sort by a 64-bit number: byte by byte from the lowest (skipping bytes that all items share),
+ * then runs of equal numbers by a comparison. Sorted input costs one look. */
 #include <string.h>
 
 #include "ingest/state.h"

@@ -24,8 +24,7 @@ void weir__source_close(weir__source *source) {
         source->kind->close(source);
 }
 
-/* ---- The catalog
- * ------------------------------------------------------------------------------------------- */
+/* ---- The catalog ----------------------------------------------------------------------------- */
 
 /* Room for one more item in an array that grows by doubling; the new item is zeroed. NULL where memory is
  * short. */

@@ -1,16 +1,16 @@
 /* A source: a database that rows are read from. SQLite, PostgreSQL and DuckDB each implement this in one
  * file; ingest knows nothing else of them.
  *
- * How a source is added: write source_NAME.c with a `const weir__source_kind weir__source_NAME`, and list it
- * in source.c. The methods are called from one thread at a time a session; sessions made by `fork` run in
- * parallel.
+ * How a source is added: write source_NAME.c with a `const weir__source_kind weir__source_NAME`, and list
+ * it in source.c. The methods are called from one thread at a time a session; sessions made by `fork` run
+ * in parallel.
  *
  * What must hold:
  *   - One snapshot. All sessions of one source see the same data from open to close, whatever others write.
- *   - Values as stored. A source does not parse, round, trim or cast: text stays text, also in a column that
- * is declared otherwise. Only types that the source itself has become BOOL and TIMESTAMP.
+ *   - Values as stored. A source does not parse, round, trim or cast: text stays text, also in a column
+ *     that is declared otherwise. Only types that the source itself has become BOOL and TIMESTAMP.
  *   - Order is free. Rows of a scan may come in any order and in any batches; every row comes exactly once
- * over all parts. (Rows that come in key order make ingest faster.)
+ *     over all parts. (Rows that come in key order make ingest faster.)
  *   - Text is handed over as bytes; ingest checks that it is UTF-8 and says which row is not.
  *   - Every failure is SOURCE_ERROR with the source's own message (OUT_OF_MEMORY where memory is short). */
 #ifndef WEIR_SRC_INGEST_SOURCE_H
@@ -20,8 +20,7 @@
 
 #define WEIR__SOURCE_OPERATOR "weir.ingest.source"
 
-/* ---- Values ---------------------------------------------------------------------------------------------
- */
+/* ---- Values ---------------------------------------------------------------------------------- */
 
 typedef enum weir__value_type {
     WEIR__NULL,
@@ -57,8 +56,7 @@ typedef struct weir__rows {
     const weir__value *cells;
 } weir__rows;
 
-/* ---- The catalog ----------------------------------------------------------------------------------------
- */
+/* ---- The catalog ----------------------------------------------------------------------------- */
 
 /* What a column is declared as, for drafting a schema (04, draft rules). */
 typedef enum weir__declared {
@@ -116,12 +114,11 @@ weir__catalog_key *weir__catalog_add_foreign_key(weir__catalog *catalog, weir__c
                                                  const char *parent_column);
 void weir__catalog_release(weir__catalog *catalog);
 
-/* Fills in the columns that NULL parent_columns stand for, and drops keys whose table or column is not there.
- */
+/* Fills in the columns that NULL parent_columns stand for, and drops keys whose table or column is not
+ * there. */
 WEIR_CHECKED weir_status weir__catalog_resolve_keys(weir__catalog *catalog, weir_error *error);
 
-/* ---- Sessions and cursors -------------------------------------------------------------------------------
- */
+/* ---- Sessions and cursors -------------------------------------------------------------------- */
 
 typedef struct weir__source weir__source;
 typedef struct weir__cursor weir__cursor;
@@ -129,8 +126,8 @@ typedef struct weir__cursor weir__cursor;
 typedef struct weir__source_kind {
     const char *name; /* "sqlite", "postgresql", "duckdb" */
 
-    /* Whether a location (path or URL) is this kind's. Kinds are asked in the order of source.c; it may look
-     * at the file's first bytes. */
+    /* Whether a location (path or URL) is this kind's. Kinds are asked in the order of source.c; it may
+     * look at the file's first bytes. */
     bool (*accepts)(const weir_env *env, const char *location);
 
     /* Connects and takes the snapshot. */
@@ -143,8 +140,8 @@ typedef struct weir__source_kind {
 
     weir_status (*describe)(weir__source *source, weir__catalog *out, weir_error *error);
 
-    /* Reads columns (numbers in the table's declared order) of a table. `part` of `part_count` is a share of
-     * the rows that no other part has; a source that cannot share gives all rows to part 0. */
+    /* Reads columns (numbers in the table's declared order) of a table. `part` of `part_count` is a share
+     * of the rows that no other part has; a source that cannot share gives all rows to part 0. */
     weir_status (*scan)(weir__source *source, const weir__catalog_table *table, const uint32_t *columns,
                         uint32_t column_count, uint32_t part, uint32_t part_count, weir__cursor **out,
                         weir_error *error);

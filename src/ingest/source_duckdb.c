@@ -1,8 +1,8 @@
 /* DuckDB as a source: its own database files, and folders of Parquet and CSV files, each of which becomes a
  * view of an in-memory database. All sessions are connections to one database instance.
  *
- * One snapshot: a database file is opened read-only, which keeps writers out for as long as it is open. Files
- * of a folder have no such guard: they must not change while they are read. */
+ * One snapshot: a database file is opened read-only, which keeps writers out for as long as it is open.
+ * Files of a folder have no such guard: they must not change while they are read. */
 #include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
@@ -16,8 +16,7 @@ weir_status weir__duck_fail(weir_error *error, const char *what, const char *mes
     return weir__fail(error, WEIR_SOURCE_ERROR, WEIR__SOURCE_OPERATOR, "%s: %s", what, line);
 }
 
-/* ---- Which locations ------------------------------------------------------------------------------------
- */
+/* ---- Which locations ------------------------------------------------------------------------- */
 
 static bool is_directory(const weir_env *env, const char *path) {
     int file = env->open(env->context, path, O_RDONLY | O_DIRECTORY, 0);
@@ -44,8 +43,7 @@ static bool accepts(const weir_env *env, const char *location) {
     return is_named_so || has_magic(env, location) || is_directory(env, location);
 }
 
-/* ---- Sessions -------------------------------------------------------------------------------------------
- */
+/* ---- Sessions -------------------------------------------------------------------------------- */
 
 static weir_status configure(weir__duck_session *session, weir__duck_config *out, weir_error *error) {
     const weir__duck_api *api = &session->api;
@@ -78,8 +76,8 @@ static weir_status open_database(weir__duck_session *session, weir_error *error)
     return status;
 }
 
-/* UTC, so that the user's queries give the same rows wherever they run; without the extension for time zones
- * there is nothing to set. */
+/* UTC, so that the user's queries give the same rows wherever they run; without the extension for time
+ * zones there is nothing to set. */
 static void set_time_zone(weir__duck_session *session) {
     weir__duck_result result;
     int state = session->api.query(session->connection, "SET TimeZone = 'UTC'", &result);
@@ -158,8 +156,7 @@ static weir_status fork_session(weir__source *source, weir__source **out, weir_e
     return WEIR_OK;
 }
 
-/* ---- Scans and queries ----------------------------------------------------------------------------------
- */
+/* ---- Scans and queries ----------------------------------------------------------------------- */
 
 /* Parts are ranges of rowid; the first has no lower end and the last no upper one. */
 static void add_range(weir__sql *sql, uint64_t rows, uint32_t part, uint32_t part_count) {

@@ -2,19 +2,20 @@
  * REPEATABLE READ READ ONLY transaction from open to close. The first session exports its snapshot, and
  * forked sessions import it, so all of them read the same data at once.
  *
- * What a server cannot do is found out at open, while a failed statement (which aborts the transaction) still
- * costs nothing: then the transaction is begun again. Without binary COPY, rows are read one by one as text;
- * without exported snapshots there is one session. (CockroachDB, Redshift and Yugabyte lack one or both.)
+ * What a server cannot do is found out at open, while a failed statement (which aborts the transaction)
+ * still costs nothing: then the transaction is begun again. Without binary COPY, rows are read one by one
+ * as text; without exported snapshots there is one session. (CockroachDB, Redshift and Yugabyte lack one or
+ * both.)
  *
- * What must hold: passwords never appear in messages; nothing is printed; settings of the session that change
- * the text form of values are fixed, so that the server's and the user's configuration do not matter. */
+ * What must hold: passwords never appear in messages; nothing is printed; settings of the session that
+ * change the text form of values are fixed, so that the server's and the user's configuration do not
+ * matter. */
 #include <stdio.h>
 #include <string.h>
 
 #include "ingest/postgres.h"
 
-/* ---- Messages -------------------------------------------------------------------------------------------
- */
+/* ---- Messages -------------------------------------------------------------------------------- */
 
 /* libpq quotes what it cannot read, so the password is taken out of its messages: the one before the host,
  * and the one among the URL's parameters. */
@@ -47,8 +48,7 @@ weir_status weir__pg_fail(weir_error *error, const weir__pg_session *session, co
     return fail_with(error, session->location, what, text);
 }
 
-/* ---- Statements -----------------------------------------------------------------------------------------
- */
+/* ---- Statements ------------------------------------------------------------------------------ */
 
 weir_status weir__pg_rows(weir__pg_session *session, const char *statement, const char *what, PGresult **out,
                           weir_error *error) {
@@ -69,8 +69,7 @@ bool weir__pg_run(weir__pg_session *session, const char *statement) {
     return status == PGRES_COMMAND_OK || status == PGRES_TUPLES_OK;
 }
 
-/* ---- Opening --------------------------------------------------------------------------------------------
- */
+/* ---- Opening --------------------------------------------------------------------------------- */
 
 static bool accepts(const weir_env *env, const char *location) {
     (void)env;
@@ -162,8 +161,8 @@ static bool export_snapshot(weir__pg_session *session) {
     return session->snapshot[0] != '\0';
 }
 
-/* Ranges of ctid are read as such since version 14, and only where tables are heaps in blocks: Yugabyte says
- * that it is PostgreSQL, but its tables are not. */
+/* Ranges of ctid are read as such since version 14, and only where tables are heaps in blocks: Yugabyte
+ * says that it is PostgreSQL, but its tables are not. */
 static bool can_share_tables(weir__pg_session *session) {
     if (PQserverVersion(session->connection) < 140000 || !session->snapshot[0])
         return false;

@@ -28,8 +28,8 @@ typedef struct sqlite_cursor {
     const char **names;
 } sqlite_cursor;
 
-/* In WAL mode even a reader writes beside the file; bytes 18 and 19 of the file say that it is in that mode.
- */
+/* In WAL mode even a reader writes beside the file; bytes 18 and 19 of the file say that it is in that
+ * mode. */
 static bool is_in_wal_mode(const weir_env *env, const char *path) {
     uint8_t head[20];
     int file = env->open(env->context, path, O_RDONLY, 0);
@@ -55,8 +55,7 @@ static weir_status fail_with_message(const sqlite_source *self, const char *verb
                       self->path, verb, what, sqlite3_errmsg(self->connection), advice);
 }
 
-/* ---- Sessions --------------------------------------------------------------------------------------------
- */
+/* ---- Sessions -------------------------------------------------------------------------------- */
 
 static bool accepts(const weir_env *env, const char *location) {
     char magic[16];
@@ -163,8 +162,7 @@ static weir_status fork_source(weir__source *source, weir__source **out, weir_er
     return self->is_shareable ? open_source(source->env, self->path, out, error) : WEIR_OK;
 }
 
-/* ---- The catalog -----------------------------------------------------------------------------------------
- */
+/* ---- The catalog ----------------------------------------------------------------------------- */
 
 static bool contains(const char *upper, const char *word) {
     return strstr(upper, word) != NULL;
@@ -404,8 +402,7 @@ static weir_status describe(weir__source *source, weir__catalog *out, weir_error
     return status;
 }
 
-/* ---- Cursors ---------------------------------------------------------------------------------------------
- */
+/* ---- Cursors --------------------------------------------------------------------------------- */
 
 static void read_cell(sqlite3_stmt *statement, int column, weir__value *out) {
     switch (sqlite3_column_type(statement, column)) {

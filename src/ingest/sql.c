@@ -1,5 +1,5 @@
-/* See sql.h. Names and texts are quoted by doubling the quote, which is the whole rule in standard SQL (with
- * standard_conforming_strings, which every supported server has on). */
+/* See sql.h. Names and texts are quoted by doubling the quote, which is the whole rule in standard SQL
+ * (with standard_conforming_strings, which every supported server has on). */
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>

@@ -21,8 +21,8 @@ void weir__sql_add_identifier(weir__sql *sql, const char *name); /* in double qu
 void weir__sql_add_literal(weir__sql *sql, const char *text);    /* in single quotes */
 void weir__sql_release(weir__sql *sql);
 
-/* The length of a statement without the white space, semicolons and comments that end it. (All of it where a
- * quote or comment does not end, as the server will say.) */
+/* The length of a statement without the white space, semicolons and comments that end it. (All of it where
+ * a quote or comment does not end, as the server will say.) */
 size_t weir__sql_trimmed_size(const char *statement);
 
 /* A server's message as one line: line breaks become spaces, those at the end go; cut to `size` and

@@ -24,8 +24,7 @@
 
 #define WEIR__INGEST_OPERATOR "weir.ingest"
 
-/* ---- Keys
- * ---------------------------------------------------------------------------------------------------- */
+/* ---- Keys ------------------------------------------------------------------------------------ */
 
 /* A key cell: a tag and 8 bytes. Numbers that are equal have one form, whatever their type was. */
 typedef enum weir__key_tag {
@@ -43,8 +42,8 @@ typedef struct weir__key {
     uint64_t payload;
 } weir__key;
 
-/* A key from a value; text and blobs are copied into the arena, once where a dictionary is given. False where
- * memory is short. NaN is null. */
+/* A key from a value; text and blobs are copied into the arena, once where a dictionary is given. False
+ * where memory is short. NaN is null. */
 bool weir__key_from_value(const weir__value *value, weir__arena *arena, weir__dictionary *dictionary,
                           weir__key *out);
 /* Numbers before text before blobs; null first. */
@@ -55,13 +54,12 @@ void weir__key_describe(weir__key key, char out[96]);
 /* As stored: integer, float, text or bytes. */
 void weir__key_cbor(weir__key key, weir_cbor_writer *w);
 
-/* ---- Columns of values
- * ----------------------------------------------------------------------------------------- */
+/* ---- Columns of values ----------------------------------------------------------------------- */
 
 /* One column of a part or of a table. `values` is, by semantic type: double (NaN: null), int64
  * (WEIR_TIME_ALWAYS: null), uint8 0, 1 (2: null) of booleans, uint32 numbers in a dictionary (WEIR_NONE:
- * null) of categories and texts, uint8 1 (0: null) of identifiers; NULL where the column is ignored. Keys are
- * there where the column is one. */
+ * null) of categories and texts, uint8 1 (0: null) of identifiers; NULL where the column is ignored. Keys
+ * are there where the column is one. */
 typedef struct weir__column_data {
     void *values;
     uint64_t *keys;
@@ -72,8 +70,7 @@ static inline weir__key weir__key_at(const weir__column_data *column, uint32_t r
     return (weir__key){column->tags ? (weir__key_tag)column->tags[row] : WEIR__KEY_INT, column->keys[row]};
 }
 
-/* ---- The plan
- * ---------------------------------------------------------------------------------------------------- */
+/* ---- The plan -------------------------------------------------------------------------------- */
 
 typedef struct weir__column_plan {
     const char *name;
@@ -229,16 +226,14 @@ typedef struct weir__ingest {
     uint64_t progress_due_ns;
 } weir__ingest;
 
-/* ---- Progress
- * ------------------------------------------------------------------------------------------------------ */
+/* ---- Progress -------------------------------------------------------------------------------- */
 
 void weir__begin_phase(weir__ingest *ingest, const char *phase, uint64_t total, uint64_t total_bytes);
 /* Counts work done; false where the caller of ingest has cancelled it. Any thread. */
 bool weir__advance(weir__ingest *ingest, uint64_t done);
 weir_status weir__cancelled(weir_error *error);
 
-/* ---- Phases
- * -------------------------------------------------------------------------------------------------------- */
+/* ---- Phases ---------------------------------------------------------------------------------- */
 
 WEIR_CHECKED weir_status weir__draft_schema(weir__ingest *ingest, weir_json_writer *w, weir_error *error);
 WEIR_CHECKED weir_status weir__plan_make(weir__ingest *ingest, weir_error *error);

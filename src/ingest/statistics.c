@@ -97,8 +97,7 @@ weir_statistics weir__statistics_of(const double *values, uint32_t count) {
     return statistics_of(&column);
 }
 
-/* ---- Columns of tables
- * -------------------------------------------------------------------------------------------- */
+/* ---- Columns of tables ----------------------------------------------------------------------- */
 
 typedef struct statistics_item {
     const weir__table_plan *table;

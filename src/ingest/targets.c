@@ -2,8 +2,8 @@
  * still need. Both files take their names by a rename, which replaces whatever stands there without asking,
  * so everything is asked here, before the source is read.
  *
- * What must hold: store, manifest, source and schema are four different files, by device and inode and not by
- * spelling; and a file that is replaced is one that ingest could have written. */
+ * What must hold: store, manifest, source and schema are four different files, by device and inode and not
+ * by spelling; and a file that is replaced is one that ingest could have written. */
 #include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
@@ -16,8 +16,7 @@ static weir_status refuse(weir_error *error, const char *path, const char *what)
     return weir__fail(error, WEIR_CONTRACT_VIOLATION, WEIR__INGEST_OPERATOR, "%s %s", path, what);
 }
 
-/* ---- Names ----------------------------------------------------------------------------------------------
- */
+/* ---- Names ----------------------------------------------------------------------------------- */
 
 static weir_status choose_names(const weir__ingest *ingest, weir_ingest_report *report, weir_error *error) {
     const weir_ingest_options *options = ingest->options;
@@ -37,8 +36,7 @@ static weir_status choose_names(const weir__ingest *ingest, weir_ingest_report *
     return WEIR_OK;
 }
 
-/* ---- Which file a path is --------------------------------------------------------------------------------
- */
+/* ---- Which file a path is -------------------------------------------------------------------- */
 
 static bool is_same_node(const struct stat *a, const struct stat *b) {
     return a->st_dev == b->st_dev && a->st_ino == b->st_ino;
@@ -71,8 +69,7 @@ static bool is_same_file(const char *a, const char *b) {
            is_same_node(&of_a, &of_b);
 }
 
-/* ---- What is there already --------------------------------------------------------------------------------
- */
+/* ---- What is there already ------------------------------------------------------------------- */
 
 enum { HEAD_SIZE = 64 };
 
@@ -121,8 +118,7 @@ static weir_status check_manifest(const weir_env *env, const char *path, weir_er
     return WEIR_OK;
 }
 
-/* ---- All of it
- * --------------------------------------------------------------------------------------------- */
+/* ---- All of it ------------------------------------------------------------------------------- */
 
 weir_status weir__choose_targets(const weir__ingest *ingest, weir_ingest_report *report, weir_error *error) {
     const weir_ingest_options *options = ingest->options;

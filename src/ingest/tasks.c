@@ -1,7 +1,7 @@
 /* Tasks: each one's query is run by the source, its rows become seeds, the seeds are sorted and split.
  *
- * Tasks are independent; each runs on a session of its own. What a task yields is what the file holds: arrays
- * in the order of splits, so that a large task costs its output and one sort. */
+ * Tasks are independent; each runs on a session of its own. What a task yields is what the file holds:
+ * arrays in the order of splits, so that a large task costs its output and one sort. */
 #define XXH_INLINE_ALL
 #include <math.h>
 #include <stdio.h>
@@ -42,8 +42,7 @@ static weir_status refuse(const seed_reader *r, const char *what, const char *de
                       what, detail);
 }
 
-/* ---- Rows of the query
- * --------------------------------------------------------------------------------------------- */
+/* ---- Rows of the query ----------------------------------------------------------------------- */
 
 static weir_status find_query_column(const seed_reader *r, const weir__cursor *cursor, const char *name,
                                      uint32_t *out, weir_error *error) {
@@ -229,9 +228,7 @@ static weir_status take_all_rows(seed_reader *r, weir_error *error) {
     return WEIR_OK;
 }
 
-/* ---- Sorting
- * ------------------------------------------------------------------------------------------------------------
- */
+/* ---- Sorting --------------------------------------------------------------------------------- */
 
 /* The order of canonical CBOR: integers by size with the negative ones last, floats by their bits, text
  * shorter first; null (f6) comes after all of them but the floats (fb). */
@@ -286,9 +283,7 @@ static weir_status sort_seeds(seed_reader *r, weir_error *error) {
     return WEIR_OK;
 }
 
-/* ---- Splits
- * -------------------------------------------------------------------------------------------------------------
- */
+/* ---- Splits ---------------------------------------------------------------------------------- */
 
 static weir_status split_seed_of(const weir__schema_task *task, weir_seed *out, weir_error *error) {
     uint8_t digest[32];
@@ -364,8 +359,7 @@ static weir_status split_seeds(seed_reader *r, weir_error *error) {
     return WEIR_OK;
 }
 
-/* ---- What the file holds
- * --------------------------------------------------------------------------------------------------- */
+/* ---- What the file holds --------------------------------------------------------------------- */
 
 static weir_status allocate_output(seed_reader *r, weir_error *error) {
     const weir_env *env = r->ingest->env;

@@ -1,5 +1,5 @@
-/* Text numbers: distinct strings of the whole database by first appearance, scanning tables, then rows, then
- * columns. Cells hold numbers of one dictionary by now, so that this is a walk over small integers. */
+/* Text numbers: distinct strings of the whole database by first appearance, scanning tables, then rows,
+ * then columns. Cells hold numbers of one dictionary by now, so that this is a walk over small integers. */
 #include <string.h>
 
 #include "ingest/state.h"

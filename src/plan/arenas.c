@@ -1,5 +1,5 @@
-/* Arenas on the host: one zeroed mapping for each arena of a plan, and two ways into it: by tensor id, and by
- * address at a position. The set copies what it needs of the plan, so the plan may be closed. */
+/* Arenas on the host: one zeroed mapping for each arena of a plan, and two ways into it: by tensor id, and
+ * by address at a position. The set copies what it needs of the plan, so the plan may be closed. */
 #include <stdatomic.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -81,8 +81,8 @@ static weir_plan *copy_plan(const weir_env *env, const weir_plan *plan) {
 
 /* ---- Slots and addresses ----------------------------------------------------------------------- */
 
-/* Lists every slot's tensors by birth: they do not overlap in time, so the last one born by a position is the
- * one that may be live then. */
+/* Lists every slot's tensors by birth: they do not overlap in time, so the last one born by a position is
+ * the one that may be live then. */
 static weir_status list_slots(weir_arenas *set, weir_error *error) {
     const weir_plan *plan = set->plan;
     weir__record *records = weir__allocate(set->env, plan->count, 2 * sizeof *records);
@@ -368,8 +368,8 @@ weir_status weir_arenas_debug_fill(weir_arenas *arenas, const char *id, size_t i
     return WEIR_OK;
 }
 
-/* Host memory needs no more than a fence: what was written before it is seen by whoever learns of the commit.
- * Arenas of a device would be waited for here, one after the other in the order of their names. */
+/* Host memory needs no more than a fence: what was written before it is seen by whoever learns of the
+ * commit. Arenas of a device would be waited for here, one after the other in the order of their names. */
 void weir_arenas_commit(weir_arenas *arenas, uint64_t batch, uint8_t state_hash[WEIR_HASH_SIZE]) {
     uint8_t encoded[96];
     weir_cbor_writer w;

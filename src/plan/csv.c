@@ -1,5 +1,5 @@
-/* Bare packing: the plain CSV that planners of this field share, read, packed and written back with offsets.
- */
+/* Bare packing: the plain CSV that planners of this field share, read, packed and written back with
+ * offsets. */
 #include <stdio.h>
 #include <string.h>
 

@@ -1,5 +1,5 @@
-/* See document.h. A canonical CBOR map or array begins with a byte of 0x80 or above, which no JSON text does.
- */
+/* See document.h. A canonical CBOR map or array begins with a byte of 0x80 or above, which no JSON text
+ * does. */
 #include "plan/document.h"
 
 #include "plan/graph.h"

@@ -1,5 +1,5 @@
-/* Documents (graphs, arena configurations, orders): JSON or canonical CBOR, told apart by the first byte, and
- * read as views of canonical CBOR in both cases. */
+/* Documents (graphs, arena configurations, orders): JSON or canonical CBOR, told apart by the first byte,
+ * and read as views of canonical CBOR in both cases. */
 #ifndef WEIR_PLAN_DOCUMENT_H
 #define WEIR_PLAN_DOCUMENT_H
 

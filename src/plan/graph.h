@@ -1,6 +1,6 @@
-/* The graph in memory: flat arrays of small structs, names as indexes, inputs and outputs of all nodes in one
- * array of tensor indexes. Built by graph_build.c (directly or for graph_read.c), checked by graph_check.c,
- * never changed after weir_graph_finish. */
+/* The graph in memory: flat arrays of small structs, names as indexes, inputs and outputs of all nodes in
+ * one array of tensor indexes. Built by graph_build.c (directly or for graph_read.c), checked by
+ * graph_check.c, never changed after weir_graph_finish. */
 #ifndef WEIR_PLAN_GRAPH_H
 #define WEIR_PLAN_GRAPH_H
 

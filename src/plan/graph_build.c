@@ -1,6 +1,6 @@
 /* Building a graph, step by step. Every public call checks all that it is given before it changes anything,
- * so that a refused call leaves the graph as it was. The reader uses the same steps in the order that faults
- * have. */
+ * so that a refused call leaves the graph as it was. The reader uses the same steps in the order that
+ * faults have. */
 #include <string.h>
 
 #include "plan/graph.h"
@@ -26,8 +26,8 @@ static bool add_own_arenas(weir_graph *graph) {
     return true;
 }
 
-/* So that a graph without any edge or dimension has arrays too, and a place in them can always be pointed to.
- */
+/* So that a graph without any edge or dimension has arrays too, and a place in them can always be pointed
+ * to. */
 static bool open_pools(weir_graph *graph) {
     void *dimensions = NULL;
     void *edges = NULL;

@@ -1,7 +1,7 @@
 /* Reads a weir-graph/1 document in passes, one for each kind of fault, in the order in which faults are
- * reported: format, fields and types, ids, shapes and dtypes, sizes, producers. Within a pass the document is
- * walked from the first tensor to the last node. The document is untrusted; after the first pass its fields
- * have the right types. */
+ * reported: format, fields and types, ids, shapes and dtypes, sizes, producers. Within a pass the document
+ * is walked from the first tensor to the last node. The document is untrusted; after the first pass its
+ * fields have the right types. */
 #include "base/file.h"
 #include "plan/document.h"
 #include "plan/graph.h"

@@ -1,5 +1,6 @@
-/* A graph as a document again, and its identity: graph_hash covers the whole meaning with all defaults filled
- * in, so two files that say the same have one hash. Keys are written in the order of canonical CBOR. */
+/* A graph as a document again, and its identity: graph_hash covers the whole meaning with all defaults
+ * filled in, so two files that say the same have one hash. Keys are written in the order of canonical CBOR.
+ */
 #include "plan/graph.h"
 #include "plan/stream.h"
 

@@ -1,8 +1,8 @@
 /* The physical layout: which bytes of its arena each tensor has. The packer gets the arena's buffers, which
- * are its tensors, except that an overwritten input and its output are one buffer (and so on along a chain of
- * them). The slot layout, slots side by side, is the plan's own where it is as good: always for parameters,
- * which all live to the end. Buffers are given in the order (birth, size descending, id), so that the order
- * of declaration changes nothing. */
+ * are its tensors, except that an overwritten input and its output are one buffer (and so on along a chain
+ * of them). The slot layout, slots side by side, is the plan's own where it is as good: always for
+ * parameters, which all live to the end. Buffers are given in the order (birth, size descending, id), so
+ * that the order of declaration changes nothing. */
 #include <string.h>
 
 #include "plan/pack.h"

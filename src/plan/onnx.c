@@ -6,8 +6,8 @@
  * nodes added, in the model's order. Nothing is inferred: a tensor whose shape is missing or has a symbolic
  * dimension is refused by name.
  *
- * The bytes are hostile: wire.c checks every length, recursion does not happen, and every array is bounded by
- * the number of fields in the file. */
+ * The bytes are hostile: wire.c checks every length, recursion does not happen, and every array is bounded
+ * by the number of fields in the file. */
 #include <fcntl.h>
 #include <stdio.h>
 #include <string.h>

@@ -1,6 +1,6 @@
-/* ONNX's data types and operators in weir's terms. An operator is mapped only where what it must keep for the
- * backward pass, and whether it may overwrite its input, are those of the table's row; every other one keeps
- * its name and is then unknown to the table, which is the cautious choice. */
+/* ONNX's data types and operators in weir's terms. An operator is mapped only where what it must keep for
+ * the backward pass, and whether it may overwrite its input, are those of the table's row; every other one
+ * keeps its name and is then unknown to the table, which is the cautious choice. */
 #include <string.h>
 
 #include "plan/onnx.h"

@@ -1,5 +1,5 @@
-/* Shapes and types as ONNX states them. Only full shapes are taken: a dimension that is symbolic, unknown or
- * negative is refused with the tensor's name. */
+/* Shapes and types as ONNX states them. Only full shapes are taken: a dimension that is symbolic, unknown
+ * or negative is refused with the tensor's name. */
 #include <inttypes.h>
 #include <stdio.h>
 

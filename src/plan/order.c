@@ -1,6 +1,6 @@
 /* The execution order. A declaration that is a valid order already is what Kahn's algorithm gives when it
- * always takes the ready node that is declared first, so that common case costs one look at every edge; else
- * a heap holds the ready nodes. A given order is checked, never repaired. */
+ * always takes the ready node that is declared first, so that common case costs one look at every edge;
+ * else a heap holds the ready nodes. A given order is checked, never repaired. */
 #include <stdio.h>
 #include <string.h>
 
@@ -46,8 +46,8 @@ static void describe_cycle(const weir_graph *graph, uint32_t start, const uint32
                  node == start ? "" : " …");
 }
 
-/* Every node that has not run waits for another such node, so walking on must come back to one that was seen:
- * after as many steps as there are nodes the walk is inside a cycle. */
+/* Every node that has not run waits for another such node, so walking on must come back to one that was
+ * seen: after as many steps as there are nodes the walk is inside a cycle. */
 static weir_status report_cycle(const weir_graph *graph, const uint32_t *position, weir_error *error) {
     char cycle[640];
     uint32_t node = 0;

@@ -1,8 +1,8 @@
 /* The order in which the packer tries things, and the way from the caller's buffers to units and back.
  *
  * Sweep and bound; time-order fits until one meets the bound; then the parts that fall apart in time, each
- * with the best of the fits. The part with the highest peak decides the result, so it alone is searched, and
- * the next highest after it, until the highest is proven or the effort is spent. */
+ * with the best of the fits. The part with the highest peak decides the result, so it alone is searched,
+ * and the next highest after it, until the highest is proven or the effort is spent. */
 #include "plan/pack_fuse.h"
 
 #include <string.h>

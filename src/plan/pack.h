@@ -3,8 +3,8 @@
  *
  * weir__pack is a pure function of its arguments: the same buffers, options and ranks give the same offsets
  * whatever the thread count and whatever the order of the rows (see `rank`). Effort is counted in steps of
- * work, never in seconds. pack_validate.c shares no code with the packer and checks any layout.
- * docs: "Packing" in docs/planner.md. */
+ * work, never in seconds. pack_validate.c shares no code with the packer and checks any layout. docs:
+ * "Packing" in docs/planner.md. */
 #ifndef WEIR_PLAN_PACK_H
 #define WEIR_PLAN_PACK_H
 
@@ -42,10 +42,10 @@ typedef struct weir__pack_result {
     uint64_t steps;         /* work done, in the packer's own units; the same for every thread count */
 } weir__pack_result;
 
-/* Writes an offset for each of `count` buffers (offset 0 for size 0). A capacity that is not met is no error
- * here: the caller compares `peak` with it. Thread-safe; `threads` > 1 starts threads through the env and
- * joins them. CONTRACT_VIOLATION (an empty lifetime, a size off the alignment, effort or count out of range),
- * ALLOCATION_OVERFLOW (the sum of all sizes passes 64 bits), OUT_OF_MEMORY. */
+/* Writes an offset for each of `count` buffers (offset 0 for size 0). A capacity that is not met is no
+ * error here: the caller compares `peak` with it. Thread-safe; `threads` > 1 starts threads through the env
+ * and joins them. CONTRACT_VIOLATION (an empty lifetime, a size off the alignment, effort or count out of
+ * range), ALLOCATION_OVERFLOW (the sum of all sizes passes 64 bits), OUT_OF_MEMORY. */
 WEIR_CHECKED weir_status weir__pack(const weir_env *env, const weir__buffer *buffers, size_t count,
                                     const weir__pack_options *options, uint64_t *offsets,
                                     weir__pack_result *result, weir_error *error);

@@ -2,8 +2,8 @@
  *
  * A task is *decisive* when it refutes its capacity or finds a layout that is good enough. The result is a
  * function of the tasks up to the first decisive one in list order: the least peak, the lowest number of
- * equals. Threads take tasks in order and stop past the first decisive task known so far; what was run beyond
- * it is forgotten, steps included, so one thread and many give the same answer. */
+ * equals. Threads take tasks in order and stop past the first decisive task known so far; what was run
+ * beyond it is forgotten, steps included, so one thread and many give the same answer. */
 #include "plan/pack_batch.h"
 
 #include <string.h>

@@ -42,8 +42,8 @@ weir_status weir__batch_open(const weir_env *env, const weir__part *part, unsign
                              weir__batch *batch, weir_error *error);
 void weir__batch_close(weir__batch *batch);
 /* Runs the tasks (1 to WEIR__BATCH_TASKS_MAX). A task is decisive where it is refuted or its peak is <=
- * enough. *best is the outcome chosen, with the steps of all tasks that count; *offsets stays valid until the
- * next run. */
+ * enough. *best is the outcome chosen, with the steps of all tasks that count; *offsets stays valid until
+ * the next run. */
 weir_status weir__batch_run(weir__batch *batch, const weir__search_task *tasks, unsigned task_count,
                             uint64_t enough, weir__batch_outcome *best, const uint64_t **offsets,
                             weir_error *error);

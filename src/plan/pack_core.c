@@ -1,9 +1,9 @@
 /* Core fits: the hard moments searched, the rest played outward.
  *
  * Where the load is high only around one moment, as in a training step whose gradients stay, stacking that
- * one moment leaves the next ones fragmented. So a window around it is laid out by a corner search (lifetimes
- * cut to the window; the buffers that span it go to the bottom by themselves, longest first) and the
- * time-order fit continues from its borders. Windows grow until one layout meets the target. */
+ * one moment leaves the next ones fragmented. So a window around it is laid out by a corner search
+ * (lifetimes cut to the window; the buffers that span it go to the bottom by themselves, longest first) and
+ * the time-order fit continues from its borders. Windows grow until one layout meets the target. */
 #include "plan/pack_internal.h"
 
 #include <string.h>

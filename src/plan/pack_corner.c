@@ -74,8 +74,8 @@ static void note_moved(weir__corner *x, uint32_t buffer) {
         }
 }
 
-/* New witnesses for the sections noted. Levels never fall, and in the sections [from, to) of a placement none
- * is below its top: a member that reaches that bound ends the scan. */
+/* New witnesses for the sections noted. Levels never fall, and in the sections [from, to) of a placement
+ * none is below its top: a member that reaches that bound ends the scan. */
 static bool find_levels(weir__corner *x, uint32_t from, uint32_t to, uint64_t top) {
     const weir__part *part = x->part;
     for (uint32_t i = 0; i < x->moved_count; i++) {
@@ -202,8 +202,8 @@ static uint64_t least_support(weir__corner *x, uint32_t buffer) {
     return least;
 }
 
-/* Nothing covers `section` at `height`: every buffer that could rests on something that is yet to be placed.
- */
+/* Nothing covers `section` at `height`: every buffer that could rests on something that is yet to be
+ * placed. */
 bool weir__corner_leave(weir__corner *x, uint32_t section, uint64_t height) {
     const weir__part *part = x->part;
     const uint32_t *members = x->members + part->members_at[section];

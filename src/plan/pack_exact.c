@@ -2,16 +2,16 @@
  *
  * A *plateau* is a run of sections of one level between higher ones. What can lie at that level inside a
  * plateau lies wholly inside it, so for any section of it there is a complete choice: one of the unplaced
- * buffers at that level covers the section there, or none does, and then those buffers rest on something yet
- * to be placed. Packings that are pushed down as far as they go are enough, so no packing is lost, and
+ * buffers at that level covers the section there, or none does, and then those buffers rest on something
+ * yet to be placed. Packings that are pushed down as far as they go are enough, so no packing is lost, and
  * because the choices exclude each other none is met twice. Which plateau and which section are free to
- * choose: the ends of a plateau, its corners, have the fewest candidates, and a section without slack has no
- * "none". Where lifetimes are tight this forces most placements.
+ * choose: the ends of a plateau, its corners, have the fewest candidates, and a section without slack has
+ * no "none". Where lifetimes are tight this forces most placements.
  *
- * Besides: components of unplaced buffers that share no section are solved one after another and fail alone;
- * a buffer that spans a level component goes to the bottom without alternative; of twins one is tried;
- * refuted states of a component are kept in a bounded table, with their full key. The stack is explicit, its
- * size bounded by memory only. */
+ * Besides: components of unplaced buffers that share no section are solved one after another and fail
+ * alone; a buffer that spans a level component goes to the bottom without alternative; of twins one is
+ * tried; refuted states of a component are kept in a bounded table, with their full key. The stack is
+ * explicit, its size bounded by memory only. */
 #include "plan/pack_corner.h"
 
 #include <string.h>
@@ -35,8 +35,7 @@ typedef struct corner_choice {
     uint32_t from, to; /* its plateau */
 } corner_choice;
 
-/* ---- Refuted states -------------------------------------------------------------------------------------
- */
+/* ---- Refuted states -------------------------------------------------------------------------- */
 
 static uint64_t mix(uint64_t x) {
     x ^= x >> 33;
@@ -95,8 +94,7 @@ static void keep_refuted(weir__corner *x, uint64_t hash, uint32_t from, uint32_t
     x->word_count += count;
 }
 
-/* ---- Which corner ----------------------------------------------------------------------------------------
- */
+/* ---- Which corner ---------------------------------------------------------------------------- */
 
 static uint64_t score_corner(weir__corner *x, uint32_t section, uint64_t height) {
     const uint32_t *members = x->members + x->part->members_at[section];
@@ -162,8 +160,7 @@ static corner_choice choose_corner(weir__corner *x, uint32_t from, uint32_t to) 
     return best;
 }
 
-/* ---- Which buffer ----------------------------------------------------------------------------------------
- */
+/* ---- Which buffer ---------------------------------------------------------------------------- */
 
 typedef struct plateau {
     uint32_t from, to;
@@ -246,8 +243,7 @@ static uint32_t find_spanning(const weir__corner *x, uint32_t from, uint32_t to)
     return spanning;
 }
 
-/* ---- Nodes
- * --------------------------------------------------------------------------------------------------- */
+/* ---- Nodes ----------------------------------------------------------------------------------- */
 
 static weir__frame *push_frame(weir__corner *x) {
     if (!weir__grow(x->env, (void **)&x->frames, &x->frame_capacity, x->frame_count + 1, sizeof *x->frames)) {
@@ -352,8 +348,8 @@ static outcome advance_split(weir__corner *x, outcome last) {
     return enter_component(x, from, end);
 }
 
-/* The next choice of the top frame that is not refuted at once. REFUTED with the frame still on top: none is
- * left. */
+/* The next choice of the top frame that is not refuted at once. REFUTED with the frame still on top: none
+ * is left. */
 static outcome try_next_choice(weir__corner *x) {
     size_t depth = x->frame_count;
     for (;;) {
@@ -456,8 +452,7 @@ weir_status weir__corner_run(weir__corner *x, const weir__search_task *task, uin
     return WEIR_OK;
 }
 
-/* ---- Opening
- * ----------------------------------------------------------------------------------------------- */
+/* ---- Opening --------------------------------------------------------------------------------- */
 
 static bool allocate_state(weir__corner *x) {
     const weir_env *env = x->env;

@@ -3,8 +3,8 @@
  * Blocks tile [0, top) and are linked in address order; free blocks also hang in a treap keyed by (size,
  * offset), whose priorities are hashes of block numbers, so its shape is deterministic. A request takes the
  * smallest free block that is large enough (the lowest of equals), else the top grows. Freed blocks join
- * their neighbours; a free block at the top is given back. On nested lifetimes, as training steps have them,
- * this is a stack and meets the bound.
+ * their neighbours; a free block at the top is given back. On nested lifetimes, as training steps have
+ * them, this is a stack and meets the bound.
  *
  * "Outward" fits start from a layout of a window of time and play the allocator from there to both ends: at
  * the fullest moment the live set stacked without gaps costs exactly the lower bound, and away from it the

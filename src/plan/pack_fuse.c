@@ -2,12 +2,12 @@
  *
  * Two buffers of one size, of which the second is born in the section where the first has just died, can
  * share their place: end to end they are one rectangle. Two of one lifetime can be stacked: they are one
- * rectangle too. Neither changes the load of any section, so the lower bound stays, and fused rectangles fuse
- * again. Fusing is a guess, not a reduction (the best layout may keep them apart), but where lifetimes meet
- * exactly, as in tight problems and in training steps, it is mostly right, and it leaves few rectangles. Only
- * end-to-end pairs that are the only ones of their size at their moment are fused; loose fusion then also
- * pairs what is ambiguous, in canonical order. Whether stacks or pairs come first makes different guesses, so
- * both are tried.
+ * rectangle too. Neither changes the load of any section, so the lower bound stays, and fused rectangles
+ * fuse again. Fusing is a guess, not a reduction (the best layout may keep them apart), but where lifetimes
+ * meet exactly, as in tight problems and in training steps, it is mostly right, and it leaves few
+ * rectangles. Only end-to-end pairs that are the only ones of their size at their moment are fused; loose
+ * fusion then also pairs what is ambiguous, in canonical order. Whether stacks or pairs come first makes
+ * different guesses, so both are tried.
  *
  * A round sorts the live rectangles twice; rounds end when nothing changes. Each fusion removes one
  * rectangle, so there are fewer than n of them, in practice some tens of rounds. */

@@ -13,9 +13,9 @@
  *   pack_repair.c   local search on a whole layout
  *   pack.c          the order in which these are tried
  *
- * Inside the packer sizes and offsets are in units of the greatest common divisor of all sizes, so alignment
- * needs no thought: every offset is a sum of sizes. The sum of all sizes fits 64 bits, and no search ever
- * places a buffer above the sum of others, so offsets plus sizes cannot overflow. */
+ * Inside the packer sizes and offsets are in units of the greatest common divisor of all sizes, so
+ * alignment needs no thought: every offset is a sum of sizes. The sum of all sizes fits 64 bits, and no
+ * search ever places a buffer above the sum of others, so offsets plus sizes cannot overflow. */
 #ifndef WEIR_PLAN_PACK_INTERNAL_H
 #define WEIR_PLAN_PACK_INTERNAL_H
 
@@ -24,8 +24,7 @@
 
 #define WEIR__NO_INDEX UINT32_MAX
 
-/* ---- Sweep -----------------------------------------------------------------------------------------------
- */
+/* ---- Sweep ----------------------------------------------------------------------------------- */
 
 typedef struct weir__row {
     uint64_t lower;
@@ -49,8 +48,7 @@ weir_status weir__sweep_open(const weir_env *env, const weir__buffer *buffers, s
                              const uint32_t *rank, weir__sweep *sweep, weir_error *error);
 void weir__sweep_close(const weir_env *env, weir__sweep *sweep);
 
-/* ---- Fits in time order
- * ------------------------------------------------------------------------------------ */
+/* ---- Fits in time order ---------------------------------------------------------------------- */
 
 typedef enum weir__fit_kind {
     WEIR__FIT_FORWARD,       /* births in time order */
@@ -72,8 +70,7 @@ weir_status weir__fit_around(const weir_env *env, const weir__sweep *sweep, uint
                              bool by_end, uint64_t *offsets, uint64_t *peak, uint64_t *steps,
                              weir_error *error);
 
-/* ---- Parts
- * ------------------------------------------------------------------------------------------------- */
+/* ---- Parts ----------------------------------------------------------------------------------- */
 
 /* One buffer of a part; `origin` is whatever number its maker knows it by. */
 typedef struct weir__item {
@@ -110,8 +107,7 @@ weir_status weir__part_open(const weir_env *env, const weir__item *items, uint32
                             weir_error *error);
 void weir__part_close(const weir_env *env, weir__part *part);
 
-/* ---- Corner search
- * ------------------------------------------------------------------------------------------- */
+/* ---- Corner search --------------------------------------------------------------------------- */
 
 typedef enum weir__corner_rule {
     WEIR__RULE_FEWEST,   /* the corner with the fewest choices, then the least slack */
@@ -162,8 +158,7 @@ weir_status weir__fit_cores(const weir_env *env, const weir__sweep *sweep, uint6
                             uint64_t *offsets, uint64_t *trial, uint64_t *peak, uint64_t *steps,
                             weir_error *error);
 
-/* ---- Search over one part
- * -------------------------------------------------------------------------------------- */
+/* ---- Search over one part -------------------------------------------------------------------- */
 
 /* The best layout of a part so far, and what is known about it. */
 typedef struct weir__part_search {

@@ -1,8 +1,9 @@
 /* Critical buffers first.
  *
- * Where the load is near its maximum in few sections only, the buffers that live there decide the peak. They
- * are searched alone, as a part of their own, and the others, which live where there is room, are then fitted
- * between them, each into the smallest gap that holds it below the peak so far, else on the lowest place. */
+ * Where the load is near its maximum in few sections only, the buffers that live there decide the peak.
+ * They are searched alone, as a part of their own, and the others, which live where there is room, are then
+ * fitted between them, each into the smallest gap that holds it below the peak so far, else on the lowest
+ * place. */
 #include "plan/pack_internal.h"
 
 #include <string.h>

@@ -1,7 +1,7 @@
 /* A part and its sections.
  *
- * Events in time order, deaths before births at equal times, cut time into *maximal* sets of live buffers: a
- * new section starts at the first death after a birth, because only a birth can make a set that is not
+ * Events in time order, deaths before births at equal times, cut time into *maximal* sets of live buffers:
+ * a new section starts at the first death after a birth, because only a birth can make a set that is not
  * contained in the one before. Non-maximal moments add no constraint. Lifetimes become section ranges;
  * buffers that differed only in moments of no consequence become equal, and buffers that span a whole part
  * become visible. */

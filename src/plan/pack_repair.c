@@ -2,10 +2,10 @@
  *
  * For large parts, where a search from the ground costs too much to repeat often. The goal is a capacity a
  * little below the peak. One move takes a buffer that passes it, and some buffers that live with it, out of
- * the layout, and puts them back, one after another in an order that changes from move to move, each into the
- * smallest gap below the goal that holds it, else as low as it can lie. A move that leaves no more above the
- * goal than before is kept. When nothing passes the goal any more, the goal is lowered. All choices come from
- * a counter, so the result is the same everywhere. */
+ * the layout, and puts them back, one after another in an order that changes from move to move, each into
+ * the smallest gap below the goal that holds it, else as low as it can lie. A move that leaves no more
+ * above the goal than before is kept. When nothing passes the goal any more, the goal is lowered. All
+ * choices come from a counter, so the result is the same everywhere. */
 #include "plan/pack_internal.h"
 
 #include <string.h>

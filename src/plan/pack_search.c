@@ -1,10 +1,10 @@
 /* Many short searches over one part.
  *
- * Corner searches have heavy tails: one setting falls into a layout without a single step back where another
- * is lost for ever. So settings (rule, order of choices, noise) take turns with small budgets. Soft searches,
- * which give way where nothing fits, make layouts; hard searches try one capacity, first the target itself,
- * then by bisection between what failed and what was found; budgets grow from cycle to cycle until the effort
- * is spent or the bounds meet. */
+ * Corner searches have heavy tails: one setting falls into a layout without a single step back where
+ * another is lost for ever. So settings (rule, order of choices, noise) take turns with small budgets. Soft
+ * searches, which give way where nothing fits, make layouts; hard searches try one capacity, first the
+ * target itself, then by bisection between what failed and what was found; budgets grow from cycle to cycle
+ * until the effort is spent or the bounds meet. */
 #include "plan/pack_batch.h"
 
 #include <string.h>

@@ -1,10 +1,10 @@
 /* Rows in canonical order, and the lower bound.
  *
  * The order (lower, longest first, largest first, rank) is total over what the caller's rows mean, so
- * everything that follows is the same for shuffled rows. Sorting is a radix sort on `lower` (digits that are
- * the same everywhere are skipped) and a merge sort inside runs of equal `lower`; deaths are sorted the same
- * way, by upper. A sweep over both lists gives the live sums: at equal times deaths come before births,
- * because lifetimes are half-open. */
+ * everything that follows is the same for shuffled rows. Sorting is a radix sort on `lower` (digits that
+ * are the same everywhere are skipped) and a merge sort inside runs of equal `lower`; deaths are sorted the
+ * same way, by upper. A sweep over both lists gives the live sums: at equal times deaths come before
+ * births, because lifetimes are half-open. */
 #include "plan/pack_internal.h"
 
 #include <string.h>

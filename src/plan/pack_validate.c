@@ -1,8 +1,8 @@
 /* An independent check of a layout. It shares nothing with the packer.
  *
  * Time is swept once; the live buffers hang in a balanced tree (a treap) ordered by offset. A birth that
- * overlaps its neighbour below or above in address is a fault. As long as no fault was found the live buffers
- * are disjoint, so looking at the two neighbours is enough. O(n log n). */
+ * overlaps its neighbour below or above in address is a fault. As long as no fault was found the live
+ * buffers are disjoint, so looking at the two neighbours is enough. O(n log n). */
 #include "base/internal.h"
 #include "plan/pack.h"
 

@@ -1,5 +1,5 @@
-/* Making a plan: the steps of planning.h in the order in which faults are reported, and the plan's accessors.
- */
+/* Making a plan: the steps of planning.h in the order in which faults are reported, and the plan's
+ * accessors. */
 #include <string.h>
 
 #include "plan/planning.h"

@@ -1,5 +1,5 @@
-/* A plan's canonical form (weir-plan/1) and its hashes. The whole is never in memory: it streams into SHA-256
- * and, when it is saved, into a file. Tensors stand in the order of CBOR keys. */
+/* A plan's canonical form (weir-plan/1) and its hashes. The whole is never in memory: it streams into
+ * SHA-256 and, when it is saved, into a file. Tensors stand in the order of CBOR keys. */
 #include <string.h>
 
 #include "base/bytes.h"
@@ -44,8 +44,8 @@ enum {
     ROW_MAX = 1 + HEAD_MAX + WEIR__ARENA_NAME_MAX + 6 * HEAD_MAX,
 };
 
-/* There are as many rows as tensors, and each is hashed twice: they are encoded here, in one go, rather than item by
- * item. Returns the byte behind the head. */
+/* There are as many rows as tensors, and each is hashed twice: they are encoded here, in one go, rather
+ * than item by item. Returns the byte behind the head. */
 static uint8_t *put_head(uint8_t *at, unsigned major, uint64_t argument) {
     if (argument < 24) {
         *at = (uint8_t)(major | argument);
@@ -71,7 +71,8 @@ static uint8_t *put_head(uint8_t *at, unsigned major, uint64_t argument) {
     return at + 9;
 }
 
-static size_t encode_row(const weir_plan *plan, const weir__row *row, bool with_offset, uint8_t out[ROW_MAX]) {
+static size_t encode_row(const weir_plan *plan, const weir__row *row, bool with_offset,
+                         uint8_t out[ROW_MAX]) {
     const weir__arena *arena = &plan->arenas[row->arena];
     uint8_t *at = put_head(out, MAJOR_ARRAY, with_offset ? 7 : 6);
     at = put_head(at, MAJOR_TEXT, arena->name.size);
@@ -86,7 +87,8 @@ static size_t encode_row(const weir_plan *plan, const weir__row *row, bool with_
     return (size_t)(at - out);
 }
 
-static void write_tensors(const weir_plan *plan, weir__stream *stream, weir_cbor_writer *w, bool with_offset) {
+static void write_tensors(const weir_plan *plan, weir__stream *stream, weir_cbor_writer *w,
+                          bool with_offset) {
     uint8_t encoded[ROW_MAX];
     weir_cbor_map(w, plan->count);
     for (uint32_t i = 0; i < plan->count; i++) {

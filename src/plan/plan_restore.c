@@ -1,7 +1,7 @@
 /* Restoring a plan from a file that may hold anything. The numbers are read with their types checked, then
- * everything that can be recomputed is, with the planner's own steps and with the independent validator, and
- * compared: what is accepted is a plan whose arenas can be mapped and whose live tensors never share a byte.
- */
+ * everything that can be recomputed is, with the planner's own steps and with the independent validator,
+ * and compared: what is accepted is a plan whose arenas can be mapped and whose live tensors never share a
+ * byte. */
 #include <string.h>
 
 #include "base/file.h"

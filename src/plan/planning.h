@@ -1,6 +1,6 @@
-/* A plan in memory and the steps that make it. The steps run in the order of this header; each fills the part
- * of the plan that it owns. Tensors keep the order of their declaration (gradients that backward mode makes
- * come behind them) until the end, when `sorted` gives the order of CBOR keys. */
+/* A plan in memory and the steps that make it. The steps run in the order of this header; each fills the
+ * part of the plan that it owns. Tensors keep the order of their declaration (gradients that backward mode
+ * makes come behind them) until the end, when `sorted` gives the order of CBOR keys. */
 #ifndef WEIR_PLAN_PLANNING_H
 #define WEIR_PLAN_PLANNING_H
 
@@ -120,8 +120,8 @@ WEIR_CHECKED weir_status weir__settings_check(const weir__arena_setting *setting
 
 /* ---- Order (order.c) --------------------------------------------------------------------------- */
 
-/* Fills order[place] = node and position[node] = 1 + place, from the given ids (NULL: the graph's own order,
- * else Kahn's). INVALID_IR for a list that is no permutation, LIVENESS_CYCLE. */
+/* Fills order[place] = node and position[node] = 1 + place, from the given ids (NULL: the graph's own
+ * order, else Kahn's). INVALID_IR for a list that is no permutation, LIVENESS_CYCLE. */
 WEIR_CHECKED weir_status weir__find_order(const weir_graph *graph, const weir_text *given, size_t given_count,
                                           uint32_t *order, uint32_t *position, weir_error *error);
 
@@ -138,8 +138,8 @@ typedef struct weir__liveness {
     uint64_t activations;
 } weir__liveness;
 
-/* Rows (size, birth, death; arena as in the graph), looks, ids and dimensions of the plan. INVALID_IR where a
- * gradient's id is taken. */
+/* Rows (size, birth, death; arena as in the graph), looks, ids and dimensions of the plan. INVALID_IR where
+ * a gradient's id is taken. */
 WEIR_CHECKED weir_status weir__analyze_liveness(const weir_graph *graph, weir_plan *plan,
                                                 weir__liveness *liveness, weir_error *error);
 void weir__liveness_release(const weir_env *env, weir__liveness *liveness);

@@ -1,6 +1,6 @@
-/* One sort for everything that the planner orders: records of a number and an index, where ties of the number
- * are settled by a function of the two indexes. Stable, O(n log n), linear on input that is sorted already.
- */
+/* One sort for everything that the planner orders: records of a number and an index, where ties of the
+ * number are settled by a function of the two indexes. Stable, O(n log n), linear on input that is sorted
+ * already. */
 #ifndef WEIR_PLAN_SORT_H
 #define WEIR_PLAN_SORT_H
 

@@ -1,5 +1,5 @@
-/* A CBOR value too large to hold, written through a small buffer into a hash or into a file: the writer's own
- * memory is drained whenever it has grown enough, between two items. */
+/* A CBOR value too large to hold, written through a small buffer into a hash or into a file: the writer's
+ * own memory is drained whenever it has grown enough, between two items. */
 #ifndef WEIR_PLAN_STREAM_H
 #define WEIR_PLAN_STREAM_H
 

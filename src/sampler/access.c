@@ -24,8 +24,8 @@ static void swap_epochs(weir_sampler *s) {
     s->ahead = kept;
 }
 
-/* The epoch's state with its whole order. Moving on to the epoch ahead, and back to the one just left, costs
- * nothing. */
+/* The epoch's state with its whole order. Moving on to the epoch ahead, and back to the one just left,
+ * costs nothing. */
 __attribute__((noinline)) static const weir__epoch *change_epoch(weir_sampler *s, uint64_t epoch) {
     if (s->ahead.is_set && s->ahead.epoch == epoch)
         swap_epochs(s);
@@ -138,8 +138,8 @@ void weir__sampler_fill_stream(weir_sampler *s, weir_cursor from, uint64_t count
         epoch++;
     }
 }
-/* Distinct blocks behind `count` consecutive positions of one epoch. After rotation they may run past the end
- * and come back to the block that they began in, which then counts once. */
+/* Distinct blocks behind `count` consecutive positions of one epoch. After rotation they may run past the
+ * end and come back to the block that they began in, which then counts once. */
 uint64_t weir__sampler_count_blocks(const weir_sampler *s, uint64_t epoch, uint64_t position,
                                     uint64_t count) {
     uint64_t block_size = s->data.sampler_block_size;

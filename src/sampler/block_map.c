@@ -1,8 +1,8 @@
 /* The intra-block maps, one position at a time, and their parameters.
  *
  * The affine map needs the first candidate from a random start that is coprime to m. All full blocks share
- * one m, so m is factored once, and the test is a multiplication a prime (x is divisible by an odd p iff x *
- * p^-1 mod 2^64 <= (2^64-1) / p) instead of a gcd. */
+ * one m, so m is factored once, and the test is a multiplication a prime (x is divisible by an odd p iff x
+ * * p^-1 mod 2^64 <= (2^64-1) / p) instead of a gcd. */
 #include "sampler/block_map.h"
 
 #include "sampler/fill.h"

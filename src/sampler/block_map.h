@@ -11,8 +11,8 @@
 
 enum { WEIR__PRIMES_MAX = 15 }; /* no uint64 has more distinct odd prime factors */
 
-/* What is known of a block size m: its odd prime factors below 2^16 as exact-division constants, and what is
- * left of m without them. It answers "is x coprime to m" in a few multiplications. */
+/* What is known of a block size m: its odd prime factors below 2^16 as exact-division constants, and what
+ * is left of m without them. It answers "is x coprime to m" in a few multiplications. */
 typedef struct weir__block_shape {
     uint64_t m;
     bool is_even;
@@ -54,7 +54,8 @@ static inline bool weir__is_coprime(const weir__block_shape *shape, uint64_t x) 
 }
 
 /* The first candidate from a random start, wrapping from m - 1 to 1, that is coprime to m; 1 is, so the
- * search ends. For an even m every even candidate is passed over to the odd one behind it, which is at most m
+ * search ends. For an even m every even candidate is passed over to the odd one behind it, which is at most
+ * m
  * - 1, without a branch to mispredict. */
 static inline weir__affine weir__affine_make(const weir__block_shape *shape, weir_seed seed,
                                              uint64_t block_id) {

@@ -1,9 +1,9 @@
-/* Division by a number that stays the same, without dividing: a shift where it is a power of two (block sizes
- * mostly are; the branch is always predicted), else a multiplication with a reciprocal that is made once.
- * Exact for every 64-bit dividend.
+/* Division by a number that stays the same, without dividing: a shift where it is a power of two (block
+ * sizes mostly are; the branch is always predicted), else a multiplication with a reciprocal that is made
+ * once. Exact for every 64-bit dividend.
  *
- * With l = ceil(log2 d) and magic = floor(2^64 * (2^l - d) / d) + 1, the quotient of n is (t + (n - t) / 2) /
- * 2^(l-1) with t = magic * n / 2^64. */
+ * With l = ceil(log2 d) and magic = floor(2^64 * (2^l - d) / d) + 1, the quotient of n is (t + (n - t) / 2)
+ * / 2^(l-1) with t = magic * n / 2^64. */
 #ifndef WEIR_SRC_SAMPLER_DIVIDE_H
 #define WEIR_SRC_SAMPLER_DIVIDE_H
 

@@ -1,6 +1,6 @@
-/* SeededBlockPermute_v1, in instalments. The Fisher-Yates shuffle runs upwards, so an entry is final as soon
- * as its step is done; the draws of a stretch are made first, in a loop of their own that the processor can
- * overlap, and then swapped in. */
+/* SeededBlockPermute_v1, in instalments. The Fisher-Yates shuffle runs upwards, so an entry is final as
+ * soon as its step is done; the draws of a stretch are made first, in a loop of their own that the
+ * processor can overlap, and then swapped in. */
 #include "sampler/epoch.h"
 
 #include "base/philox.h"

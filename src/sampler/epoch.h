@@ -1,5 +1,5 @@
-/* One epoch of a shuffled dataset: its seed and the order of its full blocks, made at once or in instalments.
- */
+/* One epoch of a shuffled dataset: its seed and the order of its full blocks, made at once or in
+ * instalments. */
 #ifndef WEIR_SRC_SAMPLER_EPOCH_H
 #define WEIR_SRC_SAMPLER_EPOCH_H
 
@@ -19,8 +19,8 @@ typedef struct weir__block_order {
 bool weir__block_order_open(weir__block_order *order, const weir_env *env, uint64_t count);
 void weir__block_order_close(weir__block_order *order, const weir_env *env);
 
-/* Begins a new permutation (SeededBlockPermute_v1); advance does `work` more of its 2 * count units (all with
- * UINT64_MAX). */
+/* Begins a new permutation (SeededBlockPermute_v1); advance does `work` more of its 2 * count units (all
+ * with UINT64_MAX). */
 void weir__block_order_restart(weir__block_order *order);
 void weir__block_order_advance(weir__block_order *order, weir_seed seed, uint64_t work);
 

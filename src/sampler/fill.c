@@ -1,5 +1,5 @@
-/* Runs of a block's indices: picks a kernel, and does one at a time what the kernels leave out (sizes beyond
- * their range, and the few values that must walk on). */
+/* Runs of a block's indices: picks a kernel, and does one at a time what the kernels leave out (sizes
+ * beyond their range, and the few values that must walk on). */
 #include "sampler/fill.h"
 
 enum { KERNEL_MIN = 16, KERNEL_SIDE_MIN = 64, WALK_CHUNK = 1024 };

@@ -14,9 +14,9 @@ typedef struct weir__fill_kernels {
     /* out[i] = start + (offset + i * step) mod m. Needs offset and step below m, and m at most 2^62. */
     void (*affine)(uint64_t *out, size_t count, uint64_t start, uint64_t offset, uint64_t step, uint64_t m);
 
-    /* out[i] = start + one pass of six rounds from position + i. Values that came out at or above m are left
-     * so: the return value says whether there may be any. Needs both sides below 2^32 and side_a of at least
-     * 64, and start + side_a * side_b below 2^63. */
+    /* out[i] = start + one pass of six rounds from position + i. Values that came out at or above m are
+     * left so: the return value says whether there may be any. Needs both sides below 2^32 and side_a of at
+     * least 64, and start + side_a * side_b below 2^63. */
     bool (*feistel)(const weir__block_shape *shape, const weir__feistel *map, uint64_t start,
                     uint64_t position, size_t count, uint64_t *out);
 } weir__fill_kernels;

@@ -1,8 +1,8 @@
 /* The fill kernels' body. A translation unit defines FILL_LANES (64-bit lanes of a vector), FILL_NAME and
  * FILL_KERNELS, and includes this.
  *
- * Affine: positions of a block are an arithmetic progression modulo m. Eight vectors are kept, each lane one
- * position; a round adds 8 vectors' worth of steps to all and subtracts m where that passed the end: an
+ * Affine: positions of a block are an arithmetic progression modulo m. Eight vectors are kept, each lane
+ * one position; a round adds 8 vectors' worth of steps to all and subtracts m where that passed the end: an
  * addition, a comparison and a subtraction for a vector that is stored.
  *
  * Feistel: every lane holds 32-bit values in 64 bits, so that one widening multiplication serves both the
@@ -49,9 +49,9 @@ static uint64_t add_modulo(uint64_t value, uint64_t step, uint64_t m) {
     return value >= m ? value - m : value;
 }
 
-/* (value + step) mod m, given value and step below m. Where there is an unsigned minimum: of value + step and
- * that less m, the one that did not wrap around is the smaller; the chain from one round to the next is then
- * two instructions. */
+/* (value + step) mod m, given value and step below m. Where there is an unsigned minimum: of value + step
+ * and that less m, the one that did not wrap around is the smaller; the chain from one round to the next is
+ * then two instructions. */
 static inline vector add_modulo_all(vector value, vector step, vector m) {
 #if defined(__AVX512F__) && FILL_LANES == 8
     return (vector)_mm512_min_epu64((__m512i)(value + step), (__m512i)(value + (step - m)));

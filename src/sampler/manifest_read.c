@@ -1,6 +1,6 @@
 /* Reads a manifest: strictly, in a fixed order, with the JSON path of the first thing that is wrong. The
- * document is CBOR here, whichever notation it came in; in the normalised form a hash is bytes, in a file it
- * is hex text, and both are taken. */
+ * document is CBOR here, whichever notation it came in; in the normalised form a hash is bytes, in a file
+ * it is hex text, and both are taken. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

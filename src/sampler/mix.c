@@ -1,5 +1,5 @@
-/* Mixing tasks: the schedule of one period is a shuffled list of the datasets, each as often as its weight; a
- * step's dataset and that dataset's own batch number follow from the step alone. The schedule of the last
+/* Mixing tasks: the schedule of one period is a shuffled list of the datasets, each as often as its weight;
+ * a step's dataset and that dataset's own batch number follow from the step alone. The schedule of the last
  * period that was asked for is kept. */
 #include <string.h>
 

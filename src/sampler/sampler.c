@@ -25,8 +25,8 @@ static weir_status counter_overflow(weir_sampler *s, weir_cursor cursor, weir_er
                                  error);
 }
 
-/* Train within an epoch: a rank's share of the last batch may be short or empty. False where the epoch cannot
- * be counted on. */
+/* Train within an epoch: a rank's share of the last batch may be short or empty. False where the epoch
+ * cannot be counted on. */
 static bool step_strict(const weir_sampler *s, weir_cursor cursor, weir_step *step) {
     uint64_t limit = s->epoch_limit;
     uint64_t remaining = cursor.global_index < limit ? limit - cursor.global_index : 0;
@@ -54,8 +54,8 @@ static bool step_stream(const weir_sampler *s, weir_cursor cursor, weir_step *st
     return true;
 }
 
-/* Eval and infer: every rank has the full shape; what lies beyond the epoch is wrapped and does not count as
- * valid. */
+/* Eval and infer: every rank has the full shape; what lies beyond the epoch is wrapped and does not count
+ * as valid. */
 static bool step_sequential(const weir_sampler *s, weir_cursor cursor, weir_step *step) {
     uint64_t end;
     if (__builtin_add_overflow(cursor.global_index, s->global_batch_size, &end))

@@ -177,8 +177,7 @@ bool weir_store_is_held_out(const weir_store *store, uint32_t task_number, uint3
            weir__bit(task->held_out, row - table->row_start);
 }
 
-/* ---- Texts -----------------------------------------------------------------------------------------------
- */
+/* ---- Texts ----------------------------------------------------------------------------------- */
 
 static weir_text_view text_at(const uint8_t *offsets, const uint8_t *bytes, uint64_t size, uint32_t index,
                               uint32_t count) {
@@ -249,8 +248,7 @@ size_t weir_store_category_text(const weir_store *store, uint32_t index, char *o
     return length;
 }
 
-/* ---- Datasets --------------------------------------------------------------------------------------------
- */
+/* ---- Datasets -------------------------------------------------------------------------------- */
 
 static weir_status hash_dataset(const weir_store_info *info, const weir_task *task, weir_split split,
                                 uint8_t hash[WEIR_HASH_SIZE], weir_error *error) {

@@ -60,16 +60,15 @@ static inline void weir__set_bit(uint8_t *bits, uint64_t index) {
     bits[index / 8] = (uint8_t)(bits[index / 8] | 1u << index % 8);
 }
 
-/* Sets stride, offsets and bits of a table, its columns and its edges, from their semantic types. False where
- * the stride does not fit 32 bits. */
+/* Sets stride, offsets and bits of a table, its columns and its edges, from their semantic types. False
+ * where the stride does not fit 32 bits. */
 bool weir__layout_record(weir_table *table, weir_column *columns, weir_edge *edges);
 
-/* The metadata of `info` as one CBOR map. Of an edge, child_times != NULL says that it has times; of a task,
- * seed_times. */
+/* The metadata of `info` as one CBOR map. Of an edge, child_times != NULL says that it has times; of a
+ * task, seed_times. */
 void weir__metadata_write(const weir_store_info *info, weir_cbor_writer *w);
 
-/* ---- Memory that is freed at once -----------------------------------------------------------------------
- */
+/* ---- Memory that is freed at once ------------------------------------------------------------ */
 
 typedef struct weir__arena_block weir__arena_block;
 typedef struct weir__arena {

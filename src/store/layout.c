@@ -70,8 +70,7 @@ bool weir__layout_record(weir_table *table, weir_column *columns, weir_edge *edg
     return true;
 }
 
-/* ---- Arena ----------------------------------------------------------------------------------------------
- */
+/* ---- Arena ----------------------------------------------------------------------------------- */
 
 struct weir__arena_block {
     weir__arena_block *next;

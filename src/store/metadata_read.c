@@ -1,6 +1,6 @@
-/* Reads the metadata section into a weir_store_info. It may be anything that is canonical CBOR: every number
- * is checked against what it counts or points to, so that all that follows can rely on it. A fault sticks in
- * the reader; the first one is reported with its path. */
+/* Reads the metadata section into a weir_store_info. It may be anything that is canonical CBOR: every
+ * number is checked against what it counts or points to, so that all that follows can rely on it. A fault
+ * sticks in the reader; the first one is reported with its path. */
 #include <math.h>
 #include <string.h>
 
@@ -28,8 +28,7 @@ static void *take(reader *r, size_t count, size_t size) {
     return memory;
 }
 
-/* ---- Single values: each is refused where it is missing, of another type or out of range ------------------
- */
+/* ---- Single values: each is refused where it is missing, of another type or out of range ----- */
 
 static bool get(reader *r, const weir_cbor_value *map, const char *key, weir_cbor_type type,
                 weir_cbor_value *out) {
@@ -134,8 +133,7 @@ static uint8_t *get_marks(reader *r, const weir_cbor_value *map, const char *key
     return marks;
 }
 
-/* ---- Items ------------------------------------------------------------------------------------------------
- */
+/* ---- Items ----------------------------------------------------------------------------------- */
 
 static void read_table(reader *r, const weir_cbor_value *map, weir_store_info *info, weir_table *table) {
     table->name = get_text(r, map, "name");
@@ -256,8 +254,7 @@ static void read_task(reader *r, const weir_cbor_value *map, weir_store_info *in
     read_target(r, map, info, columns, number, next_derived, task);
 }
 
-/* ---- Lists ------------------------------------------------------------------------------------------------
- */
+/* ---- Lists ----------------------------------------------------------------------------------- */
 
 /* Begins a list: its length (at most `max`), an iterator, and the place for messages. */
 static uint32_t begin_list(reader *r, const weir_cbor_value *metadata, const char *key, uint64_t max,

@@ -1,5 +1,5 @@
-/* The metadata section: what docs/format.md says of it, from a weir_store_info. Keys stand in canonical order
- * (shorter first); the writer refuses any other. */
+/* The metadata section: what docs/format.md says of it, from a weir_store_info. Keys stand in canonical
+ * order (shorter first); the writer refuses any other. */
 #include <string.h>
 
 #include "store/format.h"

@@ -10,8 +10,7 @@
 
 static const char operator_name[] = WEIR__STORE_OPERATOR;
 
-/* ---- The frame -------------------------------------------------------------------------------------------
- */
+/* ---- The frame ------------------------------------------------------------------------------- */
 
 static weir_status check_root(const uint8_t *data, const char *path, weir_error *error) {
     uint8_t frame[WEIR__FRAME_SIZE];
@@ -86,8 +85,7 @@ static weir_status read_metadata(weir_store *store, const char *path, weir_error
     return weir__metadata_read(&metadata, &store->arena, &store->info, error);
 }
 
-/* ---- Pointing into the sections --------------------------------------------------------------------------
- */
+/* ---- Pointing into the sections -------------------------------------------------------------- */
 
 /* Hands out a section's parts one after the other; `fits` stays false once one did not fit. */
 typedef struct section_parts {
@@ -190,8 +188,7 @@ static bool point_into_embeddings(weir_store *store) {
     return is_used_up(&columns) && is_used_up(&categories) && is_used_up(&texts);
 }
 
-/* ---- Opening ---------------------------------------------------------------------------------------------
- */
+/* ---- Opening --------------------------------------------------------------------------------- */
 
 static weir_status read_store(weir_store *store, const char *path, weir_error *error) {
     weir_status status = check_header(store, path, error);

@@ -15,8 +15,7 @@
 enum { DAYS_PER_ERA = 146097, SECONDS_PER_DAY = 86400 };
 #define MICROS_PER_SECOND 1000000
 
-/* ---- The calendar ---------------------------------------------------------------------------------------
- */
+/* ---- The calendar ---------------------------------------------------------------------------- */
 
 typedef struct civil_date {
     int64_t year;
@@ -71,8 +70,7 @@ static int64_t floor_divide(int64_t value, int64_t by) {
     return value / by - (value % by < 0 ? 1 : 0);
 }
 
-/* ---- Text -----------------------------------------------------------------------------------------------
- */
+/* ---- Text ------------------------------------------------------------------------------------ */
 
 /* Exactly `count` digits. */
 static bool read_digits(const char **at, const char *end, int count, int *out) {
@@ -199,8 +197,7 @@ void weir_timestamp_format(int64_t micros, char out[40]) {
     out[size + 1] = 0;
 }
 
-/* ---- Floats ---------------------------------------------------------------------------------------------
- */
+/* ---- Floats ---------------------------------------------------------------------------------- */
 
 static inline void put_pair(float *out, const float pair[2]) {
     out[0] = pair[0];

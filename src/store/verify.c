@@ -1,5 +1,5 @@
-/* Verifying a store: every section's hash, every padding byte, and that every number points to something. The
- * hashes alone find any damage; the rest finds a file that was written wrongly, hashes and all. */
+/* Verifying a store: every section's hash, every padding byte, and that every number points to something.
+ * The hashes alone find any damage; the rest finds a file that was written wrongly, hashes and all. */
 #include <string.h>
 
 #include "base/bytes.h"
@@ -8,8 +8,7 @@
 
 static const char operator_name[] = "weir.store.verify";
 
-/* ---- Hashes and padding ----------------------------------------------------------------------------------
- */
+/* ---- Hashes and padding ---------------------------------------------------------------------- */
 
 typedef struct hash_check {
     const weir_store *store;
@@ -51,8 +50,7 @@ static weir_status check_hashes(const weir_store *store, uint32_t threads, weir_
     return check_padding(store, error);
 }
 
-/* ---- Numbers ---------------------------------------------------------------------------------------------
- */
+/* ---- Numbers --------------------------------------------------------------------------------- */
 
 static weir_status refuse(weir_error *error, const char *what, const char *name, uint64_t index) {
     return weir__fail(error, WEIR_STORE_CORRUPT, operator_name, "%s %s has a wrong number at %llu", what,

@@ -7,8 +7,8 @@
  *   …
  *   status = weir__store_writer_commit(&writer, store_hash, &file_size, error);    or …_abandon
  *
- * Sections that are not begun are empty. A fault sticks and is reported by commit. Until commit there is only
- * a temporary file, which commit renames and abandon removes. */
+ * Sections that are not begun are empty. A fault sticks and is reported by commit. Until commit there is
+ * only a temporary file, which commit renames and abandon removes. */
 #ifndef WEIR_SRC_STORE_WRITER_H
 #define WEIR_SRC_STORE_WRITER_H
 

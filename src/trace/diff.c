@@ -1,5 +1,5 @@
-/* weir diff: two traces side by side, to the first step that is not the same. Headers and resumes are looked
- * at apart: they say whether the runs can be compared and how they went, not what they delivered. */
+/* weir diff: two traces side by side, to the first step that is not the same. Headers and resumes are
+ * looked at apart: they say whether the runs can be compared and how they went, not what they delivered. */
 #include <stdio.h>
 #include <string.h>
 

@@ -1,6 +1,6 @@
-/* weir merge: the ranks of one run against the same run at world size 1. Each rank's record is re-executed as
- * that rank; the indices of all ranks, one after the other, must be those that world size 1 takes at the same
- * cursor. Sample digests are compared with a world-size-1 trace where one is given. */
+/* weir merge: the ranks of one run against the same run at world size 1. Each rank's record is re-executed
+ * as that rank; the indices of all ranks, one after the other, must be those that world size 1 takes at the
+ * same cursor. Sample digests are compared with a world-size-1 trace where one is given. */
 #include <stdio.h>
 #include <string.h>
 

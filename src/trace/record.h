@@ -1,7 +1,7 @@
 /* A trace's records as bytes, and the chain through them.
  *
- * A body is a record's canonical map without its link; "h", the link, is the least key in canonical order, so
- * that a record is its body with one more pair in front. */
+ * A body is a record's canonical map without its link; "h", the link, is the least key in canonical order,
+ * so that a record is its body with one more pair in front. */
 #ifndef WEIR_SRC_TRACE_RECORD_H
 #define WEIR_SRC_TRACE_RECORD_H
 

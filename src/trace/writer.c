@@ -1,6 +1,6 @@
-/* Appends records to a trace. A record is encoded, linked into the chain and buffered; the buffer goes to the
- * file in whole records. What the run_end needs (the cursors and the number of samples) is counted along, and
- * recounted from the file when a run resumes. */
+/* Appends records to a trace. A record is encoded, linked into the chain and buffered; the buffer goes to
+ * the file in whole records. What the run_end needs (the cursors and the number of samples) is counted
+ * along, and recounted from the file when a run resumes. */
 #include <errno.h>
 #include <fcntl.h>
 #include <stdlib.h>

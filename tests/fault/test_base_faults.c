@@ -1,5 +1,5 @@
-/* Every call of base to the system fails in turn: the record says so, nothing stays behind, and a file is the
- * old one or the new one. First the net itself: attempts that are wrong on purpose must be caught. */
+/* Every call of base to the system fails in turn: the record says so, nothing stays behind, and a file is
+ * the old one or the new one. First the net itself: attempts that are wrong on purpose must be caught. */
 #include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
@@ -9,8 +9,7 @@
 #include "base/file.h"
 #include "support/testing.h"
 
-/* ---- The net holds --------------------------------------------------------------------------------------
- */
+/* ---- The net holds --------------------------------------------------------------------------- */
 
 typedef weir_status (*attempt_function)(const weir_env *env, void *context, weir_error *error);
 
@@ -142,8 +141,7 @@ static void wrong_attempts_are_caught_and_a_right_one_is_not(void **state) {
     assert_true(is_caught(clean_attempt, fail_the_check));
 }
 
-/* ---- CBOR and JSON --------------------------------------------------------------------------------------
- */
+/* ---- CBOR and JSON --------------------------------------------------------------------------- */
 
 static weir_status write_cbor(const weir_env *env, void *context, weir_error *error) {
     (void)context;
@@ -202,8 +200,7 @@ static void the_json_reader_reports_that_memory_is_gone(void **state) {
     assert_true(sweep_faults(read_json, NULL, NULL) > 100);
 }
 
-/* ---- Files ----------------------------------------------------------------------------------------------
- */
+/* ---- Files ----------------------------------------------------------------------------------- */
 
 typedef struct file_case {
     char folder[SCRATCH_PATH];

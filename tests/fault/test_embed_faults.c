@@ -1,5 +1,5 @@
-/* Every failed allocation and file operation of the embedders `file` and `http` and of the cache of vectors.
- */
+/* Every failed allocation and file operation of the embedders `file` and `http` and of the cache of
+ * vectors. */
 #include <stdio.h>
 #include <string.h>
 

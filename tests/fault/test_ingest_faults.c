@@ -1,5 +1,5 @@
-/* Every allocation, open, read, write, sync, rename, map and thread of ingest and of opening a store fails in
- * turn: the error says so, nothing leaks, and there is no store or a whole one. */
+/* Every allocation, open, read, write, sync, rename, map and thread of ingest and of opening a store fails
+ * in turn: the error says so, nothing leaks, and there is no store or a whole one. */
 #include "support/database.h"
 
 typedef struct attempt_state {

@@ -15,8 +15,7 @@ static const char manifest_text[] =
     "{\"sampler_block_size\": 64, \"rotate\": true, \"intra_block\": \"feistel_v1\"}, \"mix\": {\"a\": 3, "
     "\"shop/churn/train\": 2}, \"batch\": {\"max_hops\": 3, \"child_policy\": \"recent\"}}";
 
-/* ---- Opening a manifest ---------------------------------------------------------------------------------
- */
+/* ---- Opening a manifest ---------------------------------------------------------------------- */
 
 typedef struct manifest_case {
     char folder[SCRATCH_PATH];
@@ -55,8 +54,7 @@ static void opening_a_manifest_fails_cleanly(void **state) {
     scratch_remove(c.folder);
 }
 
-/* ---- Everything from a manifest -------------------------------------------------------------------------
- */
+/* ---- Everything from a manifest -------------------------------------------------------------- */
 
 static weir_status restore_manifest(const weir_env *env, void *context, weir_error *error) {
     const weir_manifest *manifest = context;

@@ -1,5 +1,5 @@
-/* The trace under faults: every allocation and file operation fails once and from then on; what is left is a
- * trace of whole steps that a resume can go on with, or the one that was there before. */
+/* The trace under faults: every allocation and file operation fails once and from then on; what is left is
+ * a trace of whole steps that a resume can go on with, or the one that was there before. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

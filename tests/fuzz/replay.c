@@ -1,7 +1,7 @@
-/* Replays a corpus through a fuzz target without libFuzzer, so that every input that was ever interesting is
- * tried in every build. Arguments are files and folders. Each input runs in a process of its own, is copied
- * into memory of exactly its size (so that a sanitizer sees a read past it), and is named where it fails.
- * Exit status: 0 when all passed, 1 when one failed, 2 when there was nothing to replay. */
+/* Replays a corpus through a fuzz target without libFuzzer, so that every input that was ever interesting
+ * is tried in every build. Arguments are files and folders. Each input runs in a process of its own, is
+ * copied into memory of exactly its size (so that a sanitizer sees a read past it), and is named where it
+ * fails. Exit status: 0 when all passed, 1 when one failed, 2 when there was nothing to replay. */
 #include <dirent.h>
 #include <stdint.h>
 #include <stdio.h>

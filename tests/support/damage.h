@@ -24,8 +24,8 @@ static inline void rehash_store(uint8_t *data, size_t size) {
     weir_blake3_of(data, WEIR__FRAME_SIZE, data + WEIR__ROOT_OFFSET);
 }
 
-/* Reads every table, cell, edge, seed and text through the accessors; returns a number that depends on all of
- * them. At most `limit` of each kind, for stores that claim to be huge. */
+/* Reads every table, cell, edge, seed and text through the accessors; returns a number that depends on all
+ * of them. At most `limit` of each kind, for stores that claim to be huge. */
 static inline uint64_t read_everything(const weir_store *store, uint32_t limit) {
     const weir_store_info *info = weir_store_describe(store);
     uint64_t sum = 0;

@@ -1,5 +1,5 @@
-/* A file system in memory, as an environment: for tests that open thousands of files, and for fuzz targets. A
- * few files, whole in memory; paths are just names. Not for several threads. */
+/* A file system in memory, as an environment: for tests that open thousands of files, and for fuzz targets.
+ * A few files, whole in memory; paths are just names. Not for several threads. */
 #ifndef WEIR_TESTS_MEMORY_ENV_H
 #define WEIR_TESTS_MEMORY_ENV_H
 

@@ -37,8 +37,7 @@ void hash_indices(weir_sha256 *sha, const uint64_t *indices, uint64_t count) {
     }
 }
 
-/* ---- The procedure, slowly ------------------------------------------------------------------------------
- */
+/* ---- The procedure, slowly ------------------------------------------------------------------- */
 
 static weir_seed slow_epoch_seed(const weir_manifest *manifest, uint64_t epoch) {
     weir_error error;

@@ -13,8 +13,8 @@ weir_sampler *sampler_of(const weir_manifest *manifest, const char *dataset, wei
 weir_step take_step(weir_sampler *sampler, weir_cursor cursor, uint64_t *indices);
 
 /* Section 6 of NextBatch_v2 for dataset "a", one position after another, from the public pieces
- * (weir_block_permute, weir_intra_block_map) and hashes that are made anew for every call. Returns the number
- * of indices. */
+ * (weir_block_permute, weir_intra_block_map) and hashes that are made anew for every call. Returns the
+ * number of indices. */
 uint64_t slow_step(const weir_manifest *manifest, weir_stage stage, uint32_t world_size, uint32_t rank,
                    weir_cursor cursor, uint64_t *indices, weir_cursor *cursor_next);
 

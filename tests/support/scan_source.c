@@ -3,10 +3,10 @@
  *
  *   scan_source LOCATION [--sessions N] [--query SQL]… [--stop-early] [--count] | --sweep
  *
- * With several sessions every table is read in as many parts, part i by session i. --stop-early first starts
- * a scan of each table and closes it after one batch. --count prints counts of rows instead of rows. --sweep
- * reads everything again and again while allocations fail, and prints how many did. A failure prints the
- * error record's line to stderr and exits with 1. */
+ * With several sessions every table is read in as many parts, part i by session i. --stop-early first
+ * starts a scan of each table and closes it after one batch. --count prints counts of rows instead of rows.
+ * --sweep reads everything again and again while allocations fail, and prints how many did. A failure
+ * prints the error record's line to stderr and exits with 1. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -226,8 +226,7 @@ static void close_sessions(scanner *s) {
         weir__source_close(s->sessions[--s->session_count]);
 }
 
-/* ---- Faults ---------------------------------------------------------------------------------------------
- */
+/* ---- Faults ---------------------------------------------------------------------------------- */
 
 static weir_status read_all(weir__cursor *cursor, weir_error *error) {
     weir__rows rows;

@@ -88,8 +88,7 @@ void assert_status(weir_status status, weir_status expected, const weir_error *e
     fail();
 }
 
-/* ---- Manifests ------------------------------------------------------------------------------------------
- */
+/* ---- Manifests ------------------------------------------------------------------------------- */
 
 weir_manifest *manifest_of_text(const char *json) {
     weir_error error;
@@ -121,8 +120,7 @@ weir_manifest *manifest_of_numbers(uint64_t cardinality, uint64_t global_batch_s
     return manifest_of_text(text);
 }
 
-/* ---- Files ----------------------------------------------------------------------------------------------
- */
+/* ---- Files ----------------------------------------------------------------------------------- */
 
 void scratch_make(char path[SCRATCH_PATH]) {
     const char *folder = getenv("TMPDIR");
@@ -181,8 +179,7 @@ void assert_file_equal(const char *path, const void *data, size_t size) {
         fail_msg("%s does not hold the %zu bytes that it should", path, size);
 }
 
-/* ---- Faults ---------------------------------------------------------------------------------------------
- */
+/* ---- Faults ---------------------------------------------------------------------------------- */
 
 static bool strikes(void *context, fault_kind kind) {
     fault_env *faults = context;
@@ -356,8 +353,8 @@ void fault_env_init(fault_env *faults) {
 /* jansson takes no context: the sweep under way, or NULL. */
 static fault_env *jansson_faults;
 
-/* jansson 2.14 does not notice that its token buffer cannot grow, and reads past it. The buffer doubles from
- * 16 bytes on: these sizes are spared. */
+/* jansson 2.14 does not notice that its token buffer cannot grow, and reads past it. The buffer doubles
+ * from 16 bytes on: these sizes are spared. */
 static bool may_be_token_buffer(size_t size) {
     return size == 32 || size == 64 || size == 128;
 }
@@ -428,8 +425,7 @@ uint64_t sweep_faults(weir_status (*attempt)(const weir_env *env, void *context,
     return injected;
 }
 
-/* ---- Randomness -----------------------------------------------------------------------------------------
- */
+/* ---- Randomness ------------------------------------------------------------------------------ */
 
 uint64_t random_next(random_stream *stream) {
     uint64_t z = stream->state += 0x9E3779B97F4A7C15u;

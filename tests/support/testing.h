@@ -34,8 +34,7 @@ void assert_hex_equal(const void *data, size_t size, const char *hex);
 void assert_status(weir_status status, weir_status expected, const weir_error *error, const char *file,
                    int line);
 
-/* ---- Manifests ------------------------------------------------------------------------------------------
- */
+/* ---- Manifests ------------------------------------------------------------------------------- */
 
 /* A manifest from a document in a golden file, or from text; fails the test where it is refused. The caller
  * closes it. */
@@ -46,8 +45,7 @@ weir_manifest *manifest_of_text(const char *json);
 weir_manifest *manifest_of_numbers(uint64_t cardinality, uint64_t global_batch_size,
                                    const weir_data_config *data, uint64_t seed);
 
-/* ---- Files ----------------------------------------------------------------------------------------------
- */
+/* ---- Files ----------------------------------------------------------------------------------- */
 
 enum { SCRATCH_PATH = 256 };
 
@@ -63,8 +61,7 @@ void write_whole_file(const char *path, const void *data, size_t size);
 /* Asserts that a file holds exactly these bytes. */
 void assert_file_equal(const char *path, const void *data, size_t size);
 
-/* ---- Faults ---------------------------------------------------------------------------------------------
- */
+/* ---- Faults ---------------------------------------------------------------------------------- */
 
 typedef enum fault_kind {
     FAULT_MEMORY,
@@ -81,8 +78,8 @@ typedef enum fault_kind {
     FAULT_KINDS
 } fault_kind;
 
-/* An environment over the system's that counts what is live and fails the Nth call of one kind, once or from
- * then on. It also makes writes short (half of what was asked) from time to time, which is no fault. */
+/* An environment over the system's that counts what is live and fails the Nth call of one kind, once or
+ * from then on. It also makes writes short (half of what was asked) from time to time, which is no fault. */
 typedef struct fault_env {
     weir_env env;
     fault_kind kind;
@@ -97,18 +94,17 @@ typedef struct fault_env {
 
 void fault_env_init(fault_env *faults);
 
-/* Leads jansson's memory through the environment of the sweep under way, which then counts and fails it too.
- * For programs whose attempts hold no jansson value of the test's own. */
+/* Leads jansson's memory through the environment of the sweep under way, which then counts and fails it
+ * too. For programs whose attempts hold no jansson value of the test's own. */
 void hook_jansson(void);
 
-/* Runs `attempt` again and again, failing the 1st, 2nd, … call of every kind, once and from then on, until it
- * succeeds untouched. After each failure: the status is OUT_OF_MEMORY or IO_ERROR, nothing is live, and
+/* Runs `attempt` again and again, failing the 1st, 2nd, … call of every kind, once and from then on, until
+ * it succeeds untouched. After each failure: the status is OUT_OF_MEMORY or IO_ERROR, nothing is live, and
  * `check` (may be NULL) holds. Returns the number of faults that were injected. */
 uint64_t sweep_faults(weir_status (*attempt)(const weir_env *env, void *context, weir_error *error),
                       void (*check)(void *context), void *context);
 
-/* ---- Randomness -----------------------------------------------------------------------------------------
- */
+/* ---- Randomness ------------------------------------------------------------------------------ */
 
 /* A small fixed stream: the same numbers in every run, on every machine. */
 typedef struct random_stream {

@@ -6,8 +6,7 @@
 #include "base/internal.h"
 #include "support/testing.h"
 
-/* ---- Statuses -------------------------------------------------------------------------------------------
- */
+/* ---- Statuses -------------------------------------------------------------------------------- */
 
 /* Typed in from the contract: these numbers never change. */
 static const struct {
@@ -73,8 +72,7 @@ static void every_status_is_itself_alone(void **state) {
     assert_string_equal(weir_status_name((weir_status)1302), "UNKNOWN");
 }
 
-/* ---- Error records --------------------------------------------------------------------------------------
- */
+/* ---- Error records --------------------------------------------------------------------------- */
 
 static weir_error sample_record(void) {
     weir_error error;
@@ -302,8 +300,7 @@ static void a_record_is_filled_anew(void **state) {
     assert_int_equal(error.rank, 0);
 }
 
-/* ---- Memory ---------------------------------------------------------------------------------------------
- */
+/* ---- Memory ---------------------------------------------------------------------------------- */
 
 static void sizes_that_overflow_get_no_memory(void **state) {
     (void)state;
@@ -366,8 +363,7 @@ static void text_is_copied_with_a_terminator(void **state) {
     weir__release(weir_env_default(), copy);
 }
 
-/* ---- Text -----------------------------------------------------------------------------------------------
- */
+/* ---- Text ------------------------------------------------------------------------------------ */
 
 static size_t encode_code_point(uint32_t code, uint8_t out[4]) {
     if (code < 0x80) {

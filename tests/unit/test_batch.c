@@ -1,6 +1,6 @@
 /* The batch builder on the golden shop: a buffer that is used again holds what a fresh one would; sequences
- * do not depend on the world size; nothing is allocated after open; a damaged store never leads outside. (The
- * golden batches themselves are checked through the program.) */
+ * do not depend on the world size; nothing is allocated after open; a damaged store never leads outside.
+ * (The golden batches themselves are checked through the program.) */
 #include "batch/order.h"
 #include "support/database.h"
 
@@ -59,8 +59,8 @@ enum { CONFIGS = sizeof configs / sizeof configs[0] };
 
 static const char *const datasets[] = {"shop/churn/train", "shop/rating/train", "shop/spend/train"};
 
-/* Steps in a random order into one buffer, each compared byte for byte with the same step in a buffer of its
- * own. */
+/* Steps in a random order into one buffer, each compared byte for byte with the same step in a buffer of
+ * its own. */
 static void test_a_used_buffer_is_as_good_as_a_new_one(void **state) {
     (void)state;
     random_stream random = {11};
@@ -200,8 +200,8 @@ static void test_a_dataset_must_be_the_stores(void **state) {
     }
 }
 
-/* Random damage behind the metadata, which opening does not look at: a batch or STORE_CORRUPT, never a stray
- * access (the sanitizers watch). */
+/* Random damage behind the metadata, which opening does not look at: a batch or STORE_CORRUPT, never a
+ * stray access (the sanitizers watch). */
 static void test_a_damaged_store_never_leads_outside(void **state) {
     (void)state;
     random_stream random = {5};

@@ -1,6 +1,6 @@
-/* test_blake3.c: BLAKE3 against the golden vectors, and against a second implementation (below) that follows
- * the algorithm's definition word by word, one block at a time, the tree by recursion. Everything is done
- * with every kernel that this processor can run. */
+/* test_blake3.c: BLAKE3 against the golden vectors, and against a second implementation (below) that
+ * follows the algorithm's definition word by word, one block at a time, the tree by recursion. Everything
+ * is done with every kernel that this processor can run. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdbool.h>

@@ -26,8 +26,7 @@ static weir_intra_block kind_of(json_t *vector) {
                                                                   : WEIR_INTRA_AFFINE_V1;
 }
 
-/* ---- Golden vectors -------------------------------------------------------------------------------------
- */
+/* ---- Golden vectors -------------------------------------------------------------------------- */
 
 static void golden_blocks_are_mapped(void **state) {
     (void)state;
@@ -178,8 +177,7 @@ static void golden_block_orders(void **state) {
     json_decref(vectors);
 }
 
-/* ---- Bijection ------------------------------------------------------------------------------------------
- */
+/* ---- Bijection ------------------------------------------------------------------------------- */
 
 /* One stamp a value: a value that was seen in this round has the round's number. */
 typedef struct stamps {
@@ -243,8 +241,7 @@ static void both_maps_are_bijections_around_powers_of_two_and_squares(void **sta
     free(s.seen);
 }
 
-/* ---- Shapes ---------------------------------------------------------------------------------------------
- */
+/* ---- Shapes ---------------------------------------------------------------------------------- */
 
 static uint64_t gcd(uint64_t a, uint64_t b) {
     while (b) {
@@ -339,8 +336,7 @@ static void multiples_of_large_factors_are_passed_over(void **state) {
     }
 }
 
-/* ---- Kernels --------------------------------------------------------------------------------------------
- */
+/* ---- Kernels --------------------------------------------------------------------------------- */
 
 static size_t usable_kernels(const weir__fill_kernels *out[3]) {
     size_t count = 0;
@@ -474,8 +470,7 @@ static void fills_equal_the_scalar_map(void **state) {
         }
 }
 
-/* ---- How random it looks --------------------------------------------------------------------------------
- */
+/* ---- How random it looks --------------------------------------------------------------------- */
 
 enum { SIDE = 32, CELLS = SIDE * SIDE };
 

@@ -7,8 +7,7 @@
 #include "base/internal.h"
 #include "support/testing.h"
 
-/* ---- Typed trees ----------------------------------------------------------------------------------------
- */
+/* ---- Typed trees ----------------------------------------------------------------------------- */
 
 static const char *tree_type(json_t *tree) {
     return json_string_value(json_array_get(tree, 0));
@@ -217,8 +216,7 @@ static void copy_view(weir_cbor_writer *w, const weir_cbor_value *value) {
     }
 }
 
-/* ---- Golden values --------------------------------------------------------------------------------------
- */
+/* ---- Golden values --------------------------------------------------------------------------- */
 
 static void every_golden_value_has_its_one_encoding(void **state) {
     (void)state;
@@ -312,8 +310,8 @@ static void every_golden_fault_is_found_where_it_is(void **state) {
     json_decref(vectors);
 }
 
-/* The offset of the innermost item of accepted bytes that ends after `cut`, or begins at it where a container
- * wants it and then is that container. */
+/* The offset of the innermost item of accepted bytes that ends after `cut`, or begins at it where a
+ * container wants it and then is that container. */
 static size_t innermost_cut(const uint8_t *from, const uint8_t *item, size_t cut) {
     weir_cbor_value value = weir_cbor_view(item);
     weir_cbor_iterator it = weir_cbor_children(&value);
@@ -384,8 +382,7 @@ static void every_short_input_is_refused_or_canonical(void **state) {
     assert_true(accepted > 65536);
 }
 
-/* ---- Views ----------------------------------------------------------------------------------------------
- */
+/* ---- Views ----------------------------------------------------------------------------------- */
 
 static void members_are_found_by_key_or_not_at_all(void **state) {
     (void)state;

@@ -5,8 +5,7 @@
 
 #include "support/testing.h"
 
-/* ---- What the writer refuses ----------------------------------------------------------------------------
- */
+/* ---- What the writer refuses ----------------------------------------------------------------- */
 
 static weir_cbor_writer writer;
 
@@ -156,8 +155,7 @@ static void items_are_counted(void **state) {
     assert_refused("pairs");
 }
 
-/* ---- Where bytes go -------------------------------------------------------------------------------------
- */
+/* ---- Where bytes go -------------------------------------------------------------------------- */
 
 static void write_sample(weir_cbor_writer *w) {
     static const uint8_t bytes[300] = {1, 2, 3};

@@ -9,8 +9,7 @@
 #include "base/file.h"
 #include "support/testing.h"
 
-/* ---- The default environment ----------------------------------------------------------------------------
- */
+/* ---- The default environment ----------------------------------------------------------------- */
 
 static void files_go_through_the_environment(void **state) {
     (void)state;
@@ -65,8 +64,7 @@ static void memory_and_threads_go_through_the_environment(void **state) {
     assert_true(env->now_ns(NULL) >= before);
 }
 
-/* ---- Files ----------------------------------------------------------------------------------------------
- */
+/* ---- Files ----------------------------------------------------------------------------------- */
 
 static void whole_files_are_read_up_to_a_limit(void **state) {
     (void)state;

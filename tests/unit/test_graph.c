@@ -1,5 +1,5 @@
-/* Graphs: what the builder accepts and refuses, that a refused call changes nothing, that documents survive a
- * round trip, and the order of execution. */
+/* Graphs: what the builder accepts and refuses, that a refused call changes nothing, that documents survive
+ * a round trip, and the order of execution. */
 #include <stdlib.h>
 
 #include "support/random_graph.h"

@@ -4,8 +4,7 @@
 
 #include "support/testing.h"
 
-/* ---- SHA-2 ----------------------------------------------------------------------------------------------
- */
+/* ---- SHA-2 ----------------------------------------------------------------------------------- */
 
 static const char two_blocks[] = "abcdbcdecdefdefgefghfghighijhijkijkljklmklmnlmnomnopnopq";
 
@@ -61,8 +60,7 @@ static void sha512_knows_its_answers(void **state) {
                      "2192992a274fc1a836ba3c23a3feebbd454d4423643ce80e2a9ac94fa54ca49f");
 }
 
-/* ---- Philox ---------------------------------------------------------------------------------------------
- */
+/* ---- Philox ---------------------------------------------------------------------------------- */
 
 static uint32_t word_of(json_t *list, size_t index) {
     return (uint32_t)strtoul(json_string_value(json_array_get(list, index)), NULL, 16);

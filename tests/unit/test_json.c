@@ -10,8 +10,7 @@
 #include "base/internal.h"
 #include "support/testing.h"
 
-/* ---- Reading --------------------------------------------------------------------------------------------
- */
+/* ---- Reading --------------------------------------------------------------------------------- */
 
 static weir_status read_json(const char *text, size_t size, weir_status family, weir_error *error) {
     weir_cbor_writer w;
@@ -94,8 +93,7 @@ static void a_fixed_writer_takes_json_too(void **state) {
                  WEIR_OUT_OF_MEMORY, &error);
 }
 
-/* ---- Writing --------------------------------------------------------------------------------------------
- */
+/* ---- Writing --------------------------------------------------------------------------------- */
 
 static weir_json_writer writer;
 
@@ -218,8 +216,7 @@ static void checked_values_become_json(void **state) {
     }
 }
 
-/* ---- Doubles --------------------------------------------------------------------------------------------
- */
+/* ---- Doubles --------------------------------------------------------------------------------- */
 
 static double from_bits(uint64_t bits) {
     double value;
@@ -402,8 +399,7 @@ static void numbers_do_not_follow_a_locale_with_a_long_separator(void **state) {
         skip();
 }
 
-/* ---- Faults of the caller -------------------------------------------------------------------------------
- */
+/* ---- Faults of the caller -------------------------------------------------------------------- */
 
 static void assert_unbalanced(void) {
     weir_error error;

@@ -6,8 +6,7 @@
 #include "base/internal.h"
 #include "support/testing.h"
 
-/* ---- Golden manifests -----------------------------------------------------------------------------------
- */
+/* ---- Golden manifests ------------------------------------------------------------------------ */
 
 static void assert_identities(const weir_manifest *manifest, json_t *expected) {
     size_t size;
@@ -66,8 +65,7 @@ static void golden_faults_are_refused(void **state) {
     json_decref(vectors);
 }
 
-/* ---- The documents of a trace ---------------------------------------------------------------------------
- */
+/* ---- The documents of a trace ---------------------------------------------------------------- */
 
 typedef struct document {
     weir_cbor_writer writer;
@@ -152,8 +150,7 @@ static void restoring_refuses_what_no_trace_holds(void **state) {
     weir_manifest_close(manifest);
 }
 
-/* ---- Paths in messages ----------------------------------------------------------------------------------
- */
+/* ---- Paths in messages ----------------------------------------------------------------------- */
 
 #define HASH    "\"hash\": \"0000000000000000000000000000000000000000000000000000000000000000\""
 #define DATASET "{\"id\": \"a\", \"version\": \"1\", " HASH ", \"cardinality\": 9}"
@@ -271,8 +268,7 @@ static void long_and_hostile_names_do_not_break_the_message(void **state) {
     assert_null(strstr(error.message, "\xC2\x9B"));
 }
 
-/* ---- Reading and looking up -----------------------------------------------------------------------------
- */
+/* ---- Reading and looking up ------------------------------------------------------------------ */
 
 static void defaults_are_those_of_the_contract(void **state) {
     (void)state;

@@ -1,5 +1,5 @@
-/* Mixing: golden steps, schedules and errors, and that a run which follows `locate` step by step is the same
- * as one that keeps a cursor for every dataset. */
+/* Mixing: golden steps, schedules and errors, and that a run which follows `locate` step by step is the
+ * same as one that keeps a cursor for every dataset. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -39,8 +39,7 @@ static const weir_dataset *locate(weir_mix *mix, uint64_t step, weir_cursor *cur
     return dataset;
 }
 
-/* ---- Golden vectors -------------------------------------------------------------------------------------
- */
+/* ---- Golden vectors -------------------------------------------------------------------------- */
 
 static void assert_golden_steps(weir_mix *mix, json_t *steps) {
     for (size_t i = 0; i < json_array_size(steps); i++) {
@@ -124,8 +123,7 @@ static void golden_errors(void **state) {
     json_decref(vectors);
 }
 
-/* ---- Runs -----------------------------------------------------------------------------------------------
- */
+/* ---- Runs ------------------------------------------------------------------------------------ */
 
 /* Datasets of 100, 7, 64 and 33 samples; "idle" is in no mix. */
 static weir_manifest *four_datasets(const char *data) {

@@ -1,5 +1,5 @@
-/* The packer against exhaustive search, its validator, its promises: one result for any thread count and row
- * order, flags that tell the truth, capacities, edges, and a failing allocator. */
+/* The packer against exhaustive search, its validator, its promises: one result for any thread count and
+ * row order, flags that tell the truth, capacities, edges, and a failing allocator. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdatomic.h>
@@ -60,8 +60,7 @@ static size_t make_tight(uint64_t *state, weir__buffer *buffers, size_t most) {
     return count;
 }
 
-/* ---- Exhaustive search
- * ----------------------------------------------------------------------------------------- */
+/* ---- Exhaustive search ----------------------------------------------------------------------- */
 
 /* Every order of ascending offsets, each buffer on the highest of those below it that it lives with: all
  * layouts that are pushed down as far as they go. Ends early at the bound. */
@@ -473,8 +472,7 @@ static void validator_finds_single_faults(void **state) {
     assert_int_equal(peak, 32);
 }
 
-/* ---- Failing allocations
- * ------------------------------------------------------------------------------------ */
+/* ---- Failing allocations --------------------------------------------------------------------- */
 
 typedef struct failing {
     atomic_long calls;

@@ -1,5 +1,5 @@
-/* Philox side by side gives the numbers of Philox one by one, with every kernel that this processor can run.
- */
+/* Philox side by side gives the numbers of Philox one by one, with every kernel that this processor can
+ * run. */
 #include "base/philox.h"
 #include "base/philox_many.h"
 #include "support/testing.h"

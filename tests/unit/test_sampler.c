@@ -5,8 +5,7 @@
 
 #include "support/sampling.h"
 
-/* ---- Golden vectors -------------------------------------------------------------------------------------
- */
+/* ---- Golden vectors -------------------------------------------------------------------------- */
 
 /* The request of a vector: opens whatever it can and reports the first error. */
 typedef struct session {
@@ -197,8 +196,7 @@ static void golden_runs(void **state) {
     json_decref(vectors);
 }
 
-/* ---- The order of checks --------------------------------------------------------------------------------
- */
+/* ---- The order of checks --------------------------------------------------------------------- */
 
 enum { RULES = 9 };
 
@@ -328,8 +326,7 @@ static void advice_in_the_message_works(void **state) {
     }
 }
 
-/* ---- Counters at their end ------------------------------------------------------------------------------
- */
+/* ---- Counters at their end ------------------------------------------------------------------- */
 
 static void assert_step_fails(weir_sampler *sampler, weir_cursor cursor, weir_status expected) {
     weir_error error;
@@ -431,8 +428,7 @@ static void batches_reach_the_end_of_64_bits(void **state) {
     weir_manifest_close(manifest);
 }
 
-/* ---- Eval and infer -------------------------------------------------------------------------------------
- */
+/* ---- Eval and infer -------------------------------------------------------------------------- */
 
 static void eval_and_infer_go_in_order_and_count_what_is_valid(void **state) {
     (void)state;
@@ -467,8 +463,7 @@ static void eval_and_infer_go_in_order_and_count_what_is_valid(void **state) {
         }
 }
 
-/* ---- Random access --------------------------------------------------------------------------------------
- */
+/* ---- Random access --------------------------------------------------------------------------- */
 
 static const weir_data_config access_configs[] = {
     {.sampler_block_size = 100},
@@ -531,8 +526,7 @@ static void random_access_ends_with_the_epoch(void **state) {
     weir_manifest_close(manifest);
 }
 
-/* ---- Memory ---------------------------------------------------------------------------------------------
- */
+/* ---- Memory ---------------------------------------------------------------------------------- */
 
 static void nothing_is_allocated_after_open(void **state) {
     (void)state;

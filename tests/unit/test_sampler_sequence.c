@@ -6,8 +6,7 @@
 #include "sampler/manifest.h"
 #include "support/sampling.h"
 
-/* ---- Bijection ------------------------------------------------------------------------------------------
- */
+/* ---- Bijection ------------------------------------------------------------------------------- */
 
 /* One stamp a value: a value that was seen in this round has the round's number. */
 typedef struct stamps {
@@ -151,8 +150,7 @@ static void sampled_positions_of_large_epochs_are_distinct(void **state) {
     free(values);
 }
 
-/* ---- World sizes ----------------------------------------------------------------------------------------
- */
+/* ---- World sizes ----------------------------------------------------------------------------- */
 
 enum { ALL_CONFIGS = 16 };
 
@@ -232,8 +230,7 @@ static void worlds_agree_on_large_datasets(void **state) {
             }
 }
 
-/* ---- Restart --------------------------------------------------------------------------------------------
- */
+/* ---- Restart --------------------------------------------------------------------------------- */
 
 enum { RUN_STEPS = 60, RUN_BATCH = 24 };
 
@@ -277,8 +274,8 @@ static void a_run_can_be_resumed_at_every_cursor(void **state) {
         }
 }
 
-/* The orders of two epochs are cached and made in instalments: whatever was asked before, and however far the
- * next order was made, must not show. */
+/* The orders of two epochs are cached and made in instalments: whatever was asked before, and however far
+ * the next order was made, must not show. */
 static void jumping_between_epochs_changes_nothing(void **state) {
     (void)state;
     random_stream random = {32};
@@ -339,8 +336,7 @@ static void steps_can_be_asked_for_ahead_of_their_indices(void **state) {
     }
 }
 
-/* ---- Equivalence ----------------------------------------------------------------------------------------
- */
+/* ---- Equivalence ----------------------------------------------------------------------------- */
 
 /* Section 9 of the seed: 5 seeds, 3 world sizes, 2 modes; and all configurations, because they are there. */
 static void the_sequence_is_the_one_that_the_procedure_spells(void **state) {
@@ -412,8 +408,7 @@ static void blocks_are_counted_rightly(void **state) {
 }
 
 /* The tail block of 10 comes last and is dropped in every epoch; with rotation no sample is left out for
- * ever.
- */
+ * ever. */
 static void rotation_drops_other_samples_in_every_epoch(void **state) {
     (void)state;
     for (int rotate = 0; rotate < 2; rotate++) {

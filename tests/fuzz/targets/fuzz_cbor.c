@@ -1,5 +1,6 @@
-/* Any bytes, as CBOR and as JSON. What the checker accepts encodes again to the same bytes and can be shown;
- * what it refuses, it refuses at a place inside the input. What the JSON reader accepts is canonical. */
+/* Any bytes, as CBOR and as JSON. What the checker accepts encodes again to the same bytes and can be
+ * shown; what it refuses, it refuses at a place inside the input. What the JSON reader accepts is
+ * canonical. */
 #include "require.h"
 
 #include <string.h>

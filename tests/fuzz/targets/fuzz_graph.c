@@ -1,5 +1,5 @@
-/* Any bytes as a graph: read, planned in every mode, restored, and packed as CSV. What is accepted must hold.
- */
+/* Any bytes as a graph: read, planned in every mode, restored, and packed as CSV. What is accepted must
+ * hold. */
 #include <stdint.h>
 #include <stdlib.h>
 

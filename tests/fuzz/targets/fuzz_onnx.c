@@ -1,5 +1,5 @@
-/* Any bytes as an ONNX model: what is accepted must be a graph that every notation holds, with the same hash.
- */
+/* Any bytes as an ONNX model: what is accepted must be a graph that every notation holds, with the same
+ * hash. */
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>

@@ -1,5 +1,5 @@
-/* Fuzzes the store's reader: the bytes are taken for a store whose hashes are made to fit, so that damage gets past
- * them; whatever opens is read and verified. */
+/* Fuzzes the store's reader: the bytes are taken for a store whose hashes are made to fit, so that damage
+ * gets past them; whatever opens is read and verified. */
 #include <stdlib.h>
 
 #include "support/damage.h"

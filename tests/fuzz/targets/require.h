@@ -1,5 +1,5 @@
-/* A property that must hold for every input: its failure ends the process, which is what a fuzzer looks for.
- */
+/* A property that must hold for every input: its failure ends the process, which is what a fuzzer looks
+ * for. */
 #ifndef WEIR_TESTS_FUZZ_REQUIRE_H
 #define WEIR_TESTS_FUZZ_REQUIRE_H
 
