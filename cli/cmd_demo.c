@@ -6,6 +6,7 @@
 #include <string.h>
 #include <sys/stat.h>
 #include <time.h>
+#include <unistd.h>
 
 #include "demo_shop.h"
 #include "plan_output.h"
@@ -98,6 +99,8 @@ static weir_status ingest(demo *d, weir_error *error) {
     char schema[DEMO_SCHEMA_MAX];
     weir_ingest_options options = WEIR_INGEST_OPTIONS;
     demo_shop_schema(schema, &options.schema_size);
+    if (unlink(d->schema) != 0 && errno != ENOENT) /* made anew: a link there is replaced, not followed */
+        return cli_error(error, WEIR_IO_ERROR, "cannot replace %s: %s", d->schema, strerror(errno));
     weir_status status = cli_write_file(d->schema, schema, options.schema_size, error);
     if (status != WEIR_OK)
         return status;
