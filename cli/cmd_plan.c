@@ -131,6 +131,17 @@ static int pack_csv(const cli_command *self, const plan_call *call) {
     return cli_plan_csv(call->csv, &options, call->as_json);
 }
 
+/* The output that names one of the inputs, or NULL. */
+static const char *output_over_input(const plan_call *call) {
+    const char *const outputs[] = {call->cbor, call->html, call->trace};
+    const char *const inputs[] = {call->graph, call->arenas, call->order};
+    for (size_t o = 0; o < 3; o++)
+        for (size_t i = 0; i < 3; i++)
+            if (cli_is_same_file(outputs[o], inputs[i]))
+                return outputs[o];
+    return NULL;
+}
+
 static int run(const cli_command *self, int argc, char **argv) {
     plan_call call = {.effort = WEIR_EFFORT_DEFAULT, .threads = 1};
     cli_option options[] = {
@@ -159,6 +170,9 @@ static int run(const cli_command *self, int argc, char **argv) {
         return cli_usage(self, "--effort takes 0 to %d, not %u", WEIR_EFFORT_MAX, call.effort);
     if (call.csv)
         return pack_csv(self, &call);
+    if (output_over_input(&call))
+        return cli_usage(self, "%s is read here and would be replaced; name another output",
+                         output_over_input(&call));
     if (call.has_capacity)
         return cli_usage(self, "--capacity belongs to --csv; a graph's arenas have theirs in --arenas");
     if (!call.mode && !call.preset)

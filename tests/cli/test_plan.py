@@ -359,6 +359,7 @@ class Messages(PlanTest):
             (path, "--mode", "forward", "--effort", "x"),
             (path, "--mode", "forward", "--effort", "10"),
             ("--csv", path, "--effort", "10"),
+            (path, "--mode", "forward", "--cbor", path),
         )
         for arguments in calls:
             with self.subTest(arguments):
