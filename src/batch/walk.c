@@ -451,8 +451,8 @@ static void visit(weir__walk *walk, uint32_t row, uint32_t table, uint16_t hop) 
     const uint8_t *record = record_of(&walk->rules->info->tables[table], row);
     uint32_t cells = cells_of(walk, table, row);
     know(walk, row)->local = (uint16_t)walk->row_count;
-    walk->rows[walk->row_count++] = (weir__walked_row){
-        .row = row, .table = table, .record = record, .first_cell = walk->cell_count, .cell_count = cells};
+    walk->rows[walk->row_count++] =
+        (weir__walked_row){.row = row, .table = table, .record = record, .first_cell = walk->cell_count};
     walk->cell_count += cells;
     if (hop >= walk->max_hops)
         return;

@@ -11,7 +11,6 @@ typedef struct weir__walked_row {
     uint32_t table;
     const uint8_t *record;
     uint32_t first_cell; /* position of its first cell in the sequence */
-    uint32_t cell_count; /* its cells, before they are cut at S */
 } weir__walked_row;
 
 /* An entry of the table of known rows; see walk.c. */

@@ -1,7 +1,6 @@
 /* The batch builder on the golden shop: a buffer that is used again holds what a fresh one would; sequences
  * do not depend on the world size; nothing is allocated after open; a damaged store never leads outside.
  * (The golden batches themselves are checked through the program.) */
-#include "batch/order.h"
 #include "support/database.h"
 
 static char folder[64];
@@ -240,41 +239,6 @@ static void test_a_damaged_store_never_leads_outside(void **state) {
     assert_ptr_equal(store, sound);
 }
 
-static void test_row_orders_are_the_golden_ones(void **state) {
-    (void)state;
-    json_t *vectors = load_vectors("rcm.json");
-    json_t *cases = member(vectors, "cases");
-    for (size_t i = 0; i < json_array_size(cases); i++) {
-        json_t *c = json_array_get(cases, i);
-        json_t *pairs = member(c, "fk");
-        uint32_t rows = (uint32_t)member_uint(c, "rows");
-        uint32_t count = (uint32_t)json_array_size(pairs);
-        struct weir__local_edge *edges = calloc(count + 1, sizeof *edges);
-        uint32_t filled = 0;
-        for (uint32_t child = 0; child < rows; child++) /* by child, as a walk gives them */
-            for (size_t k = 0; k < count; k++) {
-                json_t *pair = json_array_get(pairs, k);
-                if (uint_of(json_array_get(pair, 0)) == child)
-                    edges[filled++] = (struct weir__local_edge){(uint16_t)child,
-                                                                (uint16_t)uint_of(json_array_get(pair, 1))};
-            }
-        weir__row_orders orders;
-        weir_error error;
-        uint16_t *out = calloc(rows + 1, sizeof *out), *in = calloc(rows + 1, sizeof *in);
-        assert_ok(weir__row_orders_open(&orders, weir_env_default(), rows, count, &error), &error);
-        weir__row_order(&orders, rows, edges, weir__unique_edges(edges, filled), out, in);
-        for (uint32_t r = 0; r < rows; r++) {
-            assert_int_equal(out[r], uint_of(json_array_get(member(c, "out"), r)));
-            assert_int_equal(in[r], uint_of(json_array_get(member(c, "in"), r)));
-        }
-        weir__row_orders_close(&orders, weir_env_default());
-        free(edges);
-        free(out);
-        free(in);
-    }
-    json_decref(vectors);
-}
-
 static int set_up(void **state) {
     (void)state;
     char source[160], path[160];
@@ -308,7 +272,6 @@ int main(void) {
         cmocka_unit_test(test_nothing_is_allocated_after_open),
         cmocka_unit_test(test_a_dataset_must_be_the_stores),
         cmocka_unit_test(test_a_damaged_store_never_leads_outside),
-        cmocka_unit_test(test_row_orders_are_the_golden_ones),
     };
     return cmocka_run_group_tests(tests, set_up, tear_down);
 }

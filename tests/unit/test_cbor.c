@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/internal.h"
+#include "support/cbor_copy.h"
 #include "support/testing.h"
 
 /* ---- Typed trees ----------------------------------------------------------------------------- */
@@ -172,47 +173,6 @@ static void assert_view_is_tree(const weir_cbor_value *value, json_t *tree) {
     } else {
         assert_int_equal(value->type, WEIR_CBOR_BOOL);
         assert_int_equal(value->number, strcmp(type, "true") == 0);
-    }
-}
-
-/* Writes what the views show: encode(decode(b)). */
-static void copy_view(weir_cbor_writer *w, const weir_cbor_value *value) {
-    weir_cbor_iterator it = weir_cbor_children(value);
-    weir_cbor_value key, child;
-    switch (value->type) {
-    case WEIR_CBOR_UINT:
-        weir_cbor_uint(w, value->number);
-        break;
-    case WEIR_CBOR_NEGATIVE:
-        weir_cbor_negative(w, value->number);
-        break;
-    case WEIR_CBOR_BYTES:
-        weir_cbor_bytes(w, value->data, (size_t)value->number);
-        break;
-    case WEIR_CBOR_TEXT:
-        weir_cbor_text_n(w, (const char *)value->data, (size_t)value->number);
-        break;
-    case WEIR_CBOR_BOOL:
-        weir_cbor_bool(w, value->number != 0);
-        break;
-    case WEIR_CBOR_NULL:
-        weir_cbor_null(w);
-        break;
-    case WEIR_CBOR_FLOAT:
-        weir_cbor_double(w, value->real);
-        break;
-    case WEIR_CBOR_ARRAY:
-        weir_cbor_array(w, value->number);
-        while (weir_cbor_next(&it, NULL, &child))
-            copy_view(w, &child);
-        break;
-    case WEIR_CBOR_MAP:
-        weir_cbor_map(w, value->number);
-        while (weir_cbor_next(&it, &key, &child)) {
-            copy_view(w, &key);
-            copy_view(w, &child);
-        }
-        break;
     }
 }
 
