@@ -101,7 +101,7 @@ static void bench(const char *store_path, const char *manifest_path, const char 
         .size = sizeof options, .store = store, .manifest = manifest, .dataset = dataset, .world_size = 1};
     check(weir_batch_builder_open(NULL, &options, &j.builder, &error), &error);
     for (int i = 0; i < RING; i++)
-        check(weir_batch_buffer_open(j.builder, &j.ring[i], &error), &error);
+        check(weir_batch_buffer_open(&j.builder, 1, NULL, &j.ring[i], &error), &error);
     build(&j);
     double seconds = bench_best(5, build, &j);
     size_t size = (size_t)(j.bytes / (uint64_t)j.batches);

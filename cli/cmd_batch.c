@@ -184,7 +184,7 @@ static int build(const request *r, const weir_store *store, const weir_manifest 
     if (status == WEIR_OK)
         status = weir_batch_builder_open(NULL, &options, &builder, &error);
     if (status == WEIR_OK)
-        status = weir_batch_buffer_open(builder, &buffer, &error);
+        status = weir_batch_buffer_open(&builder, 1, NULL, &buffer, &error);
     if (status == WEIR_OK)
         status = weir_batch_build(builder, (weir_cursor){r->epoch, r->position}, buffer, &error);
     int result =

@@ -122,6 +122,14 @@ typedef struct weir_env {
     int (*start_thread)(void *context, void *(*run)(void *), void *argument,
                         uintptr_t *thread); /* 0 or an errno */
     int (*join_thread)(void *context, uintptr_t thread);
+
+    /* Sleeps while *word is `expected`, at most timeout_ns (0: without limit); may return early for no
+     * reason. `wake` ends the sleep of every thread that sleeps on the word. */
+    void (*wait)(void *context, const uint32_t *word, uint32_t expected, uint64_t timeout_ns);
+    void (*wake)(void *context, const uint32_t *word);
+
+    /* Makes mapped memory (of `map`) read as zeros in a child of fork. 0 or -1. */
+    int (*wipe_on_fork)(void *context, void *memory, size_t size);
 } weir_env;
 
 /* The system itself. Static and immutable; any thread. */

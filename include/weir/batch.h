@@ -4,7 +4,7 @@
  *   weir_batch_options options = {.size = sizeof options, .store = store, .manifest = manifest,
  *                                 .dataset = "shop/churn/train", .world_size = 8, .rank = 3};
  *   weir_batch_builder_open(NULL, &options, &builder, &error);
- *   weir_batch_buffer_open(builder, &buffer, &error);
+ *   weir_batch_buffer_open(&builder, 1, NULL, &buffer, &error);
  *   const weir_batch *batch = weir_batch_view(buffer);
  *   for (weir_cursor cursor = {0, 0};; cursor = batch->step.cursor_next) {
  *       weir_batch_build(builder, cursor, buffer, &error);
@@ -110,17 +110,17 @@ WEIR_API WEIR_CHECKED weir_status weir_batch_builder_open(const weir_env *env,
                                                           weir_batch_builder **out, weir_error *error);
 WEIR_API void weir_batch_builder_close(weir_batch_builder *builder);
 
-/* The bytes of the largest batch that the builder can make. */
-WEIR_API uint64_t weir_batch_capacity(const weir_batch_builder *builder);
+/* The bytes of the largest batch that any of the builders can make: what a buffer for them takes. They must
+ * agree in batch size and sequence length; their stores may differ. */
+WEIR_API uint64_t weir_batch_capacity(weir_batch_builder *const *builders, size_t count);
 
-/* A buffer for batches of this builder, or of any other over the same store with the same batch size and
- * config: in memory of its own, or in the caller's (zeroed, weir_batch_capacity bytes, 256-byte aligned).
- * What is written there is remembered, so that the next batch clears no more than it must: nobody else may
- * write to it. */
-WEIR_API WEIR_CHECKED weir_status weir_batch_buffer_open(const weir_batch_builder *builder,
-                                                         weir_batch_buffer **out, weir_error *error);
-WEIR_API WEIR_CHECKED weir_status weir_batch_buffer_open_in(const weir_batch_builder *builder, void *memory,
-                                                            weir_batch_buffer **out, weir_error *error);
+/* A buffer for batches of the builders, and of others over the same stores with the same batch size and
+ * config: in the caller's memory (zeroed, weir_batch_capacity bytes, 256-byte aligned), or in memory of its
+ * own where that is NULL. What is written there is remembered, so that the next batch clears no more than
+ * it must: nobody else may write to it. */
+WEIR_API WEIR_CHECKED weir_status weir_batch_buffer_open(weir_batch_builder *const *builders, size_t count,
+                                                         void *memory, weir_batch_buffer **out,
+                                                         weir_error *error);
 WEIR_API void weir_batch_buffer_close(weir_batch_buffer *buffer);
 
 /* Builds the batch at a cursor. The sampler's errors; STORE_CORRUPT where an unverified store leads nowhere

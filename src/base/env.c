@@ -3,12 +3,15 @@
  * ask. */
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
+#include <linux/futex.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -138,6 +141,23 @@ static int system_join_thread(void *context, uintptr_t thread) {
     return pthread_join((pthread_t)thread, NULL);
 }
 
+static void system_wait(void *context, const uint32_t *word, uint32_t expected, uint64_t timeout_ns) {
+    (void)context;
+    struct timespec timeout = {.tv_sec = (time_t)(timeout_ns / 1000000000u),
+                               .tv_nsec = (long)(timeout_ns % 1000000000u)};
+    (void)syscall(SYS_futex, word, FUTEX_WAIT_PRIVATE, expected, timeout_ns ? &timeout : NULL, NULL, 0);
+}
+
+static void system_wake(void *context, const uint32_t *word) {
+    (void)context;
+    (void)syscall(SYS_futex, word, FUTEX_WAKE_PRIVATE, INT_MAX, NULL, NULL, 0);
+}
+
+static int system_wipe_on_fork(void *context, void *memory, size_t size) {
+    (void)context;
+    return madvise(memory, size, MADV_WIPEONFORK);
+}
+
 const weir_env *weir_env_default(void) {
     static const weir_env system_env = {
         .allocate = system_allocate,
@@ -159,6 +179,9 @@ const weir_env *weir_env_default(void) {
         .now_ns = system_now_ns,
         .start_thread = system_start_thread,
         .join_thread = system_join_thread,
+        .wait = system_wait,
+        .wake = system_wake,
+        .wipe_on_fork = system_wipe_on_fork,
     };
     return &system_env;
 }

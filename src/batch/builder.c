@@ -196,18 +196,31 @@ void weir_batch_builder_close(weir_batch_builder *b) {
     weir__release(b->env, b);
 }
 
-uint64_t weir_batch_capacity(const weir_batch_builder *builder) {
-    return weir__batch_capacity(&builder->limits);
+static uint32_t larger(uint32_t a, uint32_t b) {
+    return a > b ? a : b;
 }
 
-weir_status weir_batch_buffer_open(const weir_batch_builder *builder, weir_batch_buffer **out,
-                                   weir_error *error) {
-    return weir__batch_buffer_open(builder->env, &builder->limits, NULL, out, error);
+static weir__batch_limits common_limits(weir_batch_builder *const *builders, size_t count) {
+    weir__batch_limits all = builders[0]->limits;
+    for (size_t i = 1; i < count; i++) {
+        const weir__batch_limits *one = &builders[i]->limits;
+        all.rows = larger(all.rows, one->rows);
+        all.texts = larger(all.texts, one->texts);
+        all.dim = larger(all.dim, one->dim);
+        all.edges = larger(all.edges, one->edges);
+    }
+    return all;
 }
 
-weir_status weir_batch_buffer_open_in(const weir_batch_builder *builder, void *memory,
-                                      weir_batch_buffer **out, weir_error *error) {
-    return weir__batch_buffer_open(builder->env, &builder->limits, memory, out, error);
+uint64_t weir_batch_capacity(weir_batch_builder *const *builders, size_t count) {
+    weir__batch_limits limits = common_limits(builders, count);
+    return weir__batch_capacity(&limits);
+}
+
+weir_status weir_batch_buffer_open(weir_batch_builder *const *builders, size_t count, void *memory,
+                                   weir_batch_buffer **out, weir_error *error) {
+    weir__batch_limits limits = common_limits(builders, count);
+    return weir__batch_buffer_open(builders[0]->env, &limits, memory, out, error);
 }
 
 /* ---- Sequences ------------------------------------------------------------------------------- */

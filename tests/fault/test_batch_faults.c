@@ -19,7 +19,7 @@ static weir_status open_and_build(const weir_env *env, void *context, weir_error
                                   .with_digests = true};
     weir_status status = weir_batch_builder_open(env, &options, &builder, error);
     if (status == WEIR_OK)
-        status = weir_batch_buffer_open(builder, &buffer, error);
+        status = weir_batch_buffer_open(&builder, 1, NULL, &buffer, error);
     if (status == WEIR_OK)
         status = weir_batch_build(builder, (weir_cursor){0, 0}, buffer, error);
     weir_batch_buffer_close(buffer);

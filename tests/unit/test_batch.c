@@ -72,12 +72,12 @@ static void test_a_used_buffer_is_as_good_as_a_new_one(void **state) {
             weir_batch_options options = options_of(manifest, datasets[d], 1, 0);
             assert_ok(weir_batch_builder_open(NULL, &options, &builders[d], &error), &error);
         }
-        assert_ok(weir_batch_buffer_open(builders[0], &used, &error), &error);
+        assert_ok(weir_batch_buffer_open(&builders[0], 1, NULL, &used, &error), &error);
         for (int i = 0; i < 60; i++) {
             weir_batch_buffer *fresh;
             weir_batch_builder *builder = builders[random_below(&random, 3)];
             weir_cursor cursor = {random_below(&random, 3), random_below(&random, 9)};
-            assert_ok(weir_batch_buffer_open(builder, &fresh, &error), &error);
+            assert_ok(weir_batch_buffer_open(&builder, 1, NULL, &fresh, &error), &error);
             assert_ok(weir_batch_build(builder, cursor, fresh, &error), &error);
             assert_ok(weir_batch_build(builder, cursor, used, &error), &error);
             const weir_batch *a = weir_batch_view(fresh);
@@ -108,7 +108,7 @@ static uint32_t digests_of(const weir_manifest *manifest, const char *dataset, u
         weir_batch_buffer *buffer;
         weir_batch_options options = options_of(manifest, dataset, world_size, rank);
         assert_ok(weir_batch_builder_open(NULL, &options, &builder, &error), &error);
-        assert_ok(weir_batch_buffer_open(builder, &buffer, &error), &error);
+        assert_ok(weir_batch_buffer_open(&builder, 1, NULL, &buffer, &error), &error);
         assert_ok(weir_batch_build(builder, cursor, buffer, &error), &error);
         const weir_batch *batch = weir_batch_view(buffer);
         for (uint32_t i = 0; i < batch->sequence_count; i++)
@@ -153,7 +153,7 @@ static void test_nothing_is_allocated_after_open(void **state) {
     weir_manifest *manifest = manifest_of_shop(5, "", configs[0]);
     weir_batch_options options = options_of(manifest, datasets[1], 1, 0);
     assert_ok(weir_batch_builder_open(&faults.env, &options, &builder, &error), &error);
-    assert_ok(weir_batch_buffer_open(builder, &buffer, &error), &error);
+    assert_ok(weir_batch_buffer_open(&builder, 1, NULL, &buffer, &error), &error);
     weir_manifest_close(manifest);
     uint64_t before[FAULT_KINDS];
     memcpy(before, faults.calls, sizeof before);
@@ -222,7 +222,7 @@ static void test_a_damaged_store_never_leads_outside(void **state) {
         options.store = damaged;
         options.any_hash = true;
         if (weir_batch_builder_open(NULL, &options, &builder, &error) == WEIR_OK) {
-            assert_ok(weir_batch_buffer_open(builder, &buffer, &error), &error);
+            assert_ok(weir_batch_buffer_open(&builder, 1, NULL, &buffer, &error), &error);
             for (uint64_t position = 0; position < 9; position++) {
                 weir_status status = weir_batch_build(builder, (weir_cursor){0, position}, buffer, &error);
                 assert_true(status == WEIR_OK || status == WEIR_STORE_CORRUPT);
