@@ -427,6 +427,11 @@ uint64_t sweep_faults(weir_status (*attempt)(const weir_env *env, void *context,
 
 /* ---- Randomness ------------------------------------------------------------------------------ */
 
+unsigned test_stride(void) {
+    const char *text = getenv("WEIR_TEST_STRIDE");
+    return text ? (unsigned)strtoul(text, NULL, 10) : 1;
+}
+
 uint64_t random_next(random_stream *stream) {
     uint64_t z = stream->state += 0x9E3779B97F4A7C15u;
     z = (z ^ z >> 30) * 0xBF58476D1CE4E5B9u;

@@ -107,6 +107,10 @@ uint64_t sweep_faults(weir_status (*attempt)(const weir_env *env, void *context,
 /* ---- Randomness ------------------------------------------------------------------------------ */
 
 /* A small fixed stream: the same numbers in every run, on every machine. */
+/* The step of loops over many like cases: 1, or WEIR_TEST_STRIDE where a slow build (a sanitizer, -O0) is
+ * content with a part of them. */
+unsigned test_stride(void);
+
 typedef struct random_stream {
     uint64_t state;
 } random_stream;

@@ -10,6 +10,7 @@
 
 #include "base/internal.h"
 #include "plan/pack.h"
+#include "support/testing.h"
 
 enum { SMALL = 8, TIGHT = 10, LARGE = 400 };
 
@@ -147,7 +148,7 @@ static void small_problems_are_solved_exactly(void **state) {
     (void)state;
     uint64_t seed = 1;
     size_t gaps = 0;
-    for (unsigned round = 0; round < 16000; round++) {
+    for (unsigned round = 0; round < 16000; round += test_stride()) {
         weir__buffer buffers[TIGHT];
         uint64_t offsets[TIGHT];
         size_t count = 1 + next_random(&seed) % SMALL;
@@ -162,14 +163,15 @@ static void small_problems_are_solved_exactly(void **state) {
         assert_true(result.optimal);
         gaps += least > result.lower_bound;
     }
-    assert_true(gaps > 5); /* the bound is not always met: exhausted searches were right too */
+    assert_true(gaps > 5 ||
+                test_stride() > 1); /* the bound is not always met: exhausted searches were right too */
 }
 
 static void low_effort_never_claims_too_much(void **state) {
     (void)state;
     uint64_t seed = 2;
     size_t missed = 0;
-    for (unsigned round = 0; round < 2000; round++) {
+    for (unsigned round = 0; round < 2000; round += test_stride()) {
         weir__buffer buffers[SMALL];
         uint64_t offsets[SMALL];
         make_buffers(&seed, buffers, SMALL, 8, 9);
@@ -190,7 +192,7 @@ static void capacities_are_met_or_refuted(void **state) {
     (void)state;
     uint64_t seed = 3;
     size_t refuted_above_bound = 0;
-    for (unsigned round = 0; round < 8000; round++) {
+    for (unsigned round = 0; round < 8000; round += test_stride()) {
         weir__buffer buffers[TIGHT];
         uint64_t offsets[TIGHT];
         size_t count = make_tight(&seed, buffers, TIGHT);
@@ -205,7 +207,7 @@ static void capacities_are_met_or_refuted(void **state) {
         assert_true(fails.infeasible_proven);
         refuted_above_bound += fails.lower_bound < least;
     }
-    assert_true(refuted_above_bound > 0);
+    assert_true(refuted_above_bound > 0 || test_stride() > 1);
 }
 
 static void shuffle(uint64_t *seed, uint32_t *order, uint32_t count) {

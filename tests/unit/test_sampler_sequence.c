@@ -75,7 +75,7 @@ static void every_epoch_to_5000_is_a_bijection(void **state) {
     (void)state;
     weir_manifest *manifest = manifest_of_numbers(1, 1, &(weir_data_config){.sampler_block_size = 1}, 1);
     stamps s = stamps_make(5000);
-    for (uint64_t n = 1; n <= 5000; n++) {
+    for (uint64_t n = 1; n <= 5000; n += test_stride()) {
         const uint64_t sizes[] = {1 + n % 3, square_root(n), n / 2 + 1, n - 1, n, n + 1};
         for (size_t i = 0; i < sizeof sizes / sizeof sizes[0]; i++)
             if (sizes[i] > 0)
@@ -386,7 +386,7 @@ static uint64_t count_blocks_slowly(const weir_manifest *manifest, const weir_st
 static void blocks_are_counted_rightly(void **state) {
     (void)state;
     random_stream random = {33};
-    for (int round = 0; round < 3000; round++) {
+    for (unsigned round = 0; round < 3000; round += test_stride()) {
         unsigned number = (unsigned)random_below(&random, ALL_CONFIGS);
         weir_data_config data = config_of(number, 1 + random_below(&random, 40));
         uint64_t n = 1 + random_below(&random, 100);
