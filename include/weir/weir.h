@@ -10,6 +10,7 @@
 #include "weir/ingest.h"
 #include "weir/manifest.h"
 #include "weir/plan.h"
+#include "weir/prefetch.h"
 #include "weir/sampler.h"
 #include "weir/store.h"
 #include "weir/trace.h"

@@ -1,0 +1,71 @@
+/* From which worker the next item comes.
+ *
+ * Strict: the workers in turn; one that has no items left is passed over from then on. What comes next
+ * depends on the numbers alone.
+ *
+ * Best effort: one look at each worker in turn, and the first that has something gives it. A worker that has
+ * given max_lead items more than the slowest that still has some is not asked. Where more than
+ * max_skips_per_round had nothing, or one look at all of them found nothing, the consumer waits for the
+ * first that may be asked. The slowest always may, so there is one. */
+#include "pipeline/prefetch.h"
+
+static uint32_t next_number(const weir_prefetch *prefetch, uint32_t number) {
+    return number + 1 == prefetch->worker_count ? 0 : number + 1;
+}
+
+/* A worker whose ring was found empty must know what was taken from it: it may be asleep until it does. */
+static bool has_something(const weir_prefetch *prefetch, weir__worker *worker) {
+    if (weir__ring_has_item(&worker->ring))
+        return true;
+    weir__ring_tell_all(&worker->ring, prefetch->env);
+    return weir__ring_is_at_failure(&worker->ring);
+}
+
+static weir__pick pick_strictly(weir_prefetch *prefetch) {
+    uint32_t number = prefetch->next_worker;
+    while (weir__worker_is_done(&prefetch->workers[number]))
+        number = next_number(prefetch, number);
+    weir__worker *worker = &prefetch->workers[number];
+    return (weir__pick){worker, has_something(prefetch, worker)};
+}
+
+static uint64_t find_slowest(const weir_prefetch *prefetch) {
+    uint64_t slowest = UINT64_MAX;
+    for (uint32_t i = 0; i < prefetch->worker_count; i++) {
+        const weir__worker *worker = &prefetch->workers[i];
+        if (!weir__worker_is_done(worker) && worker->consumed < slowest)
+            slowest = worker->consumed;
+    }
+    return slowest;
+}
+
+/* The slowest never becomes slower, so what was found earlier is no more than what it is now. */
+static bool may_give(weir_prefetch *prefetch, const weir__worker *worker) {
+    if (weir__worker_is_done(worker))
+        return false;
+    if (worker->consumed - prefetch->slowest < prefetch->max_lead)
+        return true;
+    prefetch->slowest = find_slowest(prefetch);
+    return worker->consumed - prefetch->slowest < prefetch->max_lead;
+}
+
+static weir__pick pick_what_is_there(weir_prefetch *prefetch) {
+    weir__worker *first = NULL;
+    uint32_t number = prefetch->next_worker, skips = 0;
+    for (uint32_t i = 0; i < prefetch->worker_count; i++, number = next_number(prefetch, number)) {
+        weir__worker *worker = &prefetch->workers[number];
+        if (!may_give(prefetch, worker))
+            continue;
+        if (has_something(prefetch, worker))
+            return (weir__pick){worker, true};
+        if (!first)
+            first = worker;
+        if (++skips > prefetch->max_skips_per_round)
+            break;
+    }
+    return (weir__pick){first, false};
+}
+
+weir__pick weir__pick_worker(weir_prefetch *prefetch) {
+    return prefetch->policy == WEIR_POLICY_STRICT ? pick_strictly(prefetch) : pick_what_is_there(prefetch);
+}

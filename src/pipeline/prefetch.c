@@ -1,0 +1,152 @@
+/* Taking items, giving them back, ending, measuring: see prefetch.h. */
+#include "pipeline/prefetch.h"
+
+#include <errno.h>
+
+bool weir_item_is_cancelled(const weir_item *item) {
+    return __atomic_load_n(item->cancel, __ATOMIC_RELAXED) != 0;
+}
+
+/* ---- Taking ---------------------------------------------------------------------------------- */
+
+static weir_status fail_in_child(weir_error *error) {
+    return weir__fail(error, WEIR_CONTRACT_VIOLATION, WEIR__PREFETCH_OPERATOR,
+                      "this prefetcher was opened before a fork, and its workers live in the parent; open "
+                      "one in the child");
+}
+
+static weir_status fail_cancelled(weir_error *error) {
+    return weir__fail(error, WEIR_CANCELLED, WEIR__PREFETCH_OPERATOR,
+                      "the prefetcher was cancelled, or has failed before; open a new one");
+}
+
+static weir_status fail_all_held(const weir_prefetch *prefetch, weir_error *error) {
+    weir_status status = weir__fail(error, WEIR_CONTRACT_VIOLATION, WEIR__PREFETCH_OPERATOR,
+                                    "%u items are held, as many as queue_size allows; release one before "
+                                    "taking the next, or open with a larger queue_size",
+                                    prefetch->slots.spares_max);
+    weir__note_uint(error, "held", prefetch->slots.spares_max);
+    return status;
+}
+
+/* Moves the worker's first item out of its ring, and a spare in. */
+static void take_item(weir_prefetch *prefetch, weir__worker *worker, weir_item *item) {
+    uint32_t spare = weir__slots_next_spare(&prefetch->slots);
+    uint32_t slot = weir__ring_take(&worker->ring, prefetch->env, spare);
+    weir__slots_hold(&prefetch->slots, slot);
+    *item = (weir_item){.epoch = worker->cursor.epoch,
+                        .position = worker->cursor.position,
+                        .key = prefetch->key,
+                        .worker = worker->number,
+                        .slot_index = slot,
+                        .slot = prefetch->addresses[slot],
+                        .cancel = (const uint32_t *)(const void *)&prefetch->is_cancelled};
+    worker->consumed++;
+    if (weir__worker_is_done(worker))
+        prefetch->active_count--;
+    else
+        weir__cursor_advance(&worker->cursor);
+    prefetch->next_worker = worker->number + 1 == prefetch->worker_count ? 0 : worker->number + 1;
+}
+
+static bool is_cancelled(const weir_prefetch *prefetch) {
+    return atomic_load_explicit(&prefetch->is_cancelled, memory_order_acquire) != 0;
+}
+
+/* One failure ends all: what the other workers still make is never taken. */
+static weir_status surface_failure(weir_prefetch *prefetch, const weir__worker *worker, weir_error *error) {
+    weir_status status = worker->failure_status;
+    if (error)
+        *error = worker->failure;
+    weir_prefetch_cancel(prefetch);
+    return status;
+}
+
+static weir_status take_next(weir_prefetch *prefetch, bool may_wait, weir_item *item, bool *is_ready,
+                             weir_error *error) {
+    if (*prefetch->mark != WEIR__MARK)
+        return fail_in_child(error);
+    if (is_cancelled(prefetch))
+        return fail_cancelled(error);
+    *is_ready = true;
+    if (prefetch->active_count == 0) {
+        *item = (weir_item){0};
+        return WEIR_OK;
+    }
+    if (!weir__slots_have_spare(&prefetch->slots))
+        return fail_all_held(prefetch, error);
+    weir__pick pick = weir__pick_worker(prefetch);
+    weir__worker *worker = pick.worker;
+    if (!pick.is_ready) {
+        *is_ready = may_wait;
+        if (!may_wait)
+            return WEIR_OK;
+        worker->stalls++;
+        prefetch->wait_ns += weir__ring_await_item(&worker->ring, prefetch->env, &prefetch->is_cancelled);
+        if (is_cancelled(prefetch))
+            return fail_cancelled(error);
+    }
+    if (!weir__ring_has_item(&worker->ring)) /* then what made it ready is a failure */
+        return surface_failure(prefetch, worker, error);
+    take_item(prefetch, worker, item);
+    return WEIR_OK;
+}
+
+weir_status weir_prefetch_next(weir_prefetch *prefetch, weir_item *item, weir_error *error) {
+    bool is_ready;
+    return take_next(prefetch, true, item, &is_ready, error);
+}
+
+weir_status weir_prefetch_try_next(weir_prefetch *prefetch, weir_item *item, bool *is_ready,
+                                   weir_error *error) {
+    bool found;
+    weir_status status = take_next(prefetch, false, item, &found, error);
+    if (status == WEIR_OK)
+        *is_ready = found;
+    return status;
+}
+
+void weir_prefetch_release(weir_prefetch *prefetch, const weir_item *item) {
+    if (item->slot)
+        weir__slots_release(&prefetch->slots, item->slot_index);
+}
+
+/* ---- Ending ---------------------------------------------------------------------------------- */
+
+void weir_prefetch_cancel(weir_prefetch *prefetch) {
+    int kept = errno; /* a signal handler leaves it as it was */
+    atomic_store(&prefetch->is_cancelled, 1);
+    for (uint32_t i = 0; i < prefetch->worker_count; i++) {
+        weir__wake_sleeper(prefetch->env, &prefetch->workers[i].ring.consumer_sleeps);
+        weir__wake_sleeper(prefetch->env, &prefetch->workers[i].ring.producer_sleeps);
+    }
+    errno = kept;
+}
+
+/* ---- Measuring ------------------------------------------------------------------------------- */
+
+static weir_worker_metrics measure_worker(const weir__worker *worker) {
+    uint64_t made = atomic_load_explicit(&worker->ring.made, memory_order_relaxed);
+    return (weir_worker_metrics){
+        .produced = made,
+        .consumed = worker->ring.taken_own,
+        .wait_ns = atomic_load_explicit(&worker->wait_ns, memory_order_relaxed),
+        .stalls = worker->stalls,
+        .occupied = (uint32_t)(made - worker->ring.taken_own),
+    };
+}
+
+void weir_prefetch_measure(const weir_prefetch *prefetch, weir_prefetch_metrics *metrics,
+                           weir_worker_metrics *workers) {
+    *metrics = (weir_prefetch_metrics){.consumer_wait_ns = prefetch->wait_ns,
+                                       .held = weir__slots_held(&prefetch->slots),
+                                       .workers = prefetch->worker_count};
+    for (uint32_t i = 0; i < prefetch->worker_count; i++) {
+        weir_worker_metrics measured = measure_worker(&prefetch->workers[i]);
+        metrics->produced += measured.produced;
+        metrics->consumed += measured.consumed;
+        metrics->stalls += measured.stalls;
+        if (workers)
+            workers[i] = measured;
+    }
+}

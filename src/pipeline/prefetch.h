@@ -1,0 +1,95 @@
+/* A prefetcher from inside: what is the consumer's, what is the workers', what is shared.
+ *
+ * prefetch_open.c makes it, worker.c is a worker's thread, policy.c says from which worker the next item
+ * comes, prefetch.c takes it, prefetch_state.c saves and restores. Everything that changes after open is
+ * either the consumer's alone, or a worker's alone, or in a ring, in the list of returned slots, or atomic.
+ */
+#ifndef WEIR_SRC_PIPELINE_PREFETCH_H
+#define WEIR_SRC_PIPELINE_PREFETCH_H
+
+#include "base/internal.h"
+#include "pipeline/ring.h"
+#include "pipeline/shard.h"
+#include "pipeline/slots.h"
+
+#define WEIR__PREFETCH_OPERATOR "weir.pipeline.prefetch"
+
+enum { WEIR__WORKERS_MAX = 4096 };
+
+typedef struct weir__worker {
+    weir__ring ring;
+
+    weir_prefetch *prefetch;
+    uint64_t total; /* its items in all passes */
+    uint32_t number;
+    bool has_thread;
+    uintptr_t thread;
+    uint64_t consumed_at_open;
+    weir__cursor first; /* of the first item that it makes */
+
+    /* The consumer's. */
+    _Alignas(WEIR__CACHE_LINE) weir__cursor cursor; /* of the next item to take */
+    uint64_t consumed;                              /* since the very beginning, resumes included */
+    uint64_t stalls;
+
+    /* The thread's; the failure is the consumer's once the ring says has_failed. */
+    _Alignas(WEIR__CACHE_LINE) _Atomic uint64_t wait_ns;
+    weir_status failure_status;
+    weir_error failure;
+} weir__worker;
+
+struct weir_prefetch {
+    const weir_env *env;
+    void *memory; /* what this struct and its arrays lie in */
+
+    /* Never written after open. */
+    weir_source source;
+    uint64_t key;
+    uint64_t epochs;
+    weir__shards shards;
+    weir_policy policy;
+    uint32_t max_lead;
+    uint32_t max_skips_per_round;
+    uint32_t worker_count;
+    weir__worker *workers;
+    void **addresses; /* of the slots */
+    void *own_slots;  /* mapped, or NULL where they are the caller's */
+    size_t own_slots_size;
+    const uint32_t *mark; /* mapped; WEIR__MARK here, 0 in a child of fork */
+
+    /* The consumer's. */
+    _Alignas(WEIR__CACHE_LINE) uint32_t next_worker;
+    uint32_t active_count; /* workers that have items left */
+    uint64_t slowest;      /* what the slowest active worker has given, or less */
+    uint64_t wait_ns;
+    weir__slots slots;
+
+    _Alignas(WEIR__CACHE_LINE) _Atomic uint32_t is_cancelled;
+};
+
+#define WEIR__MARK 0x77656972u
+
+/* The options with the defaults in place of zeros, checked. */
+weir_status weir__prefetch_options_check(const weir_prefetch_options *options, weir_prefetch_options *out,
+                                         weir_error *error);
+
+/* A worker's thread: makes its items from `first` on until they end, it fails, or all is cancelled. */
+void *weir__worker_run(void *worker);
+
+/* Whether a worker has no more items to give. */
+static inline bool weir__worker_is_done(const weir__worker *worker) {
+    return worker->consumed == worker->total;
+}
+
+/* The worker that is next by the policy, and whether it has something to take now; if not, it is the one to
+ * wait for. At least one worker must have items left. */
+typedef struct weir__pick {
+    weir__worker *worker;
+    bool is_ready;
+} weir__pick;
+weir__pick weir__pick_worker(weir_prefetch *prefetch);
+
+/* Sets what every worker has given, and next_worker, from a state. CHECKPOINT_MISMATCH, CBOR_INVALID. */
+weir_status weir__prefetch_restore(weir_prefetch *prefetch, const weir_cbor_value *state, weir_error *error);
+
+#endif

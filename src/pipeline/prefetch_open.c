@@ -1,0 +1,209 @@
+/* Opening and closing a prefetcher: all memory, the places of every worker, then the threads.
+ *
+ * The struct and its arrays are one allocation, laid out in cache lines of their own. Slots that the caller
+ * does not bring are one mapping, zeroed by the system. The mark is a page that reads as zeros in a child of
+ * fork, where the workers do not exist. Threads start last, so that whatever fails before leaves none. */
+#include <string.h>
+
+#include "pipeline/prefetch.h"
+
+enum { MARK_SIZE = 4096 };
+
+/* ---- Memory ---------------------------------------------------------------------------------- */
+
+static size_t whole_lines(size_t size) {
+    return (size + WEIR__CACHE_LINE - 1) & ~(size_t)(WEIR__CACHE_LINE - 1);
+}
+
+/* Where the arrays lie behind the struct, and what all takes. No sum overflows: the counts are bounded. */
+typedef struct memory_layout {
+    size_t workers;
+    size_t entries;
+    size_t entries_stride; /* of each worker */
+    size_t links;
+    size_t spares;
+    size_t addresses;
+    size_t size;
+} memory_layout;
+
+static memory_layout lay_out(const weir_prefetch_options *options) {
+    memory_layout layout;
+    size_t slot_count = (size_t)weir_prefetch_slot_count(options);
+    layout.workers = whole_lines(sizeof(weir_prefetch));
+    layout.entries = layout.workers + options->workers * sizeof(weir__worker);
+    layout.entries_stride = whole_lines(options->buffer_size * sizeof(uint32_t));
+    layout.links = layout.entries + options->workers * layout.entries_stride;
+    layout.spares = layout.links + whole_lines(slot_count * sizeof(uint32_t));
+    layout.addresses = layout.spares + whole_lines(options->queue_size * sizeof(uint32_t));
+    layout.size = layout.addresses + slot_count * sizeof(void *);
+    return layout;
+}
+
+static weir_status allocate(const weir_env *env, const memory_layout *layout, weir_prefetch **out,
+                            weir_error *error) {
+    uint8_t *memory = weir__allocate_zero(env, layout->size + WEIR__CACHE_LINE, 1);
+    if (!memory)
+        return weir__out_of_memory(error, WEIR__PREFETCH_OPERATOR, layout->size);
+    uint8_t *base = (uint8_t *)whole_lines((size_t)(uintptr_t)memory);
+    weir_prefetch *prefetch = (weir_prefetch *)(void *)base;
+    prefetch->env = env;
+    prefetch->memory = memory;
+    prefetch->workers = (weir__worker *)(void *)(base + layout->workers);
+    prefetch->addresses = (void **)(void *)(base + layout->addresses);
+    *out = prefetch;
+    return WEIR_OK;
+}
+
+static weir_status map_mark(weir_prefetch *prefetch, weir_error *error) {
+    const weir_env *env = prefetch->env;
+    uint32_t *mark = env->map(env->context, -1, MARK_SIZE);
+    if (!mark)
+        return weir__out_of_memory(error, WEIR__PREFETCH_OPERATOR, MARK_SIZE);
+    /* Where the system cannot do this, a fork goes unnoticed; nothing else depends on it. */
+    (void)env->wipe_on_fork(env->context, mark, MARK_SIZE);
+    *mark = WEIR__MARK;
+    prefetch->mark = mark;
+    return WEIR_OK;
+}
+
+static weir_status place_slots(weir_prefetch *prefetch, const weir_prefetch_options *options,
+                               weir_error *error) {
+    size_t slot_count = (size_t)weir_prefetch_slot_count(options);
+    size_t stride = whole_lines(options->slot_size), size;
+    if (options->slots) {
+        memcpy(prefetch->addresses, options->slots, slot_count * sizeof(void *));
+        return WEIR_OK;
+    }
+    if (stride < options->slot_size || __builtin_mul_overflow(stride, slot_count, &size))
+        return weir__out_of_memory(error, WEIR__PREFETCH_OPERATOR, SIZE_MAX);
+    prefetch->own_slots = prefetch->env->map(prefetch->env->context, -1, size);
+    if (!prefetch->own_slots)
+        return weir__out_of_memory(error, WEIR__PREFETCH_OPERATOR, size);
+    prefetch->own_slots_size = size;
+    for (size_t i = 0; i < slot_count; i++)
+        prefetch->addresses[i] = (uint8_t *)prefetch->own_slots + i * stride;
+    return WEIR_OK;
+}
+
+/* ---- The start ------------------------------------------------------------------------------- */
+
+static void configure(weir_prefetch *prefetch, const weir_prefetch_options *options) {
+    prefetch->source = options->source;
+    prefetch->key = options->key;
+    prefetch->epochs = options->epochs;
+    prefetch->shards = (weir__shards){.length = options->source.length,
+                                      .start_position = options->start_position,
+                                      .start_epoch = options->start_epoch,
+                                      .passes = weir__passes_of(options->epochs, options->start_epoch),
+                                      .workers = options->workers,
+                                      .mode = options->shard_mode,
+                                      .drop_remainder = options->drop_remainder};
+    prefetch->policy = options->policy;
+    prefetch->max_lead = options->max_lead;
+    prefetch->max_skips_per_round = options->max_skips_per_round;
+    prefetch->worker_count = options->workers;
+    for (uint32_t i = 0; i < options->workers; i++) {
+        weir__worker *worker = &prefetch->workers[i];
+        worker->prefetch = prefetch;
+        worker->number = i;
+        worker->total = weir__shard_total(&prefetch->shards, i);
+    }
+}
+
+/* Ring k has slots k * buffer_size and so on; those behind the rings' are the spares. */
+static void fill_rings(weir_prefetch *prefetch, const weir_prefetch_options *options,
+                       const memory_layout *layout) {
+    uint8_t *base = (uint8_t *)prefetch;
+    uint32_t slot = 0;
+    for (uint32_t i = 0; i < options->workers; i++) {
+        uint32_t *entries = (uint32_t *)(void *)(base + layout->entries + i * layout->entries_stride);
+        for (uint32_t k = 0; k < options->buffer_size; k++)
+            entries[k] = slot++;
+        weir__ring_init(&prefetch->workers[i].ring, entries, options->buffer_size);
+    }
+    weir__slots_init(&prefetch->slots, (_Atomic uint32_t *)(void *)(base + layout->links),
+                     (uint32_t)weir_prefetch_slot_count(options), (uint32_t *)(void *)(base + layout->spares),
+                     options->queue_size);
+}
+
+/* Puts every worker's two cursors where what was consumed ends. */
+static void seek(weir_prefetch *prefetch) {
+    for (uint32_t i = 0; i < prefetch->worker_count; i++) {
+        weir__worker *worker = &prefetch->workers[i];
+        worker->consumed_at_open = worker->consumed;
+        if (weir__worker_is_done(worker))
+            continue;
+        prefetch->active_count++;
+        worker->cursor = worker->first = weir__cursor_at(&prefetch->shards, i, worker->consumed);
+    }
+}
+
+static weir_status start_threads(weir_prefetch *prefetch, weir_error *error) {
+    const weir_env *env = prefetch->env;
+    for (uint32_t i = 0; i < prefetch->worker_count; i++) {
+        weir__worker *worker = &prefetch->workers[i];
+        if (weir__worker_is_done(worker))
+            continue;
+        int failure = env->start_thread(env->context, weir__worker_run, worker, &worker->thread);
+        if (failure != 0)
+            return weir__fail(error, WEIR_OUT_OF_MEMORY, WEIR__PREFETCH_OPERATOR,
+                              "cannot start worker %u of %u: %s; use fewer workers, or raise the limit of "
+                              "threads",
+                              i + 1, prefetch->worker_count, strerror(failure));
+        worker->has_thread = true;
+    }
+    return WEIR_OK;
+}
+
+weir_status weir_prefetch_open(const weir_env *env, const weir_prefetch_options *options, weir_prefetch **out,
+                               weir_error *error) {
+    weir_prefetch_options filled;
+    weir_prefetch *prefetch = NULL;
+    weir_status status = weir__prefetch_options_check(options, &filled, error);
+    if (status != WEIR_OK)
+        return status;
+    memory_layout layout = lay_out(&filled);
+    status = allocate(weir__env(env), &layout, &prefetch, error);
+    if (status != WEIR_OK)
+        return status;
+    configure(prefetch, &filled);
+    fill_rings(prefetch, &filled, &layout);
+    if (filled.state)
+        status = weir__prefetch_restore(prefetch, filled.state, error);
+    if (status == WEIR_OK)
+        status = map_mark(prefetch, error);
+    if (status == WEIR_OK)
+        status = place_slots(prefetch, &filled, error);
+    if (status == WEIR_OK) {
+        seek(prefetch);
+        status = start_threads(prefetch, error);
+    }
+    if (status != WEIR_OK) {
+        weir_prefetch_close(prefetch);
+        return status;
+    }
+    *out = prefetch;
+    return WEIR_OK;
+}
+
+/* ---- The end --------------------------------------------------------------------------------- */
+
+static void end_threads(weir_prefetch *prefetch) {
+    weir_prefetch_cancel(prefetch);
+    for (uint32_t i = 0; i < prefetch->worker_count; i++)
+        if (prefetch->workers[i].has_thread)
+            prefetch->env->join_thread(prefetch->env->context, prefetch->workers[i].thread);
+}
+
+void weir_prefetch_close(weir_prefetch *prefetch) {
+    if (!prefetch)
+        return;
+    const weir_env *env = prefetch->env;
+    if (prefetch->mark && *prefetch->mark == WEIR__MARK)
+        end_threads(prefetch);
+    if (prefetch->mark)
+        env->unmap(env->context, (void *)(uintptr_t)prefetch->mark, MARK_SIZE);
+    if (prefetch->own_slots)
+        env->unmap(env->context, prefetch->own_slots, prefetch->own_slots_size);
+    weir__release(env, prefetch->memory);
+}

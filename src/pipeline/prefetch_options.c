@@ -1,0 +1,112 @@
+/* The options of a prefetcher: names, defaults, and what is refused. */
+#include <string.h>
+
+#include "pipeline/prefetch.h"
+
+/* ---- Names ----------------------------------------------------------------------------------- */
+
+static const char *const policy_names[] = {"strict", "best_effort"};
+static const char *const shard_mode_names[] = {"interleaved", "contiguous"};
+
+const char *weir_policy_name(weir_policy policy) {
+    return (unsigned)policy < 2 ? policy_names[policy] : "unknown";
+}
+
+const char *weir_shard_mode_name(weir_shard_mode mode) {
+    return (unsigned)mode < 2 ? shard_mode_names[mode] : "unknown";
+}
+
+weir_status weir_policy_parse(const char *name, weir_policy *out, weir_error *error) {
+    for (unsigned i = 0; i < 2; i++)
+        if (strcmp(name, policy_names[i]) == 0) {
+            *out = (weir_policy)i;
+            return WEIR_OK;
+        }
+    return weir__fail(error, WEIR_CONTRACT_VIOLATION, WEIR__PREFETCH_OPERATOR,
+                      "there is no policy '%s'; use strict or best_effort", name);
+}
+
+weir_status weir_shard_mode_parse(const char *name, weir_shard_mode *out, weir_error *error) {
+    for (unsigned i = 0; i < 2; i++)
+        if (strcmp(name, shard_mode_names[i]) == 0) {
+            *out = (weir_shard_mode)i;
+            return WEIR_OK;
+        }
+    return weir__fail(error, WEIR_CONTRACT_VIOLATION, WEIR__PREFETCH_OPERATOR,
+                      "there is no shard mode '%s'; use interleaved or contiguous", name);
+}
+
+/* ---- Defaults -------------------------------------------------------------------------------- */
+
+static uint32_t or_default(uint32_t value, uint32_t standard) {
+    return value ? value : standard;
+}
+
+static void fill_defaults(weir_prefetch_options *options) {
+    options->max_lead = or_default(options->max_lead, 16);
+    options->max_skips_per_round = or_default(options->max_skips_per_round, 4);
+    options->workers = or_default(options->workers, 1);
+    options->buffer_size = or_default(options->buffer_size, 2);
+    options->queue_size = or_default(options->queue_size, 1);
+}
+
+uint64_t weir_prefetch_slot_count(const weir_prefetch_options *options) {
+    weir_prefetch_options filled = *options;
+    fill_defaults(&filled);
+    return (uint64_t)filled.workers * filled.buffer_size + filled.queue_size;
+}
+
+/* ---- Checks ---------------------------------------------------------------------------------- */
+
+static weir_status refuse(weir_error *error, const char *name, uint64_t value, const char *advice) {
+    weir_status status = weir__fail(error, WEIR_CONTRACT_VIOLATION, WEIR__PREFETCH_OPERATOR, "%s is %llu; %s",
+                                    name, (unsigned long long)value, advice);
+    weir__note_uint(error, name, value);
+    return status;
+}
+
+static weir_status check_iterator(const weir_prefetch_options *options, weir_error *error) {
+    if (!options->source.produce)
+        return weir__fail(error, WEIR_CONTRACT_VIOLATION, WEIR__PREFETCH_OPERATOR,
+                          "the source has no produce function");
+    if (options->start_position > options->source.length)
+        return refuse(error, "start_position", options->start_position,
+                      "it must not lie beyond the source's end");
+    if (options->epochs > 0 && options->start_epoch > UINT64_MAX - (options->epochs - 1))
+        return refuse(error, "start_epoch", options->start_epoch, "with that many epochs it passes 2^64-1");
+    if ((unsigned)options->shard_mode > WEIR_SHARD_CONTIGUOUS)
+        return refuse(error, "shard_mode", (unsigned)options->shard_mode, "there is no such mode");
+    if (options->source.length == WEIR_ENDLESS && options->shard_mode == WEIR_SHARD_CONTIGUOUS)
+        return weir__fail(error, WEIR_CONTRACT_VIOLATION, WEIR__PREFETCH_OPERATOR,
+                          "an endless source has no contiguous blocks; use interleaved shards");
+    return WEIR_OK;
+}
+
+static weir_status check_slots(const weir_prefetch_options *options, weir_error *error) {
+    uint64_t slot_count = weir_prefetch_slot_count(options);
+    if (options->workers > WEIR__WORKERS_MAX)
+        return refuse(error, "workers", options->workers, "4096 is the most");
+    if (slot_count > WEIR__SLOTS_MAX)
+        return refuse(error, "slot_count", slot_count, "ask for fewer slots");
+    if (!options->slots)
+        return options->slot_size > 0
+                   ? WEIR_OK
+                   : refuse(error, "slot_size", 0, "say how large a slot is, or give slots");
+    for (uint64_t i = 0; i < slot_count; i++)
+        if (!options->slots[i])
+            return refuse(error, "slot", i, "its address is NULL");
+    return WEIR_OK;
+}
+
+weir_status weir__prefetch_options_check(const weir_prefetch_options *options, weir_prefetch_options *out,
+                                         weir_error *error) {
+    if (options->size < sizeof *options)
+        return weir__fail(error, WEIR_CONTRACT_VIOLATION, WEIR__PREFETCH_OPERATOR,
+                          "options.size is %zu; set it to sizeof(weir_prefetch_options)", options->size);
+    if ((unsigned)options->policy > WEIR_POLICY_BEST_EFFORT)
+        return refuse(error, "policy", (unsigned)options->policy, "there is no such policy");
+    *out = *options;
+    fill_defaults(out);
+    weir_status status = check_iterator(out, error);
+    return status == WEIR_OK ? check_slots(out, error) : status;
+}

@@ -1,0 +1,99 @@
+/* See ring.h: the parts that are not on the way of every item. */
+#include "pipeline/ring.h"
+
+/* A look at the other's count is a few nanoseconds, a sleep and a wake some thousands. */
+enum { SPINS = 128 };
+
+static inline void pause_briefly(void) {
+#if defined(__x86_64__) || defined(__i386__)
+    __builtin_ia32_pause();
+#elif defined(__aarch64__)
+    __asm__ volatile("yield" ::: "memory");
+#else
+    __asm__ volatile("" ::: "memory");
+#endif
+}
+
+static inline const uint32_t *futex_word(const _Atomic uint32_t *word) {
+    return (const uint32_t *)(const void *)word;
+}
+
+void weir__ring_init(weir__ring *ring, uint32_t *entries, uint32_t capacity) {
+    ring->entries = entries;
+    ring->capacity = capacity;
+    ring->chunk = capacity < 8 ? 1 : capacity / 4;
+    ring->taken_own = ring->made_seen = 0;
+    ring->made_own = ring->taken_seen = 0;
+    ring->take_place = ring->make_place = 0;
+    atomic_init(&ring->taken, 0);
+    atomic_init(&ring->made, 0);
+    atomic_init(&ring->consumer_sleeps, 0);
+    atomic_init(&ring->producer_sleeps, 0);
+    atomic_init(&ring->wake_at, 0);
+    atomic_init(&ring->has_failed, false);
+}
+
+/* ---- The consumer's side --------------------------------------------------------------------- */
+
+void weir__ring_tell(weir__ring *ring, const weir_env *env) {
+    atomic_store(&ring->taken, ring->taken_own);
+    if (atomic_load(&ring->producer_sleeps) != 0 && ring->taken_own >= atomic_load(&ring->wake_at))
+        weir__wake_sleeper(env, &ring->producer_sleeps);
+}
+
+bool weir__ring_is_at_failure(weir__ring *ring) {
+    if (!atomic_load(&ring->has_failed))
+        return false;
+    return !weir__ring_has_item(ring);
+}
+
+static bool consumer_has_something(weir__ring *ring, const _Atomic uint32_t *cancelled) {
+    ring->made_seen = atomic_load(&ring->made);
+    return ring->taken_own != ring->made_seen || atomic_load(&ring->has_failed) ||
+           atomic_load(cancelled) != 0;
+}
+
+uint64_t weir__ring_await_item(weir__ring *ring, const weir_env *env, const _Atomic uint32_t *cancelled) {
+    weir__ring_tell_all(ring, env);
+    for (int i = 0; i < SPINS; i++) {
+        if (consumer_has_something(ring, cancelled))
+            return 0;
+        pause_briefly();
+    }
+    uint64_t began_ns = env->now_ns(env->context);
+    for (;;) {
+        atomic_store(&ring->consumer_sleeps, 1);
+        if (consumer_has_something(ring, cancelled))
+            break;
+        env->wait(env->context, futex_word(&ring->consumer_sleeps), 1, 0);
+    }
+    atomic_store(&ring->consumer_sleeps, 0);
+    return env->now_ns(env->context) - began_ns;
+}
+
+/* ---- The producer's side --------------------------------------------------------------------- */
+
+static bool producer_may_go_on(weir__ring *ring, uint64_t wake_at, const _Atomic uint32_t *cancelled) {
+    ring->taken_seen = atomic_load(&ring->taken);
+    return ring->taken_seen >= wake_at || atomic_load(cancelled) != 0;
+}
+
+uint64_t weir__ring_await_room(weir__ring *ring, const weir_env *env, const _Atomic uint32_t *cancelled) {
+    uint64_t full_at = ring->made_own - ring->capacity;
+    uint64_t wake_at = full_at + (ring->capacity + 1) / 2;
+    for (int i = 0; i < SPINS; i++) {
+        if (producer_may_go_on(ring, full_at + 1, cancelled))
+            return 0;
+        pause_briefly();
+    }
+    uint64_t began_ns = env->now_ns(env->context);
+    atomic_store(&ring->wake_at, wake_at);
+    for (;;) {
+        atomic_store(&ring->producer_sleeps, 1);
+        if (producer_may_go_on(ring, wake_at, cancelled))
+            break;
+        env->wait(env->context, futex_word(&ring->producer_sleeps), 1, 0);
+    }
+    atomic_store(&ring->producer_sleeps, 0);
+    return env->now_ns(env->context) - began_ns;
+}

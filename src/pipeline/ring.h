@@ -1,0 +1,140 @@
+/* A ring between one producer (a worker's thread) and one consumer, over slot numbers.
+ *
+ * entries[i] names the slot that belongs to place i. The producer fills the slots in turn and counts them in
+ * `made`; the consumer takes them in turn, puts another slot's number in the place, and counts in `taken`.
+ * Only the consumer writes entries, and only those of places that are the consumer's: from the moment that
+ * `made` passes them until `taken` does. So the two counts, stored with release and loaded with acquire,
+ * order all that is written to entries and slots.
+ *
+ * Each side keeps what it last saw of the other's count, and looks again only where that says "nothing". The
+ * consumer tells its count in chunks of a quarter of the ring, and whenever it finds the ring empty.
+ *
+ * Sleeping. A side that finds nothing to do spins for a moment, then sleeps on a word of its own, which is 1
+ * while it sleeps. Both directions use one handshake, all of whose steps are sequentially consistent:
+ *
+ *     sleeper: word = 1; if (there is something to do) stay awake; else wait(word, 1)
+ *     waker:   make something to do; if (word == 1) { word = 0; wake(word); }
+ *
+ * In the one order of these steps either the sleeper's store comes before the waker's load, and the waker
+ * wakes it, or the waker's "make" comes before the sleeper's check, and the sleeper stays awake. A wake
+ * between check and wait is not lost either, because the word is 0 then and wait returns at once. A late
+ * `word = 0` of an earlier round is followed by a wake, after which the sleeper checks again.
+ *
+ * "Something to do" is, for the consumer: `made` has passed `taken`, the producer has failed, or all is
+ * cancelled. For the producer it is: `taken` has reached wake_at, or all is cancelled. wake_at is where half
+ * the ring is free, so that fast items cost a wake for half a ring and not for each. It is at most `made`:
+ * a consumer that has emptied the ring, and has told so, has passed it. So the two never sleep at once. */
+#ifndef WEIR_SRC_PIPELINE_RING_H
+#define WEIR_SRC_PIPELINE_RING_H
+
+#include <stdatomic.h>
+
+#include "weir/base.h"
+
+enum { WEIR__CACHE_LINE = 64 };
+
+typedef struct weir__ring {
+    uint32_t *entries;
+    uint32_t capacity;
+    uint32_t chunk; /* the consumer tells its count at least this often */
+
+    /* The consumer's. */
+    _Alignas(WEIR__CACHE_LINE) _Atomic uint64_t taken; /* as told to the producer */
+    uint64_t taken_own;
+    uint64_t made_seen;
+    uint32_t take_place;
+
+    /* The producer's. */
+    _Alignas(WEIR__CACHE_LINE) _Atomic uint64_t made;
+    uint64_t made_own;
+    uint64_t taken_seen;
+    uint32_t make_place;
+
+    /* Seldom written. */
+    _Alignas(WEIR__CACHE_LINE) _Atomic uint32_t consumer_sleeps;
+    _Atomic uint32_t producer_sleeps;
+    _Atomic uint64_t wake_at;
+    _Atomic bool has_failed; /* `made` is final, and behind it comes a failure */
+} weir__ring;
+
+/* An empty ring whose places have the slots that `entries` names. */
+void weir__ring_init(weir__ring *ring, uint32_t *entries, uint32_t capacity);
+
+/* ---- Waking ---------------------------------------------------------------------------------- */
+
+/* The waker's half of the handshake, for a word of either side. Also for signal handlers. */
+static inline void weir__wake_sleeper(const weir_env *env, _Atomic uint32_t *word) {
+    if (atomic_load(word) == 0)
+        return;
+    atomic_store(word, 0);
+    env->wake(env->context, (const uint32_t *)(const void *)word);
+}
+
+/* ---- The consumer's side --------------------------------------------------------------------- */
+
+/* Tells the producer what was taken. */
+void weir__ring_tell(weir__ring *ring, const weir_env *env);
+
+/* The same, where there is anything that it has not been told. */
+static inline void weir__ring_tell_all(weir__ring *ring, const weir_env *env) {
+    if (ring->taken_own != atomic_load_explicit(&ring->taken, memory_order_relaxed))
+        weir__ring_tell(ring, env);
+}
+
+/* Whether an item is there to take. */
+static inline bool weir__ring_has_item(weir__ring *ring) {
+    if (ring->taken_own == ring->made_seen)
+        ring->made_seen = atomic_load_explicit(&ring->made, memory_order_acquire);
+    return ring->taken_own != ring->made_seen;
+}
+
+/* Takes the item that is there: its slot's number, in whose place `spare` goes. */
+static inline uint32_t weir__ring_take(weir__ring *ring, const weir_env *env, uint32_t spare) {
+    uint32_t place = ring->take_place;
+    uint32_t slot = ring->entries[place];
+    ring->entries[place] = spare;
+    ring->take_place = place + 1 == ring->capacity ? 0 : place + 1;
+    ring->taken_own++;
+    if (ring->taken_own - atomic_load_explicit(&ring->taken, memory_order_relaxed) >= ring->chunk)
+        weir__ring_tell(ring, env);
+    return slot;
+}
+
+/* Whether the producer has failed and all that it made before is taken. */
+bool weir__ring_is_at_failure(weir__ring *ring);
+
+/* Waits until there is an item, a failure, or a cancel; the nanoseconds that it slept. */
+uint64_t weir__ring_await_item(weir__ring *ring, const weir_env *env, const _Atomic uint32_t *cancelled);
+
+/* ---- The producer's side --------------------------------------------------------------------- */
+
+/* Whether there is a free slot. */
+static inline bool weir__ring_has_room(weir__ring *ring) {
+    if (ring->made_own - ring->taken_seen == ring->capacity)
+        ring->taken_seen = atomic_load_explicit(&ring->taken, memory_order_acquire);
+    return ring->made_own - ring->taken_seen != ring->capacity;
+}
+
+/* Waits until there is room, or a cancel; the nanoseconds that it slept. */
+uint64_t weir__ring_await_room(weir__ring *ring, const weir_env *env, const _Atomic uint32_t *cancelled);
+
+/* The free slot to fill next. */
+static inline uint32_t weir__ring_free_slot(const weir__ring *ring) {
+    return ring->entries[ring->make_place];
+}
+
+/* The slot is filled: the consumer may take it. */
+static inline void weir__ring_push(weir__ring *ring, const weir_env *env) {
+    ring->make_place = ring->make_place + 1 == ring->capacity ? 0 : ring->make_place + 1;
+    ring->made_own++;
+    atomic_store(&ring->made, ring->made_own);
+    weir__wake_sleeper(env, &ring->consumer_sleeps);
+}
+
+/* The slot could not be filled: nothing comes behind what was pushed. */
+static inline void weir__ring_fail(weir__ring *ring, const weir_env *env) {
+    atomic_store(&ring->has_failed, true);
+    weir__wake_sleeper(env, &ring->consumer_sleeps);
+}
+
+#endif

@@ -1,0 +1,68 @@
+/* See slots.h. What a thread did with a slot before its release happens before what a producer does with it:
+ * the push releases, the consumer's exchange acquires, and the ring hands on from there. */
+#include "pipeline/slots.h"
+
+#define LINK_FREE (UINT32_MAX - 1)
+#define LINK_HELD (UINT32_MAX - 2)
+#define LINK_MOVE (UINT32_MAX - 3) /* on its way into the list */
+#define LIST_END  UINT32_MAX
+
+void weir__slots_init(weir__slots *slots, _Atomic uint32_t *links, uint32_t slot_count, uint32_t *spares,
+                      uint32_t spares_max) {
+    slots->links = links;
+    slots->spares = spares;
+    slots->spare_count = slots->spares_max = spares_max;
+    slots->slot_count = slot_count;
+    atomic_init(&slots->returned, LIST_END);
+    for (uint32_t i = 0; i < slot_count; i++)
+        atomic_init(&links[i], LINK_FREE);
+    for (uint32_t i = 0; i < spares_max; i++)
+        spares[i] = slot_count - 1 - i;
+}
+
+/* Makes spares of all that was released. */
+static void collect(weir__slots *slots) {
+    uint32_t slot = atomic_exchange_explicit(&slots->returned, LIST_END, memory_order_acquire);
+    while (slot != LIST_END) {
+        uint32_t next = atomic_load_explicit(&slots->links[slot], memory_order_relaxed);
+        atomic_store_explicit(&slots->links[slot], LINK_FREE, memory_order_relaxed);
+        slots->spares[slots->spare_count++] = slot;
+        slot = next;
+    }
+}
+
+bool weir__slots_have_spare(weir__slots *slots) {
+    if (slots->spare_count == 0)
+        collect(slots);
+    return slots->spare_count > 0;
+}
+
+uint32_t weir__slots_next_spare(const weir__slots *slots) {
+    return slots->spares[slots->spare_count - 1];
+}
+
+void weir__slots_hold(weir__slots *slots, uint32_t held) {
+    slots->spare_count--;
+    atomic_store_explicit(&slots->links[held], LINK_HELD, memory_order_relaxed);
+}
+
+uint32_t weir__slots_held(const weir__slots *slots) {
+    uint32_t free_count = slots->spare_count;
+    uint32_t slot = atomic_load_explicit(&slots->returned, memory_order_acquire);
+    for (; slot != LIST_END; slot = atomic_load_explicit(&slots->links[slot], memory_order_relaxed))
+        free_count++;
+    return slots->spares_max - free_count;
+}
+
+void weir__slots_release(weir__slots *slots, uint32_t slot) {
+    uint32_t link = LINK_HELD;
+    if (slot >= slots->slot_count ||
+        !atomic_compare_exchange_strong_explicit(&slots->links[slot], &link, LINK_MOVE, memory_order_relaxed,
+                                                 memory_order_relaxed))
+        return;
+    uint32_t first = atomic_load_explicit(&slots->returned, memory_order_relaxed);
+    do
+        atomic_store_explicit(&slots->links[slot], first, memory_order_relaxed);
+    while (!atomic_compare_exchange_weak_explicit(&slots->returned, &first, slot, memory_order_release,
+                                                  memory_order_relaxed));
+}
