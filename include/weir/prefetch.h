@@ -67,7 +67,7 @@ typedef struct weir_prefetch_options {
     /* The iterator. The first pass begins at start_position of start_epoch and is sharded as what is left. */
     weir_source source;
     uint64_t key;
-    uint64_t epochs; /* 0: endless */
+    uint64_t epochs; /* passes, from start_epoch on; 0: endless */
     uint64_t start_position;
     uint64_t start_epoch;
 

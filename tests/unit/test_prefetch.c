@@ -1,5 +1,10 @@
 /* The prefetcher with real threads: its order, the ends of it, held items, failures, cancels, forks. */
+#include <pthread.h>
+#include <signal.h>
+#include <stdatomic.h>
 #include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include "support/round_robin.h"
 #include "support/testing.h"
@@ -61,10 +66,280 @@ static void a_resumed_one_goes_on_behind_the_last_item(void **state) {
     }
 }
 
+/* ---- Held items ------------------------------------------------------------------------------ */
+
+static void as_many_items_can_be_held_as_the_queue_has_places(void **state) {
+    (void)state;
+    static baseline expected;
+    weir_prefetch_options options = options_of(50, 2);
+    options.queue_size = 3;
+    weir_prefetch *prefetch = open_prefetch(&options);
+    weir_prefetch_metrics metrics;
+    weir_error error;
+    weir_item held[3], another = {.position = 77};
+    baseline_make(&options, &expected);
+    for (size_t round = 0; round < 10; round++) {
+        for (size_t i = 0; i < 3; i++)
+            assert_ok(weir_prefetch_next(prefetch, &held[i], &error), &error);
+        weir_prefetch_measure(prefetch, &metrics, NULL);
+        assert_int_equal(metrics.held, 3);
+        assert_fails(weir_prefetch_next(prefetch, &another, &error), WEIR_CONTRACT_VIOLATION, &error);
+        assert_non_null(strstr(error.message, "3 items are held"));
+        assert_int_equal(another.position, 77);
+        for (size_t i = 0; i < 3; i++) /* what is held stays as it was, whatever the workers do */
+            assert_item_is(&held[i], &expected.items[3 * round + i]);
+        for (size_t i = 3; i-- > 0;)
+            weir_prefetch_release(prefetch, &held[i]);
+        weir_prefetch_release(prefetch, &held[1]); /* a second time: nothing happens */
+        weir_prefetch_measure(prefetch, &metrics, NULL);
+        assert_int_equal(metrics.held, 0);
+    }
+    assert_gives(prefetch, &expected, 30, 20);
+    weir_prefetch_release(prefetch, &(weir_item){0}); /* the end has no slot */
+    assert_ended(prefetch);
+    weir_prefetch_close(prefetch);
+}
+
+static void the_slots_can_be_the_callers(void **state) {
+    (void)state;
+    static baseline expected;
+    static test_item storage[64];
+    void *slots[64];
+    weir_prefetch_options options = options_of(40, 3);
+    options.slots = slots;
+    options.slot_size = 0;
+    options.buffer_size = 5;
+    options.queue_size = 2;
+    for (size_t i = 0; i < 64; i++)
+        slots[i] = &storage[i];
+    assert_int_equal(weir_prefetch_slot_count(&options), 17);
+    baseline_make(&options, &expected);
+    weir_prefetch *prefetch = open_prefetch(&options);
+    memset(slots, 0, sizeof slots); /* the list itself was only needed at open */
+    weir_item item;
+    weir_error error;
+    for (size_t i = 0; i < expected.count; i++) {
+        assert_ok(weir_prefetch_next(prefetch, &item, &error), &error);
+        assert_item_is(&item, &expected.items[i]);
+        assert_true(item.slot_index < 17 && item.slot == &storage[item.slot_index]);
+        weir_prefetch_release(prefetch, &item);
+    }
+    weir_prefetch_close(prefetch);
+}
+
+/* A thread that releases what it is handed, through a mailbox of one place. */
+typedef struct releaser {
+    weir_prefetch *prefetch;
+    pthread_mutex_t mutex;
+    pthread_cond_t changed;
+    weir_item item; /* slot NULL: the mailbox is empty */
+    bool is_over;
+} releaser;
+
+static void *release_items(void *argument) {
+    releaser *r = argument;
+    pthread_mutex_lock(&r->mutex);
+    for (;;) {
+        while (!r->item.slot && !r->is_over)
+            pthread_cond_wait(&r->changed, &r->mutex);
+        if (!r->item.slot)
+            break;
+        weir_item item = r->item;
+        r->item.slot = NULL;
+        pthread_cond_broadcast(&r->changed);
+        pthread_mutex_unlock(&r->mutex);
+        memset(item.slot, 0xFF, sizeof(test_item)); /* the slot is this thread's until it is released */
+        weir_prefetch_release(r->prefetch, &item);
+        pthread_mutex_lock(&r->mutex);
+    }
+    pthread_mutex_unlock(&r->mutex);
+    return NULL;
+}
+
+static void hand_over(releaser *r, const weir_item *item) {
+    pthread_mutex_lock(&r->mutex);
+    while (r->item.slot)
+        pthread_cond_wait(&r->changed, &r->mutex);
+    r->item = *item;
+    pthread_cond_broadcast(&r->changed);
+    pthread_mutex_unlock(&r->mutex);
+}
+
+static void other_threads_can_release(void **state) {
+    (void)state;
+    static baseline expected;
+    weir_prefetch_options options = options_of(3000, 2);
+    options.queue_size = 8; /* two mailboxes, two threads at work, and the item itself */
+    baseline_make(&options, &expected);
+    weir_prefetch *prefetch = open_prefetch(&options);
+    releaser releasers[2] = {{.prefetch = prefetch}, {.prefetch = prefetch}};
+    pthread_t threads[2];
+    for (int i = 0; i < 2; i++) {
+        pthread_mutex_init(&releasers[i].mutex, NULL);
+        pthread_cond_init(&releasers[i].changed, NULL);
+        assert_int_equal(pthread_create(&threads[i], NULL, release_items, &releasers[i]), 0);
+    }
+    weir_error error;
+    weir_item item;
+    for (size_t i = 0; i < expected.count; i++) {
+        assert_ok(weir_prefetch_next(prefetch, &item, &error), &error);
+        assert_item_is(&item, &expected.items[i]);
+        hand_over(&releasers[i / 3 % 2], &item);
+    }
+    for (int i = 0; i < 2; i++) {
+        pthread_mutex_lock(&releasers[i].mutex);
+        releasers[i].is_over = true;
+        pthread_cond_broadcast(&releasers[i].changed);
+        pthread_mutex_unlock(&releasers[i].mutex);
+        pthread_join(threads[i], NULL);
+    }
+    weir_prefetch_metrics metrics;
+    weir_prefetch_measure(prefetch, &metrics, NULL);
+    assert_int_equal(metrics.held, 0);
+    weir_prefetch_close(prefetch);
+}
+
+/* ---- Failures -------------------------------------------------------------------------------- */
+
+static weir_status produce_until(void *context, const weir_item *item, weir_error *error) {
+    const uint64_t *fails_at = context;
+    if (item->position >= *fails_at) {
+        memset(error, 0, sizeof *error);
+        error->status = WEIR_SOURCE_ERROR;
+        error->failure_operator = "test.source";
+        error->t = item->position;
+        error->rank = 9;
+        snprintf(error->message, sizeof error->message, "item %u is broken", (unsigned)item->position);
+        return WEIR_SOURCE_ERROR;
+    }
+    return produce_test_item(NULL, item, error);
+}
+
+static void assert_cancelled(weir_prefetch *prefetch) {
+    weir_error error;
+    weir_item item = {.position = 77};
+    bool is_ready = true;
+    assert_fails(weir_prefetch_next(prefetch, &item, &error), WEIR_CANCELLED, &error);
+    assert_fails(weir_prefetch_try_next(prefetch, &item, &is_ready, &error), WEIR_CANCELLED, &error);
+    assert_int_equal(item.position, 77);
+}
+
+static void a_failure_comes_at_its_place_once(void **state) {
+    (void)state;
+    static baseline expected;
+    for (uint32_t workers = 1; workers <= 4; workers++)
+        for (uint64_t fails_at = 0; fails_at < 20; fails_at++) {
+            weir_prefetch_options options = options_of(20, workers);
+            options.source.produce = produce_until;
+            options.source.context = &fails_at;
+            options.buffer_size = 4;
+            baseline_make(&options, &expected);
+            weir_prefetch *prefetch = open_prefetch(&options);
+            assert_gives(prefetch, &expected, 0, (size_t)fails_at);
+            kept_state before, after;
+            weir_error error;
+            weir_item item;
+            keep_state(prefetch, &before);
+            assert_fails(weir_prefetch_next(prefetch, &item, &error), WEIR_SOURCE_ERROR, &error);
+            assert_int_equal(error.t, fails_at);
+            assert_int_equal(error.rank, 9);
+            assert_string_equal(error.failure_operator, "test.source");
+            char message[64];
+            snprintf(message, sizeof message, "item %u is broken", (unsigned)fails_at);
+            assert_string_equal(error.message, message);
+            keep_state(prefetch, &after); /* the item was not taken: a resumed one tries it again */
+            assert_memory_equal(before.bytes, after.bytes, before.size);
+            assert_cancelled(prefetch);
+            weir_prefetch_close(prefetch);
+        }
+}
+
+static weir_status fail_without_a_record(void *context, const weir_item *item, weir_error *error) {
+    (void)context;
+    (void)item;
+    (void)error;
+    return WEIR_DEVICE_ERROR;
+}
+
+static void a_failure_without_a_record_gets_one(void **state) {
+    (void)state;
+    weir_prefetch_options options = options_of(20, 2);
+    options.source.produce = fail_without_a_record;
+    for (int with_record = 0; with_record < 2; with_record++) {
+        weir_prefetch *prefetch = open_prefetch(&options);
+        weir_error error;
+        weir_item item;
+        weir_status status = weir_prefetch_next(prefetch, &item, with_record ? &error : NULL);
+        assert_int_equal(status, WEIR_DEVICE_ERROR);
+        if (with_record) {
+            assert_int_equal(error.status, WEIR_DEVICE_ERROR);
+            assert_non_null(strstr(error.message, "position 0 of epoch 0"));
+        }
+        weir_prefetch_close(prefetch);
+    }
+}
+
+/* ---- Cancels --------------------------------------------------------------------------------- */
+
+/* Produces nothing until it is told to stop. */
+static weir_status produce_until_cancelled(void *context, const weir_item *item, weir_error *error) {
+    (void)error;
+    atomic_fetch_add((atomic_int *)context, 1);
+    while (!weir_item_is_cancelled(item))
+        sched_yield();
+    return WEIR_IO_ERROR; /* whatever it returns then */
+}
+
+static void *cancel_it(void *argument) {
+    weir_prefetch_cancel(argument);
+    return NULL;
+}
+
+static void a_cancel_ends_a_wait_for_a_stuck_producer(void **state) {
+    (void)state;
+    for (int policy = 0; policy < 2; policy++) {
+        atomic_int calls = 0;
+        weir_prefetch_options options = options_of(20, 2);
+        options.policy = (weir_policy)policy;
+        options.source.produce = produce_until_cancelled;
+        options.source.context = &calls;
+        weir_prefetch *prefetch = open_prefetch(&options);
+        pthread_t thread;
+        assert_int_equal(pthread_create(&thread, NULL, cancel_it, prefetch), 0);
+        assert_cancelled(prefetch);
+        pthread_join(thread, NULL);
+        weir_prefetch_close(prefetch);
+        assert_true(atomic_load(&calls) <= 2);
+    }
+}
+
+static void a_consumer_may_stop_early(void **state) {
+    (void)state;
+    atomic_int calls = 0;
+    weir_prefetch_options options = options_of(20, 3);
+    options.source.produce = produce_until_cancelled;
+    options.source.context = &calls;
+    weir_prefetch_close(open_prefetch(&options));
+    options.source.produce = produce_test_item;
+    weir_prefetch_close(open_prefetch(&options));
+    weir_prefetch *prefetch = open_prefetch(&options);
+    weir_item item;
+    weir_error error;
+    assert_ok(weir_prefetch_next(prefetch, &item, &error), &error);
+    weir_prefetch_close(prefetch); /* with an item held */
+    weir_prefetch_close(NULL);
+}
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(strict_order_is_round_robin),
         cmocka_unit_test(a_resumed_one_goes_on_behind_the_last_item),
+        cmocka_unit_test(as_many_items_can_be_held_as_the_queue_has_places),
+        cmocka_unit_test(the_slots_can_be_the_callers),
+        cmocka_unit_test(other_threads_can_release),
+        cmocka_unit_test(a_failure_comes_at_its_place_once),
+        cmocka_unit_test(a_failure_without_a_record_gets_one),
+        cmocka_unit_test(a_cancel_ends_a_wait_for_a_stuck_producer),
+        cmocka_unit_test(a_consumer_may_stop_early),
     };
     return cmocka_run_group_tests_name("prefetch", tests, NULL, NULL);
 }
