@@ -103,6 +103,45 @@ void assert_ended(weir_prefetch *prefetch) {
     assert_true(is_ready && !item.slot);
 }
 
+/* ---- Best effort, followed from outside ------------------------------------------------------- */
+
+void follow_from_the_start(follower *f, const weir_prefetch_options *options) {
+    memset(f, 0, sizeof *f);
+    f->workers = options->workers;
+    f->max_lead = options->max_lead;
+    baseline_make(options, &f->whole);
+    for (size_t i = 0; i < f->whole.count; i++)
+        f->totals[f->whole.items[i].worker]++;
+}
+
+/* The n-th item of a worker. */
+static const baseline_item *find_item(const baseline *whole, uint32_t worker, size_t n) {
+    for (size_t i = 0; i < whole->count; i++)
+        if (whole->items[i].worker == worker && n-- == 0)
+            return &whole->items[i];
+    return NULL;
+}
+
+void follow(follower *f, const weir_item *item) {
+    size_t slowest = SIZE_MAX;
+    for (uint32_t i = 0; i < f->workers; i++)
+        if (f->given[i] < f->totals[i] && f->given[i] < slowest)
+            slowest = f->given[i];
+    assert_true(item->worker < f->workers);
+    assert_true(f->given[item->worker] - slowest < f->max_lead);
+    const baseline_item *expected = find_item(&f->whole, item->worker, f->given[item->worker]);
+    assert_non_null(expected);
+    assert_item_is(item, expected);
+    f->given[item->worker]++;
+    f->count++;
+}
+
+void assert_all_followed(const follower *f) {
+    assert_memory_equal(f->given, f->totals, sizeof f->given);
+}
+
+/* ---- States ---------------------------------------------------------------------------------- */
+
 void keep_state(const weir_prefetch *prefetch, kept_state *out) {
     weir_cbor_writer w;
     weir_error error;

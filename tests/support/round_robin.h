@@ -42,6 +42,27 @@ void assert_gives(weir_prefetch *prefetch, const baseline *expected, size_t from
 /* Asserts that there are no more items. */
 void assert_ended(weir_prefetch *prefetch);
 
+/* ---- Best effort, followed from outside ------------------------------------------------------- */
+
+typedef struct follower {
+    baseline whole;
+    uint32_t workers;
+    uint32_t max_lead;
+    size_t given[BASELINE_WORKERS];  /* items of each worker so far */
+    size_t totals[BASELINE_WORKERS]; /* in all */
+    size_t count;
+} follower;
+
+void follow_from_the_start(follower *f, const weir_prefetch_options *options);
+
+/* Asserts that the item is its worker's next, and that the worker was not too far ahead. */
+void follow(follower *f, const weir_item *item);
+
+/* Asserts that nothing was lost. */
+void assert_all_followed(const follower *f);
+
+/* ---- States ---------------------------------------------------------------------------------- */
+
 /* A saved state, kept. */
 typedef struct kept_state {
     uint8_t bytes[4096];
