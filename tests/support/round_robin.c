@@ -72,6 +72,22 @@ weir_status produce_test_item(void *context, const weir_item *item, weir_error *
     return WEIR_OK;
 }
 
+weir_prefetch_options options_of(uint64_t length, uint32_t workers) {
+    return (weir_prefetch_options){.size = sizeof(weir_prefetch_options),
+                                   .source = {.length = length, .produce = produce_test_item},
+                                   .key = 42,
+                                   .epochs = 1,
+                                   .workers = workers,
+                                   .slot_size = sizeof(test_item)};
+}
+
+weir_prefetch *open_prefetch(const weir_prefetch_options *options) {
+    weir_prefetch *prefetch = NULL;
+    weir_error error;
+    assert_ok(weir_prefetch_open(NULL, options, &prefetch, &error), &error);
+    return prefetch;
+}
+
 void assert_item_is(const weir_item *item, const baseline_item *expected) {
     assert_non_null(item->slot);
     assert_int_equal(item->epoch, expected->epoch);
@@ -101,6 +117,15 @@ void assert_ended(weir_prefetch *prefetch) {
     assert_null(item.slot);
     assert_ok(weir_prefetch_try_next(prefetch, &item, &is_ready, &error), &error);
     assert_true(is_ready && !item.slot);
+}
+
+void assert_cancelled(weir_prefetch *prefetch) {
+    weir_error error;
+    weir_item item = {.position = 77};
+    bool is_ready = true;
+    assert_fails(weir_prefetch_next(prefetch, &item, &error), WEIR_CANCELLED, &error);
+    assert_fails(weir_prefetch_try_next(prefetch, &item, &is_ready, &error), WEIR_CANCELLED, &error);
+    assert_int_equal(item.position, 77);
 }
 
 /* ---- Best effort, followed from outside ------------------------------------------------------- */

@@ -33,6 +33,10 @@ typedef struct test_item {
 /* Writes a test_item. */
 weir_status produce_test_item(void *context, const weir_item *item, weir_error *error);
 
+/* Options for one pass of test items, and a prefetcher of these, with the system's threads. */
+weir_prefetch_options options_of(uint64_t length, uint32_t workers);
+weir_prefetch *open_prefetch(const weir_prefetch_options *options);
+
 /* Asserts that an item is this one, and that its slot holds it. */
 void assert_item_is(const weir_item *item, const baseline_item *expected);
 
@@ -41,6 +45,9 @@ void assert_gives(weir_prefetch *prefetch, const baseline *expected, size_t from
 
 /* Asserts that there are no more items. */
 void assert_ended(weir_prefetch *prefetch);
+
+/* Asserts that it was cancelled, or has failed. */
+void assert_cancelled(weir_prefetch *prefetch);
 
 /* ---- Best effort, followed from outside ------------------------------------------------------- */
 

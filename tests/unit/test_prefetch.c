@@ -1,29 +1,10 @@
-/* The prefetcher with real threads: its order, the ends of it, held items, failures, cancels, forks. */
+/* The prefetcher with real threads: its order, resuming, held items, failures, uneven producers, metrics. */
 #include <pthread.h>
-#include <signal.h>
-#include <stdatomic.h>
+#include <sched.h>
 #include <string.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
 #include "support/round_robin.h"
 #include "support/testing.h"
-
-static weir_prefetch_options options_of(uint64_t length, uint32_t workers) {
-    return (weir_prefetch_options){.size = sizeof(weir_prefetch_options),
-                                   .source = {.length = length, .produce = produce_test_item},
-                                   .key = 42,
-                                   .epochs = 1,
-                                   .workers = workers,
-                                   .slot_size = sizeof(test_item)};
-}
-
-static weir_prefetch *open_prefetch(const weir_prefetch_options *options) {
-    weir_prefetch *prefetch = NULL;
-    weir_error error;
-    assert_ok(weir_prefetch_open(NULL, options, &prefetch, &error), &error);
-    return prefetch;
-}
 
 static void strict_order_is_round_robin(void **state) {
     (void)state;
@@ -215,15 +196,6 @@ static weir_status produce_until(void *context, const weir_item *item, weir_erro
     return produce_test_item(NULL, item, error);
 }
 
-static void assert_cancelled(weir_prefetch *prefetch) {
-    weir_error error;
-    weir_item item = {.position = 77};
-    bool is_ready = true;
-    assert_fails(weir_prefetch_next(prefetch, &item, &error), WEIR_CANCELLED, &error);
-    assert_fails(weir_prefetch_try_next(prefetch, &item, &is_ready, &error), WEIR_CANCELLED, &error);
-    assert_int_equal(item.position, 77);
-}
-
 static void a_failure_comes_at_its_place_once(void **state) {
     (void)state;
     static baseline expected;
@@ -279,56 +251,88 @@ static void a_failure_without_a_record_gets_one(void **state) {
     }
 }
 
-/* ---- Cancels --------------------------------------------------------------------------------- */
+/* ---- Best effort and slow producers ---------------------------------------------------------- */
 
-/* Produces nothing until it is told to stop. */
-static weir_status produce_until_cancelled(void *context, const weir_item *item, weir_error *error) {
-    (void)error;
-    atomic_fetch_add((atomic_int *)context, 1);
-    while (!weir_item_is_cancelled(item))
+/* Some items make the thread give way a few times. */
+static weir_status produce_unevenly(void *context, const weir_item *item, weir_error *error) {
+    random_stream random = {item->position};
+    for (uint64_t turns = random_below(&random, 20); turns > 16; turns--)
         sched_yield();
-    return WEIR_IO_ERROR; /* whatever it returns then */
+    return produce_test_item(context, item, error);
 }
 
-static void *cancel_it(void *argument) {
-    weir_prefetch_cancel(argument);
-    return NULL;
-}
-
-static void a_cancel_ends_a_wait_for_a_stuck_producer(void **state) {
+static void best_effort_gives_all_and_keeps_the_lead(void **state) {
     (void)state;
-    for (int policy = 0; policy < 2; policy++) {
-        atomic_int calls = 0;
-        weir_prefetch_options options = options_of(20, 2);
-        options.policy = (weir_policy)policy;
-        options.source.produce = produce_until_cancelled;
-        options.source.context = &calls;
+    static follower f;
+    for (uint32_t workers = 1; workers <= 4; workers++)
+        for (uint32_t max_lead = 1; max_lead <= 16; max_lead *= 4) {
+            weir_prefetch_options options = options_of(500, workers);
+            options.source.produce = produce_unevenly;
+            options.policy = WEIR_POLICY_BEST_EFFORT;
+            options.max_lead = max_lead;
+            options.buffer_size = 1 + workers;
+            follow_from_the_start(&f, &options);
+            weir_prefetch *prefetch = open_prefetch(&options);
+            weir_error error;
+            weir_item item;
+            for (;;) {
+                assert_ok(weir_prefetch_next(prefetch, &item, &error), &error);
+                if (!item.slot)
+                    break;
+                follow(&f, &item);
+                weir_prefetch_release(prefetch, &item);
+            }
+            assert_all_followed(&f);
+            weir_prefetch_close(prefetch);
+        }
+}
+
+static void uneven_producers_change_nothing_under_strict_order(void **state) {
+    (void)state;
+    static baseline expected;
+    for (uint32_t buffer_size = 1; buffer_size <= 64; buffer_size *= 2) {
+        weir_prefetch_options options = options_of(2000, 3);
+        options.source.produce = produce_unevenly;
+        options.buffer_size = buffer_size;
+        options.queue_size = 1 + buffer_size % 3;
+        baseline_make(&options, &expected);
         weir_prefetch *prefetch = open_prefetch(&options);
-        pthread_t thread;
-        assert_int_equal(pthread_create(&thread, NULL, cancel_it, prefetch), 0);
-        assert_cancelled(prefetch);
-        pthread_join(thread, NULL);
+        assert_gives(prefetch, &expected, 0, expected.count);
+        assert_ended(prefetch);
         weir_prefetch_close(prefetch);
-        assert_true(atomic_load(&calls) <= 2);
     }
 }
 
-static void a_consumer_may_stop_early(void **state) {
+static void metrics_count_what_happens(void **state) {
     (void)state;
-    atomic_int calls = 0;
-    weir_prefetch_options options = options_of(20, 3);
-    options.source.produce = produce_until_cancelled;
-    options.source.context = &calls;
-    weir_prefetch_close(open_prefetch(&options));
-    options.source.produce = produce_test_item;
-    weir_prefetch_close(open_prefetch(&options));
+    static baseline expected;
+    weir_prefetch_options options = options_of(10, 2);
+    weir_prefetch_metrics metrics;
+    weir_worker_metrics workers[2];
+    options.buffer_size = 3;
+    baseline_make(&options, &expected);
     weir_prefetch *prefetch = open_prefetch(&options);
-    weir_item item;
-    weir_error error;
-    assert_ok(weir_prefetch_next(prefetch, &item, &error), &error);
-    weir_prefetch_close(prefetch); /* with an item held */
-    weir_prefetch_close(NULL);
+    assert_gives(prefetch, &expected, 0, 7);
+    weir_prefetch_measure(prefetch, &metrics, workers);
+    assert_int_equal(metrics.workers, 2);
+    assert_int_equal(metrics.consumed, 7);
+    assert_int_equal(metrics.held, 0);
+    assert_int_equal(workers[0].consumed, 4);
+    assert_int_equal(workers[1].consumed, 3);
+    assert_int_equal(metrics.stalls, workers[0].stalls + workers[1].stalls);
+    assert_int_equal(metrics.produced, workers[0].produced + workers[1].produced);
+    for (int i = 0; i < 2; i++) {
+        assert_int_equal(workers[i].produced - workers[i].consumed, workers[i].occupied);
+        assert_in_range(workers[i].occupied, 0, 3);
+    }
+    assert_gives(prefetch, &expected, 7, 3);
+    weir_prefetch_measure(prefetch, &metrics, workers);
+    assert_int_equal(metrics.produced, 10);
+    assert_int_equal(metrics.consumed, 10);
+    assert_int_equal(workers[0].occupied + workers[1].occupied, 0);
+    weir_prefetch_close(prefetch);
 }
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(strict_order_is_round_robin),
@@ -338,8 +342,9 @@ int main(void) {
         cmocka_unit_test(other_threads_can_release),
         cmocka_unit_test(a_failure_comes_at_its_place_once),
         cmocka_unit_test(a_failure_without_a_record_gets_one),
-        cmocka_unit_test(a_cancel_ends_a_wait_for_a_stuck_producer),
-        cmocka_unit_test(a_consumer_may_stop_early),
+        cmocka_unit_test(best_effort_gives_all_and_keeps_the_lead),
+        cmocka_unit_test(uneven_producers_change_nothing_under_strict_order),
+        cmocka_unit_test(metrics_count_what_happens),
     };
     return cmocka_run_group_tests_name("prefetch", tests, NULL, NULL);
 }

@@ -1,5 +1,5 @@
 /* Every split of every small run, with fibers for threads: what was taken before and what a resumed
- * prefetcher gives make the whole, whatever the schedule. */
+ * prefetcher gives make the whole, whatever the schedule. And a cancel at every turn. */
 #include <string.h>
 
 #include "support/fibers.h"
@@ -17,7 +17,7 @@ static weir_status produce_and_yield(void *context, const weir_item *item, weir_
     return produce_test_item(NULL, item, error);
 }
 
-static weir_prefetch *open_prefetch(const weir_prefetch_options *options) {
+static weir_prefetch *open_with_fibers(const weir_prefetch_options *options) {
     weir_prefetch *prefetch = NULL;
     weir_error error;
     assert_ok(weir_prefetch_open(&fibers.env, options, &prefetch, &error), &error);
@@ -61,7 +61,7 @@ static kept_state states[ITEMS_MAX + 1];
 static void keep_all_states(const weir_prefetch_options *options) {
     baseline_make(options, &whole);
     assert_true(whole.count <= ITEMS_MAX);
-    weir_prefetch *prefetch = open_prefetch(options);
+    weir_prefetch *prefetch = open_with_fibers(options);
     for (size_t i = 0; i < whole.count; i++) {
         keep_state(prefetch, &states[i]);
         assert_gives(prefetch, &whole, i, 1);
@@ -79,7 +79,7 @@ static void check_every_split(weir_prefetch_options *options) {
         kept_state again;
         options->state = &states[split].value;
         options->buffer_size = 1 + (uint32_t)(split % 5);
-        weir_prefetch *prefetch = open_prefetch(options);
+        weir_prefetch *prefetch = open_with_fibers(options);
         keep_state(prefetch, &again);
         assert_int_equal(again.size, states[split].size);
         assert_memory_equal(again.bytes, states[split].bytes, again.size);
@@ -132,7 +132,7 @@ static void check_a_change(const weir_prefetch_options *options, uint32_t worker
             assert_int_equal(other.items[i].epoch, whole.items[i].epoch);
             assert_int_equal(other.items[i].position, whole.items[i].position);
         }
-        prefetch = open_prefetch(&changed);
+        prefetch = open_with_fibers(&changed);
         assert_gives(prefetch, &other, split, whole.count - split);
         assert_ended(prefetch);
         weir_prefetch_close(prefetch);
@@ -186,7 +186,7 @@ static void check_a_best_effort_run(weir_prefetch_options *options) {
     options->max_skips_per_round = 1 + (uint32_t)random_below(&fibers.random, 4);
     follow_from_the_start(&f, options);
     for (;;) {
-        weir_prefetch *prefetch = open_prefetch(options);
+        weir_prefetch *prefetch = open_with_fibers(options);
         size_t left = f.whole.count - f.count;
         f.max_lead = options->max_lead;
         take_some(&f, prefetch, (size_t)random_below(&fibers.random, left + 1));
@@ -212,6 +212,29 @@ static void best_effort_loses_and_repeats_nothing(void **state) {
     assert_true(out_of_order > 1000); /* it did go out of order */
 }
 
+/* ---- Cancels --------------------------------------------------------------------------------- */
+
+/* Every moment, one by one, of a run whose schedule repeats: everybody wakes, whoever sleeps where. */
+static void a_cancel_at_any_turn_wakes_everybody(void **state) {
+    (void)state;
+    for (uint64_t turns = 0; turns < 400; turns++) {
+        weir_prefetch_options options = options_of(60, 3);
+        weir_error error;
+        weir_item item;
+        options.buffer_size = 1 + (uint32_t)(turns % 4);
+        options.policy = (weir_policy)(turns % 2);
+        weir_prefetch *prefetch = open_with_fibers(&options);
+        for (uint64_t i = 0; i < turns / 8; i++) {
+            assert_ok(weir_prefetch_next(prefetch, &item, &error), &error);
+            weir_prefetch_release(prefetch, &item);
+        }
+        fibers_run(&fibers, turns % 8);
+        weir_prefetch_cancel(prefetch);
+        assert_cancelled(prefetch);
+        weir_prefetch_close(prefetch);
+    }
+}
+
 static int begin(void **state) {
     (void)state;
     fiber_env_init(&fibers, 1);
@@ -229,6 +252,7 @@ int main(void) {
         cmocka_unit_test(strict_order_resumes_at_every_split),
         cmocka_unit_test(workers_can_change_where_that_is_exact),
         cmocka_unit_test(best_effort_loses_and_repeats_nothing),
+        cmocka_unit_test(a_cancel_at_any_turn_wakes_everybody),
     };
     return cmocka_run_group_tests_name("prefetch, resumed", tests, begin, end);
 }
