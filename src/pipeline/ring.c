@@ -2,7 +2,7 @@
 #include "pipeline/ring.h"
 
 /* A look at the other's count is a few nanoseconds, a sleep and a wake some thousands. */
-enum { SPINS = 128 };
+enum { SPINS = 32 };
 
 static inline void pause_briefly(void) {
 #if defined(__x86_64__) || defined(__i386__)
