@@ -115,7 +115,7 @@ void weir_prefetch_release(weir_prefetch *prefetch, const weir_item *item) {
 
 void weir_prefetch_cancel(weir_prefetch *prefetch) {
     int kept = errno; /* a signal handler leaves it as it was */
-    atomic_store(&prefetch->is_cancelled, 1);
+    (void)atomic_exchange(&prefetch->is_cancelled, 1);
     for (uint32_t i = 0; i < prefetch->worker_count; i++) {
         weir__wake_sleeper(prefetch->env, &prefetch->workers[i].ring.consumer_sleeps);
         weir__wake_sleeper(prefetch->env, &prefetch->workers[i].ring.producer_sleeps);

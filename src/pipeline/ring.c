@@ -36,7 +36,7 @@ void weir__ring_init(weir__ring *ring, uint32_t *entries, uint32_t capacity) {
 /* ---- The consumer's side --------------------------------------------------------------------- */
 
 void weir__ring_tell(weir__ring *ring, const weir_env *env) {
-    atomic_store(&ring->taken, ring->taken_own);
+    (void)atomic_exchange(&ring->taken, ring->taken_own);
     if (atomic_load(&ring->producer_sleeps) != 0 && ring->taken_own >= atomic_load(&ring->wake_at))
         weir__wake_sleeper(env, &ring->producer_sleeps);
 }
@@ -62,7 +62,7 @@ uint64_t weir__ring_await_item(weir__ring *ring, const weir_env *env, const _Ato
     }
     uint64_t began_ns = env->now_ns(env->context);
     for (;;) {
-        atomic_store(&ring->consumer_sleeps, 1);
+        (void)atomic_exchange(&ring->consumer_sleeps, 1);
         if (consumer_has_something(ring, cancelled))
             break;
         env->wait(env->context, futex_word(&ring->consumer_sleeps), 1, 0);
@@ -89,7 +89,7 @@ uint64_t weir__ring_await_room(weir__ring *ring, const weir_env *env, const _Ato
     uint64_t began_ns = env->now_ns(env->context);
     atomic_store(&ring->wake_at, wake_at);
     for (;;) {
-        atomic_store(&ring->producer_sleeps, 1);
+        (void)atomic_exchange(&ring->producer_sleeps, 1);
         if (producer_may_go_on(ring, wake_at, cancelled))
             break;
         env->wait(env->context, futex_word(&ring->producer_sleeps), 1, 0);

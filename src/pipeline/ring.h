@@ -18,7 +18,9 @@
  * In the one order of these steps either the sleeper's store comes before the waker's load, and the waker
  * wakes it, or the waker's "make" comes before the sleeper's check, and the sleeper stays awake. A wake
  * between check and wait is not lost either, because the word is 0 then and wait returns at once. A late
- * `word = 0` of an earlier round is followed by a wake, after which the sleeper checks again.
+ * `word = 0` of an earlier round is followed by a wake, after which the sleeper checks again. The stores that
+ * must come before a load are exchanges: that is what a store compiles to on x86 anyway, and an emulated
+ * AArch64 (qemu 7.2) lets a load pass a mere store, though both are sequentially consistent.
  *
  * "Something to do" is, for the consumer: `made` has passed `taken`, the producer has failed, or all is
  * cancelled. For the producer it is: `taken` has reached wake_at, or all is cancelled. wake_at is where half
@@ -127,13 +129,13 @@ static inline uint32_t weir__ring_free_slot(const weir__ring *ring) {
 static inline void weir__ring_push(weir__ring *ring, const weir_env *env) {
     ring->make_place = ring->make_place + 1 == ring->capacity ? 0 : ring->make_place + 1;
     ring->made_own++;
-    atomic_store(&ring->made, ring->made_own);
+    (void)atomic_exchange(&ring->made, ring->made_own);
     weir__wake_sleeper(env, &ring->consumer_sleeps);
 }
 
 /* The slot could not be filled: nothing comes behind what was pushed. */
 static inline void weir__ring_fail(weir__ring *ring, const weir_env *env) {
-    atomic_store(&ring->has_failed, true);
+    (void)atomic_exchange(&ring->has_failed, true);
     weir__wake_sleeper(env, &ring->consumer_sleeps);
 }
 
