@@ -13,12 +13,8 @@ static uint32_t next_number(const weir_prefetch *prefetch, uint32_t number) {
     return number + 1 == prefetch->worker_count ? 0 : number + 1;
 }
 
-/* A worker whose ring was found empty must know what was taken from it: it may be asleep until it does. */
-static bool has_something(const weir_prefetch *prefetch, weir__worker *worker) {
-    if (weir__ring_has_item(&worker->ring))
-        return true;
-    weir__ring_tell_all(&worker->ring, prefetch->env);
-    return weir__ring_is_at_failure(&worker->ring);
+static bool has_something(weir__worker *worker) {
+    return weir__ring_has_item(&worker->ring) || weir__ring_is_at_failure(&worker->ring);
 }
 
 static weir__pick pick_strictly(weir_prefetch *prefetch) {
@@ -26,7 +22,7 @@ static weir__pick pick_strictly(weir_prefetch *prefetch) {
     while (weir__worker_is_done(&prefetch->workers[number]))
         number = next_number(prefetch, number);
     weir__worker *worker = &prefetch->workers[number];
-    return (weir__pick){worker, has_something(prefetch, worker)};
+    return (weir__pick){worker, has_something(worker)};
 }
 
 static uint64_t find_slowest(const weir_prefetch *prefetch) {
@@ -56,7 +52,7 @@ static weir__pick pick_what_is_there(weir_prefetch *prefetch) {
         weir__worker *worker = &prefetch->workers[number];
         if (!may_give(prefetch, worker))
             continue;
-        if (has_something(prefetch, worker))
+        if (has_something(worker))
             return (weir__pick){worker, true};
         if (!first)
             first = worker;

@@ -54,7 +54,6 @@ static bool consumer_has_something(weir__ring *ring, const _Atomic uint32_t *can
 }
 
 uint64_t weir__ring_await_item(weir__ring *ring, const weir_env *env, const _Atomic uint32_t *cancelled) {
-    weir__ring_tell_all(ring, env);
     for (int i = 0; i < SPINS; i++) {
         if (consumer_has_something(ring, cancelled))
             return 0;

@@ -7,7 +7,7 @@
  * order all that is written to entries and slots.
  *
  * Each side keeps what it last saw of the other's count, and looks again only where that says "nothing". The
- * consumer tells its count in chunks of a quarter of the ring, and whenever it finds the ring empty.
+ * consumer tells its count in chunks of a quarter of the ring.
  *
  * Sleeping. A side that finds nothing to do spins for a moment, then sleeps on a word of its own, which is 1
  * while it sleeps. Both directions use one handshake, all of whose steps are sequentially consistent:
@@ -24,8 +24,9 @@
  *
  * "Something to do" is, for the consumer: `made` has passed `taken`, the producer has failed, or all is
  * cancelled. For the producer it is: `taken` has reached wake_at, or all is cancelled. wake_at is where half
- * the ring is free, so that fast items cost a wake for half a ring and not for each. It is at most `made`:
- * a consumer that has emptied the ring, and has told so, has passed it. So the two never sleep at once. */
+ * the ring is free, so that fast items cost a wake for half a ring and not for each. A consumer that has
+ * emptied the ring has told all but less than a quarter of it, and so has passed wake_at: the two never
+ * sleep at once. */
 #ifndef WEIR_SRC_PIPELINE_RING_H
 #define WEIR_SRC_PIPELINE_RING_H
 
@@ -76,12 +77,6 @@ static inline void weir__wake_sleeper(const weir_env *env, _Atomic uint32_t *wor
 
 /* Tells the producer what was taken. */
 void weir__ring_tell(weir__ring *ring, const weir_env *env);
-
-/* The same, where there is anything that it has not been told. */
-static inline void weir__ring_tell_all(weir__ring *ring, const weir_env *env) {
-    if (ring->taken_own != atomic_load_explicit(&ring->taken, memory_order_relaxed))
-        weir__ring_tell(ring, env);
-}
 
 /* Whether an item is there to take. */
 static inline bool weir__ring_has_item(weir__ring *ring) {

@@ -39,8 +39,6 @@ void *weir__worker_run(void *argument) {
         item.epoch = cursor.epoch;
         item.position = cursor.position;
         weir_status status = prefetch->source.produce(prefetch->source.context, &item, &worker->failure);
-        if (is_cancelled(worker))
-            return NULL;
         if (status != WEIR_OK) {
             worker->failure_status = status;
             complete_record(worker, &item);

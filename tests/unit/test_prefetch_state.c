@@ -223,44 +223,84 @@ static void what_is_no_state_is_refused(void **state) {
     }
 }
 
-/* ---- Large numbers --------------------------------------------------------------------------- */
+typedef struct place {
+    uint64_t epoch;
+    uint64_t place;
+    uint64_t produced;
+} place;
 
 static void write_pair(weir_cbor_writer *w, const char *key, uint64_t value) {
     weir_cbor_text(w, key);
     weir_cbor_uint(w, value);
 }
 
-/* A state of strict order behind `consumed` items of an endless source. */
-static void write_endless_state(uint32_t workers, uint64_t consumed, kept_state *kept) {
+/* A state with these places, one a worker, whatever they are. */
+static void write_state(const weir_prefetch_options *options, uint32_t workers, uint64_t next_worker,
+                        const place *places, kept_state *kept) {
     weir_cbor_writer w;
     weir_error error;
     weir_cbor_writer_fixed(&w, kept->bytes, sizeof kept->bytes);
     weir_cbor_map(&w, 11);
-    write_pair(&w, "key", 42);
-    write_pair(&w, "epochs", 1);
-    write_pair(&w, "length", WEIR_ENDLESS);
+    write_pair(&w, "key", options->key);
+    write_pair(&w, "epochs", options->epochs);
+    write_pair(&w, "length", options->source.length);
     weir_cbor_text(&w, "policy");
-    weir_cbor_text(&w, "strict");
+    weir_cbor_text(&w, weir_policy_name(options->policy));
     write_pair(&w, "workers", workers);
     weir_cbor_text(&w, "shard_mode");
-    weir_cbor_text(&w, "interleaved");
-    write_pair(&w, "next_worker", consumed % workers);
-    write_pair(&w, "start_epoch", 0);
+    weir_cbor_text(&w, weir_shard_mode_name(options->shard_mode));
+    write_pair(&w, "next_worker", next_worker);
+    write_pair(&w, "start_epoch", options->start_epoch);
     weir_cbor_text(&w, "worker_states");
     weir_cbor_array(&w, workers);
     for (uint32_t i = 0; i < workers; i++) {
-        uint64_t count = consumed / workers + (i < consumed % workers);
         weir_cbor_map(&w, 3);
-        write_pair(&w, "epoch", 0);
-        write_pair(&w, "place", count);
-        write_pair(&w, "produced", count);
+        write_pair(&w, "epoch", places[i].epoch);
+        write_pair(&w, "place", places[i].place);
+        write_pair(&w, "produced", places[i].produced);
     }
     weir_cbor_text(&w, "drop_remainder");
-    weir_cbor_bool(&w, false);
-    write_pair(&w, "start_position", 0);
+    weir_cbor_bool(&w, options->drop_remainder);
+    write_pair(&w, "start_position", options->start_position);
     assert_ok(weir_cbor_finish(&w, &error), &error);
     kept->size = w.size;
     kept->value = weir_cbor_view(kept->bytes);
+}
+
+/* What lies behind a worker's last item cannot have been consumed, however well it is written down. */
+static void counts_beyond_the_end_are_refused(void **state) {
+    (void)state;
+    static const place places[] = {
+        {0, 10, 10}, {1, 1, 11}, {0, 11, 11}, {1, 10, 20}, {UINT64_MAX, 1, UINT64_MAX}};
+    for (int policy = 0; policy < 2; policy++) {
+        weir_prefetch_options options = options_of(10, 1);
+        kept_state kept;
+        options.policy = (weir_policy)policy;
+        options.state = &kept.value;
+        for (size_t i = 0; i < sizeof places / sizeof *places; i++) {
+            write_state(&options, 1, 0, &places[i], &kept);
+            if (i > 0)
+                assert_open_fails(&options, WEIR_CBOR_INVALID, "worker_states");
+            else
+                assert_true(try_state(&options, &kept.value));
+        }
+        options.source.length = 0; /* not even one */
+        write_state(&options, 1, 0, &places[1], &kept);
+        assert_open_fails(&options, WEIR_CBOR_INVALID, "worker_states");
+    }
+}
+
+/* ---- Large numbers --------------------------------------------------------------------------- */
+
+/* A state of strict order behind `consumed` items of an endless source. */
+static void write_endless_state(uint32_t workers, uint64_t consumed, kept_state *kept) {
+    weir_prefetch_options options = options_of(WEIR_ENDLESS, workers);
+    place places[BASELINE_WORKERS];
+    for (uint32_t i = 0; i < workers; i++) {
+        uint64_t count = consumed / workers + (i < consumed % workers);
+        places[i] = (place){0, count, count};
+    }
+    write_state(&options, workers, consumed % workers, places, kept);
 }
 
 static void an_endless_source_resumes_anywhere(void **state) {
@@ -412,6 +452,7 @@ int main(void) {
         cmocka_unit_test(a_number_that_cannot_be_is_noticed),
         cmocka_unit_test(damaged_bytes_are_refused_or_harmless),
         cmocka_unit_test(what_is_no_state_is_refused),
+        cmocka_unit_test(counts_beyond_the_end_are_refused),
         cmocka_unit_test(an_endless_source_resumes_anywhere),
         cmocka_unit_test(endless_epochs_go_on),
         cmocka_unit_test(epochs_end_where_they_cannot_be_counted),
