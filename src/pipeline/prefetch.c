@@ -99,7 +99,7 @@ weir_status weir_prefetch_next(weir_prefetch *prefetch, weir_item *item, weir_er
 
 weir_status weir_prefetch_try_next(weir_prefetch *prefetch, weir_item *item, bool *is_ready,
                                    weir_error *error) {
-    bool found;
+    bool found = false;
     weir_status status = take_next(prefetch, false, item, &found, error);
     if (status == WEIR_OK)
         *is_ready = found;
