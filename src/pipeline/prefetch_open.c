@@ -39,19 +39,18 @@ static memory_layout lay_out(const weir_prefetch_options *options) {
     return layout;
 }
 
-static weir_status allocate(const weir_env *env, const memory_layout *layout, weir_prefetch **out,
-                            weir_error *error) {
+/* The struct, zeroed, with its arrays behind it; NULL where memory is short. */
+static weir_prefetch *allocate(const weir_env *env, const memory_layout *layout) {
     uint8_t *memory = weir__allocate_zero(env, layout->size + WEIR__CACHE_LINE, 1);
     if (!memory)
-        return weir__out_of_memory(error, WEIR__PREFETCH_OPERATOR, layout->size);
+        return NULL;
     uint8_t *base = (uint8_t *)whole_lines((size_t)(uintptr_t)memory);
     weir_prefetch *prefetch = (weir_prefetch *)(void *)base;
     prefetch->env = env;
     prefetch->memory = memory;
     prefetch->workers = (weir__worker *)(void *)(base + layout->workers);
     prefetch->addresses = (void **)(void *)(base + layout->addresses);
-    *out = prefetch;
-    return WEIR_OK;
+    return prefetch;
 }
 
 static weir_status map_mark(weir_prefetch *prefetch, weir_error *error) {
@@ -158,14 +157,13 @@ static weir_status start_threads(weir_prefetch *prefetch, weir_error *error) {
 weir_status weir_prefetch_open(const weir_env *env, const weir_prefetch_options *options, weir_prefetch **out,
                                weir_error *error) {
     weir_prefetch_options filled;
-    weir_prefetch *prefetch = NULL;
     weir_status status = weir__prefetch_options_check(options, &filled, error);
     if (status != WEIR_OK)
         return status;
     memory_layout layout = lay_out(&filled);
-    status = allocate(weir__env(env), &layout, &prefetch, error);
-    if (status != WEIR_OK)
-        return status;
+    weir_prefetch *prefetch = allocate(weir__env(env), &layout);
+    if (!prefetch)
+        return weir__out_of_memory(error, WEIR__PREFETCH_OPERATOR, layout.size);
     configure(prefetch, &filled);
     fill_rings(prefetch, &filled, &layout);
     if (filled.state)

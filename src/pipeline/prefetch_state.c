@@ -276,12 +276,10 @@ static weir_status compare_workers(const weir_prefetch *prefetch, const weir__sh
                     "shards, in one pass without a dropped remainder or where it divides every pass");
 }
 
-static weir_status read_workers(const weir_prefetch *prefetch, const weir_cbor_value *state,
-                                saved_state *saved, weir_error *error) {
+static weir_status read_workers(const weir_cbor_value *state, saved_state *saved, weir_error *error) {
     uint64_t workers;
     if (!get_number(state, "workers", &workers) || workers == 0 || workers > WEIR__WORKERS_MAX)
         return refuse(error, "workers");
-    saved->shards = prefetch->shards;
     saved->shards.workers = (uint32_t)workers;
     if (!weir_cbor_get(state, "worker_states", &saved->workers) || saved->workers.type != WEIR_CBOR_ARRAY ||
         saved->workers.number != workers)
@@ -292,12 +290,12 @@ static weir_status read_workers(const weir_prefetch *prefetch, const weir_cbor_v
 }
 
 weir_status weir__prefetch_restore(weir_prefetch *prefetch, const weir_cbor_value *state, weir_error *error) {
-    saved_state saved;
+    saved_state saved = {.shards = prefetch->shards};
     if (state->type != WEIR_CBOR_MAP || state->number != STATE_PAIRS)
         return refuse(error, "it is not a map of 11 pairs");
     weir_status status = compare_configuration(prefetch, state, error);
     if (status == WEIR_OK)
-        status = read_workers(prefetch, state, &saved, error);
+        status = read_workers(state, &saved, error);
     if (status == WEIR_OK)
         status = compare_workers(prefetch, &saved.shards, error);
     if (status != WEIR_OK)
