@@ -474,7 +474,7 @@ static void complete(weir_batch_builder *b, weir_batch_buffer *buffer, const wei
 
 static bool fits(const weir__batch_limits *needed, const weir__batch_limits *there) {
     return needed->sequences <= there->sequences && needed->length == there->length &&
-           needed->rows <= there->rows && needed->texts <= there->texts && needed->dim == there->dim &&
+           needed->rows <= there->rows && needed->texts <= there->texts && needed->dim <= there->dim &&
            needed->edges <= there->edges;
 }
 

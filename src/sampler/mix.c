@@ -1,12 +1,12 @@
 /* Mixing tasks: the schedule of one period is a shuffled list of the datasets, each as often as its weight;
  * a step's dataset and that dataset's own batch number follow from the step alone. The schedule of the last
  * period that was asked for is kept. */
+#include "sampler/mix.h"
+
 #include <string.h>
 
-#include "base/internal.h"
 #include "base/philox.h"
 #include "sampler/manifest.h"
-#include "weir/sampler.h"
 
 static const char operator_name[] = "weir.mix.locate";
 
@@ -133,12 +133,11 @@ static void schedule_period(weir_mix *mix, uint64_t period) {
     mix->period = period;
 }
 
-/* The cursor of a dataset's q-th batch. */
-static weir_status cursor_of_batch(const weir_mix *mix, const weir_dataset *dataset, uint64_t q,
-                                   weir_cursor *cursor, weir_error *error) {
-    const weir_data_config *data = weir_manifest_data(mix->manifest);
+weir_status weir__batch_cursor(const weir_manifest *manifest, const weir_dataset *dataset, uint64_t q,
+                               weir_cursor *cursor, weir_error *error) {
+    const weir_data_config *data = weir_manifest_data(manifest);
     uint64_t n = dataset->cardinality;
-    uint64_t batch = weir_manifest_global_batch_size(mix->manifest);
+    uint64_t batch = weir_manifest_global_batch_size(manifest);
     if (n == 0)
         return weir__fail(error, WEIR_CARDINALITY_MISMATCH, operator_name,
                           "dataset '%s' has cardinality 0; take it out of the mix", dataset->key);
@@ -165,15 +164,26 @@ static weir_status cursor_of_batch(const weir_mix *mix, const weir_dataset *data
     return WEIR_OK;
 }
 
+static uint64_t weight_of(const weir_mix *mix, const weir_dataset *dataset) {
+    return weir_manifest_mix_total(mix->manifest) ? dataset->weight : 1;
+}
+
+uint64_t weir__mix_batches_before(weir_mix *mix, uint64_t step, size_t dataset) {
+    uint64_t count = step / mix->total * weight_of(mix, weir_manifest_dataset(mix->manifest, dataset));
+    schedule_period(mix, step / mix->total);
+    for (uint64_t i = 0; i < step % mix->total; i++)
+        count += mix->schedule[i].dataset == dataset;
+    return count;
+}
+
 /* q is at most the step, since a dataset stands at most once a step: it cannot overflow. */
 weir_status weir_mix_locate(weir_mix *mix, uint64_t step, const weir_dataset **dataset, weir_cursor *cursor,
                             weir_error *error) {
     schedule_period(mix, step / mix->total);
     place at = mix->schedule[step % mix->total];
     const weir_dataset *found = weir_manifest_dataset(mix->manifest, at.dataset);
-    uint64_t weight = weir_manifest_mix_total(mix->manifest) ? found->weight : 1;
-    uint64_t q = step / mix->total * weight + at.occurrence;
-    weir_status status = cursor_of_batch(mix, found, q, cursor, error);
+    uint64_t q = step / mix->total * weight_of(mix, found) + at.occurrence;
+    weir_status status = weir__batch_cursor(mix->manifest, found, q, cursor, error);
     if (status == WEIR_OK)
         *dataset = found;
     else if (error)
