@@ -34,12 +34,56 @@ static bool parse_uint(const char *text, uint64_t *out) {
     return true;
 }
 
+/* Digits, then perhaps k, M, G or T (thousands) or Ki, Mi, Gi or Ti (1024s), then perhaps a B. */
+static bool parse_size(const char *text, uint64_t *out) {
+    static const char prefixes[] = "kMGT";
+    char digits[24];
+    size_t count = strspn(text, "0123456789");
+    const char *unit = text + count;
+    if (count >= sizeof digits)
+        return false;
+    memcpy(digits, text, count);
+    digits[count] = 0;
+    if (!parse_uint(digits, out))
+        return false;
+    const char *found = *unit ? strchr(prefixes, *unit == 'K' ? 'k' : *unit) : NULL;
+    size_t power = found ? (size_t)(found - prefixes) + 1 : 0;
+    uint64_t step = found && unit[1] == 'i' ? 1024 : 1000;
+    if (found)
+        unit += step == 1024 ? 2 : 1;
+    if (*unit == 'B')
+        unit++;
+    for (; power > 0; power--)
+        if (__builtin_mul_overflow(*out, step, out))
+            return false;
+    return *unit == 0;
+}
+
+static bool add_text(const cli_command *command, const cli_option *option, const char *value) {
+    cli_texts *texts = option->target;
+    if (texts->count == CLI_TEXTS_MAX) {
+        cli_usage(command, "%s is given more than %d times", option->name, CLI_TEXTS_MAX);
+        return false;
+    }
+    texts->list[texts->count++] = value;
+    return true;
+}
+
 /* Stores a value; false after it has said why not. */
 static bool store_value(const cli_command *command, const cli_option *option, const char *value) {
     uint64_t number;
     if (option->kind == CLI_TEXT) {
         *(const char **)option->target = value;
         return true;
+    }
+    if (option->kind == CLI_TEXTS)
+        return add_text(command, option, value);
+    if (option->kind == CLI_SIZE) {
+        if (parse_size(value, option->target))
+            return true;
+        cli_usage(command, "%s takes a number of bytes, such as 1000000, 512M or 2GiB, not '%s'",
+                  option->name, value);
+        return false;
     }
     uint64_t limit = option->kind == CLI_UINT32 ? UINT32_MAX : UINT64_MAX;
     if (!parse_uint(value, &number) || number > limit) {
@@ -72,7 +116,7 @@ static bool read_option(const cli_command *command, cli_option *options, size_t 
         cli_usage(command, "unknown option %.*s", (int)size, argument);
         return false;
     }
-    if (option->given) {
+    if (option->given && option->kind != CLI_TEXTS) {
         cli_usage(command, "%s is given twice", option->name);
         return false;
     }

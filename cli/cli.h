@@ -23,11 +23,20 @@ typedef struct cli_command {
 } cli_command;
 
 typedef enum cli_option_kind {
-    CLI_FLAG,  /* bool */
-    CLI_TEXT,  /* const char * */
-    CLI_UINT,  /* uint64_t */
-    CLI_UINT32 /* uint32_t */
+    CLI_FLAG,   /* bool */
+    CLI_TEXT,   /* const char * */
+    CLI_TEXTS,  /* cli_texts: may be given several times */
+    CLI_UINT,   /* uint64_t */
+    CLI_UINT32, /* uint32_t */
+    CLI_SIZE    /* uint64_t: bytes, as 1000000, 512M or 2GiB */
 } cli_option_kind;
+
+enum { CLI_TEXTS_MAX = 64 };
+
+typedef struct cli_texts {
+    const char *list[CLI_TEXTS_MAX];
+    size_t count;
+} cli_texts;
 
 typedef struct cli_option {
     const char *name; /* with its dashes */

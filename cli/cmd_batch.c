@@ -5,12 +5,12 @@
 
 #include "batch_html.h"
 #include "batch_npz.h"
-#include "cli.h"
+#include "selection.h"
 
 typedef struct request {
-    const char *store, *manifest, *dataset, *stage, *token, *npz, *html;
-    uint64_t epoch, position;
-    uint32_t world_size, rank;
+    cli_selection of;
+    weir_cursor at;
+    const char *store, *npz, *html;
     bool any_hash, pad, as_json, with_tensors;
 } request;
 
@@ -107,7 +107,7 @@ static int print_json(const request *r, const weir_store *store, const weir_batc
     weir_json_writer_memory(&w, NULL);
     weir_json_object(&w);
     weir_json_key(&w, "dataset");
-    weir_json_text(&w, r->dataset);
+    weir_json_text(&w, r->of.dataset);
     weir_json_key(&w, "task");
     weir_json_text(&w, weir_store_describe(store)->tasks[batch->task].name);
     weir_json_key(&w, "task_idx");
@@ -130,7 +130,7 @@ static int print_json(const request *r, const weir_store *store, const weir_batc
 
 static int print_text(const request *r, const weir_store *store, const weir_batch *batch) {
     const weir_task *task = &weir_store_describe(store)->tasks[batch->task];
-    printf("%s: task %s predicts %s (%s)\n", r->dataset, task->name, task->target_column,
+    printf("%s: task %s predicts %s (%s)\n", r->of.dataset, task->name, task->target_column,
            weir_stype_name(task->stype));
     printf("%" PRIu32 " sequences of %" PRIu32 " cells, up to %" PRIu32 " rows, %" PRIu32 " texts: %.2f MB\n",
            batch->sequence_count, batch->sequence_length, batch->row_count, batch->text_count,
@@ -154,7 +154,7 @@ static int print_text(const request *r, const weir_store *store, const weir_batc
 static int show(const request *r, const weir_store *store, const weir_manifest *manifest,
                 const weir_batch *batch) {
     weir_error error;
-    cli_batch_context context = {store, manifest, r->dataset, r->stage, r->world_size, r->rank};
+    cli_batch_context context = {store, manifest, r->of.dataset, r->of.stage, r->of.world_size, r->of.rank};
     if (r->npz && cli_write_npz(batch, r->npz, &error) != WEIR_OK)
         return cli_fail(&error, r->as_json);
     if (r->html && cli_batch_write_html(batch, &context, r->html, &error) != WEIR_OK)
@@ -164,29 +164,28 @@ static int show(const request *r, const weir_store *store, const weir_manifest *
     return print_text(r, store, batch);
 }
 
-static int build(const request *r, const weir_store *store, const weir_manifest *manifest,
-                 const uint8_t *token, size_t token_size) {
+static int build(const request *r, const weir_store *store, const weir_manifest *manifest) {
     weir_error error;
     weir_batch_builder *builder = NULL;
     weir_batch_buffer *buffer = NULL;
     weir_batch_options options = {.size = sizeof options,
                                   .store = store,
                                   .manifest = manifest,
-                                  .dataset = r->dataset,
-                                  .world_size = r->world_size,
-                                  .rank = r->rank,
-                                  .token = token,
-                                  .token_size = token_size,
+                                  .dataset = r->of.dataset,
+                                  .world_size = r->of.world_size,
+                                  .rank = r->of.rank,
+                                  .token = r->of.token,
+                                  .token_size = r->of.token_size,
                                   .any_hash = r->any_hash,
                                   .pad = r->pad,
                                   .with_digests = true};
-    weir_status status = weir_stage_parse(r->stage, &options.stage, &error);
+    weir_status status = weir_stage_parse(r->of.stage, &options.stage, &error);
     if (status == WEIR_OK)
         status = weir_batch_builder_open(NULL, &options, &builder, &error);
     if (status == WEIR_OK)
         status = weir_batch_buffer_open(&builder, 1, NULL, &buffer, &error);
     if (status == WEIR_OK)
-        status = weir_batch_build(builder, (weir_cursor){r->epoch, r->position}, buffer, &error);
+        status = weir_batch_build(builder, r->at, buffer, &error);
     int result =
         status == WEIR_OK ? show(r, store, manifest, weir_batch_view(buffer)) : cli_fail(&error, r->as_json);
     weir_batch_buffer_close(buffer);
@@ -200,7 +199,7 @@ static const char *find_clash(const request *r) {
     for (size_t i = 0; i < 2; i++) {
         if (cli_is_same_file(outputs[i], r->store))
             return i ? "--html names the store" : "--npz names the store";
-        if (cli_is_same_file(outputs[i], r->manifest))
+        if (cli_is_same_file(outputs[i], r->of.manifest))
             return i ? "--html names the manifest" : "--npz names the manifest";
     }
     if (r->npz && r->html && (strcmp(r->npz, r->html) == 0 || cli_is_same_file(r->npz, r->html)))
@@ -209,17 +208,11 @@ static const char *find_clash(const request *r) {
 }
 
 static int run(const cli_command *self, int argc, char **argv) {
-    request r = {.stage = "train", .world_size = 1};
+    request r = {.of = CLI_SELECTION_DEFAULT};
     cli_option options[] = {
         {"--store", CLI_TEXT, &r.store, true, false},
-        {"--manifest", CLI_TEXT, &r.manifest, true, false},
-        {"--dataset", CLI_TEXT, &r.dataset, true, false},
-        {"--stage", CLI_TEXT, &r.stage, false, false},
-        {"--epoch", CLI_UINT, &r.epoch, false, false},
-        {"--position", CLI_UINT, &r.position, false, false},
-        {"--world-size", CLI_UINT32, &r.world_size, false, false},
-        {"--rank", CLI_UINT32, &r.rank, false, false},
-        {"--token", CLI_TEXT, &r.token, false, false},
+        CLI_SELECTION_OPTIONS(r.of, true),
+        CLI_CURSOR_OPTIONS(r.at),
         {"--any-hash", CLI_FLAG, &r.any_hash, false, false},
         {"--pad", CLI_FLAG, &r.pad, false, false},
         {"--npz", CLI_TEXT, &r.npz, false, false},
@@ -234,21 +227,18 @@ static int run(const cli_command *self, int argc, char **argv) {
     const char *clash = find_clash(&r);
     if (clash)
         return cli_usage(self, "%s; give it a name of its own", clash);
-    uint8_t *token = NULL;
-    size_t token_size = 0;
-    if (r.token && !cli_hex(r.token, &token, &token_size))
-        return cli_usage(self, "--token takes hex digits, two a byte");
+    if (cli_selection_read_token(self, &r.of) != CLI_OK)
+        return CLI_USAGE;
     weir_error error;
     weir_manifest *manifest = NULL;
     weir_store *store = NULL;
-    weir_status status = weir_manifest_open(NULL, r.manifest, &manifest, &error);
+    weir_status status = weir_manifest_open(NULL, r.of.manifest, &manifest, &error);
     if (status == WEIR_OK)
         status = weir_store_open(NULL, r.store, &store, &error);
-    int result =
-        status == WEIR_OK ? build(&r, store, manifest, token, token_size) : cli_fail(&error, r.as_json);
+    int result = status == WEIR_OK ? build(&r, store, manifest) : cli_fail(&error, r.as_json);
     weir_store_close(store);
     weir_manifest_close(manifest);
-    free(token);
+    cli_selection_close(&r.of);
     return result;
 }
 
@@ -260,16 +250,9 @@ const cli_command cli_batch = {
              "                  [--world-size W] [--rank R] [--token HEX] [--pad] [--any-hash]\n"
              "                  [--json [--tensors]] [--npz OUT] [--html OUT]",
     .help = "  --store S        the store\n"
-            "  --manifest M     the manifest; ingest writes one beside the store\n"
-            "  --dataset K      one of its datasets\n"
-            "  --stage S        train (default), eval or infer\n"
-            "  --epoch E        where: the epoch (default 0) …\n"
-            "  --position P     … and the global position in it (default 0)\n"
-            "  --world-size W   how many ranks share a batch (default 1)\n"
-            "  --rank R         which of them this is (default 0)\n"
-            "  --token HEX      another replay token than the manifest's own\n"
-            "  --pad            fill a partial batch up with sequences of padding\n"
-            "  --any-hash       take a manifest whose dataset hash is not the store's\n"
+            "  --manifest M     the manifest; ingest writes one beside the store\n" CLI_ONE_DATASET_HELP
+                CLI_CURSOR_HELP CLI_WORLD_HELP CLI_TOKEN_HELP
+            "  --pad            fill a partial batch up with sequences of padding\n" CLI_ANY_HASH_HELP
             "  --npz OUT        write all tensors to a file that numpy.load opens\n"
             "  --html OUT       write one page that shows each sequence: rows, foreign keys, times, masks\n"
             "  --json           dims, shapes, digests, sequences and cursor_next\n"

@@ -3,12 +3,13 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "cli.h"
+#include "selection.h"
 
 typedef struct request {
-    const char *manifest, *dataset, *stage, *token, *trace;
-    uint64_t epoch, position, count;
-    uint32_t world_size, rank;
+    cli_selection of;
+    weir_cursor from;
+    const char *trace;
+    uint64_t count;
     bool as_json, trace_indices;
 } request;
 
@@ -84,14 +85,14 @@ static weir_status reserve(uint64_t **indices, uint64_t *capacity, uint64_t coun
 static weir_status record(const request *r, weir_trace_writer *trace, uint64_t t, const weir_step *step,
                           const uint64_t *indices, weir_error *error) {
     weir_trace_iter iter = {
-        .t = t, .dataset = r->dataset, .step = step, .indices = r->trace_indices ? indices : NULL};
+        .t = t, .dataset = r->of.dataset, .step = step, .indices = r->trace_indices ? indices : NULL};
     return trace ? weir_trace_append(trace, &iter, error) : WEIR_OK;
 }
 
 /* Prints and records the steps; *done counts them. */
 static int run_steps(const request *r, weir_sampler *sampler, weir_trace_writer *trace, uint64_t *done) {
     weir_error error;
-    weir_cursor cursor = {r->epoch, r->position};
+    weir_cursor cursor = r->from;
     uint64_t *indices = NULL;
     uint64_t capacity = 0;
     int result = CLI_OK;
@@ -117,28 +118,27 @@ static int run_steps(const request *r, weir_sampler *sampler, weir_trace_writer 
     return result;
 }
 
-static int run_with_manifest(const request *r, const weir_manifest *manifest, const uint8_t *token,
-                             size_t token_size) {
+static int run_with_manifest(const request *r, const weir_manifest *manifest) {
     weir_error error;
     weir_sampler *sampler = NULL;
     weir_sampler_options options = {.size = sizeof options,
-                                    .dataset = r->dataset,
-                                    .world_size = r->world_size,
-                                    .rank = r->rank,
-                                    .token = token,
-                                    .token_size = token_size};
-    weir_status status = weir_stage_parse(r->stage, &options.stage, &error);
+                                    .dataset = r->of.dataset,
+                                    .world_size = r->of.world_size,
+                                    .rank = r->of.rank,
+                                    .token = r->of.token,
+                                    .token_size = r->of.token_size};
+    weir_status status = weir_stage_parse(r->of.stage, &options.stage, &error);
     if (status == WEIR_OK)
         status = weir_sampler_open(NULL, manifest, &options, &sampler, &error);
     weir_trace_writer *trace = NULL;
     weir_trace_run description = {.size = sizeof description,
                                   .manifest = manifest,
-                                  .token = token,
-                                  .token_size = token_size,
-                                  .world_size = r->world_size,
-                                  .rank = r->rank};
+                                  .token = r->of.token,
+                                  .token_size = r->of.token_size,
+                                  .world_size = r->of.world_size,
+                                  .rank = r->of.rank};
     if (status == WEIR_OK && r->trace)
-        status = weir_trace_create(NULL, r->trace, &description, &trace, &error);
+        status = weir_trace_create(NULL, r->trace, &description, NULL, &trace, &error);
     uint64_t done = 0;
     int result = status == WEIR_OK ? run_steps(r, sampler, trace, &done) : cli_fail(&error, r->as_json);
     if (trace && result == CLI_OK && weir_trace_finish(trace, &error) != WEIR_OK)
@@ -152,16 +152,10 @@ static int run_with_manifest(const request *r, const weir_manifest *manifest, co
 }
 
 static int run(const cli_command *self, int argc, char **argv) {
-    request r = {.count = 1, .stage = "train", .world_size = 1};
+    request r = {.of = CLI_SELECTION_DEFAULT, .count = 1};
     cli_option options[] = {
-        {"--manifest", CLI_TEXT, &r.manifest, true, false},
-        {"--dataset", CLI_TEXT, &r.dataset, true, false},
-        {"--stage", CLI_TEXT, &r.stage, false, false},
-        {"--epoch", CLI_UINT, &r.epoch, false, false},
-        {"--position", CLI_UINT, &r.position, false, false},
-        {"--world-size", CLI_UINT32, &r.world_size, false, false},
-        {"--rank", CLI_UINT32, &r.rank, false, false},
-        {"--token", CLI_TEXT, &r.token, false, false},
+        CLI_SELECTION_OPTIONS(r.of, true),
+        CLI_CURSOR_OPTIONS(r.from),
         {"--count", CLI_UINT, &r.count, false, false},
         {"--json", CLI_FLAG, &r.as_json, false, false},
         {"--trace", CLI_TEXT, &r.trace, false, false},
@@ -171,19 +165,17 @@ static int run(const cli_command *self, int argc, char **argv) {
         return CLI_USAGE;
     if (r.trace_indices && !r.trace)
         return cli_usage(self, "--trace-indices belongs to --trace");
-    uint8_t *token = NULL;
-    size_t token_size = 0;
-    if (r.token && !cli_hex(r.token, &token, &token_size))
-        return cli_usage(self, "--token takes hex digits, two a byte");
+    if (cli_selection_read_token(self, &r.of) != CLI_OK)
+        return CLI_USAGE;
     weir_error error;
     weir_manifest *manifest = NULL;
     int result;
-    if (weir_manifest_open(NULL, r.manifest, &manifest, &error) != WEIR_OK)
+    if (weir_manifest_open(NULL, r.of.manifest, &manifest, &error) != WEIR_OK)
         result = cli_fail(&error, r.as_json);
     else
-        result = run_with_manifest(&r, manifest, token, token_size);
+        result = run_with_manifest(&r, manifest);
     weir_manifest_close(manifest);
-    free(token);
+    cli_selection_close(&r.of);
     return result;
 }
 
@@ -193,14 +185,8 @@ const cli_command cli_next = {
     .usage = "weir next --manifest M --dataset K [--stage train|eval|infer] [--epoch E] [--position P]\n"
              "                 [--world-size W] [--rank R] [--token HEX] [--count STEPS]\n"
              "                 [--trace FILE [--trace-indices]] [--json]",
-    .help = "  --manifest M     the manifest file\n"
-            "  --dataset K      one of its datasets\n"
-            "  --stage S        train (default), eval or infer\n"
-            "  --epoch E        where to begin: the epoch (default 0) …\n"
-            "  --position P     … and the global position in it (default 0)\n"
-            "  --world-size W   how many ranks share a batch (default 1)\n"
-            "  --rank R         which of them this is (default 0)\n"
-            "  --token HEX      another replay token than the manifest's own\n"
+    .help = "  --manifest M     the manifest file\n" CLI_ONE_DATASET_HELP CLI_CURSOR_HELP CLI_WORLD_HELP
+        CLI_TOKEN_HELP
             "  --count STEPS    how many steps (default 1); steps before an error are printed first\n"
             "  --trace FILE     record the steps for 'weir replay', 'diff' and 'merge'\n"
             "  --trace-indices  with the indices themselves\n"

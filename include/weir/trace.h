@@ -2,12 +2,13 @@
  *
  * A trace is a CBOR sequence in one append-only file: a run_header, one iter a step, resume records, a
  * run_end. Every record carries a link of a SHA-256 chain, so that none can be changed, dropped, added or
- * moved unnoticed; cut at a record's end, a trace is one without its run_end. The header holds the manifest itself, so a trace explains itself. No wall-clock time is in it:
- * the same run gives the same bytes. */
+ * moved unnoticed; cut at a record's end, a trace is one without its run_end. The header holds the manifest
+ * itself, so a trace explains itself. No wall-clock time is in it: the same run gives the same bytes. */
 #ifndef WEIR_TRACE_H
 #define WEIR_TRACE_H
 
 #include "weir/sampler.h"
+#include "weir/store.h"
 
 #ifdef __cplusplus
 extern "C" {
@@ -32,7 +33,14 @@ typedef struct weir_trace_run {
     weir_trace_schedule schedule;
     const uint8_t (*store_hashes)[WEIR_HASH_SIZE]; /* in the order of the stores */
     size_t store_count;
+    bool is_best_effort; /* the order of the steps is nobody's; the header says so */
 } weir_trace_run;
+
+/* Where a run begins: at step 0, or at a later one, with or without a checkpoint (NULL). */
+typedef struct weir_trace_start {
+    uint64_t step;
+    const uint8_t *checkpoint_hash; /* WEIR_HASH_SIZE bytes */
+} weir_trace_start;
 
 /* What is recorded of one step. */
 typedef struct weir_trace_iter {
@@ -44,16 +52,18 @@ typedef struct weir_trace_iter {
     const uint64_t *sample_digests; /* step->valid_count of them, or NULL */
 } weir_trace_iter;
 
-/* Creates the file (which must not exist) and writes the header. The manifest may be closed after.
- * IO_ERROR, OUT_OF_MEMORY. */
+/* Creates the file (which must not exist) and writes the header, and behind it a resume record where the
+ * run begins at a later step than 0 or from a checkpoint. `start` may be NULL: step 0. The manifest may be
+ * closed after. IO_ERROR, OUT_OF_MEMORY. */
 WEIR_API WEIR_CHECKED weir_status weir_trace_create(const weir_env *env, const char *path,
-                                                    const weir_trace_run *run, weir_trace_writer **out,
-                                                    weir_error *error);
+                                                    const weir_trace_run *run, const weir_trace_start *start,
+                                                    weir_trace_writer **out, weir_error *error);
 
 /* Opens the trace of a run that goes on at `step`: checks it up to there, cuts what lies behind (a torn
- * last record too), and records the resume. TRACE_CORRUPT where it does not reach the step,
- * CHECKPOINT_MISMATCH where it is another run's, OUT_OF_MEMORY: then the file is as it was. After an
- * IO_ERROR it may be cut already; what lies before the step is there, and the next resume works. */
+ * last record too), and records the resume. Of a best-effort run `step` is the number of steps. TRACE_CORRUPT
+ * where it does not reach the step, CHECKPOINT_MISMATCH where it is another run's, OUT_OF_MEMORY: then the
+ * file is as it was. After an IO_ERROR it may be cut already; what lies before the step is there, and the
+ * next resume works. */
 WEIR_API WEIR_CHECKED weir_status weir_trace_resume(const weir_env *env, const char *path,
                                                     const weir_trace_run *run, uint64_t step,
                                                     const uint8_t checkpoint_hash[WEIR_HASH_SIZE],
@@ -109,15 +119,24 @@ WEIR_API WEIR_CHECKED weir_status weir_trace_next(weir_trace_reader *reader, wei
 typedef struct weir_replay_report {
     uint64_t steps;             /* that were re-executed and are equal */
     uint64_t samples;           /* global positions that they consumed */
+    uint64_t checked_digests;   /* batch digests of batches that were built again */
     uint64_t unchecked_digests; /* batch digests that no store was there to check */
     bool is_complete;           /* there is a run_end */
 } weir_replay_report;
 
+/* Zero what is not wanted. */
+typedef struct weir_replay_options {
+    size_t size;                     /* sizeof(weir_replay_options) */
+    const weir_manifest *manifest;   /* NULL: the one in the trace; another must have the same hashes */
+    const weir_store *const *stores; /* to build batches again from, and compare their digests */
+    size_t store_count;
+} weir_replay_options;
+
 /* Re-executes every step and compares every field: REPLAY_DIVERGENCE at the first that differs, with both
- * values. `manifest` NULL: the one in the trace; another must have the same hashes (CHECKPOINT_MISMATCH). */
+ * values. `options` may be NULL. CHECKPOINT_MISMATCH where the manifest or a store is not the trace's. */
 WEIR_API WEIR_CHECKED weir_status weir_trace_replay(const weir_env *env, const char *path,
-                                                    const weir_manifest *manifest, weir_replay_report *report,
-                                                    weir_error *error);
+                                                    const weir_replay_options *options,
+                                                    weir_replay_report *report, weir_error *error);
 
 enum { WEIR_DIFFERENCE_CAPACITY = 256 };
 

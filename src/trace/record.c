@@ -100,7 +100,7 @@ void weir__trace_write_header(weir_cbor_writer *w, const weir_trace_run *run) {
     const weir_manifest *manifest = run->manifest;
     size_t normalised_size;
     const uint8_t *normalised = weir_manifest_normalised(manifest, &normalised_size);
-    weir_cbor_map(w, 17);
+    weir_cbor_map(w, 17u + run->is_best_effort);
     weir_cbor_text(w, "mix");
     weir_manifest_write_mix(manifest, w);
     weir_cbor_text(w, "rank");
@@ -109,6 +109,10 @@ void weir__trace_write_header(weir_cbor_writer *w, const weir_trace_run *run) {
     weir_cbor_text(w, "run_header");
     weir_cbor_text(w, "batch");
     weir_manifest_write_batch(manifest, w);
+    if (run->is_best_effort) {
+        weir_cbor_text(w, "policy");
+        weir_cbor_text(w, "best_effort");
+    }
     weir_cbor_text(w, "datasets");
     write_datasets(w, manifest);
     weir_cbor_text(w, "manifest");
@@ -216,21 +220,22 @@ void weir__trace_write_iter(weir_cbor_writer *w, const weir_trace_iter *iter) {
     weir_cbor_uint(w, step->effective_batch_size);
 }
 
-void weir__trace_write_resume(weir_cbor_writer *w, uint64_t step,
-                              const uint8_t checkpoint_hash[WEIR_HASH_SIZE]) {
-    weir_cbor_map(w, 3);
+void weir__trace_write_resume(weir_cbor_writer *w, const weir_trace_start *start) {
+    weir_cbor_map(w, 2u + (start->checkpoint_hash != NULL));
     weir_cbor_text(w, "step");
-    weir_cbor_uint(w, step);
+    weir_cbor_uint(w, start->step);
     weir_cbor_text(w, "type");
     weir_cbor_text(w, "resume");
-    weir_cbor_text(w, "checkpoint_hash");
-    weir_cbor_bytes(w, checkpoint_hash, WEIR_HASH_SIZE);
+    if (start->checkpoint_hash) {
+        weir_cbor_text(w, "checkpoint_hash");
+        weir_cbor_bytes(w, start->checkpoint_hash, WEIR_HASH_SIZE);
+    }
 }
 
 /* ---- Comparing ------------------------------------------------------------------------------- */
 
-static void describe_value(const weir_env *env, const weir_cbor_value *value,
-                           char out[WEIR_DIFFERENCE_CAPACITY]) {
+void weir__trace_describe(const weir_env *env, const weir_cbor_value *value,
+                          char out[WEIR_DIFFERENCE_CAPACITY]) {
     weir_json_writer w;
     weir_json_writer_memory(&w, env);
     if (!value)
@@ -267,8 +272,8 @@ static bool differ(const weir_env *env, const weir_cbor_value *key, const weir_c
                    const weir_cbor_value *right, weir__field_difference *difference) {
     int shown = key->number < sizeof difference->field ? (int)key->number : (int)sizeof difference->field - 1;
     snprintf(difference->field, sizeof difference->field, "%.*s", shown, (const char *)key->data);
-    describe_value(env, left, difference->left);
-    describe_value(env, right, difference->right);
+    weir__trace_describe(env, left, difference->left);
+    weir__trace_describe(env, right, difference->right);
     return true;
 }
 
@@ -296,6 +301,11 @@ bool weir__trace_compare(const weir_env *env, const weir_cbor_value *left, const
             has_right = weir_cbor_next(&right_it, &right_key, &right_value);
     }
     return false;
+}
+
+bool weir__trace_is_best_effort(const weir_cbor_value *header) {
+    weir_cbor_value policy;
+    return weir_cbor_get(header, "policy", &policy) && weir_cbor_is_text(&policy, "best_effort");
 }
 
 uint64_t weir__trace_uint(const weir_cbor_value *map, const char *key) {

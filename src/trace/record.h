@@ -23,8 +23,7 @@ bool weir__trace_unseal(const weir_env *env, const weir_cbor_value *record, size
 
 void weir__trace_write_header(weir_cbor_writer *w, const weir_trace_run *run);
 void weir__trace_write_iter(weir_cbor_writer *w, const weir_trace_iter *iter);
-void weir__trace_write_resume(weir_cbor_writer *w, uint64_t step,
-                              const uint8_t checkpoint_hash[WEIR_HASH_SIZE]);
+void weir__trace_write_resume(weir_cbor_writer *w, const weir_trace_start *start);
 
 /* ---- Comparing ------------------------------------------------------------------------------- */
 
@@ -43,8 +42,15 @@ bool weir__trace_compare(const weir_env *env, const weir_cbor_value *left, const
 WEIR_CHECKED weir_status weir__trace_next_step(weir_trace_reader *reader, weir_trace_record *record,
                                                weir_error *error);
 
+/* A value as JSON for a person, cut to fit; NULL is "(absent)". */
+void weir__trace_describe(const weir_env *env, const weir_cbor_value *value,
+                          char out[WEIR_DIFFERENCE_CAPACITY]);
+
 /* Whether both maps have the same value, or none, under a key. */
 bool weir__trace_same(const weir_cbor_value *left, const weir_cbor_value *right, const char *key);
+
+/* Whether a header is that of a run whose steps came in no fixed order. */
+bool weir__trace_is_best_effort(const weir_cbor_value *header);
 
 /* Typed members of a record that was checked by the reader. */
 uint64_t weir__trace_uint(const weir_cbor_value *map, const char *key);

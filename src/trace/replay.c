@@ -5,6 +5,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "trace/rebuild.h"
+
 static const char operator_name[] = "weir.trace.replay";
 
 typedef struct open_sampler {
@@ -173,9 +175,11 @@ weir_status weir__replayer_check(weir__replayer *r, const weir_cbor_value *iter,
 
 /* ---- A whole trace --------------------------------------------------------------------------- */
 
-/* Where the next step must begin: from the mix, or from where the one before ended. */
+/* Where the next step must begin: from the mix, or from where the one before ended (of a best-effort run
+ * that is not known). */
 typedef struct follower {
     weir_mix *mix;
+    bool is_best_effort;
     bool has_previous;
     weir_cursor next; /* of a cursor schedule */
 } follower;
@@ -207,7 +211,7 @@ static weir_status check_dataset(follower *f, const weir_cbor_value *iter, uint6
 static weir_status check_place(follower *f, const weir_cbor_value *iter, weir_error *error) {
     uint64_t t = weir__trace_uint(iter, "t");
     weir_cursor recorded = weir__trace_cursor(iter, "cursor_before");
-    weir_cursor expected = f->has_previous ? f->next : recorded;
+    weir_cursor expected = f->has_previous && !f->is_best_effort ? f->next : recorded;
     if (f->mix) {
         weir_status status = check_dataset(f, iter, t, &expected, error);
         if (status != WEIR_OK)
@@ -224,12 +228,26 @@ static weir_status check_place(follower *f, const weir_cbor_value *iter, weir_er
     return WEIR_OK;
 }
 
-static weir_status replay_records(weir_trace_reader *reader, weir__replayer *replayer, follower *f,
-                                  weir_replay_report *report, weir_error *error) {
+/* Digests are compared where a store is there to build the batch again from, and counted. */
+static weir_status check_digests(weir__rebuilder *rebuilder, const weir_cbor_value *iter,
+                                 weir_replay_report *report, weir_error *error) {
+    weir_cbor_value digest;
+    bool is_checked = false;
+    bool has_digest = weir_cbor_get(iter, "batch_digest", &digest);
+    if (!has_digest && !weir_cbor_get(iter, "sample_digests", &digest))
+        return WEIR_OK;
+    weir_status status = rebuilder ? weir__rebuilder_check(rebuilder, iter, &is_checked, error) : WEIR_OK;
+    report->checked_digests += has_digest && is_checked;
+    report->unchecked_digests += has_digest && !is_checked;
+    return status;
+}
+
+static weir_status replay_records(weir_trace_reader *reader, weir__replayer *replayer,
+                                  weir__rebuilder *rebuilder, follower *f, weir_replay_report *report,
+                                  weir_error *error) {
     for (;;) {
         weir_trace_record record;
         weir_step step;
-        weir_cbor_value digest;
         const uint64_t *indices;
         weir_status status = weir_trace_next(reader, &record, error);
         if (status != WEIR_OK || record.kind == WEIR_TRACE_EOF)
@@ -240,17 +258,20 @@ static weir_status replay_records(weir_trace_reader *reader, weir__replayer *rep
         status = check_place(f, &record.map, error);
         if (status == WEIR_OK)
             status = weir__replayer_check(replayer, &record.map, &step, &indices, error);
+        if (status == WEIR_OK)
+            status = check_digests(rebuilder, &record.map, report, error);
         if (status != WEIR_OK)
             return status;
         report->steps++;
         report->samples += step.effective_batch_size;
-        report->unchecked_digests += weir_cbor_get(&record.map, "batch_digest", &digest);
     }
 }
 
-static weir_status check_given_manifest(const weir_trace_reader *reader, const weir_manifest *manifest,
+/* The batch config matters where batches are built again. */
+static weir_status check_given_manifest(const weir_trace_reader *reader, const weir_replay_options *options,
                                         weir_error *error) {
     const weir_cbor_value *header = weir_trace_header(reader);
+    const weir_manifest *manifest = options->manifest;
     weir_cbor_value hash;
     weir_cbor_get(header, "manifest_hash", &hash);
     if (memcmp(hash.data, weir_manifest_hash(manifest), WEIR_HASH_SIZE) != 0)
@@ -262,15 +283,23 @@ static weir_status check_given_manifest(const weir_trace_reader *reader, const w
         return weir__fail(
             error, WEIR_CHECKPOINT_MISMATCH, operator_name,
             "the trace was recorded with another mix than the manifest's; its mix_hash differs");
+    weir_cbor_get(header, "batch_config_hash", &hash);
+    if (options->store_count > 0 &&
+        memcmp(hash.data, weir_manifest_batch_config_hash(manifest), WEIR_HASH_SIZE) != 0)
+        return weir__fail(error, WEIR_CHECKPOINT_MISMATCH, operator_name,
+                          "the trace was recorded with another batch config than the manifest's; its "
+                          "batch_config_hash differs");
     return WEIR_OK;
 }
 
 static weir_status replay_with(const weir_env *env, weir_trace_reader *reader, const weir_manifest *manifest,
-                               weir_replay_report *report, weir_error *error) {
+                               const weir_replay_options *options, weir_replay_report *report,
+                               weir_error *error) {
     const weir_cbor_value *header = weir_trace_header(reader);
     weir_cbor_value token, schedule;
     weir__replayer *replayer = NULL;
-    follower f = {0};
+    weir__rebuilder *rebuilder = NULL;
+    follower f = {.is_best_effort = weir__trace_is_best_effort(header)};
     weir_cbor_get(header, "replay_token", &token);
     weir_cbor_get(header, "schedule", &schedule);
     weir_status status = WEIR_OK;
@@ -280,25 +309,32 @@ static weir_status replay_with(const weir_env *env, weir_trace_reader *reader, c
         status = weir__replayer_open(env, manifest, token.data, (size_t)token.number,
                                      (uint32_t)weir__trace_uint(header, "world_size"),
                                      (uint32_t)weir__trace_uint(header, "rank"), &replayer, error);
+    if (status == WEIR_OK && options->store_count > 0)
+        status = weir__rebuilder_open(env, manifest, header, options->stores, options->store_count,
+                                      &rebuilder, error);
     if (status == WEIR_OK)
-        status = replay_records(reader, replayer, &f, report, error);
+        status = replay_records(reader, replayer, rebuilder, &f, report, error);
+    weir__rebuilder_close(rebuilder);
     weir__replayer_close(replayer);
     weir_mix_close(f.mix);
     return status;
 }
 
-weir_status weir_trace_replay(const weir_env *env, const char *path, const weir_manifest *manifest,
+weir_status weir_trace_replay(const weir_env *env, const char *path, const weir_replay_options *options,
                               weir_replay_report *report, weir_error *error) {
+    static const weir_replay_options no_options;
     env = weir__env(env);
+    options = options ? options : &no_options;
     weir_trace_reader *reader = NULL;
     weir_manifest *recorded = NULL;
     *report = (weir_replay_report){0};
     weir_status status = weir_trace_open(env, path, &reader, error);
     if (status == WEIR_OK)
-        status = manifest ? check_given_manifest(reader, manifest, error)
-                          : weir_trace_manifest(reader, &recorded, error);
+        status = options->manifest ? check_given_manifest(reader, options, error)
+                                   : weir_trace_manifest(reader, &recorded, error);
     if (status == WEIR_OK)
-        status = replay_with(env, reader, manifest ? manifest : recorded, report, error);
+        status = replay_with(env, reader, options->manifest ? options->manifest : recorded, options, report,
+                             error);
     weir_manifest_close(recorded);
     weir_trace_close(reader);
     return status;

@@ -115,7 +115,7 @@ static weir_status cannot_create(const weir_env *env, const char *path, weir_err
 }
 
 weir_status weir_trace_create(const weir_env *env, const char *path, const weir_trace_run *run,
-                              weir_trace_writer **out, weir_error *error) {
+                              const weir_trace_start *start, weir_trace_writer **out, weir_error *error) {
     env = weir__env(env);
     weir_trace_writer *w;
     weir_status status = new_writer(env, path, &w, error);
@@ -129,6 +129,10 @@ weir_status weir_trace_create(const weir_env *env, const char *path, const weir_
     }
     weir__trace_write_header(&w->body, run);
     status = append_body(w, true, error);
+    if (status == WEIR_OK && start && (start->step > 0 || start->checkpoint_hash)) {
+        weir__trace_write_resume(&w->body, start);
+        status = append_body(w, false, error);
+    }
     if (status == WEIR_OK)
         status = flush(w, error);
     if (status != WEIR_OK) {
@@ -269,17 +273,20 @@ static void keep_link(weir_trace_writer *w, const weir_cbor_value *map) {
 
 /* Reads up to the first record that the resumed run makes anew: a step at or after `step`, a resume at a
  * later one, or the run_end. Returns where the kept part ends. Faults behind the last step that is kept do
- * not matter: that part is cut. */
+ * not matter: that part is cut. Steps of a best-effort run are counted, since their own numbers come in any
+ * order. */
 static weir_status find_cut(weir_trace_writer *w, weir_trace_reader *reader, uint64_t step, uint64_t *cut,
                             weir_error *error) {
     weir_trace_record record = {0};
     uint64_t next_step = 0; /* the step that the next record would be of */
+    bool is_counted = weir__trace_is_best_effort(weir_trace_header(reader));
     for (;;) {
         weir_status status = weir_trace_next(reader, &record, error);
         bool reached = next_step == step;
         if (status != WEIR_OK)
             return reached && status == WEIR_TRACE_CORRUPT ? WEIR_OK : status;
-        bool is_kept = (record.kind == WEIR_TRACE_ITER && weir__trace_uint(&record.map, "t") < step) ||
+        uint64_t t = is_counted ? next_step : weir__trace_uint(&record.map, "t");
+        bool is_kept = (record.kind == WEIR_TRACE_ITER && t < step) ||
                        (record.kind == WEIR_TRACE_RESUME && weir__trace_uint(&record.map, "step") <= step);
         if (!is_kept && !reached)
             return weir__fail(
@@ -290,7 +297,7 @@ static weir_status find_cut(weir_trace_writer *w, weir_trace_reader *reader, uin
         if (!is_kept)
             return WEIR_OK;
         if (record.kind == WEIR_TRACE_ITER) {
-            next_step = weir__trace_uint(&record.map, "t") + 1;
+            next_step = t + 1;
             if (!count_record(w, &record.map))
                 return weir__out_of_memory(error, operator_name, (size_t)(record.end - record.offset));
         } else {
@@ -332,7 +339,8 @@ weir_status weir_trace_resume(const weir_env *env, const char *path, const weir_
     }
     weir_trace_close(reader);
     if (status == WEIR_OK) { /* before the cut: after it, nothing but the file system may fail */
-        weir__trace_write_resume(&w->body, step, checkpoint_hash);
+        weir_trace_start start = {step, checkpoint_hash};
+        weir__trace_write_resume(&w->body, &start);
         status = append_body(w, false, error);
     }
     if (status == WEIR_OK)

@@ -39,7 +39,7 @@ static weir_status write_whole(const weir_env *env, void *context, weir_error *e
     (void)context;
     weir_trace_writer *writer;
     unlink(path);
-    weir_status status = weir_trace_create(env, path, description(), &writer, error);
+    weir_status status = weir_trace_create(env, path, description(), NULL, &writer, error);
     if (status != WEIR_OK)
         return status;
     status = append_steps(writer, 0, STEPS, error);

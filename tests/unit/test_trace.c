@@ -98,7 +98,7 @@ static void write_trace(run *r, const char *path) {
     weir_error error;
     weir_trace_writer *writer;
     memory.env.remove(&memory, path);
-    assert_ok(weir_trace_create(&memory.env, path, &r->description, &writer, &error), &error);
+    assert_ok(weir_trace_create(&memory.env, path, &r->description, NULL, &writer, &error), &error);
     assert_ok(append_steps(r, writer, 0, STEPS, &error), &error);
     assert_ok(weir_trace_finish(writer, &error), &error);
     weir_trace_writer_close(writer);
@@ -138,9 +138,11 @@ static void test_written_is_read_back(void **state) {
     assert_int_equal(report.steps, STEPS);
     assert_int_equal(report.unchecked_digests, STEPS);
     assert_true(report.is_complete);
-    assert_ok(weir_trace_replay(&memory.env, path, r.manifest, &report, &error), &error);
+    weir_replay_options options = {.size = sizeof options, .manifest = r.manifest};
+    assert_ok(weir_trace_replay(&memory.env, path, &options, &report, &error), &error);
     weir_manifest *other = manifest_with("\"rotate\": true", 6);
-    assert_fails(weir_trace_replay(&memory.env, path, other, &report, &error), WEIR_CHECKPOINT_MISMATCH,
+    options.manifest = other;
+    assert_fails(weir_trace_replay(&memory.env, path, &options, &report, &error), WEIR_CHECKPOINT_MISMATCH,
                  &error);
     weir_manifest_close(other);
     run_close(&r);
@@ -154,7 +156,7 @@ static void test_an_existing_trace_is_not_overwritten(void **state) {
     const char *path = "kept.trace";
     run_open(&r, "", 5, 1, 0);
     write_trace(&r, path);
-    assert_fails(weir_trace_create(&memory.env, path, &r.description, &writer, &error), WEIR_IO_ERROR,
+    assert_fails(weir_trace_create(&memory.env, path, &r.description, NULL, &writer, &error), WEIR_IO_ERROR,
                  &error);
     uint64_t records;
     bool has_end;
@@ -173,7 +175,7 @@ static void test_every_flipped_bit_is_found(void **state) {
     run_open(&r, "", 5, 4, 3);
     memory.env.remove(&memory, path);
     weir_trace_writer *writer;
-    assert_ok(weir_trace_create(&memory.env, path, &r.description, &writer, &error), &error);
+    assert_ok(weir_trace_create(&memory.env, path, &r.description, NULL, &writer, &error), &error);
     assert_ok(append_steps(&r, writer, 0, 2, &error), &error);
     assert_ok(weir_trace_finish(writer, &error), &error);
     weir_trace_writer_close(writer);
@@ -226,7 +228,7 @@ static void test_a_resumed_trace_has_the_same_steps(void **state) {
         for (uint64_t lost = 0; lost < 3 && checkpoint_step + lost <= STEPS; lost++) {
             weir_trace_writer *writer;
             memory.env.remove(&memory, path);
-            assert_ok(weir_trace_create(&memory.env, path, &r.description, &writer, &error), &error);
+            assert_ok(weir_trace_create(&memory.env, path, &r.description, NULL, &writer, &error), &error);
             assert_ok(append_steps(&r, writer, 0, checkpoint_step + lost, &error), &error);
             assert_ok(weir_trace_sync(writer, &error), &error);
             weir_trace_writer_close(writer);
@@ -259,7 +261,7 @@ static void test_a_resume_that_does_not_fit_changes_nothing(void **state) {
     run_open(&r, "", 5, 2, 0);
     run_open(&other, "\"drop_last\": true", 5, 2, 0);
     memory.env.remove(&memory, path);
-    assert_ok(weir_trace_create(&memory.env, path, &r.description, &writer, &error), &error);
+    assert_ok(weir_trace_create(&memory.env, path, &r.description, NULL, &writer, &error), &error);
     assert_ok(append_steps(&r, writer, 0, 10, &error), &error);
     weir_trace_writer_close(writer);
     memory_file *file = memory_env_file(&memory, path);
@@ -283,7 +285,7 @@ static void write_edited(run *r, const char *path, void (*edit)(weir_trace_iter 
     weir_error error;
     weir_trace_writer *writer;
     memory.env.remove(&memory, path);
-    assert_ok(weir_trace_create(&memory.env, path, &r->description, &writer, &error), &error);
+    assert_ok(weir_trace_create(&memory.env, path, &r->description, NULL, &writer, &error), &error);
     assert_ok(append_steps(r, writer, 0, 5, &error), &error);
     const weir_dataset *dataset;
     weir_cursor cursor;

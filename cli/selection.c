@@ -1,0 +1,32 @@
+/* See selection.h. */
+#include "selection.h"
+
+#include <stdlib.h>
+
+int cli_selection_read_token(const cli_command *self, cli_selection *selection) {
+    if (!selection->token_hex || cli_hex(selection->token_hex, &selection->token, &selection->token_size))
+        return CLI_OK;
+    return cli_usage(self, "--token takes hex digits, two a byte");
+}
+
+void cli_selection_close(cli_selection *selection) {
+    free(selection->token);
+    selection->token = NULL;
+}
+
+weir_status cli_stores_open(cli_stores *stores, const cli_texts *paths, weir_error *error) {
+    weir_status status = WEIR_OK;
+    for (stores->count = 0; stores->count < paths->count && status == WEIR_OK;) {
+        status = weir_store_open(NULL, paths->list[stores->count], &stores->list[stores->count], error);
+        stores->count += status == WEIR_OK;
+    }
+    if (status != WEIR_OK)
+        cli_stores_close(stores);
+    return status;
+}
+
+void cli_stores_close(cli_stores *stores) {
+    for (size_t i = 0; i < stores->count; i++)
+        weir_store_close(stores->list[i]);
+    stores->count = 0;
+}

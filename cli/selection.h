@@ -1,0 +1,58 @@
+/* What `next`, `batch` and `run` ask for alike: a manifest, a dataset, a stage, a place in the world, a
+ * token; and the stores that `run` and `replay` open. */
+#ifndef WEIR_CLI_SELECTION_H
+#define WEIR_CLI_SELECTION_H
+
+#include "cli.h"
+
+typedef struct cli_selection {
+    const char *manifest, *dataset, *stage, *token_hex;
+    uint32_t world_size, rank;
+    uint8_t *token; /* read from token_hex by cli_selection_read_token; NULL: the manifest's own */
+    size_t token_size;
+} cli_selection;
+
+#define CLI_SELECTION_DEFAULT                                                                                \
+    { .stage = "train", .world_size = 1 }
+
+/* Entries of a cli_option table. */
+#define CLI_SELECTION_OPTIONS(selection, dataset_is_required)                                                \
+    {"--manifest", CLI_TEXT, &(selection).manifest, true, false},                                            \
+        {"--dataset", CLI_TEXT, &(selection).dataset, dataset_is_required, false},                           \
+        {"--stage", CLI_TEXT, &(selection).stage, false, false},                                             \
+        {"--world-size", CLI_UINT32, &(selection).world_size, false, false},                                 \
+        {"--rank", CLI_UINT32, &(selection).rank, false, false}, {                                           \
+        "--token", CLI_TEXT, &(selection).token_hex, false, false                                            \
+    }
+
+/* Where in the dataset, of the commands that take a cursor. */
+#define CLI_CURSOR_OPTIONS(cursor)                                                                           \
+    {"--epoch", CLI_UINT, &(cursor).epoch, false, false}, {                                                  \
+        "--position", CLI_UINT, &(cursor).global_index, false, false                                         \
+    }
+
+#define CLI_ONE_DATASET_HELP                                                                                 \
+    "  --dataset K      one of its datasets\n"                                                               \
+    "  --stage S        train (default), eval or infer\n"
+#define CLI_CURSOR_HELP                                                                                      \
+    "  --epoch E        where to begin: the epoch (default 0) …\n"                                         \
+    "  --position P     … and the global position in it (default 0)\n"
+#define CLI_WORLD_HELP                                                                                       \
+    "  --world-size W   how many ranks share a batch (default 1)\n"                                          \
+    "  --rank R         which of them this is (default 0)\n"
+#define CLI_TOKEN_HELP    "  --token HEX      another replay token than the manifest's own\n"
+#define CLI_ANY_HASH_HELP "  --any-hash       take a manifest whose dataset hash is not the store's\n"
+
+/* Reads the token. CLI_OK, or CLI_USAGE after it has said what is wrong. Close frees it. */
+int cli_selection_read_token(const cli_command *self, cli_selection *selection);
+void cli_selection_close(cli_selection *selection);
+
+/* Opens the stores that were named; on failure none is open. Close takes a list that was never opened. */
+typedef struct cli_stores {
+    weir_store *list[CLI_TEXTS_MAX];
+    size_t count;
+} cli_stores;
+WEIR_CHECKED weir_status cli_stores_open(cli_stores *stores, const cli_texts *paths, weir_error *error);
+void cli_stores_close(cli_stores *stores);
+
+#endif

@@ -1,0 +1,203 @@
+/* See rebuild.h. A builder and a buffer for each dataset and stage that the trace names, opened when it is
+ * first met. */
+#include "trace/rebuild.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "base/bytes.h"
+#include "weir/batch.h"
+
+static const char operator_name[] = "weir.trace.replay";
+
+typedef struct rebuilt_dataset {
+    char *key;
+    weir_stage stage;
+    weir_batch_builder *builder; /* NULL where no store has the dataset */
+    weir_batch_buffer *buffer;
+} rebuilt_dataset;
+
+struct weir__rebuilder {
+    const weir_env *env;
+    const weir_manifest *manifest;
+    const weir_cbor_value *header;
+    const weir_store *const *stores;
+    size_t store_count;
+    rebuilt_dataset *datasets;
+    size_t dataset_count;
+    size_t dataset_capacity;
+};
+
+/* ---- Opening --------------------------------------------------------------------------------- */
+
+static weir_status check_store(const weir_cbor_value *header, const weir_store *store, weir_error *error) {
+    const weir_store_info *info = weir_store_describe(store);
+    char hex[2 * WEIR_HASH_SIZE + 1];
+    weir_cbor_value hashes, hash;
+    weir_cbor_get(header, "store_hashes", &hashes);
+    weir_cbor_iterator it = weir_cbor_children(&hashes);
+    while (weir_cbor_next(&it, NULL, &hash))
+        if (hash.type == WEIR_CBOR_BYTES && hash.number == WEIR_HASH_SIZE &&
+            memcmp(hash.data, info->store_hash, WEIR_HASH_SIZE) == 0)
+            return WEIR_OK;
+    weir__hex_encode(info->store_hash, WEIR_HASH_SIZE, hex);
+    return weir__fail(error, WEIR_CHECKPOINT_MISMATCH, operator_name,
+                      "the store '%s' (hash %s) is not one of those that the trace was recorded with",
+                      info->name, hex);
+}
+
+weir_status weir__rebuilder_open(const weir_env *env, const weir_manifest *manifest,
+                                 const weir_cbor_value *header, const weir_store *const *stores,
+                                 size_t store_count, weir__rebuilder **out, weir_error *error) {
+    for (size_t i = 0; i < store_count; i++) {
+        weir_status status = check_store(header, stores[i], error);
+        if (status != WEIR_OK)
+            return status;
+    }
+    weir__rebuilder *r = weir__allocate_zero(env, 1, sizeof *r);
+    if (!r)
+        return weir__out_of_memory(error, operator_name, sizeof *r);
+    *r = (weir__rebuilder){
+        .env = env, .manifest = manifest, .header = header, .stores = stores, .store_count = store_count};
+    *out = r;
+    return WEIR_OK;
+}
+
+static void close_dataset(const weir_env *env, rebuilt_dataset *d) {
+    weir_batch_buffer_close(d->buffer);
+    weir_batch_builder_close(d->builder);
+    weir__release(env, d->key);
+}
+
+void weir__rebuilder_close(weir__rebuilder *r) {
+    if (!r)
+        return;
+    for (size_t i = 0; i < r->dataset_count; i++)
+        close_dataset(r->env, &r->datasets[i]);
+    weir__release(r->env, r->datasets);
+    weir__release(r->env, r);
+}
+
+/* The store's identity was checked: a dataset's hash need not be. */
+static weir_status open_builder(weir__rebuilder *r, rebuilt_dataset *d, weir_error *error) {
+    weir_cbor_value token;
+    weir_stored_dataset stored;
+    const weir_store *store = NULL;
+    for (size_t i = 0; i < r->store_count && !store; i++)
+        if (weir_store_dataset(r->stores[i], d->key, &stored, NULL) == WEIR_OK)
+            store = r->stores[i];
+    if (!store)
+        return WEIR_OK;
+    weir_cbor_get(r->header, "replay_token", &token);
+    weir_batch_options options = {.size = sizeof options,
+                                  .store = store,
+                                  .manifest = r->manifest,
+                                  .dataset = d->key,
+                                  .stage = d->stage,
+                                  .world_size = (uint32_t)weir__trace_uint(r->header, "world_size"),
+                                  .rank = (uint32_t)weir__trace_uint(r->header, "rank"),
+                                  .token = token.data,
+                                  .token_size = (size_t)token.number,
+                                  .any_hash = true,
+                                  .with_digests = true};
+    weir_status status = weir_batch_builder_open(r->env, &options, &d->builder, error);
+    if (status == WEIR_OK)
+        status = weir_batch_buffer_open(&d->builder, 1, NULL, &d->buffer, error);
+    return status;
+}
+
+static weir_status dataset_for(weir__rebuilder *r, const weir_cbor_value *iter, rebuilt_dataset **out,
+                               weir_error *error) {
+    weir_cbor_value key, is_shuffled;
+    weir_cbor_get(iter, "dataset_key", &key);
+    weir_cbor_get(iter, "is_shuffled", &is_shuffled);
+    weir_stage stage = is_shuffled.number ? WEIR_STAGE_TRAIN : WEIR_STAGE_EVAL;
+    for (size_t i = 0; i < r->dataset_count; i++)
+        if (r->datasets[i].stage == stage && weir_cbor_is_text(&key, r->datasets[i].key)) {
+            *out = &r->datasets[i];
+            return WEIR_OK;
+        }
+    void *memory = r->datasets;
+    rebuilt_dataset opened = {.stage = stage,
+                              .key = weir__copy_text(r->env, (const char *)key.data, (size_t)key.number)};
+    weir_status status = WEIR_OK;
+    if (!opened.key ||
+        !weir__grow(r->env, &memory, &r->dataset_capacity, r->dataset_count + 1, sizeof *r->datasets))
+        status = weir__out_of_memory(error, operator_name, (size_t)key.number);
+    r->datasets = memory;
+    if (status == WEIR_OK)
+        status = open_builder(r, &opened, error);
+    if (status != WEIR_OK) {
+        close_dataset(r->env, &opened);
+        return status;
+    }
+    r->datasets[r->dataset_count] = opened;
+    *out = &r->datasets[r->dataset_count++];
+    return WEIR_OK;
+}
+
+/* ---- Comparing ------------------------------------------------------------------------------- */
+
+enum { SHOWN_MAX = 16, SHOWN_CAPACITY = 2 * SHOWN_MAX + 32 };
+
+static bool is_digest(const weir_cbor_value *recorded, const uint8_t *digest, size_t size) {
+    return recorded->type == WEIR_CBOR_BYTES && recorded->number == size &&
+           memcmp(recorded->data, digest, size) == 0;
+}
+
+static void show(const weir_cbor_value *recorded, char out[SHOWN_CAPACITY]) {
+    if (recorded->type == WEIR_CBOR_BYTES && recorded->number <= SHOWN_MAX)
+        weir__hex_encode(recorded->data, (size_t)recorded->number, out);
+    else
+        snprintf(out, SHOWN_CAPACITY, "no digest");
+}
+
+static weir_status differs(const weir_cbor_value *iter, const char *field, const weir_cbor_value *recorded,
+                           const uint8_t *digest, size_t size, weir_error *error) {
+    char was[SHOWN_CAPACITY], is[SHOWN_CAPACITY];
+    show(recorded, was);
+    weir__hex_encode(digest, size, is);
+    return weir__divergence(error, weir__trace_uint(iter, "t"), field, was, is);
+}
+
+static weir_status compare_samples(const weir_cbor_value *iter, const weir_cbor_value *recorded,
+                                   const weir_batch *batch, weir_error *error) {
+    char was[32], is[32];
+    weir_cbor_iterator it = weir_cbor_children(recorded);
+    weir_cbor_value one;
+    for (uint64_t i = 0; weir_cbor_next(&it, NULL, &one); i++) {
+        uint8_t digest[8];
+        if (i >= batch->step.valid_count)
+            break;
+        weir__store64be(digest, batch->sample_digests[i]);
+        if (!is_digest(&one, digest, sizeof digest))
+            return differs(iter, "sample_digests", &one, digest, sizeof digest, error);
+    }
+    if (recorded->number == batch->step.valid_count)
+        return WEIR_OK;
+    snprintf(was, sizeof was, "%llu digests", (unsigned long long)recorded->number);
+    snprintf(is, sizeof is, "%llu digests", (unsigned long long)batch->step.valid_count);
+    return weir__divergence(error, weir__trace_uint(iter, "t"), "sample_digests", was, is);
+}
+
+weir_status weir__rebuilder_check(weir__rebuilder *r, const weir_cbor_value *iter, bool *is_checked,
+                                  weir_error *error) {
+    rebuilt_dataset *d;
+    weir_cbor_value recorded;
+    *is_checked = false;
+    weir_status status = dataset_for(r, iter, &d, error);
+    if (status != WEIR_OK || !d->builder)
+        return status;
+    status = weir_batch_build(d->builder, weir__trace_cursor(iter, "cursor_before"), d->buffer, error);
+    if (status != WEIR_OK)
+        return status;
+    const weir_batch *batch = weir_batch_view(d->buffer);
+    *is_checked = true;
+    if (weir_cbor_get(iter, "sample_digests", &recorded) && recorded.type == WEIR_CBOR_ARRAY)
+        status = compare_samples(iter, &recorded, batch, error);
+    if (status == WEIR_OK && weir_cbor_get(iter, "batch_digest", &recorded) &&
+        !is_digest(&recorded, batch->batch_digest, sizeof batch->batch_digest))
+        status =
+            differs(iter, "batch_digest", &recorded, batch->batch_digest, sizeof batch->batch_digest, error);
+    return status;
+}

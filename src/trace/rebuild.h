@@ -1,0 +1,21 @@
+/* Building recorded batches again from their stores, to compare digests. */
+#ifndef WEIR_SRC_TRACE_REBUILD_H
+#define WEIR_SRC_TRACE_REBUILD_H
+
+#include "trace/replay.h"
+
+typedef struct weir__rebuilder weir__rebuilder;
+
+/* Builds as the rank that the header names. Every store must be one of the header's: CHECKPOINT_MISMATCH.
+ * The manifest, the header and the stores must outlive it. */
+WEIR_CHECKED weir_status weir__rebuilder_open(const weir_env *env, const weir_manifest *manifest,
+                                              const weir_cbor_value *header, const weir_store *const *stores,
+                                              size_t store_count, weir__rebuilder **out, weir_error *error);
+void weir__rebuilder_close(weir__rebuilder *rebuilder);
+
+/* Builds a recorded iter's batch and compares its digests: REPLAY_DIVERGENCE. *is_checked is false where no
+ * store has its dataset. */
+WEIR_CHECKED weir_status weir__rebuilder_check(weir__rebuilder *rebuilder, const weir_cbor_value *iter,
+                                               bool *is_checked, weir_error *error);
+
+#endif
