@@ -8,6 +8,7 @@
 #include "weir/cbor.h"
 #include "weir/hash.h"
 #include "weir/ingest.h"
+#include "weir/loader.h"
 #include "weir/manifest.h"
 #include "weir/plan.h"
 #include "weir/prefetch.h"

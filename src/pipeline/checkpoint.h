@@ -1,0 +1,35 @@
+/* weir_checkpoint_v1: a run's state and identity as one canonical CBOR map (docs/pipeline.md). */
+#ifndef WEIR_SRC_PIPELINE_CHECKPOINT_H
+#define WEIR_SRC_PIPELINE_CHECKPOINT_H
+
+#include "pipeline/run.h"
+
+#define WEIR__CHECKPOINT_VERSION "weir_checkpoint_v1"
+
+/* Where a run stands. */
+typedef struct weir__run_state {
+    uint64_t step;
+    weir_policy policy;
+    uint32_t workers;
+    const weir_prefetch *prefetch; /* NULL: its state is written as null */
+} weir__run_state;
+
+/* Writes the map. `mix` as in weir__run_locate. */
+void weir__checkpoint_write(const weir__run *run, weir_mix *mix, const weir__run_state *state,
+                            weir_cbor_writer *w);
+
+/* Where a checkpoint leads. Under strict the step is all; in best effort the prefetcher began at
+ * start_position and goes on from its state (a view of the checkpoint's bytes). */
+typedef struct weir__restored {
+    uint64_t step;
+    uint64_t start_position;
+    weir_cbor_value prefetch;
+} weir__restored;
+
+/* Checks that a checkpoint's bytes are one, and that it is this run's; `state` has the run's policy and
+ * number of workers. CBOR_INVALID, CHECKPOINT_MISMATCH, OUT_OF_MEMORY. */
+WEIR_CHECKED weir_status weir__checkpoint_restore(const weir__run *run, weir_mix *mix,
+                                                  const weir__run_state *state, const void *data, size_t size,
+                                                  weir__restored *out, weir_error *error);
+
+#endif

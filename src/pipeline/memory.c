@@ -1,0 +1,138 @@
+/* See memory.h. Everything that a run keeps is live from its first step to its last, so the graph has
+ * tensors and no nodes; the planner lays them out, aligns them, and says what they take together. */
+#include "pipeline/memory.h"
+
+#include <stdio.h>
+#include <string.h>
+
+static const char operator_name[] = "weir.loader.plan";
+
+static const char slot_arena[] = "slots";
+static const char builder_arena[] = "builders";
+static const char arena_document[] =
+    "{\"slots\": {\"alignment_bytes\": 256}, \"builders\": {\"alignment_bytes\": 64}}";
+
+/* A buffer's own memory is mapped, and not touched here: only its lists are counted. */
+weir_status weir__memory_measure(weir__memory_need *need, const weir__builders *builders,
+                                 const weir__meter *meter, weir_error *error) {
+    weir_batch_buffer *buffer;
+    need->builder_size = meter->bytes;
+    need->slot_size = weir_batch_capacity(builders->list, builders->count);
+    weir_status status = weir_batch_buffer_open(builders->list, builders->count, NULL, &buffer, error);
+    if (status != WEIR_OK)
+        return status;
+    need->list_size = meter->bytes - need->builder_size;
+    weir_batch_buffer_close(buffer);
+    return WEIR_OK;
+}
+
+enum { NAME_CAPACITY = 40 };
+
+static weir_text name_of(char out[NAME_CAPACITY], const char *kind, uint64_t index) {
+    int size = snprintf(out, NAME_CAPACITY, "%s/%llu", kind, (unsigned long long)index);
+    return (weir_text){out, (size_t)size};
+}
+
+static weir_status add_tensors(weir_graph *graph, const char *kind, uint64_t count, uint64_t size,
+                               const char *arena, weir_error *error) {
+    weir_status status = WEIR_OK;
+    for (uint64_t i = 0; i < count && status == WEIR_OK; i++) {
+        char name[NAME_CAPACITY];
+        weir_tensor_info tensor = {.id = name_of(name, kind, i),
+                                   .type = WEIR_TENSOR_U8,
+                                   .role = WEIR_ROLE_STATE,
+                                   .arena = {arena, strlen(arena)},
+                                   .shape = &size,
+                                   .rank = 1};
+        status = weir_graph_add_tensor(graph, &tensor, error);
+    }
+    return status;
+}
+
+static weir_status make_graph(const weir_env *env, const weir__memory_need *need, weir_graph **out,
+                              weir_error *error) {
+    static const char name[] = "weir.run";
+    weir_graph *graph;
+    weir_status status = weir_graph_create(env, (weir_text){name, sizeof name - 1}, &graph, error);
+    if (status != WEIR_OK)
+        return status;
+    status = add_tensors(graph, "slot", need->slots, need->slot_size, slot_arena, error);
+    if (status == WEIR_OK)
+        status = add_tensors(graph, "lists", need->slots, need->list_size, builder_arena, error);
+    if (status == WEIR_OK)
+        status = add_tensors(graph, "worker", need->workers, need->builder_size, builder_arena, error);
+    if (status == WEIR_OK)
+        status = weir_graph_finish(graph, error);
+    if (status != WEIR_OK) {
+        weir_graph_close(graph);
+        return status;
+    }
+    *out = graph;
+    return WEIR_OK;
+}
+
+static weir_status check_limit(const weir_plan *plan, const weir__memory_need *need, uint64_t limit,
+                               weir_error *error) {
+    uint64_t required = 0;
+    for (size_t i = 0; i < weir_plan_arena_count(plan); i++)
+        if (__builtin_add_overflow(required, weir_plan_arena_at(plan, i).peak_bytes, &required))
+            required = UINT64_MAX;
+    if (limit == 0 || required <= limit)
+        return WEIR_OK;
+    weir_status status = weir__fail(
+        error, WEIR_ARENA_TOO_SMALL, operator_name,
+        "the run needs %llu bytes (%llu slots of %llu each, and %llu for each of %llu workers), the limit is "
+        "%llu; lower the number of workers, their buffers, the queue, the batch size or the sequence length",
+        (unsigned long long)required, (unsigned long long)need->slots,
+        (unsigned long long)(need->slot_size + need->list_size), (unsigned long long)need->builder_size,
+        (unsigned long long)need->workers, (unsigned long long)limit);
+    weir__note_uint(error, "required", required);
+    weir__note_uint(error, "limit", limit);
+    weir__note_uint(error, "slots", need->slots);
+    weir__note_uint(error, "slot_bytes", need->slot_size + need->list_size);
+    weir__note_uint(error, "workers", need->workers);
+    weir__note_uint(error, "worker_bytes", need->builder_size);
+    return status;
+}
+
+weir_status weir__memory_plan(const weir_env *env, const weir__memory_need *need, uint64_t limit,
+                              weir_plan **out, weir_error *error) {
+    weir_plan_options options = {.size = sizeof options,
+                                 .mode = "inference",
+                                 .arenas = {arena_document, sizeof arena_document - 1, "arenas"},
+                                 .effort_plus_one = 1};
+    weir_graph *graph;
+    weir_plan *plan;
+    weir_status status = make_graph(env, need, &graph, error);
+    if (status != WEIR_OK)
+        return status;
+    status = weir_plan_make(env, graph, &options, &plan, error);
+    weir_graph_close(graph);
+    if (status != WEIR_OK)
+        return status;
+    status = check_limit(plan, need, limit, error);
+    if (status != WEIR_OK) {
+        weir_plan_close(plan);
+        return status;
+    }
+    *out = plan;
+    return WEIR_OK;
+}
+
+uint64_t weir__memory_arena_size(const weir_plan *plan) {
+    for (size_t i = 0; i < weir_plan_arena_count(plan); i++) {
+        weir_plan_arena arena = weir_plan_arena_at(plan, i);
+        if (arena.name.size == sizeof slot_arena - 1 &&
+            memcmp(arena.name.data, slot_arena, sizeof slot_arena - 1) == 0)
+            return arena.peak_bytes;
+    }
+    return 0;
+}
+
+uint64_t weir__memory_slot_offset(const weir_plan *plan, uint64_t slot) {
+    char name[NAME_CAPACITY];
+    weir_text id = name_of(name, "slot", slot);
+    size_t index = 0;
+    (void)weir_plan_find(plan, id.data, id.size, &index);
+    return weir_plan_tensor_at(plan, index).offset;
+}

@@ -1,0 +1,16 @@
+/* An environment that counts the bytes which are taken through it: how a run knows what its builders need.
+ * One thread at a time. It must stay where it is while anything lives in it. */
+#ifndef WEIR_SRC_PIPELINE_METER_H
+#define WEIR_SRC_PIPELINE_METER_H
+
+#include "base/internal.h"
+
+typedef struct weir__meter {
+    weir_env env; /* hand this on */
+    const weir_env *below;
+    uint64_t bytes; /* live, of allocations; what is mapped is not counted */
+} weir__meter;
+
+void weir__meter_open(weir__meter *meter, const weir_env *below);
+
+#endif

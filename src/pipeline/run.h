@@ -1,0 +1,63 @@
+/* A run as a function of its step: which dataset and cursor each step has, which store serves it, and where
+ * the run ends. Nothing here changes after open; the cache that locating needs (a weir_mix) belongs to the
+ * thread that locates. */
+#ifndef WEIR_SRC_PIPELINE_RUN_H
+#define WEIR_SRC_PIPELINE_RUN_H
+
+#include "base/internal.h"
+#include "weir/loader.h"
+
+/* A dataset that has steps in the run. */
+typedef struct weir__run_member {
+    const weir_dataset *dataset;
+    size_t index; /* in the manifest */
+    const weir_store *store;
+} weir__run_member;
+
+typedef struct weir__run {
+    const weir_env *env;
+    const weir_manifest *manifest;
+    weir_stage stage;
+    uint32_t world_size;
+    uint32_t rank;
+    uint8_t *token;
+    size_t token_size;
+    bool any_hash;
+    bool pad;
+    bool with_digests;
+    bool is_mixed;             /* steps are located by the mix; else by the only member */
+    weir__run_member *members; /* in the order of CBOR keys */
+    size_t member_count;
+    uint8_t (*store_hashes)[WEIR_HASH_SIZE]; /* of the stores that serve a member: sorted, each once */
+    size_t store_count;
+    uint64_t end; /* steps of the whole run; WEIR_ENDLESS */
+} weir__run;
+
+/* INVALID_STAGE_TYPE, INVALID_DATASET_KEY, MANIFEST_INVALID, CONTRACT_VIOLATION, OUT_OF_MEMORY. What the
+ * builders check (cardinalities, hashes, batch size, rank) is left to them. */
+WEIR_CHECKED weir_status weir__run_open(weir__run *run, const weir_env *env,
+                                        const weir_loader_options *options, weir_error *error);
+void weir__run_close(weir__run *run);
+
+/* The member and cursor of a step below the end. `mix` is the calling thread's own, NULL where the run is
+ * not mixed. CARDINALITY_MISMATCH, BATCH_SIZE_INCONSISTENT, COUNTER_OVERFLOW. */
+WEIR_CHECKED weir_status weir__run_locate(const weir__run *run, weir_mix *mix, uint64_t step, size_t *member,
+                                          weir_cursor *cursor, weir_error *error);
+
+/* The cursor of a member's first batch at or behind `step`; false where there is none below epoch 2^64-1. */
+bool weir__run_next_cursor(const weir__run *run, weir_mix *mix, uint64_t step, size_t member,
+                           weir_cursor *cursor);
+
+/* What one thread needs to build the run's batches. */
+typedef struct weir__builders {
+    const weir_env *env;
+    weir_mix *mix;             /* NULL where the run is not mixed */
+    weir_batch_builder **list; /* one a member */
+    size_t count;
+} weir__builders;
+
+WEIR_CHECKED weir_status weir__builders_open(weir__builders *builders, const weir_env *env,
+                                             const weir__run *run, weir_error *error);
+void weir__builders_close(weir__builders *builders);
+
+#endif

@@ -1,0 +1,189 @@
+/* See loading.h. */
+#include "support/loading.h"
+
+#include <string.h>
+
+#include "support/database.h"
+
+static void ingest_as(const loading *l, const char *source, const char *name, const char *dim,
+                      weir_store **store) {
+    weir_error error;
+    weir_ingest_report report;
+    weir_ingest_options options = WEIR_INGEST_OPTIONS;
+    char path[160], file[80];
+    char *schema = golden_text("shop_small.schema.json", NULL);
+    char *name_at = strstr(schema, "\"shop\"");
+    char *dim_at = strstr(schema, "\"dim\": 64");
+    assert_true(name_at && dim_at);
+    memmove(name_at + strlen(name) + 2, name_at + 6, strlen(name_at + 6) + 1); /* only a shorter name fits */
+    memcpy(name_at + 1, name, strlen(name));
+    name_at[strlen(name) + 1] = '"';
+    dim_at = strstr(schema, "\"dim\": 64");
+    memcpy(dim_at + 7, dim, 2);
+    snprintf(file, sizeof file, "%s.weir", name);
+    options.source = source;
+    options.output = path_in(l->folder, file, path);
+    options.schema = schema;
+    options.schema_size = strlen(schema);
+    options.threads = 1;
+    assert_ok(weir_ingest(NULL, &options, &report, &error), &error);
+    assert_ok(weir_store_open(NULL, path, store, &error), &error);
+    free(schema);
+}
+
+void loading_open(loading *l) {
+    char source[160];
+    make_folder(l->folder);
+    make_shop(l->folder, source);
+    ingest_as(l, source, "shop", "64", &l->stores[0]);
+    ingest_as(l, source, "oth", "32", &l->stores[1]);
+}
+
+void loading_close(loading *l) {
+    weir_store_close(l->stores[0]);
+    weir_store_close(l->stores[1]);
+    remove_folder(l->folder);
+}
+
+weir_manifest *loading_manifest(const loading *l, const char *more) {
+    static const char *const keys[] = {"shop/churn/train", "oth/rating/train", "shop/spend/train",
+                                       "shop/churn/val", "oth/status/val"};
+    char text[4096], hex[2 * WEIR_HASH_SIZE + 1];
+    int size =
+        snprintf(text, sizeof text,
+                 "{\"global_batch_size\": 8, \"mix\": {\"shop/churn/train\": 3, \"oth/rating/train\": 2, "
+                 "\"shop/spend/train\": 1}, \"datasets\": {");
+    for (size_t i = 0; i < sizeof keys / sizeof keys[0]; i++) {
+        weir_error error;
+        weir_stored_dataset stored;
+        assert_ok(weir_store_dataset(l->stores[keys[i][0] == 'o'], keys[i], &stored, &error), &error);
+        for (size_t k = 0; k < WEIR_HASH_SIZE; k++)
+            snprintf(hex + 2 * k, 3, "%02x", stored.hash[k]);
+        size += snprintf(text + size, sizeof text - (size_t)size,
+                         "%s\"%s\": {\"id\": \"shop\", \"version\": \"1\", \"cardinality\": %llu, \"hash\": "
+                         "\"%s\"}",
+                         i ? ", " : "", keys[i], (unsigned long long)stored.cardinality, hex);
+    }
+    snprintf(text + size, sizeof text - (size_t)size, "}%s}", more);
+    return manifest_of_text(text);
+}
+
+weir_loader_options loading_options(const loading *l, const weir_manifest *manifest) {
+    return (weir_loader_options){.size = sizeof(weir_loader_options),
+                                 .stores = (const weir_store *const *)l->stores,
+                                 .store_count = 2,
+                                 .manifest = manifest,
+                                 .world_size = 1,
+                                 .with_digests = true};
+}
+
+/* ---- Batches one by one ---------------------------------------------------------------------- */
+
+static void note(loading_batch *out, uint64_t step, const char *dataset, const weir_batch *batch) {
+    *out = (loading_batch){.step = step};
+    snprintf(out->dataset, sizeof out->dataset, "%s", dataset);
+    memcpy(out->digest, batch->batch_digest, sizeof out->digest);
+}
+
+/* Where a step is, by the contract's words: the mix, the dataset's own batches, or a sequential pass. */
+static weir_cursor locate(const weir_loader_options *o, weir_mix *mix, uint64_t step, const char **dataset) {
+    weir_error error;
+    const weir_dataset *found = o->dataset ? weir_manifest_find(o->manifest, o->dataset) : NULL;
+    uint64_t batch = weir_manifest_global_batch_size(o->manifest);
+    weir_cursor cursor = {0, step * batch};
+    if (!found) {
+        assert_ok(weir_mix_locate(mix, step, &found, &cursor, &error), &error);
+    } else if (o->stage == WEIR_STAGE_TRAIN) { /* strict, without drop_last */
+        uint64_t per_epoch = (found->cardinality + batch - 1) / batch;
+        cursor = (weir_cursor){step / per_epoch, step % per_epoch * batch};
+    }
+    *dataset = found->key;
+    return cursor;
+}
+
+void loading_build(const weir_loader_options *o, uint64_t first, uint64_t end, loading_batch *out) {
+    weir_error error;
+    weir_mix *mix;
+    assert_ok(weir_mix_open(NULL, o->manifest, o->token, o->token_size, &mix, &error), &error);
+    for (uint64_t step = first; step < end; step++) {
+        weir_batch_builder *builder;
+        weir_batch_buffer *buffer;
+        weir_batch_options options = {.size = sizeof options,
+                                      .manifest = o->manifest,
+                                      .stage = o->stage,
+                                      .world_size = o->world_size,
+                                      .rank = o->rank,
+                                      .token = o->token,
+                                      .token_size = o->token_size,
+                                      .pad = o->pad,
+                                      .with_digests = true};
+        weir_cursor cursor = locate(o, mix, step, &options.dataset);
+        options.store = o->stores[options.dataset[0] == 'o'];
+        assert_ok(weir_batch_builder_open(NULL, &options, &builder, &error), &error);
+        assert_ok(weir_batch_buffer_open(&builder, 1, NULL, &buffer, &error), &error);
+        assert_ok(weir_batch_build(builder, cursor, buffer, &error), &error);
+        note(out++, step, options.dataset, weir_batch_view(buffer));
+        weir_batch_buffer_close(buffer);
+        weir_batch_builder_close(builder);
+    }
+    weir_mix_close(mix);
+}
+
+/* ---- Runs ------------------------------------------------------------------------------------ */
+
+size_t loading_take(weir_loader *loader, size_t max, loading_batch *out) {
+    size_t count = 0;
+    while (count < max) {
+        weir_error error;
+        weir_loaded loaded;
+        assert_ok(weir_loader_next(loader, &loaded, &error), &error);
+        if (!loaded.batch)
+            break;
+        note(&out[count++], loaded.step, loaded.dataset->key, loaded.batch);
+        weir_loader_release(loader, &loaded);
+    }
+    return count;
+}
+
+size_t loading_run(const weir_loader_options *options, size_t max, loading_batch *out) {
+    weir_error error;
+    weir_loader *loader;
+    assert_ok(weir_loader_open(NULL, options, &loader, &error), &error);
+    size_t count = loading_take(loader, max, out);
+    weir_loader_close(loader);
+    return count;
+}
+
+static int by_step(const void *a, const void *b) {
+    const loading_batch *left = a, *right = b;
+    return (left->step > right->step) - (left->step < right->step);
+}
+
+void loading_sort(loading_batch *batches, size_t count) {
+    qsort(batches, count, sizeof *batches, by_step);
+}
+
+void assert_batches_equal(const loading_batch *left, const loading_batch *right, size_t count) {
+    for (size_t i = 0; i < count; i++) {
+        assert_int_equal(left[i].step, right[i].step);
+        assert_string_equal(left[i].dataset, right[i].dataset);
+        assert_memory_equal(left[i].digest, right[i].digest, sizeof left[i].digest);
+    }
+}
+
+uint8_t *loading_checkpoint(const weir_loader *loader, size_t *size) {
+    weir_error error;
+    weir_cbor_writer w;
+    weir_cbor_writer_memory(&w, NULL);
+    weir_loader_checkpoint(loader, &w);
+    assert_ok(weir_cbor_finish(&w, &error), &error);
+    *size = w.size;
+    return w.data;
+}
+
+const char *diagnostic_of_field(const weir_error *error) {
+    for (uint32_t i = 0; i < error->diagnostic_count; i++)
+        if (strcmp(error->diagnostics[i].name, "field") == 0)
+            return error->diagnostics[i].text;
+    return "";
+}

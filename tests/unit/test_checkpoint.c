@@ -1,0 +1,216 @@
+/* Checkpoints of runs: a run that goes on from one, at any step and with other workers, is the uninterrupted
+ * one; one of another run is refused by name; damaged bytes are refused. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "support/loading.h"
+
+static loading fixture;
+static weir_manifest *manifest;
+
+static void test_every_split_point(void **state) {
+    (void)state;
+    enum { SPLITS = 14 };
+    weir_error error;
+    loading_batch whole[SPLITS], parts[SPLITS + 1];
+    for (int policy = 0; policy < 2; policy++) {
+        weir_loader_options options = loading_options(&fixture, manifest);
+        options.policy = (weir_policy)policy;
+        options.steps = SPLITS;
+        loading_build(&options, 0, SPLITS, whole);
+        for (uint32_t split = 0; split <= SPLITS; split++) {
+            weir_loader *loader;
+            size_t size;
+            options.workers = 1 + split % 4;
+            options.checkpoint = NULL;
+            assert_ok(weir_loader_open(NULL, &options, &loader, &error), &error);
+            assert_int_equal(loading_take(loader, split, parts), split);
+            uint8_t *checkpoint = loading_checkpoint(loader, &size);
+            weir_loader_close(loader);
+            options.checkpoint = checkpoint;
+            options.checkpoint_size = size;
+            if (policy == WEIR_POLICY_STRICT)
+                options.workers = 1 + (split + 1) % 4;
+            assert_int_equal(split + loading_run(&options, SPLITS, parts + split), SPLITS);
+            if (policy == WEIR_POLICY_BEST_EFFORT)
+                loading_sort(parts, SPLITS);
+            assert_batches_equal(whole, parts, SPLITS);
+            free(checkpoint);
+        }
+    }
+}
+
+static void test_another_world_goes_on(void **state) {
+    (void)state;
+    enum { AT = 5, MORE = 6 };
+    weir_error error;
+    weir_loader *loader;
+    size_t size;
+    loading_batch taken[AT], expected[MORE], got[MORE];
+    weir_loader_options options = loading_options(&fixture, manifest);
+    assert_ok(weir_loader_open(NULL, &options, &loader, &error), &error);
+    loading_take(loader, AT, taken);
+    uint8_t *checkpoint = loading_checkpoint(loader, &size);
+    weir_loader_close(loader);
+    options.world_size = 4;
+    options.rank = 2;
+    loading_build(&options, AT, AT + MORE, expected);
+    options.checkpoint = checkpoint;
+    options.checkpoint_size = size;
+    assert_int_equal(loading_run(&options, MORE, got), MORE);
+    assert_batches_equal(expected, got, MORE);
+    free(checkpoint);
+}
+
+/* A checkpoint at step 5 of the run that the options describe. */
+static uint8_t *checkpoint_of(const weir_loader_options *options, size_t *size) {
+    weir_error error;
+    weir_loader *loader;
+    loading_batch taken[5];
+    assert_ok(weir_loader_open(NULL, options, &loader, &error), &error);
+    loading_take(loader, 5, taken);
+    uint8_t *checkpoint = loading_checkpoint(loader, size);
+    weir_loader_close(loader);
+    return checkpoint;
+}
+
+static void assert_mismatch(const weir_loader_options *made, weir_loader_options other, const char *field) {
+    weir_error error;
+    weir_loader *loader;
+    size_t size;
+    uint8_t *checkpoint = checkpoint_of(made, &size);
+    other.checkpoint = checkpoint;
+    other.checkpoint_size = size;
+    assert_fails(weir_loader_open(NULL, &other, &loader, &error), WEIR_CHECKPOINT_MISMATCH, &error);
+    assert_string_equal(diagnostic_of_field(&error), field);
+    assert_non_null(strstr(error.message, field));
+    free(checkpoint);
+}
+
+static void test_another_manifest_is_refused(void **state) {
+    (void)state;
+    static const struct {
+        const char *more;
+        const char *field;
+    } others[] = {
+        {", \"seed\": 4, \"batch\": {\"sequence_length\": 24, \"max_rows\": 8}", "manifest_hash"},
+        {", \"seed\": 3, \"batch\": {\"sequence_length\": 25, \"max_rows\": 8}", "batch_config_hash"},
+        {SMALL_BATCHES ", \"data\": {\"rotate\": true}", "manifest_hash"},
+    };
+    weir_loader_options made = loading_options(&fixture, manifest);
+    for (size_t i = 0; i < sizeof others / sizeof others[0]; i++) {
+        weir_manifest *other = loading_manifest(&fixture, others[i].more);
+        assert_mismatch(&made, loading_options(&fixture, other), others[i].field);
+        weir_manifest_close(other);
+    }
+}
+
+static void test_another_run_is_refused(void **state) {
+    (void)state;
+    static const uint8_t token[64] = {1};
+    const weir_loader_options made = loading_options(&fixture, manifest);
+    weir_loader_options other = made;
+    other.token = token;
+    other.token_size = sizeof token;
+    assert_mismatch(&made, other, "token_hash");
+    other = made;
+    other.policy = WEIR_POLICY_BEST_EFFORT;
+    assert_mismatch(&made, other, "policy");
+    other = made;
+    other.pad = true;
+    assert_mismatch(&made, other, "pad");
+    other = made;
+    other.dataset = "oth/rating/train"; /* of one store alone */
+    assert_mismatch(&made, other, "store_hashes");
+    weir_loader_options one = made;
+    one.dataset = "shop/churn/train";
+    other = one;
+    other.dataset = "shop/spend/train";
+    assert_mismatch(&one, other, "dataset");
+    one.stage = WEIR_STAGE_EVAL;
+    other = one;
+    other.stage = WEIR_STAGE_INFER;
+    assert_mismatch(&one, other, "stage");
+}
+
+static void test_best_effort_keeps_its_place_in_the_world(void **state) {
+    (void)state;
+    weir_loader_options made = loading_options(&fixture, manifest);
+    made.policy = WEIR_POLICY_BEST_EFFORT;
+    made.world_size = 2;
+    made.workers = 2;
+    weir_loader_options other = made;
+    other.rank = 1;
+    assert_mismatch(&made, other, "rank");
+    other = made;
+    other.world_size = 4;
+    assert_mismatch(&made, other, "world_size");
+    other = made;
+    other.workers = 3;
+    assert_mismatch(&made, other, "workers");
+}
+
+/* Every byte changed and every cut: refused, or a checkpoint that says the same of the data. */
+static void test_damaged_checkpoints(void **state) {
+    (void)state;
+    weir_error error;
+    size_t size;
+    weir_loader_options options = loading_options(&fixture, manifest);
+    uint8_t *checkpoint = checkpoint_of(&options, &size);
+    uint8_t *damaged = malloc(size);
+    weir_checkpoint read;
+    uint32_t refused = 0;
+    assert_ok(weir_checkpoint_read(checkpoint, size, &read, &error), &error);
+    assert_int_equal(read.step, 5);
+    assert_int_equal(read.workers, 1);
+    assert_int_equal(read.world_size, 1);
+    assert_memory_equal(read.manifest_hash, weir_manifest_hash(manifest), WEIR_HASH_SIZE);
+    options.checkpoint = damaged;
+    options.steps = 6;
+    for (size_t i = 0; i < size; i++) {
+        weir_loader *loader;
+        memcpy(damaged, checkpoint, size);
+        damaged[i] ^= (uint8_t)(1 << i % 8);
+        options.checkpoint_size = size;
+        weir_status status = weir_loader_open(NULL, &options, &loader, &error);
+        if (status == WEIR_OK) {
+            assert_true(weir_loader_step(loader) == 5);
+            weir_loader_close(loader);
+        } else {
+            assert_true(status == WEIR_CBOR_INVALID || status == WEIR_CHECKPOINT_MISMATCH);
+            refused++;
+        }
+        options.checkpoint_size = i;
+        memcpy(damaged, checkpoint, size);
+        assert_fails(weir_loader_open(NULL, &options, &loader, &error), WEIR_CBOR_INVALID, &error);
+    }
+    assert_true(refused > size / 2);
+    free(damaged);
+    free(checkpoint);
+}
+
+static int set_up(void **state) {
+    (void)state;
+    loading_open(&fixture);
+    manifest = loading_manifest(&fixture, SMALL_BATCHES);
+    return 0;
+}
+
+static int tear_down(void **state) {
+    (void)state;
+    weir_manifest_close(manifest);
+    loading_close(&fixture);
+    return 0;
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_every_split_point),
+        cmocka_unit_test(test_another_world_goes_on),
+        cmocka_unit_test(test_another_manifest_is_refused),
+        cmocka_unit_test(test_another_run_is_refused),
+        cmocka_unit_test(test_best_effort_keeps_its_place_in_the_world),
+        cmocka_unit_test(test_damaged_checkpoints),
+    };
+    return cmocka_run_group_tests(tests, set_up, tear_down);
+}
