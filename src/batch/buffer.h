@@ -22,6 +22,7 @@ struct weir_batch_buffer {
     uint8_t *data;
     uint64_t capacity;
     bool owns_data;
+    uint64_t written; /* bytes from here on are 0: no batch has been there */
     weir_batch batch;
     uint64_t *epochs;
     uint64_t *digests;

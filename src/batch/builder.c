@@ -284,11 +284,11 @@ static void set_edges(weir_batch_buffer *buffer, uint32_t sequences, uint64_t of
 }
 
 /* Makes the new fk_adj region zero: the old one is undone before its edges are overwritten (see begin), so
- * only what lay behind it may be left. */
-static void clear_behind(weir_batch_buffer *buffer, uint64_t old_end, uint64_t old_size) {
+ * only what lay behind it may be left, of the last batch or of a larger one before it. */
+static void clear_behind(weir_batch_buffer *buffer, uint64_t old_end) {
     const weir_tensor *adjacency = &buffer->batch.tensors[WEIR_FK_ADJ];
     uint64_t end = adjacency->offset + adjacency->size;
-    uint64_t dirty_end = end < old_size ? end : old_size;
+    uint64_t dirty_end = end < buffer->written ? end : buffer->written;
     if (old_end < dirty_end)
         memset(buffer->data + old_end, 0, (size_t)(dirty_end - old_end));
 }
@@ -359,8 +359,8 @@ static void begin(weir_batch_buffer *buffer, uint32_t sequences, uint32_t length
         set_edges(buffer, sequences, batch->tensors[WEIR_FK_ADJ].offset, batch->row_count, 0);
         return;
     }
-    if (batch->size > 0)
-        memset(buffer->data, 0, (size_t)batch->size);
+    memset(buffer->data, 0, (size_t)buffer->written);
+    buffer->written = 0;
     memset(buffer->timestamp_counts, 0, buffer->limits.sequences * sizeof *buffer->timestamp_counts);
     *batch = (weir_batch){0};
     buffer->has_batch = false;
@@ -369,8 +369,7 @@ static void begin(weir_batch_buffer *buffer, uint32_t sequences, uint32_t length
 
 static weir_status corrupt(weir_batch_buffer *buffer, weir_error *error) {
     buffer->has_batch = false;
-    buffer->batch.size =
-        buffer->capacity; /* anything may have been written: clear all of it before the next batch */
+    buffer->written = buffer->capacity; /* anything may be there: the next batch clears all of it */
     return weir__fail(
         error, WEIR_STORE_CORRUPT, operator_name,
         "the store's rows point to rows that do not exist; run 'weir verify' on it and ingest anew");
@@ -448,14 +447,15 @@ static bool write_sequences(weir_batch_builder *b, weir_batch_buffer *buffer, co
 
 /* Everything behind the cells: places, adjacency, permutations, digests of the samples, texts, fields. */
 static void complete(weir_batch_builder *b, weir_batch_buffer *buffer, const weir_step *step,
-                     uint64_t old_adjacency_end, uint64_t old_size) {
+                     uint64_t old_adjacency_end) {
     weir_batch *batch = &buffer->batch;
     const weir_store_info *info = weir_store_describe(b->store);
     uint32_t rows = b->config.pad_rows && batch->sequence_count > 0 ? b->config.max_rows : 0;
     for (uint32_t i = 0; i < batch->sequence_count; i++)
         rows = b->row_counts[i] > rows ? b->row_counts[i] : rows;
     weir__batch_place_rest(batch, rows, weir__gather_texts(&b->texts, info->text_count), info->embedding_dim);
-    clear_behind(buffer, old_adjacency_end, old_size);
+    clear_behind(buffer, old_adjacency_end);
+    buffer->written = batch->size > buffer->written ? batch->size : buffer->written;
     set_edges(buffer, batch->sequence_count, batch->tensors[WEIR_FK_ADJ].offset, rows, 1);
     for (uint32_t i = 0; i < batch->sequence_count; i++) {
         bool is_valid = i < step->valid_count;
@@ -492,10 +492,9 @@ weir_status weir_batch_build(weir_batch_builder *b, weir_cursor cursor, weir_bat
     uint32_t sequences = b->pads ? (uint32_t)step.micro_batch_size : (uint32_t)step.valid_count;
     begin(buffer, sequences, b->config.sequence_length);
     const weir_tensor old_adjacency = buffer->batch.tensors[WEIR_FK_ADJ];
-    uint64_t old_size = buffer->has_batch ? buffer->batch.size : 0;
     if (!write_sequences(b, buffer, &step))
         return corrupt(buffer, error);
-    complete(b, buffer, &step, old_adjacency.offset + old_adjacency.size, old_size);
+    complete(b, buffer, &step, old_adjacency.offset + old_adjacency.size);
     describe(b, buffer, &step);
     buffer->has_batch = true;
     return WEIR_OK;
