@@ -14,6 +14,7 @@
     X(locate)                                                                                                \
     X(permute)                                                                                               \
     X(batch)                                                                                                 \
+    X(run)                                                                                                   \
     X(graph)                                                                                                 \
     X(plan)                                                                                                  \
     X(replay)                                                                                                \

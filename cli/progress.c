@@ -18,7 +18,7 @@ void cli_format_bytes(uint64_t bytes, char out[32]) {
     snprintf(out, 32, unit == 0 ? "%.0f %s" : "%.1f %s", value, units[unit]);
 }
 
-static void print_bar(double share) {
+void cli_progress_bar(double share) {
     enum { WIDTH = 24 };
     int filled = (int)(share * WIDTH);
     fputc('[', stderr);
@@ -40,7 +40,7 @@ bool cli_progress_show(void *context, const weir_progress *state) {
     double spent_s = (double)(state->elapsed_ns - progress->phase_began_ns) * 1e-9;
     if (state->total > 0) {
         double share = state->done < state->total ? (double)state->done / (double)state->total : 1;
-        print_bar(share);
+        cli_progress_bar(share);
         if (share > 0.01 && spent_s > 0.5)
             fprintf(stderr, "%.0f s left  ", spent_s * (1 - share) / share);
     }
@@ -54,7 +54,11 @@ bool cli_progress_show(void *context, const weir_progress *state) {
     return true;
 }
 
+void cli_progress_wipe(void) {
+    fputs("\r\033[K", stderr);
+}
+
 void cli_progress_end(cli_progress *progress) {
     if (progress->is_shown)
-        fputs("\r\033[K", stderr);
+        cli_progress_wipe();
 }

@@ -16,6 +16,10 @@ bool cli_progress_show(void *context, const weir_progress *state);
 /* Wipes the line. */
 void cli_progress_end(cli_progress *progress);
 
+/* The parts of such a line, on standard error: a bar from 0 to 1 with its percentage, and nothing again. */
+void cli_progress_bar(double share);
+void cli_progress_wipe(void);
+
 /* "1.2 GB", "950 B". */
 void cli_format_bytes(uint64_t bytes, char out[32]);
 

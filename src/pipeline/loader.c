@@ -1,6 +1,7 @@
 /* A run's batches, made ahead by workers and taken in order. One item of the prefetcher is one step: the
  * worker that has it locates it (run.h), builds its batch into the item's slot with builders of its own, and
  * leaves a note of which dataset it was. Slots are batch buffers over one planned arena (memory.h). */
+#include <stdatomic.h>
 #include <string.h>
 
 #include "base/bytes.h"
@@ -8,6 +9,7 @@
 #include "pipeline/checkpoint.h"
 #include "pipeline/memory.h"
 #include "pipeline/prefetch.h"
+#include "store/parallel.h"
 
 static const char operator_name[] = "weir.loader.open";
 
@@ -144,13 +146,40 @@ static weir_status open_slots(weir_loader *loader, weir_error *error) {
     return status;
 }
 
+/* The builders of the other workers are opened on all processors: their memory is touched for the first time
+ * here, which takes longer than all else. The first failure is kept. */
+typedef struct opening {
+    weir_loader *loader;
+    _Atomic bool has_failed;
+    weir_status status;
+    weir_error error;
+} opening;
+
+static void open_worker(void *context, size_t index, uint32_t thread) {
+    opening *o = context;
+    weir_error error;
+    (void)thread;
+    weir_status status =
+        weir__builders_open(&o->loader->workers[index + 1], o->loader->env, &o->loader->run, &error);
+    if (status != WEIR_OK && !atomic_exchange(&o->has_failed, true)) {
+        o->status = status;
+        o->error = error;
+    }
+}
+
 static weir_status open_workers(weir_loader *loader, weir_error *error) {
+    opening o = {.loader = loader};
+    weir__parallel(loader->env, weir__threads_or_processors(0), loader->worker_count - 1, open_worker, &o);
+    if (error && o.status != WEIR_OK)
+        *error = o.error;
+    return o.status;
+}
+
+static weir_status open_consumer(weir_loader *loader, weir_error *error) {
     const weir__run *run = &loader->run;
     uint64_t share = weir_manifest_global_batch_size(run->manifest) / run->world_size;
     weir_status status = WEIR_OK;
-    for (uint32_t i = 1; i < loader->worker_count && status == WEIR_OK; i++)
-        status = weir__builders_open(&loader->workers[i], loader->env, run, error);
-    if (status == WEIR_OK && run->is_mixed)
+    if (run->is_mixed)
         status = weir_mix_open(loader->env, run->manifest, run->token, run->token_size, &loader->mix, error);
     if (status != WEIR_OK)
         return status;
@@ -221,6 +250,8 @@ weir_status weir_loader_open(const weir_env *env, const weir_loader_options *opt
     if (status != WEIR_OK)
         return status;
     status = open_workers(loader, error);
+    if (status == WEIR_OK)
+        status = open_consumer(loader, error);
     if (status == WEIR_OK)
         status = open_slots(loader, error);
     if (status == WEIR_OK)

@@ -1,0 +1,77 @@
+/* weir run in parts: cmd_run.c reads the call and opens what it names, run_place.c finds rank and world size,
+ * run_files.c the files of this rank, run_loop.c takes the batches, run_report.c says how it goes. */
+#ifndef WEIR_CLI_RUN_H
+#define WEIR_CLI_RUN_H
+
+#include "selection.h"
+
+enum { CLI_PATH_MAX = 4096 };
+
+/* ---- Place in the world ---------------------------------------------------------------------- */
+
+/* Fills rank and world size from what launched the program, where it says: torchrun, Open MPI, MPICH and
+ * other PMI launchers, Slurm, in this order; else they stay as they are. CONTRACT_VIOLATION where the
+ * variables make no sense. */
+WEIR_CHECKED weir_status cli_run_find_place(uint32_t *rank, uint32_t *world_size, weir_error *error);
+
+/* ---- Files ----------------------------------------------------------------------------------- */
+
+/* The files of this rank; "" where there is none. */
+typedef struct cli_run_files {
+    char trace[CLI_PATH_MAX];
+    char checkpoint[CLI_PATH_MAX];
+    char resume[CLI_PATH_MAX]; /* "" too where the run begins because there is no checkpoint yet */
+} cli_run_files;
+
+/* Names them: NAME, or NAME.rankN in a larger world; the checkpoint to resume from is NAME if there is one,
+ * else NAME.rankN. IO_ERROR where that is missing (unless it is the file that the run saves to: then the run
+ * begins), or where a run that begins would replace a checkpoint. */
+WEIR_CHECKED weir_status cli_run_name_files(cli_run_files *files, const char *trace, const char *checkpoint,
+                                            const char *resume, uint32_t rank, uint32_t world_size,
+                                            weir_error *error);
+
+/* Opens the trace of a run that begins (from NULL) or goes on from a checkpoint: appends to a trace that is
+ * there, begins one where there is none. */
+WEIR_CHECKED weir_status cli_run_open_trace(const weir_loader *loader, const char *path,
+                                            const weir_checkpoint *from, weir_trace_writer **out,
+                                            weir_error *error);
+
+/* ---- The run --------------------------------------------------------------------------------- */
+
+typedef struct cli_running {
+    weir_loader *loader;
+    const weir_checkpoint *from; /* NULL: it begins */
+    cli_run_files files;
+    uint64_t checkpoint_every; /* steps; 0: at the end alone */
+    bool with_indices;
+    bool shows_progress;
+    uint32_t rank;
+    uint32_t world_size;
+    weir_stage stage;
+    weir_policy policy;
+    uint32_t workers;
+
+    /* What happened. */
+    uint64_t began_ns; /* the program, by the clock of cli_run_now_ns */
+    uint64_t first_step;
+    uint64_t batches;
+    uint64_t samples;
+    uint64_t bytes;
+    uint64_t loop_began_ns;
+    uint64_t first_batch_ns; /* since the program began; 0 where there was none */
+    uint64_t loop_ns;
+    int signal; /* that stopped it, or 0 */
+} cli_running;
+
+uint64_t cli_run_now_ns(void);
+
+/* Takes every batch, records it, saves checkpoints; ends early, with all saved, at SIGINT or SIGTERM. */
+WEIR_CHECKED weir_status cli_run_loop(cli_running *run, weir_error *error);
+
+/* A line on the terminal, at most ten times a second. */
+void cli_run_show(const cli_running *run, bool is_last);
+
+/* The summary, as text or one JSON object. */
+int cli_run_print(const cli_running *run, bool as_json);
+
+#endif

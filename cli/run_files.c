@@ -1,0 +1,85 @@
+/* The files of one rank of a run. Ranks share nothing, so in a larger world each has its own, NAME.rankN. */
+#include <errno.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "run.h"
+
+static weir_status name_file(char out[CLI_PATH_MAX], const char *path, uint32_t rank, uint32_t world_size,
+                             weir_error *error) {
+    int size = world_size > 1 ? snprintf(out, CLI_PATH_MAX, "%s.rank%u", path, rank)
+                              : snprintf(out, CLI_PATH_MAX, "%s", path);
+    if (size >= 0 && size < CLI_PATH_MAX)
+        return WEIR_OK;
+    return cli_error(error, WEIR_IO_ERROR, "the path of a file is longer than %d bytes", CLI_PATH_MAX - 1);
+}
+
+static bool exists(const char *path) {
+    struct stat file;
+    return stat(path, &file) == 0;
+}
+
+/* NAME if it is there, else NAME.rankN, also of a world of one: so a run can shrink to one rank. */
+static weir_status find_resume(cli_run_files *files, const char *resume, uint32_t rank, bool is_saved_there,
+                               weir_error *error) {
+    weir_status status = name_file(files->resume, resume, 0, 1, error);
+    if (status != WEIR_OK || exists(files->resume))
+        return status;
+    status = name_file(files->resume, resume, rank, 2, error);
+    if (status != WEIR_OK || exists(files->resume))
+        return status;
+    if (is_saved_there) {
+        files->resume[0] = 0;
+        return WEIR_OK;
+    }
+    return cli_error(error, WEIR_IO_ERROR,
+                     "there is no checkpoint %s, nor %s; name one that is there, or leave --resume away",
+                     resume, files->resume);
+}
+
+weir_status cli_run_name_files(cli_run_files *files, const char *trace, const char *checkpoint,
+                               const char *resume, uint32_t rank, uint32_t world_size, weir_error *error) {
+    weir_status status = WEIR_OK;
+    memset(files, 0, sizeof *files);
+    if (trace)
+        status = name_file(files->trace, trace, rank, world_size, error);
+    if (status == WEIR_OK && checkpoint)
+        status = name_file(files->checkpoint, checkpoint, rank, world_size, error);
+    if (status == WEIR_OK && resume)
+        status = find_resume(files, resume, rank, checkpoint && strcmp(checkpoint, resume) == 0, error);
+    if (status != WEIR_OK || files->resume[0] || !files->checkpoint[0] || !exists(files->checkpoint))
+        return status;
+    return cli_error(
+        error, WEIR_IO_ERROR,
+        "%s exists already, and a run that begins would replace it; go on from it with --resume, "
+        "or move it away",
+        files->checkpoint);
+}
+
+/* A run that was killed just when it made its trace leaves an empty one. */
+static weir_status remove_if_empty(const char *path, bool *is_there, weir_error *error) {
+    struct stat file;
+    *is_there = stat(path, &file) == 0;
+    if (!*is_there || !S_ISREG(file.st_mode) || file.st_size > 0)
+        return WEIR_OK;
+    *is_there = false;
+    if (unlink(path) == 0)
+        return WEIR_OK;
+    return cli_error(error, WEIR_IO_ERROR, "cannot remove the empty trace %s: %s", path, strerror(errno));
+}
+
+weir_status cli_run_open_trace(const weir_loader *loader, const char *path, const weir_checkpoint *from,
+                               weir_trace_writer **out, weir_error *error) {
+    weir_trace_run description;
+    bool is_there;
+    weir_loader_describe(loader, &description);
+    if (!from)
+        return weir_trace_create(NULL, path, &description, NULL, out, error);
+    weir_status status = remove_if_empty(path, &is_there, error);
+    if (status != WEIR_OK)
+        return status;
+    weir_trace_start start = {from->step, from->hash};
+    return is_there ? weir_trace_resume(NULL, path, &description, from->step, from->hash, out, error)
+                    : weir_trace_create(NULL, path, &description, &start, out, error);
+}

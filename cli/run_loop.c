@@ -1,0 +1,137 @@
+/* The loop of `weir run`: what a training program would do with a loader, less the training.
+ *
+ * A checkpoint is saved behind a synced trace, so a trace always reaches as far as its checkpoint; what it
+ * has beyond is cut when the run goes on. The first checkpoint is saved before the first batch: from then on
+ * a run that is killed at any moment can go on. */
+#include <signal.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "run.h"
+
+uint64_t cli_run_now_ns(void) {
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
+}
+
+/* ---- Signals --------------------------------------------------------------------------------- */
+
+static volatile sig_atomic_t caught_signal;
+static weir_loader *running_loader; /* set while the handlers are */
+
+static void stop(int number) {
+    caught_signal = number;
+    weir_loader_cancel(running_loader);
+}
+
+/* A second signal of the kind ends the program at once. */
+static void catch_signals(weir_loader *loader) {
+    struct sigaction action = {.sa_handler = stop, .sa_flags = (int)SA_RESETHAND};
+    caught_signal = 0;
+    running_loader = loader;
+    sigemptyset(&action.sa_mask);
+    sigaction(SIGINT, &action, NULL);
+    sigaction(SIGTERM, &action, NULL);
+}
+
+static void restore_signals(void) {
+    signal(SIGINT, SIG_DFL);
+    signal(SIGTERM, SIG_DFL);
+}
+
+/* ---- Saving ---------------------------------------------------------------------------------- */
+
+static weir_status save(const cli_running *run, weir_trace_writer *trace, bool is_over, weir_error *error) {
+    weir_status status = WEIR_OK;
+    if (trace)
+        status = is_over ? weir_trace_finish(trace, error) : weir_trace_sync(trace, error);
+    if (status == WEIR_OK && run->files.checkpoint[0])
+        status = weir_loader_checkpoint_save(run->loader, run->files.checkpoint, NULL, error);
+    return status;
+}
+
+/* Opens the trace and saves the first checkpoint. A run that begins saves it first: whatever comes in
+ * between, the same command goes on from there. A run that goes on opens its trace first: only a trace that
+ * reaches the step may have a checkpoint of it. */
+static weir_status begin(cli_running *run, weir_trace_writer **trace, weir_error *error) {
+    weir_status status = run->from ? WEIR_OK : save(run, NULL, false, error);
+    if (status == WEIR_OK && run->files.trace[0])
+        status = cli_run_open_trace(run->loader, run->files.trace, run->from, trace, error);
+    if (status == WEIR_OK && run->from)
+        status = save(run, *trace, false, error);
+    else if (status != WEIR_OK && !run->from && run->files.checkpoint[0])
+        unlink(run->files.checkpoint);
+    return status;
+}
+
+/* ---- The loop -------------------------------------------------------------------------------- */
+
+static weir_status take(cli_running *run, weir_trace_writer *trace, bool *is_over, weir_error *error) {
+    weir_loaded loaded;
+    weir_status status = weir_loader_next(run->loader, &loaded, error);
+    if (status != WEIR_OK)
+        return status;
+    *is_over = loaded.batch == NULL;
+    if (*is_over)
+        return WEIR_OK;
+    if (run->batches == 0)
+        run->first_batch_ns = cli_run_now_ns() - run->began_ns;
+    if (trace)
+        status = weir_loader_record(run->loader, &loaded, run->with_indices, trace, error);
+    run->batches++;
+    run->samples += loaded.batch->step.valid_count;
+    run->bytes += loaded.batch->size;
+    weir_loader_release(run->loader, &loaded);
+    return status;
+}
+
+static weir_status take_all(cli_running *run, weir_trace_writer *trace, bool *is_over, weir_error *error) {
+    weir_status status = WEIR_OK;
+    while (status == WEIR_OK && !caught_signal) {
+        status = take(run, trace, is_over, error);
+        if (status != WEIR_OK || *is_over)
+            break;
+        uint64_t step = weir_loader_step(run->loader);
+        if (run->checkpoint_every > 0 && step % run->checkpoint_every == 0 &&
+            step < weir_loader_end(run->loader))
+            status = save(run, trace, false, error);
+        cli_run_show(run, false);
+    }
+    return status == WEIR_CANCELLED && caught_signal ? WEIR_OK : status;
+}
+
+/* A run that failed before its first batch has nothing to go on from. */
+static void leave_nothing(const cli_running *run) {
+    if (run->files.trace[0])
+        unlink(run->files.trace);
+    if (run->files.checkpoint[0])
+        unlink(run->files.checkpoint);
+}
+
+weir_status cli_run_loop(cli_running *run, weir_error *error) {
+    weir_trace_writer *trace = NULL;
+    bool is_over = false;
+    run->first_step = weir_loader_step(run->loader);
+    weir_status status = begin(run, &trace, error);
+    if (status != WEIR_OK) {
+        weir_trace_writer_close(trace);
+        return status;
+    }
+    catch_signals(run->loader);
+    run->loop_began_ns = cli_run_now_ns();
+    status = take_all(run, trace, &is_over, error);
+    run->loop_ns = cli_run_now_ns() - run->loop_began_ns;
+    run->signal = is_over ? 0 : caught_signal;
+    cli_run_show(run, true);
+    if (status == WEIR_OK)
+        status = save(run, trace, is_over, error);
+    else if (run->batches > 0 || run->from)
+        (void)!save(run, trace, false, NULL);
+    weir_trace_writer_close(trace);
+    if (status != WEIR_OK && run->batches == 0 && !run->from)
+        leave_nothing(run);
+    restore_signals();
+    return status;
+}

@@ -1,0 +1,176 @@
+/* How a run goes: the line on the terminal while it lasts, and the summary. */
+#include <inttypes.h>
+#include <signal.h>
+#include <string.h>
+
+#include "progress.h"
+#include "run.h"
+
+static double per_second(uint64_t count, uint64_t ns) {
+    return ns ? (double)count * 1e9 / (double)ns : 0;
+}
+
+/* "950", "16.4k", "1.2M". */
+static const char *format_count(double value, char out[32]) {
+    static const char *const units[] = {"", "k", "M", "G"};
+    int unit = 0;
+    for (; value >= 10000 && unit < 3; unit++)
+        value /= 1000;
+    snprintf(out, 32, unit || value < 10 ? "%.1f%s" : "%.0f%s", value, units[unit]);
+    return out;
+}
+
+static double wait_share(const cli_running *run, uint64_t ns) {
+    weir_prefetch_metrics metrics;
+    weir_loader_measure(run->loader, &metrics, NULL);
+    double share = ns ? (double)metrics.consumer_wait_ns / (double)ns : 0;
+    return share < 1 ? share : 1;
+}
+
+static void print_rates(FILE *out, const cli_running *run, uint64_t ns) {
+    char batches[32], samples[32], bytes[32];
+    cli_format_bytes((uint64_t)per_second(run->bytes, ns), bytes);
+    fprintf(out, "%s batches/s, %s samples/s, %s/s, waited %.0f%%",
+            format_count(per_second(run->batches, ns), batches),
+            format_count(per_second(run->samples, ns), samples), bytes, 100 * wait_share(run, ns));
+}
+
+void cli_run_show(const cli_running *run, bool is_last) {
+    enum { INTERVAL_NS = 100000000 };
+    static uint64_t shown_ns; /* a program has one run */
+    if (!run->shows_progress)
+        return;
+    uint64_t now_ns = cli_run_now_ns();
+    if (is_last) {
+        cli_progress_wipe();
+        return;
+    }
+    if (now_ns - shown_ns < INTERVAL_NS)
+        return;
+    shown_ns = now_ns;
+    uint64_t spent_ns = now_ns - run->loop_began_ns;
+    uint64_t end = weir_loader_end(run->loader);
+    uint64_t step = weir_loader_step(run->loader);
+    fputs("\r\033[Krun    ", stderr);
+    if (end != WEIR_ENDLESS) {
+        cli_progress_bar(end ? (double)step / (double)end : 1);
+        double left_s = (double)(end - step) / per_second(run->batches, spent_ns);
+        if (left_s >= 1)
+            fprintf(stderr, "%.0f s left  ", left_s);
+    }
+    fprintf(stderr, "step %" PRIu64 "  ", step);
+    print_rates(stderr, run, spent_ns);
+    fflush(stderr);
+}
+
+/* ---- The summary ----------------------------------------------------------------------------- */
+
+static void print_text(const cli_running *run) {
+    char bytes[32];
+    uint64_t step = weir_loader_step(run->loader);
+    cli_format_bytes(run->bytes, bytes);
+    if (run->world_size > 1)
+        printf("rank %" PRIu32 " of %" PRIu32 ": ", run->rank, run->world_size);
+    printf("steps %" PRIu64 " to %" PRIu64 ": %" PRIu64 " batches, %" PRIu64 " samples, %s in %.1f s\n",
+           run->first_step, step, run->batches, run->samples, bytes, (double)run->loop_ns / 1e9);
+    printf("  ");
+    print_rates(stdout, run, run->loop_ns);
+    printf("; first batch after %.0f ms\n", (double)run->first_batch_ns / 1e6);
+    if (run->files.trace[0])
+        printf("  trace %s\n", run->files.trace);
+    if (run->files.checkpoint[0])
+        printf("  checkpoint %s at step %" PRIu64 "\n", run->files.checkpoint, step);
+}
+
+static void write_workers(weir_json_writer *w, const cli_running *run) {
+    enum { SHOWN_MAX = 4096 };
+    static weir_worker_metrics workers[SHOWN_MAX];
+    weir_prefetch_metrics metrics;
+    weir_loader_measure(run->loader, &metrics, run->workers <= SHOWN_MAX ? workers : NULL);
+    weir_json_key(w, "wait_seconds");
+    weir_json_double(w, (double)metrics.consumer_wait_ns / 1e9);
+    weir_json_key(w, "stalls");
+    weir_json_uint(w, metrics.stalls);
+    weir_json_key(w, "workers");
+    weir_json_array(w);
+    for (uint32_t i = 0; i < metrics.workers && i < SHOWN_MAX; i++) {
+        weir_json_object(w);
+        weir_json_key(w, "produced");
+        weir_json_uint(w, workers[i].produced);
+        weir_json_key(w, "consumed");
+        weir_json_uint(w, workers[i].consumed);
+        weir_json_key(w, "wait_seconds");
+        weir_json_double(w, (double)workers[i].wait_ns / 1e9);
+        weir_json_key(w, "stalls");
+        weir_json_uint(w, workers[i].stalls);
+        weir_json_end_object(w);
+    }
+    weir_json_end_array(w);
+}
+
+static void write_rate(weir_json_writer *w, const char *key, uint64_t count, uint64_t ns) {
+    weir_json_key(w, key);
+    weir_json_double(w, per_second(count, ns));
+}
+
+static void write_count(weir_json_writer *w, const char *key, uint64_t value) {
+    weir_json_key(w, key);
+    weir_json_uint(w, value);
+}
+
+static void write_path(weir_json_writer *w, const char *key, const char *path) {
+    weir_json_key(w, key);
+    if (path[0])
+        weir_json_text(w, path);
+    else
+        weir_json_null(w);
+}
+
+static int print_json(const cli_running *run) {
+    static const char *const stages[] = {"train", "eval", "infer"};
+    weir_json_writer w;
+    weir_json_writer_memory(&w, NULL);
+    weir_json_object(&w);
+    write_count(&w, "first_step", run->first_step);
+    write_count(&w, "step", weir_loader_step(run->loader));
+    weir_json_key(&w, "end");
+    if (weir_loader_end(run->loader) == WEIR_ENDLESS)
+        weir_json_null(&w);
+    else
+        weir_json_uint(&w, weir_loader_end(run->loader));
+    weir_json_key(&w, "stopped_by");
+    if (run->signal)
+        weir_json_text(&w, run->signal == SIGINT ? "SIGINT" : "SIGTERM");
+    else
+        weir_json_null(&w);
+    weir_json_key(&w, "stage");
+    weir_json_text(&w, stages[run->stage]);
+    weir_json_key(&w, "policy");
+    weir_json_text(&w, weir_policy_name(run->policy));
+    write_count(&w, "world_size", run->world_size);
+    write_count(&w, "rank", run->rank);
+    write_count(&w, "batches", run->batches);
+    write_count(&w, "samples", run->samples);
+    write_count(&w, "bytes", run->bytes);
+    weir_json_key(&w, "seconds");
+    weir_json_double(&w, (double)run->loop_ns / 1e9);
+    weir_json_key(&w, "first_batch_seconds");
+    weir_json_double(&w, (double)run->first_batch_ns / 1e9);
+    write_rate(&w, "batches_per_second", run->batches, run->loop_ns);
+    write_rate(&w, "samples_per_second", run->samples, run->loop_ns);
+    write_rate(&w, "bytes_per_second", run->bytes, run->loop_ns);
+    weir_json_key(&w, "wait_share");
+    weir_json_double(&w, wait_share(run, run->loop_ns));
+    write_workers(&w, run);
+    write_path(&w, "trace", run->files.trace);
+    write_path(&w, "checkpoint", run->files.checkpoint);
+    weir_json_end_object(&w);
+    return cli_print_json(&w);
+}
+
+int cli_run_print(const cli_running *run, bool as_json) {
+    if (as_json)
+        return print_json(run);
+    print_text(run);
+    return cli_flush();
+}
