@@ -1,0 +1,75 @@
+/* Fuzzes checkpoints: the bytes are one, to be read alone and to be restored into three runs (a mix, one
+ * dataset in eval, a mix in best effort). What a run accepts must lead where the checkpoint says, and the run
+ * itself must write the same cursors there. */
+#include <string.h>
+
+#include "pipeline/checkpoint.h"
+#include "require.h"
+
+static const char manifest_text[] =
+    "{\"global_batch_size\": 4, \"mix\": {\"a\": 2, \"b\": 1}, \"datasets\": {"
+    "\"a\": {\"id\": \"a\", \"version\": \"1\", \"cardinality\": 100, \"hash\": "
+    "\"0000000000000000000000000000000000000000000000000000000000000000\"}, "
+    "\"b\": {\"id\": \"b\", \"version\": \"1\", \"cardinality\": \"18446744073709551615\", \"hash\": "
+    "\"0000000000000000000000000000000000000000000000000000000000000000\"}}}";
+
+typedef struct fuzzed_run {
+    weir_manifest *manifest;
+    weir_mix *mix;
+    weir__run_member members[2];
+    uint8_t store_hashes[1][WEIR_HASH_SIZE];
+    weir__run run;
+} fuzzed_run;
+
+/* A run without stores: nothing of them but their hashes is in a checkpoint. */
+static void open_run(fuzzed_run *r, weir_stage stage) {
+    require(weir_manifest_read(NULL, manifest_text, sizeof manifest_text - 1, "fuzz", &r->manifest, NULL) ==
+            WEIR_OK);
+    require(weir_mix_open(NULL, r->manifest, NULL, 0, &r->mix, NULL) == WEIR_OK);
+    for (size_t i = 0; i < 2; i++)
+        r->members[i] = (weir__run_member){.dataset = weir_manifest_dataset(r->manifest, i), .index = i};
+    memset(r->store_hashes, 7, sizeof r->store_hashes);
+    r->run = (weir__run){.env = weir_env_default(),
+                         .manifest = r->manifest,
+                         .stage = stage,
+                         .world_size = 1,
+                         .token = (uint8_t *)(uintptr_t)weir_manifest_token(r->manifest),
+                         .token_size = WEIR_TOKEN_SIZE,
+                         .is_mixed = stage == WEIR_STAGE_TRAIN,
+                         .members = r->members,
+                         .member_count = stage == WEIR_STAGE_TRAIN ? 2 : 1,
+                         .store_hashes = r->store_hashes,
+                         .store_count = 1,
+                         .end = WEIR_ENDLESS};
+}
+
+static void close_run(fuzzed_run *r) {
+    weir_mix_close(r->mix);
+    weir_manifest_close(r->manifest);
+}
+
+static void restore(weir_stage stage, weir_policy policy, const uint8_t *data, size_t size) {
+    fuzzed_run r;
+    weir__restored restored;
+    weir_checkpoint read;
+    weir_error error;
+    weir__run_state state = {.policy = policy, .workers = 2};
+    open_run(&r, stage);
+    if (weir__checkpoint_restore(&r.run, r.mix, &state, data, size, &restored, &error) == WEIR_OK) {
+        require(weir_checkpoint_read(data, size, &read, NULL) == WEIR_OK);
+        require(restored.step == read.step && restored.start_position <= restored.step);
+        require(read.policy == policy && read.stage == stage);
+    } else {
+        require(error.message[0] != 0);
+    }
+    close_run(&r);
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
+    weir_checkpoint read;
+    (void)!weir_checkpoint_read(data, size, &read, NULL);
+    restore(WEIR_STAGE_TRAIN, WEIR_POLICY_STRICT, data, size);
+    restore(WEIR_STAGE_EVAL, WEIR_POLICY_STRICT, data, size);
+    restore(WEIR_STAGE_TRAIN, WEIR_POLICY_BEST_EFFORT, data, size);
+    return 0;
+}
