@@ -1,6 +1,6 @@
 # Thin: CMake and its presets do the work. Two commands are all that a fresh machine needs: make demo, make check.
 
-.PHONY: release debug demo check bench static fuzz check-arch format lint clean
+.PHONY: release debug demo check soak bench static fuzz check-arch format lint clean
 
 release:
 	@tools/bootstrap build
@@ -19,6 +19,12 @@ demo: release
 check:
 	@tools/bootstrap check
 	@tools/check
+
+# What takes too long for every check: a thousand kills of a run, and what else is rare.
+soak:
+	@tools/bootstrap check
+	@$(MAKE) --no-print-directory release
+	@tools/soak build/weir
 
 bench:
 	@tools/bootstrap bench

@@ -1,0 +1,389 @@
+"""weir run from the outside: what it says and writes, where rank and world size come from, signals, and the promise
+that matters: killed at any moment and resumed, or split over many ranks, a run is the uninterrupted one."""
+import json
+import os
+import pty
+import random
+import re
+import shutil
+import signal
+import subprocess
+import tempfile
+import unittest
+from pathlib import Path
+
+WEIR = os.environ["WEIR"]
+KILLS = int(os.environ.get("WEIR_KILLS", "24"))
+LAUNCHER_VARIABLES = ["RANK", "WORLD_SIZE", "OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE", "PMI_RANK", "PMI_SIZE",
+                      "SLURM_PROCID", "SLURM_NTASKS"]
+STEPS = 60
+
+shop = None  # the folder of a small shop; its manifest has short sequences and batches of 8
+
+
+def setUpModule():
+    global shop
+    holder = tempfile.TemporaryDirectory()
+    unittest.addModuleCleanup(holder.cleanup)
+    shop = Path(holder.name)
+    subprocess.run([WEIR, "demo", "--scale", "2000", "--dir", shop, "--no-run", "--json"], check=True,
+                   capture_output=True)
+    path = shop / "shop.manifest.json"
+    manifest = json.loads(path.read_text())
+    manifest.update(global_batch_size=8, batch={"sequence_length": 32, "max_rows": 16})
+    path.write_text(json.dumps(manifest))
+
+
+def environment(**variables):
+    kept = {name: value for name, value in os.environ.items() if name not in LAUNCHER_VARIABLES}
+    return {**kept, **{name: str(value) for name, value in variables.items()}}
+
+
+def command(*arguments):
+    return [WEIR, "run", "--store", str(shop / "shop.weir"), "--manifest", str(shop / "shop.manifest.json"),
+            *map(str, arguments)]
+
+
+def run(*arguments, variables=None):
+    return subprocess.run(command(*arguments), capture_output=True, text=True, timeout=60,
+                          env=environment(**(variables or {})))
+
+
+def weir(*arguments):
+    return subprocess.run([WEIR, *map(str, arguments)], capture_output=True, text=True, timeout=60)
+
+
+class WithFolder(unittest.TestCase):
+    def setUp(self):
+        holder = tempfile.TemporaryDirectory()
+        self.addCleanup(holder.cleanup)
+        self.folder = Path(holder.name)
+        self.trace, self.checkpoint = self.folder / "run.trace", self.folder / "run.checkpoint"
+
+    def run_ok(self, *arguments, **options):
+        result = run(*arguments, "--json", **options)
+        self.assertEqual((result.returncode, result.stderr), (0, ""), result.stdout)
+        return json.loads(result.stdout)
+
+    def assert_error(self, code_id, *arguments, **options):
+        plain, as_json = run(*arguments, **options), run(*arguments, "--json", **options)
+        self.assertEqual((plain.returncode, plain.stdout), (1, ""))
+        self.assertRegex(plain.stderr, rf"\Aweir: {code_id}: [^\n]+\n\Z")
+        record = json.loads(as_json.stdout)["error"]
+        self.assertEqual(record["code_id"], code_id)
+        return record
+
+    def assert_usage(self, text, *arguments):
+        result = run(*arguments)
+        self.assertEqual((result.returncode, result.stdout), (2, ""))
+        self.assertIn(text, result.stderr)
+
+    def assert_same_trace(self, left, right):
+        result = weir("diff", left, right)
+        self.assertEqual((result.returncode, result.stdout), (0, f"{STEPS} steps, all equal\n"), result.stderr)
+
+    def names(self):
+        return sorted(path.name for path in self.folder.iterdir())
+
+
+class Summary(WithFolder):
+    def test_nothing_is_written_unasked(self):
+        report = self.run_ok("--steps", STEPS, "--workers", 2)
+        self.assertEqual([report[key] for key in ("first_step", "step", "end", "batches", "stopped_by", "stage", "policy",
+                                                  "world_size", "rank", "trace", "checkpoint")],
+                         [0, STEPS, STEPS, STEPS, None, "train", "strict", 1, 0, None, None])
+        self.assertGreater(report["samples"], STEPS)
+        self.assertGreater(report["bytes"], report["samples"])
+        self.assertEqual(sum(worker["consumed"] for worker in report["workers"]), STEPS)
+        self.assertEqual(len(report["workers"]), 2)
+        self.assertEqual(self.names(), [])
+
+    def test_for_people(self):
+        result = run("--steps", STEPS, "--trace", self.trace, "--checkpoint", self.checkpoint)
+        self.assertEqual((result.returncode, result.stderr), (0, ""))
+        lines = result.stdout.splitlines()
+        self.assertRegex(lines[0], rf"\Asteps 0 to {STEPS}: {STEPS} batches, \d+ samples, [\d.]+ [kMG]?B in [\d.]+ s\Z")
+        self.assertRegex(lines[1], r"\A  [\d.]+k? batches/s, [\d.]+[kM]? samples/s, [\d.]+ [kMG]?B/s, waited \d+%; "
+                                   r"first batch after \d+ ms\Z")
+        self.assertEqual(lines[2:], [f"  trace {self.trace}", f"  checkpoint {self.checkpoint} at step {STEPS}"])
+
+    def test_eval_is_one_pass(self):
+        manifest = json.loads((shop / "shop.manifest.json").read_text())
+        cardinality = manifest["datasets"]["shop/churn/val"]["cardinality"]
+        report = self.run_ok("--dataset", "shop/churn/val", "--stage", "eval", "--trace", self.trace)
+        self.assertEqual((report["batches"], report["samples"]), (-(-cardinality // 8), cardinality))
+        replayed = weir("replay", self.trace, "--store", shop / "shop.weir")
+        self.assertIn("every digest is equal", replayed.stdout)
+
+    def test_a_terminal_sees_a_bar_and_only_rank_0_does(self):
+        for rank, is_shown in (0, True), (1, False):
+            try:
+                master, slave = pty.openpty()
+            except OSError as reason:  # a bare container without /dev/pts
+                self.skipTest(f"no terminal to be had: {reason}")
+            subprocess.run(command("--steps", 20, "--rank", rank, "--world-size", 2), stderr=slave,
+                           stdout=subprocess.DEVNULL, check=True, timeout=60, env=environment())
+            os.write(slave, b"$")  # its end
+            shown = ""
+            while not shown.endswith("$"):
+                shown += os.read(master, 65536).decode()
+            os.close(slave)
+            os.close(master)
+            bar = r"\r\x1b\[Krun +\[#* *\] +\d+% .*step \d+  \S+ batches/s, .*waited \d+%"
+            self.assertEqual(bool(re.match(bar, shown)), is_shown, shown)
+            self.assertTrue(shown.endswith("\r\x1b[K$" if is_shown else "$"), shown)
+
+
+class Refusals(WithFolder):
+    def test_calls_that_make_no_sense(self):
+        self.assert_usage("belong together", "--rank", 1)
+        self.assert_usage("belong together", "--world-size", 2)
+        self.assert_usage("at least 1", "--steps", 0)
+        self.assert_usage("belongs to --trace", "--trace-indices")
+        self.assert_usage("belongs to --trace", "--no-digests")
+        self.assert_usage("belongs to --checkpoint", "--checkpoint-every", 5)
+        self.assert_usage("name one file", "--trace", self.trace, "--checkpoint", self.trace)
+        self.assert_usage("names the manifest", "--checkpoint", shop / "shop.manifest.json", "--resume",
+                          shop / "shop.manifest.json")
+        for size in "", "x", "12x", "1Kx", "-1", "99999999999999999999", "99999999T", "1.5G":
+            self.assert_usage("--memory-limit takes a number of bytes", f"--memory-limit={size}")
+
+    def test_errors_have_records(self):
+        self.assert_error("INVALID_STAGE_TYPE", "--stage", "test")
+        self.assert_error("CONTRACT_VIOLATION", "--policy", "fastest")
+        self.assert_error("CONTRACT_VIOLATION", "--stage", "eval")
+        self.assert_error("CONTRACT_VIOLATION", "--workers", 5000)
+        self.assert_error("INVALID_DATASET_KEY", "--dataset", "shop/nothing/train")
+        self.assert_error("BATCH_SIZE_INCONSISTENT", "--rank", 0, "--world-size", 3)
+        self.assert_error("IO_ERROR", "--resume", self.checkpoint)
+        self.assert_error("IO_ERROR", "--steps", 1, "--trace", self.folder / "none" / "run.trace")
+        self.assert_error("IO_ERROR", "--steps", 1, "--checkpoint", self.folder / "none" / "run.checkpoint")
+        self.assertEqual(self.names(), [])
+
+    def test_a_run_that_begins_replaces_nothing(self):
+        self.run_ok("--steps", 5, "--trace", self.trace)
+        self.assert_error("IO_ERROR", "--steps", 5, "--trace", self.trace, "--checkpoint", self.checkpoint)
+        self.assertEqual(self.names(), ["run.trace"])
+        self.run_ok("--steps", 5, "--checkpoint", self.checkpoint)
+        before = self.checkpoint.read_bytes()
+        self.assert_error("IO_ERROR", "--steps", 5, "--checkpoint", self.checkpoint)
+        self.assertEqual(self.checkpoint.read_bytes(), before)
+
+    def test_a_checkpoint_of_another_run(self):
+        self.run_ok("--steps", 5, "--checkpoint", self.checkpoint, "--dataset", "shop/churn/train")
+        record = self.assert_error("CHECKPOINT_MISMATCH", "--resume", self.checkpoint)
+        self.assertIn("dataset", record["message"])
+        record = self.assert_error("CONTRACT_VIOLATION", "--resume", self.checkpoint, "--dataset", "shop/churn/train",
+                                   "--steps", 4)
+        self.assertEqual(record["diagnostics"], {"step": 5, "end": 4})
+        self.checkpoint.write_bytes(b"\xa0")
+        self.assert_error("CHECKPOINT_MISMATCH", "--resume", self.checkpoint)
+        self.checkpoint.write_bytes(b"junk")
+        self.assert_error("CBOR_INVALID", "--resume", self.checkpoint)
+
+
+class Memory(WithFolder):
+    def test_the_plan(self):
+        plan = json.loads(run("--plan", "--workers", 3, "--buffer", 4, "--queue", 5, "--json").stdout)
+        arenas = plan["metrics"]["peak_physical_bytes_per_arena"]
+        self.assertEqual(set(arenas), {"slots", "builders"})
+        self.assertEqual(sum(name.startswith("slot/") for name in plan["tensors"]), 3 * 4 + 5)
+        self.assertEqual(sum(name.startswith("worker/") for name in plan["tensors"]), 3)
+        self.assertIn("slot/0", run("--plan").stdout)
+
+    def test_the_limit(self):
+        plan = json.loads(run("--plan", "--json").stdout)
+        needed = sum(plan["metrics"]["peak_physical_bytes_per_arena"].values())
+        self.run_ok("--steps", 1, "--memory-limit", needed)
+        for more in [], ["--plan"]:
+            record = self.assert_error("ARENA_TOO_SMALL", "--steps", 1, "--memory-limit", needed - 1, *more)
+            self.assertEqual((record["diagnostics"]["required"], record["diagnostics"]["limit"]), (needed, needed - 1))
+        self.assert_error("ARENA_TOO_SMALL", "--memory-limit", "10kB")
+        self.run_ok("--steps", 1, "--memory-limit", "1TiB")
+
+
+class Place(WithFolder):
+    def place(self, **variables):
+        report = self.run_ok("--steps", 1, variables=variables)
+        return report["rank"], report["world_size"]
+
+    def test_from_each_launcher(self):
+        self.assertEqual(self.place(), (0, 1))
+        self.assertEqual(self.place(RANK=1, WORLD_SIZE=2), (1, 2))
+        self.assertEqual(self.place(OMPI_COMM_WORLD_RANK=3, OMPI_COMM_WORLD_SIZE=4), (3, 4))
+        self.assertEqual(self.place(PMI_RANK=1, PMI_SIZE=4), (1, 4))
+        self.assertEqual(self.place(SLURM_PROCID=7, SLURM_NTASKS=8), (7, 8))
+
+    def test_torchrun_comes_first_and_the_options_before_all(self):
+        nested = dict(RANK=1, WORLD_SIZE=2, OMPI_COMM_WORLD_RANK=0, OMPI_COMM_WORLD_SIZE=1, SLURM_PROCID=3, SLURM_NTASKS=4)
+        self.assertEqual(self.place(**nested), (1, 2))
+        report = self.run_ok("--steps", 1, "--rank", 2, "--world-size", 4, variables={"RANK": "x"})
+        self.assertEqual((report["rank"], report["world_size"]), (2, 4))
+
+    def test_values_that_make_no_sense(self):
+        for variables in [dict(RANK=2, WORLD_SIZE=2), dict(RANK="", WORLD_SIZE=2), dict(RANK="-1", WORLD_SIZE=2),
+                          dict(RANK="1x", WORLD_SIZE=2), dict(WORLD_SIZE="99999999999999999999", RANK=0), dict(RANK=0),
+                          dict(SLURM_NTASKS=4), dict(PMI_RANK=0, PMI_SIZE=0)]:
+            with self.subTest(variables=variables):
+                record = self.assert_error("CONTRACT_VIOLATION", "--steps", 1, variables=variables)
+                self.assertIn(next(iter(variables)), record["message"])
+
+
+class Resume(WithFolder):
+    def whole(self):
+        path = self.folder / "whole.trace"
+        self.run_ok("--steps", STEPS, "--trace", path, "--trace-indices")
+        return path
+
+    def test_in_three_sittings_with_other_workers(self):
+        files = ["--trace", self.trace, "--trace-indices", "--checkpoint", self.checkpoint]
+        self.run_ok("--steps", 17, *files)
+        self.run_ok("--steps", 40, "--workers", 3, *files, "--resume", self.checkpoint)
+        report = self.run_ok("--steps", STEPS, "--workers", 2, *files, "--resume", self.checkpoint)
+        self.assertEqual((report["first_step"], report["step"]), (40, STEPS))
+        self.assert_same_trace(self.whole(), self.trace)
+        result = weir("replay", self.trace, "--store", shop / "shop.weir", "--json")
+        self.assertEqual(json.loads(result.stdout)["checked_digests"], STEPS)
+
+    def test_into_a_new_trace(self):
+        self.run_ok("--steps", 50, "--checkpoint", self.checkpoint)
+        samples = self.run_ok("--steps", STEPS, "--resume", self.checkpoint, "--trace", self.trace)["samples"]
+        self.assertEqual(json.loads(weir("replay", self.trace, "--store", shop / "shop.weir", "--json").stdout),
+                         {"equal": True, "steps": 10, "samples": samples, "complete": True,
+                          "checked_digests": 10, "unchecked_digests": 0})
+        self.assertEqual(self.names(), ["run.checkpoint", "run.trace"])
+
+    def test_the_same_command_begins_and_goes_on(self):
+        call = ["--trace", self.trace, "--checkpoint", self.checkpoint, "--resume", self.checkpoint]
+        self.assertEqual(self.run_ok("--steps", 20, *call)["first_step"], 0)
+        self.assertEqual(self.run_ok("--steps", STEPS, *call)["first_step"], 20)
+        self.assert_same_trace(self.whole_without_indices(), self.trace)
+        self.trace.write_bytes(b"")  # as a run leaves it that was killed just when it began
+        self.assertEqual(self.run_ok("--steps", STEPS + 5, *call)["first_step"], STEPS)
+        self.assertEqual(json.loads(weir("replay", self.trace, "--json").stdout)["steps"], 5)
+
+    def whole_without_indices(self):
+        path = self.folder / "whole.trace"
+        self.run_ok("--steps", STEPS, "--trace", path)
+        return path
+
+    def test_a_trace_that_does_not_reach_the_checkpoint(self):
+        self.run_ok("--steps", 20, "--trace", self.trace)
+        self.run_ok("--steps", 30, "--checkpoint", self.checkpoint)
+        before = self.trace.read_bytes()
+        self.assert_error("TRACE_CORRUPT", "--steps", STEPS, "--trace", self.trace, "--resume", self.checkpoint)
+        self.assertEqual(self.trace.read_bytes(), before)
+
+    def test_another_world_goes_on(self):
+        """From one rank to two, and back to one: the traces of the second sitting, put together, are the whole run's."""
+        self.run_ok("--steps", 10, "--checkpoint", self.checkpoint)
+        parts = [self.folder / f"wide.trace.rank{rank}" for rank in (0, 1)]
+        for rank in 0, 1:
+            self.run_ok("--steps", 40, "--rank", rank, "--world-size", 2, "--resume", self.checkpoint,
+                        "--checkpoint", self.folder / "wide", "--trace", self.folder / "wide.trace")
+        self.assertTrue((self.folder / "wide.rank1").exists())
+        single = self.folder / "single.trace"
+        self.run_ok("--steps", 40, "--resume", self.checkpoint, "--trace", single)
+        merged = weir("merge", *parts, "--single", single, "--json")
+        self.assertEqual(merged.returncode, 0, merged.stdout)
+        self.assertEqual(json.loads(merged.stdout)["steps"], 30)
+        report = self.run_ok("--steps", STEPS, "--resume", self.folder / "wide")
+        self.assertEqual((report["first_step"], report["step"]), (40, STEPS))
+
+    def test_best_effort_says_so_and_loses_nothing(self):
+        call = ["--policy", "best_effort", "--workers", 3, "--steps", STEPS, "--checkpoint", self.checkpoint,
+                "--resume", self.checkpoint, "--trace", self.trace, "--checkpoint-every", 7]
+        self.run_ok(*call)
+        self.assertIn(b"best_effort", self.trace.read_bytes()[:4096])
+        result = weir("replay", self.trace, "--store", shop / "shop.weir", "--json")
+        self.assertEqual(json.loads(result.stdout)["checked_digests"], STEPS)
+        self.assert_error("CHECKPOINT_MISMATCH", "--resume", self.checkpoint, "--steps", STEPS)
+
+
+class Signals(WithFolder):
+    def test_a_signal_ends_a_run_with_all_saved(self):
+        for number, status in (signal.SIGINT, 130), (signal.SIGTERM, 143):
+            with self.subTest(signal=number):
+                trace, checkpoint = self.folder / f"{status}.trace", self.folder / f"{status}.checkpoint"
+                call = command("--trace", trace, "--checkpoint", checkpoint, "--json")
+                process = subprocess.Popen(call, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment())
+                while not trace.exists() or trace.stat().st_size < 100000:  # it is under way
+                    self.assertIsNone(process.poll())
+                process.send_signal(number)
+                output, errors = process.communicate(timeout=60)
+                self.assertEqual(process.returncode, status)
+                report = json.loads(output)
+                self.assertEqual(report["stopped_by"], number.name)
+                self.assertIn(f"stopped by {number.name} at step {report['step']}", errors)
+                self.assertIn(f"--resume {checkpoint}", errors)
+                replayed = json.loads(weir("replay", trace, "--json").stdout)
+                self.assertEqual((replayed["steps"], replayed["complete"]), (report["step"], False))
+                end = report["step"] + 10
+                again = self.run_ok("--steps", end, "--trace", trace, "--checkpoint", checkpoint, "--resume", checkpoint)
+                self.assertEqual((again["first_step"], again["step"]), (report["step"], end))
+                replayed = json.loads(weir("replay", trace, "--json").stdout)
+                self.assertEqual((replayed["steps"], replayed["complete"]), (end, True))
+
+    def test_without_a_checkpoint_it_says_so(self):
+        process = subprocess.Popen(command("--trace", self.trace), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+                                   env=environment())
+        while not self.trace.exists() or self.trace.stat().st_size < 100000:
+            self.assertIsNone(process.poll())
+        process.send_signal(signal.SIGINT)
+        _, errors = process.communicate(timeout=60)
+        self.assertEqual(process.returncode, 130)
+        self.assertIn("nothing was saved", errors)
+
+
+class Kill(WithFolder):
+    def test_killed_at_any_moment_a_run_is_the_uninterrupted_one(self):
+        """The same command again and again, killed after a random time, until the run ends; then anew, until there
+        were enough kills. A checkpoint behind every step makes the moments between files frequent."""
+        chance = random.Random(5)
+        whole = self.folder / "whole.trace"
+        self.run_ok("--steps", STEPS, "--trace", whole)
+        kills, rounds = 0, 0
+        while kills < KILLS:
+            trace, checkpoint = self.folder / f"{rounds}.trace", self.folder / f"{rounds}.checkpoint"
+            status = None
+            while status != 0:
+                call = command("--steps", STEPS, "--workers", chance.choice([1, 2, 4]), "--trace", trace, "--checkpoint",
+                               checkpoint, "--checkpoint-every", chance.choice([1, 1, 2, 5]), "--resume", checkpoint)
+                process = subprocess.Popen(call, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment())
+                try:
+                    _, errors = process.communicate(timeout=chance.choice([0.01, 0.03, 0.06, 0.1]) * chance.random()
+                                                    if kills < KILLS else 60)
+                except subprocess.TimeoutExpired:
+                    process.kill()
+                    _, errors = process.communicate(timeout=60)
+                    kills += 1
+                status = process.returncode
+                self.assertIn(status, (0, -signal.SIGKILL), errors)
+            self.assert_same_trace(whole, trace)
+            rounds += 1
+        self.assertGreaterEqual(kills, KILLS)
+
+
+class Ranks(WithFolder):
+    def test_mpirun_merged_is_world_size_1(self):
+        if not shutil.which("mpirun"):
+            self.skipTest("Open MPI is not installed")
+        single = self.folder / "single.trace"
+        self.run_ok("--steps", STEPS, "--trace", single)
+        for ranks in 2, 4, 8:
+            with self.subTest(ranks=ranks):
+                trace = self.folder / f"{ranks}.trace"
+                call = ["mpirun", "-n", str(ranks), "--oversubscribe", "--allow-run-as-root",
+                        *command("--steps", STEPS, "--trace", trace)]
+                launched = subprocess.run(call, capture_output=True, text=True, timeout=120, env=environment())
+                self.assertEqual(launched.returncode, 0, launched.stderr)
+                self.assertEqual(sorted(re.findall(r"rank (\d) of (\d): steps 0 to", launched.stdout)),
+                                 [(str(rank), str(ranks)) for rank in range(ranks)])
+                merged = weir("merge", *[f"{trace}.rank{rank}" for rank in range(ranks)], "--single", single, "--json")
+                report = json.loads(merged.stdout)
+                self.assertEqual((report["steps"], report["unchecked_digests"]), (STEPS, 0))
+                self.assertEqual(report["digests"], report["samples"])
+
+
+if __name__ == "__main__":
+    unittest.main()
