@@ -1,5 +1,6 @@
-/* weir demo: a shop of any size, from nothing to the first steps of a run, so that one command shows what
- * weir does. It makes the database (demo_shop.c), ingests it with its schema, and says what happened. */
+/* weir demo: a shop of any size, from nothing to a run that is stopped, resumed and replayed, so that one
+ * command shows what weir does. It makes the database (demo_shop.c), ingests it with its schema, says what
+ * happened, and takes batches (demo_run.c). */
 #include <errno.h>
 #include <inttypes.h>
 #include <stdlib.h>
@@ -8,8 +9,8 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "demo_run.h"
 #include "demo_shop.h"
-#include "plan_output.h"
 #include "progress.h"
 
 enum { PATH_MAX_BYTES = 4096, STEPS_SHOWN = 6 };
@@ -19,6 +20,7 @@ typedef struct demo {
     uint64_t scale;
     bool no_run, as_json;
     char database[PATH_MAX_BYTES], schema[PATH_MAX_BYTES], store[PATH_MAX_BYTES], manifest[PATH_MAX_BYTES];
+    char trace[PATH_MAX_BYTES], checkpoint[PATH_MAX_BYTES];
     cli_progress progress;
     double began_s;
     demo_counts counts;
@@ -58,6 +60,10 @@ static weir_status make_folder(demo *d, weir_error *error) {
         status = name_file(d, "shop.weir", d->store, error);
     if (status == WEIR_OK)
         status = name_file(d, "shop.manifest.json", d->manifest, error);
+    if (status == WEIR_OK)
+        status = name_file(d, "shop.trace", d->trace, error);
+    if (status == WEIR_OK)
+        status = name_file(d, "shop.checkpoint", d->checkpoint, error);
     if (status == WEIR_OK && mkdir(d->folder, 0777) != 0 && errno != EEXIST)
         return cli_error(error, WEIR_IO_ERROR, "cannot make the folder %s: %s", d->folder, strerror(errno));
     return status;
@@ -66,7 +72,7 @@ static weir_status make_folder(demo *d, weir_error *error) {
 /* The files are a demo's own where a demo's database is beside them: it is made first. Without it they are
  * somebody else's. */
 static weir_status check_files(const demo *d, weir_error *error) {
-    const char *others[] = {d->schema, d->store, d->manifest};
+    const char *others[] = {d->schema, d->store, d->manifest, d->trace, d->checkpoint};
     struct stat node;
     bool is_there;
     weir_status status = demo_shop_check(d->database, &is_there, error);
@@ -196,9 +202,10 @@ static void print_what_next(const demo *d) {
            "  weir embed %s --columns\n"
            "  weir next --manifest %s --dataset shop/churn/train --count 3\n"
            "  weir batch --store %s --manifest %s --dataset shop/churn/train\n"
+           "  weir run --store %s --manifest %s --steps 300 --workers 2\n"
            "  Edit %s and ingest again: weir ingest %s --schema %s -o %s\n",
-           d->store, d->store, d->store, d->manifest, d->store, d->manifest, d->schema, d->database,
-           d->schema, d->store);
+           d->store, d->store, d->store, d->manifest, d->store, d->manifest, d->store, d->manifest, d->schema,
+           d->database, d->schema, d->store);
 }
 
 static int print_json(const demo *d) {
@@ -240,8 +247,11 @@ static weir_status tell(const demo *d, weir_error *error) {
         return status;
     print_report(d, weir_store_describe(store));
     weir_store_close(store);
+    demo_run_files files = {d->store, d->manifest, d->trace, d->checkpoint};
     if (!d->no_run)
         status = print_steps(d, error);
+    if (status == WEIR_OK && !d->no_run)
+        status = demo_run(&files, error);
     if (status == WEIR_OK)
         print_what_next(d);
     return status;
@@ -278,13 +288,14 @@ static int run(const cli_command *self, int argc, char **argv) {
 
 const cli_command cli_demo = {
     .name = "demo",
-    .summary = "make a shop database, ingest it, and say what happened",
+    .summary = "make a shop database, ingest it, run over it, and say what happened",
     .usage = "weir demo [--scale N] [--dir D] [--no-run] [--json]",
     .help =
         "  --scale N   about how many rows, from 1000 to 1000000000 (100000)\n"
-        "  --dir D     the folder for shop.sqlite, shop.schema.json, shop.weir and shop.manifest.json, "
-        "which\n"
-        "              are made anew if they are a demo's, an edited schema too (weir-demo)\n"
+        "  --dir D     the folder for shop.sqlite, shop.schema.json, shop.weir, shop.manifest.json, "
+        "shop.trace\n"
+        "              and shop.checkpoint, which are made anew if they are a demo's, an edited schema too\n"
+        "              (weir-demo)\n"
         "  --no-run    stop after ingest\n"
         "  --json      print one object: paths, rows, bytes, seconds, store_hash\n\n"
         "The shop has eight tables, nulls, hubs, text, late-known columns and five tasks. The same scale\n"

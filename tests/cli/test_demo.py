@@ -103,8 +103,11 @@ class Demo(unittest.TestCase):
         done = run("demo", "--scale", SCALE, "--dir", self.folder)
         self.assertEqual((done.returncode, done.stderr), (0, ""))
         store = str(self.folder / "shop.weir")
-        for expected in (STORE_HASH, "order_items", "churn", "step 0: shop/", "weir info", store):
+        for expected in (STORE_HASH, "order_items", "churn", "step 0: shop/", "steps 100 to 200:",
+                         "every field and every digest is equal", "weir info", store):  # fmt: skip
             self.assertIn(expected, done.stdout)
+        written = [*FILES, "shop.checkpoint", "shop.trace"]
+        self.assertEqual(sorted(path.name for path in self.folder.iterdir()), sorted(written))
         self.assertNotIn("step 0", run("demo", "--scale", SCALE, "--dir", self.folder, "--no-run").stdout)
 
     def test_the_commands_it_names_work(self) -> None:

@@ -1,0 +1,88 @@
+/* See demo_run.h. */
+#include "demo_run.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "run.h"
+
+enum { STEPS = 200 };
+
+typedef struct opened {
+    weir_store *store;
+    weir_manifest *manifest;
+} opened;
+
+/* One sitting, up to `steps`; from the checkpoint where there is one. */
+static weir_status sit(const demo_run_files *files, const opened *o, uint64_t steps, uint32_t workers,
+                       weir_error *error) {
+    char *data = NULL;
+    size_t size = 0;
+    weir_checkpoint from;
+    cli_running run = {.began_ns = cli_run_now_ns(), .world_size = 1, .workers = workers};
+    weir_loader_options options = {.size = sizeof options,
+                                   .stores = (const weir_store *const *)&o->store,
+                                   .store_count = 1,
+                                   .manifest = o->manifest,
+                                   .world_size = 1,
+                                   .with_digests = true,
+                                   .steps = steps,
+                                   .workers = workers};
+    snprintf(run.files.trace, sizeof run.files.trace, "%s", files->trace);
+    snprintf(run.files.checkpoint, sizeof run.files.checkpoint, "%s", files->checkpoint);
+    weir_status status = WEIR_OK;
+    if (access(files->checkpoint, F_OK) == 0) {
+        status = cli_read_file(files->checkpoint, &data, &size, error);
+        if (status == WEIR_OK)
+            status = weir_checkpoint_read(data, size, &from, error);
+        run.from = &from;
+    }
+    options.checkpoint = data;
+    options.checkpoint_size = size;
+    if (status == WEIR_OK)
+        status = weir_loader_open(NULL, &options, &run.loader, error);
+    if (status == WEIR_OK)
+        status = cli_run_loop(&run, error);
+    if (status == WEIR_OK) {
+        run.files.trace[0] = run.files.checkpoint[0] = 0; /* they are named once, below */
+        cli_run_print(&run, false);
+    }
+    weir_loader_close(run.loader);
+    free(data);
+    return status;
+}
+
+static weir_status replay(const demo_run_files *files, const opened *o, weir_error *error) {
+    weir_replay_report report;
+    weir_replay_options options = {
+        .size = sizeof options, .stores = (const weir_store *const *)&o->store, .store_count = 1};
+    weir_status status = weir_trace_replay(NULL, files->trace, &options, &report, error);
+    if (status == WEIR_OK)
+        printf("Replayed from %s: %" PRIu64 " steps, %" PRIu64
+               " batches built again; every field and every digest is equal.\n",
+               files->trace, report.steps, report.checked_digests);
+    return status;
+}
+
+weir_status demo_run(const demo_run_files *files, weir_error *error) {
+    opened o = {0};
+    unlink(files->trace);
+    unlink(files->checkpoint);
+    weir_status status = weir_store_open(NULL, files->store, &o.store, error);
+    if (status == WEIR_OK)
+        status = weir_manifest_open(NULL, files->manifest, &o.manifest, error);
+    if (status == WEIR_OK) {
+        printf("\nA run of %d steps, stopped at step %d, and resumed from %s with two workers:\n", STEPS,
+               STEPS / 2, files->checkpoint);
+        status = sit(files, &o, STEPS / 2, 1, error);
+    }
+    if (status == WEIR_OK)
+        status = sit(files, &o, STEPS, 2, error);
+    if (status == WEIR_OK)
+        status = replay(files, &o, error);
+    weir_manifest_close(o.manifest);
+    weir_store_close(o.store);
+    return status;
+}
