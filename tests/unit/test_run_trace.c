@@ -1,5 +1,6 @@
 /* Traces of runs: recorded, replayed with and without their stores, and found out where a digest is another.
  */
+#include <stdlib.h>
 #include <string.h>
 
 #include "support/loading.h"
@@ -77,6 +78,96 @@ static void test_a_recorded_run_replays(void **state) {
     assert_replays(path, &options, 1, (weir_manifest_find(manifest, options.dataset)->cardinality + 7) / 8,
                    0);
     remove(path);
+}
+
+/* Takes `count` batches into a trace that goes on from a checkpoint, or begins; leaves the next checkpoint.
+ */
+static void sit(const weir_loader_options *base, const char *path, size_t count, uint8_t **checkpoint,
+                size_t *size, bool is_new) {
+    weir_error error;
+    weir_loader *loader;
+    weir_trace_writer *writer;
+    weir_trace_run run;
+    weir_checkpoint from;
+    weir_loaded loaded;
+    weir_loader_options options = *base;
+    options.checkpoint = *checkpoint;
+    options.checkpoint_size = *size;
+    assert_ok(weir_loader_open(NULL, &options, &loader, &error), &error);
+    weir_loader_describe(loader, &run);
+    if (*checkpoint)
+        assert_ok(weir_checkpoint_read(*checkpoint, *size, &from, &error), &error);
+    weir_trace_start start = {*checkpoint ? from.step : 0, *checkpoint ? from.hash : NULL};
+    if (is_new)
+        assert_ok(weir_trace_create(NULL, path, &run, &start, &writer, &error), &error);
+    else
+        assert_ok(weir_trace_resume(NULL, path, &run, from.step, from.hash, &writer, &error), &error);
+    free(*checkpoint);
+    *checkpoint = NULL;
+    for (size_t i = 0; i < count; i++) {
+        if (i == count / 2) /* the other half is made anew */
+            *checkpoint = loading_checkpoint(loader, size);
+        assert_ok(weir_loader_next(loader, &loaded, &error), &error);
+        assert_ok(weir_loader_record(loader, &loaded, false, writer, &error), &error);
+        weir_loader_release(loader, &loaded);
+    }
+    assert_ok(weir_trace_sync(writer, &error), &error);
+    weir_trace_writer_close(writer);
+    weir_loader_close(loader);
+}
+
+static void list_steps(const char *path, uint64_t *steps, size_t *count, size_t *resumes) {
+    weir_error error;
+    weir_trace_reader *reader;
+    weir_trace_record record;
+    weir_cbor_value t;
+    *count = *resumes = 0;
+    assert_ok(weir_trace_open(NULL, path, &reader, &error), &error);
+    for (;;) {
+        assert_ok(weir_trace_next(reader, &record, &error), &error);
+        if (record.kind == WEIR_TRACE_EOF)
+            break;
+        *resumes += record.kind == WEIR_TRACE_RESUME;
+        if (record.kind != WEIR_TRACE_ITER)
+            continue;
+        assert_true(weir_cbor_get(&record.map, "t", &t));
+        steps[(*count)++] = t.number;
+    }
+    weir_trace_close(reader);
+}
+
+/* Each sitting is cut back to its half: also where steps come in any order, none is lost or there twice. */
+static void test_a_trace_goes_on_under_both_policies(void **state) {
+    (void)state;
+    enum { SITTING = 10, SITTINGS = 5 };
+    char path[160];
+    snprintf(path, sizeof path, "%s/sittings.trace", fixture.folder);
+    for (int policy = 0; policy < 2; policy++)
+        for (int late = 0; late < 2; late++) {
+            weir_loader_options options = loading_options(&fixture, manifest);
+            uint64_t steps[SITTING * SITTINGS];
+            size_t size = 0, count, resumes;
+            uint8_t *checkpoint = NULL;
+            options.policy = (weir_policy)policy;
+            options.workers = 3;
+            options.steps = 1000;
+            if (late)
+                sit(&options, path, SITTING, &checkpoint, &size, true);
+            remove(path);
+            uint64_t first = late ? SITTING / 2 : 0;
+            for (int i = 0; i < SITTINGS; i++)
+                sit(&options, path, SITTING, &checkpoint, &size, i == 0);
+            free(checkpoint);
+            list_steps(path, steps, &count, &resumes);
+            assert_int_equal(count, SITTING / 2 * (SITTINGS - 1) + SITTING);
+            assert_int_equal(resumes, SITTINGS - 1 + late);
+            for (size_t i = 0; i < count; i++)
+                for (size_t k = 0; k < i; k++)
+                    assert_true(steps[k] != steps[i]);
+            for (size_t i = 0; policy == WEIR_POLICY_STRICT && i < count; i++)
+                assert_int_equal(steps[i], first + i);
+            remove(path);
+        }
 }
 
 static void test_a_digest_that_is_another(void **state) {
@@ -161,6 +252,7 @@ static int tear_down(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_a_recorded_run_replays),
+        cmocka_unit_test(test_a_trace_goes_on_under_both_policies),
         cmocka_unit_test(test_a_digest_that_is_another),
         cmocka_unit_test(test_replay_wants_the_stores_of_the_trace),
     };
