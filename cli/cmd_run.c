@@ -91,7 +91,8 @@ static int stopped(const cli_running *run) {
         fprintf(stderr, "weir: stopped by %s at step %llu; go on with the same command and --resume %s\n",
                 name, (unsigned long long)step, run->files.checkpoint);
     else
-        fprintf(stderr, "weir: stopped by %s at step %llu; nothing was saved, --checkpoint would have\n",
+        fprintf(stderr,
+                "weir: stopped by %s at step %llu; without --checkpoint there is nothing to go on from\n",
                 name, (unsigned long long)step);
     return 128 + run->signal;
 }
@@ -109,6 +110,8 @@ static int run_with(const request *r, const weir_loader_options *options, const 
                        .stage = options->stage,
                        .policy = options->policy,
                        .workers = options->workers ? options->workers : 1,
+                       .datasets =
+                           calloc(weir_manifest_dataset_count(options->manifest), sizeof(cli_run_dataset)),
                        .began_ns = r->began_ns};
     weir_status status = weir_loader_open(NULL, options, &run.loader, &error);
     if (status == WEIR_OK)
@@ -117,6 +120,7 @@ static int run_with(const request *r, const weir_loader_options *options, const 
     if (status == WEIR_OK && run.signal && result == CLI_OK)
         result = stopped(&run);
     weir_loader_close(run.loader);
+    free(run.datasets);
     return result;
 }
 
@@ -232,7 +236,8 @@ const cli_command cli_run = {
         "  --store S        a store; once for each that the run's datasets come from\n"
         "  --manifest M     the manifest; ingest writes one beside the store\n"
         "  --dataset K      one dataset alone; without it the manifest's mix (train only)\n"
-        "  --stage S        train (default), eval or infer: these end after one pass over the dataset\n"
+        "  --stage S        train (default), eval or infer; the last two end after one pass over the "
+        "dataset\n"
         "  --steps N        where the run ends, counted from step 0, also of a run that goes on; without\n"
         "                   it a run in train goes on until it is stopped\n"
         "  --workers N      threads that build batches (default 1)\n"

@@ -38,6 +38,17 @@ WEIR_CHECKED weir_status cli_run_open_trace(const weir_loader *loader, const cha
 
 /* ---- The run --------------------------------------------------------------------------------- */
 
+/* What a dataset has given. Blocks are counted a step at a time: one that two steps take from counts twice.
+ */
+typedef struct cli_run_dataset {
+    const weir_dataset *dataset;
+    uint64_t batches;
+    uint64_t samples;
+    weir_cursor next;
+    uint64_t epoch; /* of its last batch */
+    uint64_t blocks_this_epoch;
+} cli_run_dataset;
+
 typedef struct cli_running {
     weir_loader *loader;
     const weir_checkpoint *from; /* NULL: it begins */
@@ -57,6 +68,8 @@ typedef struct cli_running {
     uint64_t batches;
     uint64_t samples;
     uint64_t bytes;
+    cli_run_dataset *datasets; /* room for all of the manifest's; NULL: not counted */
+    size_t dataset_count;
     uint64_t loop_began_ns;
     uint64_t first_batch_ns; /* since the program began; 0 where there was none */
     uint64_t loop_ns;

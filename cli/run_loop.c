@@ -68,6 +68,25 @@ static weir_status begin(cli_running *run, weir_trace_writer **trace, weir_error
 
 /* ---- The loop -------------------------------------------------------------------------------- */
 
+static void count_dataset(cli_running *run, const weir_loaded *loaded) {
+    const weir_step *step = &loaded->batch->step;
+    size_t at = 0;
+    if (!run->datasets)
+        return;
+    while (at < run->dataset_count && run->datasets[at].dataset != loaded->dataset)
+        at++;
+    if (at == run->dataset_count)
+        run->datasets[run->dataset_count++] = (cli_run_dataset){.dataset = loaded->dataset};
+    cli_run_dataset *d = &run->datasets[at];
+    if (d->epoch != step->cursor_before.epoch)
+        d->blocks_this_epoch = 0;
+    d->epoch = step->cursor_before.epoch;
+    d->blocks_this_epoch += step->blocks_materialized;
+    d->batches++;
+    d->samples += step->valid_count;
+    d->next = step->cursor_next;
+}
+
 static weir_status take(cli_running *run, weir_trace_writer *trace, bool *is_over, weir_error *error) {
     weir_loaded loaded;
     weir_status status = weir_loader_next(run->loader, &loaded, error);
@@ -83,6 +102,7 @@ static weir_status take(cli_running *run, weir_trace_writer *trace, bool *is_ove
     run->batches++;
     run->samples += loaded.batch->step.valid_count;
     run->bytes += loaded.batch->size;
+    count_dataset(run, &loaded);
     weir_loader_release(run->loader, &loaded);
     return status;
 }

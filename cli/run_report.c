@@ -118,6 +118,23 @@ static void write_count(weir_json_writer *w, const char *key, uint64_t value) {
     weir_json_uint(w, value);
 }
 
+static void write_datasets(weir_json_writer *w, const cli_running *run) {
+    weir_json_key(w, "datasets");
+    weir_json_object(w);
+    for (size_t i = 0; i < run->dataset_count; i++) {
+        const cli_run_dataset *d = &run->datasets[i];
+        weir_json_key(w, d->dataset->key);
+        weir_json_object(w);
+        write_count(w, "batches", d->batches);
+        write_count(w, "samples", d->samples);
+        write_count(w, "epoch", d->epoch);
+        write_count(w, "blocks_materialized_this_epoch", d->blocks_this_epoch);
+        cli_json_cursor(w, "cursor_next", d->next);
+        weir_json_end_object(w);
+    }
+    weir_json_end_object(w);
+}
+
 static void write_path(weir_json_writer *w, const char *key, const char *path) {
     weir_json_key(w, key);
     if (path[0])
@@ -162,6 +179,7 @@ static int print_json(const cli_running *run) {
     weir_json_key(&w, "wait_share");
     weir_json_double(&w, wait_share(run, run->loop_ns));
     write_workers(&w, run);
+    write_datasets(&w, run);
     write_path(&w, "trace", run->files.trace);
     write_path(&w, "checkpoint", run->files.checkpoint);
     weir_json_end_object(&w);

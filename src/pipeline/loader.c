@@ -95,6 +95,9 @@ static weir_status too_many(const weir_loader *loader, weir_error *error) {
 /* Opens the run and the first worker, and plans all memory. */
 static weir_status open_planned(weir_loader *loader, const weir_loader_options *options, weir_error *error) {
     weir__memory_need need = {.slots = loader->slot_count, .workers = loader->worker_count};
+    if (options->size < sizeof *options)
+        return weir__fail(error, WEIR_CONTRACT_VIOLATION, operator_name,
+                          "options.size is %zu; set it to sizeof(weir_loader_options)", options->size);
     if (loader->worker_count > WEIR__WORKERS_MAX || loader->slot_count > SLOTS_MAX)
         return too_many(loader, error);
     weir_status status = weir__run_open(&loader->run, loader->env, options, error);

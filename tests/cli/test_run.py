@@ -96,7 +96,17 @@ class Summary(WithFolder):
         self.assertGreater(report["bytes"], report["samples"])
         self.assertEqual(sum(worker["consumed"] for worker in report["workers"]), STEPS)
         self.assertEqual(len(report["workers"]), 2)
+        datasets = report["datasets"]
+        self.assertEqual([sum(one[key] for one in datasets.values()) for key in ("batches", "samples")],
+                         [STEPS, report["samples"]])
+        for key, one in datasets.items():  # each stands where its next step begins
+            self.assertGreaterEqual(one["blocks_materialized_this_epoch"], 1)
+            step = next(step for step in range(STEPS, STEPS + 100) if self.locate(step)["dataset"] == key)
+            self.assertEqual(one["cursor_next"], self.locate(step)["cursor"])
         self.assertEqual(self.names(), [])
+
+    def locate(self, step):
+        return json.loads(weir("locate", "--manifest", shop / "shop.manifest.json", "--step", step, "--json").stdout)
 
     def test_for_people(self):
         result = run("--steps", STEPS, "--trace", self.trace, "--checkpoint", self.checkpoint)
@@ -332,7 +342,7 @@ class Signals(WithFolder):
         process.send_signal(signal.SIGINT)
         _, errors = process.communicate(timeout=60)
         self.assertEqual(process.returncode, 130)
-        self.assertIn("nothing was saved", errors)
+        self.assertIn("without --checkpoint", errors)
 
 
 class Kill(WithFolder):
