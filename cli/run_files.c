@@ -1,8 +1,6 @@
 /* The files of one rank of a run. Ranks share nothing, so in a larger world each has its own, NAME.rankN. */
-#include <errno.h>
 #include <string.h>
 #include <sys/stat.h>
-#include <unistd.h>
 
 #include "run.h"
 
@@ -57,29 +55,13 @@ weir_status cli_run_name_files(cli_run_files *files, const char *trace, const ch
         files->checkpoint);
 }
 
-/* A run that was killed just when it made its trace leaves an empty one. */
-static weir_status remove_if_empty(const char *path, bool *is_there, weir_error *error) {
-    struct stat file;
-    *is_there = stat(path, &file) == 0;
-    if (!*is_there || !S_ISREG(file.st_mode) || file.st_size > 0)
-        return WEIR_OK;
-    *is_there = false;
-    if (unlink(path) == 0)
-        return WEIR_OK;
-    return cli_error(error, WEIR_IO_ERROR, "cannot remove the empty trace %s: %s", path, strerror(errno));
-}
-
 weir_status cli_run_open_trace(const weir_loader *loader, const char *path, const weir_checkpoint *from,
                                weir_trace_writer **out, weir_error *error) {
     weir_trace_run description;
-    bool is_there;
     weir_loader_describe(loader, &description);
     if (!from)
         return weir_trace_create(NULL, path, &description, NULL, out, error);
-    weir_status status = remove_if_empty(path, &is_there, error);
-    if (status != WEIR_OK)
-        return status;
     weir_trace_start start = {from->step, from->hash};
-    return is_there ? weir_trace_resume(NULL, path, &description, from->step, from->hash, out, error)
-                    : weir_trace_create(NULL, path, &description, &start, out, error);
+    return exists(path) ? weir_trace_resume(NULL, path, &description, from->step, from->hash, out, error)
+                        : weir_trace_create(NULL, path, &description, &start, out, error);
 }

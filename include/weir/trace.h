@@ -60,9 +60,10 @@ WEIR_API WEIR_CHECKED weir_status weir_trace_create(const weir_env *env, const c
                                                     weir_trace_writer **out, weir_error *error);
 
 /* Opens the trace of a run that goes on at `step`: checks it up to there, cuts what lies behind (a torn
- * last record too), and records the resume. Of a best-effort run `step` is the number of steps. TRACE_CORRUPT
- * where it does not reach the step, CHECKPOINT_MISMATCH where it is another run's, OUT_OF_MEMORY: then the
- * file is as it was. After an IO_ERROR it may be cut already; what lies before the step is there, and the
+ * last record too), and records the resume. Of a best-effort run `step` is the number of steps. A file that
+ * has no more than a part of a trace's beginning, as a killed run leaves it, is begun anew. TRACE_CORRUPT
+ * where the trace does not reach the step, CHECKPOINT_MISMATCH where it is another run's, OUT_OF_MEMORY: then
+ * the file is as it was. After an IO_ERROR it may be cut already; what lies before the step is there, and the
  * next resume works. */
 WEIR_API WEIR_CHECKED weir_status weir_trace_resume(const weir_env *env, const char *path,
                                                     const weir_trace_run *run, uint64_t step,

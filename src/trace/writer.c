@@ -114,6 +114,18 @@ static weir_status cannot_create(const weir_env *env, const char *path, weir_err
     return status;
 }
 
+/* Buffers the header, and the resume of a run that does not begin at step 0. */
+static weir_status buffer_beginning(weir_trace_writer *w, const weir_trace_run *run,
+                                    const weir_trace_start *start, weir_error *error) {
+    weir__trace_write_header(&w->body, run);
+    weir_status status = append_body(w, true, error);
+    if (status == WEIR_OK && start && (start->step > 0 || start->checkpoint_hash)) {
+        weir__trace_write_resume(&w->body, start);
+        status = append_body(w, false, error);
+    }
+    return status;
+}
+
 weir_status weir_trace_create(const weir_env *env, const char *path, const weir_trace_run *run,
                               const weir_trace_start *start, weir_trace_writer **out, weir_error *error) {
     env = weir__env(env);
@@ -127,12 +139,7 @@ weir_status weir_trace_create(const weir_env *env, const char *path, const weir_
         weir_trace_writer_close(w);
         return status;
     }
-    weir__trace_write_header(&w->body, run);
-    status = append_body(w, true, error);
-    if (status == WEIR_OK && start && (start->step > 0 || start->checkpoint_hash)) {
-        weir__trace_write_resume(&w->body, start);
-        status = append_body(w, false, error);
-    }
+    status = buffer_beginning(w, run, start, error);
     if (status == WEIR_OK)
         status = flush(w, error);
     if (status != WEIR_OK) {
@@ -318,35 +325,75 @@ static weir_status reopen_at(weir_trace_writer *w, uint64_t cut, weir_error *err
     return WEIR_OK;
 }
 
-weir_status weir_trace_resume(const weir_env *env, const char *path, const weir_trace_run *run, uint64_t step,
-                              const uint8_t checkpoint_hash[WEIR_HASH_SIZE], weir_trace_writer **out,
-                              weir_error *error) {
-    env = weir__env(env);
-    weir_trace_writer *w;
+/* Whether the file holds no more than a part of what is buffered. Where it cannot be read, the caller finds
+ * out why. */
+static weir_status find_part(const weir_trace_writer *w, bool *is_part, weir_error *error) {
+    const weir_env *env = w->env;
+    uint64_t size = 0;
+    uint8_t *data = weir__allocate(env, w->pending.size, 1);
+    if (!data)
+        return weir__out_of_memory(error, operator_name, w->pending.size);
+    int file = env->open(env->context, w->path, O_RDONLY, 0);
+    *is_part = file >= 0 && env->size(env->context, file, &size) == 0 && size < w->pending.size &&
+               env->pread(env->context, file, data, (size_t)size, 0) == (ssize_t)size &&
+               memcmp(data, w->pending.data, (size_t)size) == 0;
+    if (file >= 0)
+        env->close(env->context, file);
+    weir__release(env, data);
+    return WEIR_OK;
+}
+
+/* A run that is killed while it makes its trace leaves a part of the beginning: no step is in it, so it is
+ * made anew. Sets *is_begun where that was the case. */
+static weir_status begin_again(weir_trace_writer *w, const weir_trace_run *run, const weir_trace_start *start,
+                               bool *is_begun, weir_error *error) {
+    weir_status status = buffer_beginning(w, run, start, error);
+    if (status == WEIR_OK)
+        status = find_part(w, is_begun, error);
+    if (status != WEIR_OK || !*is_begun) {
+        w->pending.size = 0;
+        return status;
+    }
+    status = reopen_at(w, 0, error);
+    return status == WEIR_OK ? weir_trace_sync(w, error) : status;
+}
+
+/* Goes on behind the steps that are kept. */
+static weir_status append_resume(weir_trace_writer *w, const weir_trace_run *run,
+                                 const weir_trace_start *start, weir_error *error) {
     weir_trace_reader *reader = NULL;
     uint64_t cut = 0;
-    weir_status status = new_writer(env, path, &w, error);
-    if (status != WEIR_OK)
-        return status;
-    status = weir_trace_open(env, path, &reader, error);
+    weir_status status = weir_trace_open(w->env, w->path, &reader, error);
     if (status == WEIR_OK)
         status = check_same_run(w, run, reader, error);
     if (status == WEIR_OK) {
         const weir_cbor_value *header = weir_trace_header(reader);
         keep_link(w, header);
         cut = (uint64_t)(weir_cbor_skip(header->item) - header->item);
-        status = find_cut(w, reader, step, &cut, error);
+        status = find_cut(w, reader, start->step, &cut, error);
     }
     weir_trace_close(reader);
     if (status == WEIR_OK) { /* before the cut: after it, nothing but the file system may fail */
-        weir_trace_start start = {step, checkpoint_hash};
-        weir__trace_write_resume(&w->body, &start);
+        weir__trace_write_resume(&w->body, start);
         status = append_body(w, false, error);
     }
     if (status == WEIR_OK)
         status = reopen_at(w, cut, error);
-    if (status == WEIR_OK)
-        status = weir_trace_sync(w, error);
+    return status == WEIR_OK ? weir_trace_sync(w, error) : status;
+}
+
+weir_status weir_trace_resume(const weir_env *env, const char *path, const weir_trace_run *run, uint64_t step,
+                              const uint8_t checkpoint_hash[WEIR_HASH_SIZE], weir_trace_writer **out,
+                              weir_error *error) {
+    weir_trace_writer *w;
+    weir_trace_start start = {step, checkpoint_hash};
+    bool is_begun = false;
+    weir_status status = new_writer(weir__env(env), path, &w, error);
+    if (status != WEIR_OK)
+        return status;
+    status = begin_again(w, run, &start, &is_begun, error);
+    if (status == WEIR_OK && !is_begun)
+        status = append_resume(w, run, &start, error);
     if (status != WEIR_OK) {
         weir_trace_writer_close(w);
         return status;

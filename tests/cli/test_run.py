@@ -374,6 +374,32 @@ class Kill(WithFolder):
         self.assertGreaterEqual(kills, KILLS)
 
 
+    def test_killed_at_every_step_of_its_files(self):
+        """Before every call that changes a file, and in the middle of every write: what is left behind goes on."""
+        if not os.environ.get("WEIR_CRASH_LIBRARY"):
+            self.skipTest("not with sanitizers")
+        whole = self.folder / "whole.trace"
+        steps = ["--steps", 6, "--checkpoint-every", 2]
+        self.run_ok(*steps[:2], "--trace", whole)
+        for torn in {}, {"WEIR_CRASH_TORN": "1"}:
+            at, status = 0, None
+            while status != 0:
+                at += 1
+                trace, checkpoint = self.folder / "run.trace", self.folder / "run.checkpoint"
+                call = [*steps, "--trace", trace, "--checkpoint", checkpoint, "--resume", checkpoint]
+                variables = {"LD_PRELOAD": os.environ["WEIR_CRASH_LIBRARY"], "WEIR_CRASH_AT": at, **torn}
+                status = run(*call, variables=variables).returncode
+                self.assertIn(status, (0, -signal.SIGKILL))
+                self.run_ok(*call)
+                result = weir("diff", whole, trace)
+                self.assertEqual(result.stdout, "6 steps, all equal\n", f"killed at call {at}: {result.stderr}")
+                trace.unlink()
+                checkpoint.unlink()
+                for left in self.folder.glob("*.tmp*"):
+                    left.unlink()
+            self.assertGreater(at, 20)
+
+
 class Ranks(WithFolder):
     def test_mpirun_merged_is_world_size_1(self):
         if not shutil.which("mpirun"):

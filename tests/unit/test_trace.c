@@ -251,6 +251,46 @@ static void test_a_resumed_trace_has_the_same_steps(void **state) {
     run_close(&r);
 }
 
+/* A run that was killed while it made its trace leaves any part of the beginning: the next try begins anew,
+ * at the step of its checkpoint. Other bytes are left alone. */
+static void test_a_torn_beginning_is_begun_again(void **state) {
+    (void)state;
+    run r;
+    weir_error error;
+    weir_trace_writer *writer;
+    weir_replay_report report;
+    uint8_t checkpoint[WEIR_HASH_SIZE] = {7};
+    const char *path = "torn.trace";
+    run_open(&r, "", 5, 1, 0);
+    for (uint64_t step = 0; step < 2; step++) {
+        weir_trace_start start = {step, checkpoint};
+        memory.env.remove(&memory, path);
+        assert_ok(weir_trace_create(&memory.env, path, &r.description, &start, &writer, &error), &error);
+        weir_trace_writer_close(writer);
+        memory_file *file = memory_env_file(&memory, path);
+        size_t size = file->size;
+        uint8_t *beginning = malloc(size);
+        memcpy(beginning, file->data, size);
+        for (size_t cut = 0; cut < size; cut++) {
+            memory_env_put(&memory, path, beginning, cut);
+            assert_ok(weir_trace_resume(&memory.env, path, &r.description, step, checkpoint, &writer, &error),
+                      &error);
+            weir_trace_writer_close(writer);
+            file = memory_env_file(&memory, path);
+            assert_int_equal(file->size, size);
+            assert_memory_equal(file->data, beginning, size);
+        }
+        assert_ok(weir_trace_replay(&memory.env, path, NULL, &report, &error), &error);
+        beginning[2]++;
+        memory_env_put(&memory, path, beginning, 40);
+        assert_fails(weir_trace_resume(&memory.env, path, &r.description, step, checkpoint, &writer, &error),
+                     WEIR_TRACE_CORRUPT, &error);
+        assert_int_equal(memory_env_file(&memory, path)->size, 40);
+        free(beginning);
+    }
+    run_close(&r);
+}
+
 static void test_a_resume_that_does_not_fit_changes_nothing(void **state) {
     (void)state;
     run r, other;
@@ -515,6 +555,7 @@ int main(void) {
         cmocka_unit_test(test_every_flipped_bit_is_found),
         cmocka_unit_test(test_every_truncation_is_found),
         cmocka_unit_test(test_a_resumed_trace_has_the_same_steps),
+        cmocka_unit_test(test_a_torn_beginning_is_begun_again),
         cmocka_unit_test(test_a_resume_that_does_not_fit_changes_nothing),
         cmocka_unit_test(test_replay_names_the_field_that_diverges),
         cmocka_unit_test(test_diff_finds_the_first_difference),
