@@ -17,8 +17,7 @@ static const launcher launchers[] = {
     {"SLURM_PROCID", "SLURM_NTASKS"},
 };
 
-static weir_status read_number(const char *name, uint32_t *out, weir_error *error) {
-    const char *text = getenv(name);
+static weir_status read_number(const char *name, const char *text, uint32_t *out, weir_error *error) {
     char *end = NULL;
     char shown[64];
     errno = 0;
@@ -32,12 +31,12 @@ static weir_status read_number(const char *name, uint32_t *out, weir_error *erro
     return WEIR_OK;
 }
 
-static weir_status read_launcher(const launcher *from, uint32_t *rank, uint32_t *world_size,
-                                 weir_error *error) {
+static weir_status read_launcher(const launcher *from, const char *rank_text, const char *size_text,
+                                 uint32_t *rank, uint32_t *world_size, weir_error *error) {
     uint32_t found_rank = 0, found_size = 0;
-    weir_status status = read_number(from->rank, &found_rank, error);
+    weir_status status = read_number(from->rank, rank_text, &found_rank, error);
     if (status == WEIR_OK)
-        status = read_number(from->world_size, &found_size, error);
+        status = read_number(from->world_size, size_text, &found_size, error);
     if (status != WEIR_OK)
         return status;
     if (found_rank >= found_size)
@@ -53,16 +52,16 @@ static weir_status read_launcher(const launcher *from, uint32_t *rank, uint32_t 
 weir_status cli_run_find_place(uint32_t *rank, uint32_t *world_size, weir_error *error) {
     for (size_t i = 0; i < sizeof launchers / sizeof launchers[0]; i++) {
         const launcher *from = &launchers[i];
-        bool has_rank = getenv(from->rank) != NULL;
-        bool has_size = getenv(from->world_size) != NULL;
-        if (has_rank && has_size)
-            return read_launcher(from, rank, world_size, error);
-        if (has_rank != has_size)
+        const char *rank_text = getenv(from->rank);
+        const char *size_text = getenv(from->world_size);
+        if (rank_text && size_text)
+            return read_launcher(from, rank_text, size_text, rank, world_size, error);
+        if (rank_text || size_text)
             return cli_error(error, WEIR_CONTRACT_VIOLATION,
                              "the variable %s is set and %s is not; set both, unset both, or give --rank and "
                              "--world-size",
-                             has_rank ? from->rank : from->world_size,
-                             has_rank ? from->world_size : from->rank);
+                             rank_text ? from->rank : from->world_size,
+                             rank_text ? from->world_size : from->rank);
     }
     return WEIR_OK;
 }

@@ -231,7 +231,7 @@ static weir_status check_taken(const weir_cbor_value *prefetch, uint64_t step, u
 
 weir_status weir__checkpoint_restore(const weir__run *run, weir_mix *mix, const weir__run_state *state,
                                      const void *data, size_t size, weir__restored *out, weir_error *error) {
-    weir_checkpoint read;
+    weir_checkpoint read = {0};
     weir__restored restored = {0};
     weir_status status = weir_checkpoint_read(data, size, &read, error);
     if (status != WEIR_OK)

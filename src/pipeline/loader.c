@@ -248,7 +248,7 @@ static weir_status new_loader(const weir_env *env, const weir_loader_options *op
 
 weir_status weir_loader_open(const weir_env *env, const weir_loader_options *options, weir_loader **out,
                              weir_error *error) {
-    weir_loader *loader;
+    weir_loader *loader = NULL;
     weir_status status = new_loader(weir__env(env), options, &loader, error);
     if (status != WEIR_OK)
         return status;
@@ -357,7 +357,7 @@ const weir_plan *weir_loader_memory(const weir_loader *loader) {
 
 weir_status weir_loader_plan(const weir_env *env, const weir_loader_options *options, weir_plan **out,
                              weir_error *error) {
-    weir_loader *loader;
+    weir_loader *loader = NULL;
     weir_status status = new_loader(weir__env(env), options, &loader, error);
     if (status != WEIR_OK)
         return status;
