@@ -1,12 +1,17 @@
 # Thin: CMake and its presets do the work. Two commands are all that a fresh machine needs: make demo, make check.
 
-.PHONY: release debug demo check soak bench static fuzz check-arch format lint clean
+.PHONY: release debug python demo check soak bench static fuzz check-arch format lint clean
 
 release:
 	@tools/bootstrap build
 	@cmake --preset release > build.log 2>&1 || { cat build.log; rm -f build.log; exit 1; }
 	@rm -f build.log
 	@cmake --build build
+
+# The Python package: PYTHONPATH=build/python python3 -c "import weir"
+python:
+	@tools/bootstrap python
+	@$(MAKE) --no-print-directory release
 
 debug:
 	@tools/bootstrap build

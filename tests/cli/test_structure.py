@@ -124,8 +124,8 @@ class Layers(unittest.TestCase):
         others = {"weir/" + path.name for path in sources("include/weir/*.h") if path.name != "weir.h"}
         self.assertEqual(set(includes(ROOT / "include/weir/weir.h")) | {"weir/errors.h"}, others)
 
-    def test_the_program_uses_public_headers_only(self):
-        for path in sources("cli/*.[ch]"):
+    def test_program_and_module_use_public_headers_only(self):
+        for path in sources("cli/*.[ch]", "python/src/*.[ch]"):
             for name in includes(path):
                 with self.subTest(file=path.name, include=name):
                     self.assertTrue(name.startswith("weir/") or "/" not in name)
@@ -190,7 +190,7 @@ class Door(unittest.TestCase):
 
 
 class Size(unittest.TestCase):
-    patterns = "src/*/*.[ch]", "include/weir/*.h", "cli/*.[ch]", "tests/*/*.[ch]", "tests/fuzz/targets/*.[ch]"
+    patterns = "src/*/*.[ch]", "include/weir/*.h", "cli/*.[ch]", "python/src/*.[ch]", "tests/*/*.[ch]", "tests/fuzz/targets/*.[ch]"
 
     def test_functions_are_short(self):
         seen = 0

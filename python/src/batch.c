@@ -1,0 +1,404 @@
+/* weir.Batch: the tensors of one step. The object holds a py_batch: a slot of a run on loan, a builder with
+ * its buffer, or a copy. Its arrays keep that, not the object, so they outlive it. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "module.h"
+
+typedef unsigned long long ull; /* what "K" takes */
+
+/* ---- Where batches come from ------------------------------------------------------------------- */
+
+static void destroy_sources(py_shared *self) {
+    py_sources *sources = (py_sources *)self;
+    for (size_t i = 0; i < sources->count; i++)
+        py_drop(&sources->stores[i]->shared);
+    if (sources->manifest)
+        py_drop(&sources->manifest->shared);
+    free(sources->opened);
+    free(sources);
+}
+
+static bool add_store(py_sources *sources, PyObject *store) {
+    if (PyObject_IsInstance(store, (PyObject *)py_the.store) != 1) {
+        PyErr_Format(PyExc_TypeError, "expected a weir.Store, not %R", store);
+        return false;
+    }
+    py_store *kept = (py_store *)py_keep(((py_object *)store)->shared);
+    sources->opened[sources->count] = kept->store;
+    sources->stores[sources->count++] = kept;
+    return true;
+}
+
+py_sources *py_sources_new(PyObject *stores, PyObject *manifest) {
+    if (manifest != Py_None && PyObject_IsInstance(manifest, (PyObject *)py_the.manifest) != 1) {
+        PyErr_Format(PyExc_TypeError, "expected a weir.Manifest, not %R", manifest);
+        return NULL;
+    }
+    size_t room = (size_t)PyTuple_Size(stores) * sizeof(void *);
+    py_sources *sources = py_shared_new(sizeof *sources + room, destroy_sources);
+    if (!sources)
+        return NULL;
+    if (manifest != Py_None)
+        sources->manifest = (py_manifest *)py_keep(((py_object *)manifest)->shared);
+    sources->opened = malloc(room + 1);
+    bool is_complete = sources->opened != NULL;
+    if (!is_complete)
+        PyErr_NoMemory();
+    for (Py_ssize_t i = 0; is_complete && i < PyTuple_Size(stores); i++)
+        is_complete = add_store(sources, PyTuple_GetItem(stores, i));
+    if (is_complete)
+        return sources;
+    py_drop(&sources->shared);
+    return NULL;
+}
+
+/* A batch with the builder that made it. */
+typedef struct built {
+    py_batch base;
+    py_sources *sources;
+    weir_batch_builder *builder;
+    weir_batch_buffer *buffer;
+} built;
+
+static void destroy_built(py_shared *self) {
+    built *batch = (built *)self;
+    weir_batch_buffer_close(batch->buffer);
+    weir_batch_builder_close(batch->builder);
+    py_drop(&batch->sources->shared);
+    free(batch);
+}
+
+static weir_status build(built *out, weir_batch_options *options, weir_cursor cursor, weir_error *error) {
+    options->store = out->sources->stores[0]->store;
+    options->manifest = out->sources->manifest->manifest;
+    weir_status status = weir_batch_builder_open(NULL, options, &out->builder, error);
+    if (status == WEIR_OK)
+        status = weir_batch_buffer_open(&out->builder, 1, NULL, &out->buffer, error);
+    if (status == WEIR_OK)
+        status = weir_batch_build(out->builder, cursor, out->buffer, error);
+    if (status == WEIR_OK) {
+        out->base.batch = weir_batch_view(out->buffer);
+        out->base.store = options->store;
+        out->base.dataset = weir_manifest_find(options->manifest, options->dataset);
+    }
+    return status;
+}
+
+/* _build(stores, manifest, dataset, stage, rank, world_size, token, any_hash, pad, with_digests, epoch,
+ * position, step) */
+static PyObject *batch_build(PyObject *class, PyObject *args) {
+    PyObject *stores = NULL, *manifest = NULL;
+    const char *stage = NULL;
+    int any_hash = 0, pad = 0, with_digests = 0;
+    uint64_t step = 0;
+    weir_cursor cursor;
+    py_bytes token = {NULL, NULL, 0};
+    weir_batch_options options = {.size = sizeof options};
+    if (!PyArg_ParseTuple(args, "O!O!ssO&O&O&pppO&O&O&:_build", &PyTuple_Type, &stores, py_the.manifest,
+                          &manifest, &options.dataset, &stage, py_to_uint32, &options.rank, py_to_uint32,
+                          &options.world_size, py_to_bytes, &token, &any_hash, &pad, &with_digests,
+                          py_to_uint64, &cursor.epoch, py_to_uint64, &cursor.global_index, py_to_uint64,
+                          &step))
+        return NULL;
+    options.token = token.data;
+    options.token_size = token.size;
+    options.any_hash = any_hash;
+    options.pad = pad;
+    options.with_digests = with_digests;
+    built *out = py_shared_new(sizeof *out, destroy_built);
+    if (out && !(out->sources = py_sources_new(stores, manifest))) {
+        free(out);
+        out = NULL;
+    }
+    weir_error error;
+    weir_status status = WEIR_OK;
+    if (out) {
+        out->base.step = step;
+        status = weir_stage_parse(stage, &options.stage, &error);
+        if (status == WEIR_OK)
+            status = build(out, &options, cursor, &error);
+    }
+    Py_XDECREF(token.holder);
+    if (out && status == WEIR_OK)
+        return py_object_new((PyTypeObject *)class, &out->base.shared);
+    if (out) {
+        py_drop(&out->base.shared);
+        py_raise(&error);
+    }
+    return NULL;
+}
+
+/* A copy: the header, then everything that it points to. */
+typedef struct copied {
+    py_batch base;
+    weir_batch view;
+    py_shared *keep_alive;
+    uint64_t *epochs;
+    uint32_t *rows;
+    uint64_t *sample_digests;
+    _Alignas(256) uint8_t data[];
+} copied;
+
+static void destroy_copied(py_shared *self) {
+    copied *copy = (copied *)self;
+    py_drop(copy->keep_alive);
+    free(copy->epochs);
+    free(copy->rows);
+    free(copy->sample_digests);
+    free(copy);
+}
+
+static void *copy_of(const void *data, size_t size) {
+    void *copy = data ? malloc(size + 1) : NULL;
+    return copy ? memcpy(copy, data, size) : NULL;
+}
+
+py_batch *py_batch_copy(const py_batch *from, py_shared *keep_alive) {
+    const weir_batch *batch = from->batch;
+    size_t size = (sizeof(copied) + (size_t)batch->size + 255) / 256 * 256;
+    copied *copy = aligned_alloc(256, size);
+    if (!copy) {
+        PyErr_NoMemory();
+        return NULL;
+    }
+    *copy = (copied){.base = *from, .view = *batch, .keep_alive = py_keep(keep_alive)};
+    atomic_init(&copy->base.shared.count, 1);
+    copy->base.shared.destroy = destroy_copied;
+    copy->base.batch = &copy->view;
+    copy->base.is_own = true;
+    memcpy(copy->data, batch->data, (size_t)batch->size);
+    size_t count = batch->sequence_count;
+    copy->view.data = copy->data;
+    copy->view.epochs = copy->epochs = copy_of(batch->epochs, 8 * count);
+    copy->view.rows = copy->rows = copy_of(batch->rows, 4 * count * batch->row_stride);
+    copy->view.sample_digests = copy->sample_digests =
+        copy_of(batch->has_digests ? batch->sample_digests : NULL, 8 * count);
+    if (copy->epochs && copy->rows && (copy->sample_digests || !batch->has_digests))
+        return &copy->base;
+    py_drop(&copy->base.shared);
+    PyErr_NoMemory();
+    return NULL;
+}
+
+/* ---- What is in a batch ------------------------------------------------------------------------ */
+
+static py_batch *batch_of(PyObject *self) {
+    return (py_batch *)((py_object *)self)->shared;
+}
+
+static PyObject *part(PyObject *self, const weir_tensor *tensor) {
+    py_batch *owner = batch_of(self);
+    return py_array_new(&(py_array_spec){.owner = &owner->shared,
+                                         .data = owner->batch->data + tensor->offset,
+                                         .dtype = tensor->dtype,
+                                         .rank = (int)tensor->rank,
+                                         .shape = tensor->shape,
+                                         .is_writable = owner->is_own});
+}
+
+static PyObject *get_item(PyObject *self, PyObject *key) {
+    const char *name = PyUnicode_Check(key) ? PyUnicode_AsUTF8AndSize(key, NULL) : NULL;
+    const weir_batch *batch = batch_of(self)->batch;
+    for (int id = 0; name && id < WEIR_TENSORS; id++)
+        if (strcmp(batch->tensors[id].name, name) == 0)
+            return part(self, &batch->tensors[id]);
+    if (!PyErr_Occurred())
+        PyErr_SetObject(PyExc_KeyError, key);
+    return NULL;
+}
+
+/* All tensors as a dict: one call instead of sixteen. */
+static PyObject *arrays(PyObject *self, PyObject *nothing) {
+    (void)nothing;
+    const weir_batch *batch = batch_of(self)->batch;
+    PyObject *all = PyDict_New();
+    for (int id = 0; all && id < WEIR_TENSORS; id++)
+        if (!py_set(all, batch->tensors[id].name, part(self, &batch->tensors[id])))
+            Py_CLEAR(all);
+    return all;
+}
+
+/* The same as DLPack capsules. */
+static PyObject *capsules(PyObject *self, PyObject *nothing) {
+    (void)nothing;
+    const weir_batch *batch = batch_of(self)->batch;
+    PyObject *all = PyDict_New();
+    for (int id = 0; all && id < WEIR_TENSORS; id++) {
+        PyObject *array = part(self, &batch->tensors[id]);
+        if (!array || !py_set(all, batch->tensors[id].name, py_array_capsule_for_torch(array)))
+            Py_CLEAR(all);
+        Py_XDECREF(array);
+    }
+    return all;
+}
+
+static Py_ssize_t length(PyObject *self) {
+    (void)self;
+    return WEIR_TENSORS;
+}
+
+/* The fields of each sequence; the closure is the part's number. */
+static PyObject *get_field(PyObject *self, void *closure) {
+    return part(self, &batch_of(self)->batch->tensors[(intptr_t)closure]);
+}
+
+/* What lies beside the tensors, as arrays of one or two dimensions. */
+static PyObject *beside(PyObject *self, const void *data, const char *dtype, uint32_t width) {
+    py_batch *owner = batch_of(self);
+    uint64_t shape[] = {owner->batch->sequence_count, width};
+    return py_array_new(&(py_array_spec){.owner = &owner->shared,
+                                         .data = data,
+                                         .dtype = dtype,
+                                         .rank = width ? 2 : 1,
+                                         .shape = shape,
+                                         .is_writable = owner->is_own});
+}
+
+static PyObject *get_epochs(PyObject *self, void *closure) {
+    (void)closure;
+    return beside(self, batch_of(self)->batch->epochs, "uint64", 0);
+}
+
+static PyObject *get_rows(PyObject *self, void *closure) {
+    (void)closure;
+    const weir_batch *batch = batch_of(self)->batch;
+    return beside(self, batch->rows, "uint32", batch->row_stride);
+}
+
+static PyObject *get_sample_digests(PyObject *self, void *closure) {
+    (void)closure;
+    const weir_batch *batch = batch_of(self)->batch;
+    return batch->has_digests ? beside(self, batch->sample_digests, "uint64", 0) : Py_NewRef(Py_None);
+}
+
+static PyObject *get_digest(PyObject *self, void *closure) {
+    (void)closure;
+    const weir_batch *batch = batch_of(self)->batch;
+    return batch->has_digests ? py_hex(batch->batch_digest, sizeof batch->batch_digest) : Py_NewRef(Py_None);
+}
+
+static PyObject *get_step(PyObject *self, void *closure) {
+    (void)closure;
+    return PyLong_FromUnsignedLongLong(batch_of(self)->step);
+}
+
+static PyObject *cursor_tuple(weir_cursor cursor) {
+    return Py_BuildValue("(KK)", (ull)cursor.epoch, (ull)cursor.global_index);
+}
+
+static PyObject *get_cursor(PyObject *self, void *closure) {
+    (void)closure;
+    return cursor_tuple(batch_of(self)->batch->step.cursor_before);
+}
+
+static PyObject *get_cursor_next(PyObject *self, void *closure) {
+    (void)closure;
+    return cursor_tuple(batch_of(self)->batch->step.cursor_next);
+}
+
+static PyObject *get_epoch(PyObject *self, void *closure) {
+    (void)closure;
+    return PyLong_FromUnsignedLongLong(batch_of(self)->batch->step.cursor_before.epoch);
+}
+
+static PyObject *get_valid_count(PyObject *self, void *closure) {
+    (void)closure;
+    return PyLong_FromUnsignedLongLong(batch_of(self)->batch->step.valid_count);
+}
+
+static PyObject *get_dataset(PyObject *self, void *closure) {
+    (void)closure;
+    return py_text(batch_of(self)->dataset->key);
+}
+
+static PyObject *get_task(PyObject *self, void *closure) {
+    (void)closure;
+    const py_batch *batch = batch_of(self);
+    return py_text(weir_store_describe(batch->store)->tasks[batch->batch->task].name);
+}
+
+static PyObject *get_target_stype(PyObject *self, void *closure) {
+    (void)closure;
+    return py_text(weir_stype_name(batch_of(self)->batch->target_stype));
+}
+
+/* A number of the batch; the closure is where it lies in a weir_batch. */
+static PyObject *get_number(PyObject *self, void *closure) {
+    uint32_t number;
+    memcpy(&number, (const char *)batch_of(self)->batch + (uintptr_t)closure, sizeof number);
+    return PyLong_FromUnsignedLong(number);
+}
+
+static PyObject *get_nbytes(PyObject *self, void *closure) {
+    (void)closure;
+    return PyLong_FromUnsignedLongLong(batch_of(self)->batch->size);
+}
+
+static PyObject *batch_copy(PyObject *self, PyObject *nothing) {
+    (void)nothing;
+    py_batch *from = batch_of(self);
+    py_batch *copy = py_batch_copy(from, &from->shared);
+    return copy ? py_object_new(Py_TYPE(self), &copy->shared) : NULL;
+}
+
+static PyMethodDef methods[] = {
+    {"_build", batch_build, METH_VARARGS | METH_CLASS, "Builds the batch at a cursor."},
+    {"copy", batch_copy, METH_NOARGS,
+     "copy()\n--\n\nThe batch in memory of its own, which may be written to and kept."},
+    {"_arrays", arrays, METH_NOARGS, "All tensors, by name."},
+    {"_capsules", capsules, METH_NOARGS, "All tensors as DLPack capsules, as torch takes them."},
+    {NULL, NULL, 0, NULL}};
+
+#define NUMBER(name, field, doc)                                                                             \
+    { name, get_number, NULL, doc, (void *)offsetof(weir_batch, field) }
+#define FIELD(name, id, doc)                                                                                 \
+    { name, get_field, NULL, doc, (void *)(intptr_t)(id) }
+
+static PyGetSetDef attributes[] = {
+    {"step", get_step, NULL, "The step of the run.", NULL},
+    {"epoch", get_epoch, NULL, "The epoch in which the batch begins.", NULL},
+    {"cursor", get_cursor, NULL, "(epoch, position) at which the batch begins, over all ranks.", NULL},
+    {"cursor_next", get_cursor_next, NULL, "(epoch, position) behind the batch.", NULL},
+    {"valid_count", get_valid_count, NULL, "Sequences, from the front, that are samples of the epoch.", NULL},
+    {"dataset", get_dataset, NULL, "The dataset's key.", NULL},
+    {"task", get_task, NULL, "The task's name.", NULL},
+    {"target_stype", get_target_stype, NULL, "The semantic type of the target.", NULL},
+    {"digest", get_digest, NULL, "XXH3-128 of the batch in hex; None without with_digests.", NULL},
+    {"sample_digests", get_sample_digests, NULL, "XXH3-64 of each sequence; None without with_digests.",
+     NULL},
+    {"epochs", get_epochs, NULL, "The epoch of each sequence.", NULL},
+    {"rows", get_rows, NULL, "The store's rows behind each sequence's, in visit order.", NULL},
+    {"nbytes", get_nbytes, NULL, "Bytes of all tensors and fields, padding included.", NULL},
+    NUMBER("sequence_count", sequence_count, "B: sequences of this rank."),
+    NUMBER("sequence_length", sequence_length, "S: cells of a sequence, padding included."),
+    NUMBER("row_count", row_count, "R: rows of fk_adj."),
+    NUMBER("text_count", text_count, "U: texts in text_batch_embeddings."),
+    NUMBER("embedding_dim", embedding_dim, "D_t: the width of a text embedding."),
+    NUMBER("task_index", task, "The task's number in the store."),
+    NUMBER("category_start", category_start, "Of a categorical target: its first category in the store."),
+    NUMBER("category_count", category_count, "Of a categorical target: the number of its categories."),
+    FIELD("sample_index", WEIR_SAMPLE_INDEX, "uint64 [B]: which sample of the dataset."),
+    FIELD("position", WEIR_POSITION, "uint64 [B]: its position in the epoch."),
+    FIELD("anchor_row", WEIR_ANCHOR_ROW, "uint32 [B]: the store's row that it is about."),
+    FIELD("observation_time", WEIR_OBSERVATION_TIME, "int64 [B]: microseconds; what was known then is seen."),
+    FIELD("num_cells", WEIR_NUM_CELLS, "uint32 [B]: cells before the padding."),
+    FIELD("num_rows", WEIR_NUM_ROWS, "uint32 [B]: rows before the padding."),
+    {NULL, NULL, NULL, NULL, NULL}};
+
+static PyType_Slot slots[] = {{Py_tp_doc, "The tensors of one step; see weir.Batch."},
+                              {Py_tp_dealloc, py_object_dealloc},
+                              {Py_tp_methods, methods},
+                              {Py_tp_getset, attributes},
+                              {Py_mp_subscript, get_item},
+                              {Py_mp_length, length},
+                              {0, NULL}};
+
+static PyType_Spec spec = {"weir._weir.Batch", sizeof(py_object), 0,
+                           Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE | Py_TPFLAGS_DISALLOW_INSTANTIATION,
+                           slots};
+
+int py_add_batch(PyObject *module) {
+    py_the.batch = py_add_type(module, &spec);
+    return py_the.batch ? 0 : -1;
+}

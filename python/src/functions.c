@@ -1,0 +1,198 @@
+/* The module's functions: ingest, schema drafts, replay, canonical CBOR. */
+#include "module.h"
+
+typedef unsigned long long ull; /* what "K" takes */
+
+/* ---- Ingest ------------------------------------------------------------------------------------ */
+
+/* The callback runs in any of ingest's threads; the first exception that it raises ends the work, and is
+ * what the caller gets. */
+typedef struct progress {
+    PyObject *callback;
+    PyObject *type, *value, *traceback;
+} progress;
+
+static bool report_progress(void *context, const weir_progress *now) {
+    progress *self = context;
+    PyGILState_STATE gil = PyGILState_Ensure();
+    PyObject *answer =
+        PyObject_CallFunction(self->callback, "sKKKKK", now->phase, (ull)now->done, (ull)now->total,
+                              (ull)now->done_bytes, (ull)now->total_bytes, (ull)now->elapsed_ns);
+    bool goes_on = answer && answer != Py_False;
+    if (!answer && !self->type)
+        PyErr_Fetch(&self->type, &self->value, &self->traceback);
+    PyErr_Clear();
+    Py_XDECREF(answer);
+    PyGILState_Release(gil);
+    return goes_on;
+}
+
+static PyObject *report_dict(const weir_ingest_report *report) {
+    return Py_BuildValue(
+        "{sNsNsNsOsIsKsKsKsKsKsKsKsKsKsKsKsKsKsKsKsKsKsK}", "store_path",
+        PyUnicode_DecodeFSDefault(report->store_path), "manifest_path",
+        PyUnicode_DecodeFSDefault(report->manifest_path), "store_hash",
+        py_hex(report->store_hash, WEIR_HASH_SIZE), "drafted", report->drafted ? Py_True : Py_False, "tables",
+        (unsigned)report->tables, "rows", (ull)report->rows, "edges", (ull)report->edges, "dangling",
+        (ull)report->dangling, "not_finite", (ull)report->not_finite, "seeds", (ull)report->seeds,
+        "dropped_seeds", (ull)report->dropped_seeds, "texts", (ull)report->texts, "source_bytes",
+        (ull)report->source_bytes, "store_bytes", (ull)report->store_bytes, "embedding_bytes",
+        (ull)report->embedding_bytes, "ignored_columns", (ull)report->ignored_columns, "read_ns",
+        (ull)report->read_ns, "order_ns", (ull)report->order_ns, "match_ns", (ull)report->match_ns,
+        "tasks_ns", (ull)report->tasks_ns, "write_ns", (ull)report->write_ns, "embed_ns",
+        (ull)report->embed_ns, "total_ns", (ull)report->total_ns);
+}
+
+static PyObject *run_ingest(weir_ingest_options *options, PyObject *callback) {
+    weir_ingest_report report;
+    weir_error error;
+    progress self = {.callback = callback};
+    weir_status status = WEIR_OK;
+    if (callback != Py_None) {
+        options->progress = report_progress;
+        options->progress_context = &self;
+    }
+    Py_BEGIN_ALLOW_THREADS status = weir_ingest(NULL, options, &report, &error);
+    Py_END_ALLOW_THREADS if (self.type && status != WEIR_OK) {
+        PyErr_Restore(self.type, self.value, self.traceback);
+        return NULL;
+    }
+    Py_XDECREF(self.type);
+    Py_XDECREF(self.value);
+    Py_XDECREF(self.traceback);
+    return status == WEIR_OK ? report_dict(&report) : py_raise(&error);
+}
+
+static const char *path_text(PyObject *path) {
+    return path ? PyBytes_AsString(path) : NULL;
+}
+
+/* None, or a path as the file system spells it. */
+static int to_optional_path(PyObject *value, void *out) {
+    *(PyObject **)out = NULL;
+    return value == Py_None ? 1 : PyUnicode_FSConverter(value, out) != 0;
+}
+
+/* _ingest(source, schema text, schema name, output, manifest, batch_size, threads, strict, no_embeddings,
+ * progress) */
+static PyObject *ingest(PyObject *module, PyObject *args) {
+    (void)module;
+    weir_ingest_options options = WEIR_INGEST_OPTIONS;
+    PyObject *source = NULL, *output = NULL, *manifest = NULL, *callback = NULL, *result = NULL;
+    Py_ssize_t schema_size = 0;
+    int is_strict = 0, no_embeddings = 0;
+    if (PyArg_ParseTuple(args, "O&z#zO&O&O&O&ppO:_ingest", to_optional_path, &source, &options.schema,
+                         &schema_size, &options.schema_name, to_optional_path, &output, to_optional_path,
+                         &manifest, py_to_uint64, &options.batch_size, py_to_uint32, &options.threads,
+                         &is_strict, &no_embeddings, &callback)) {
+        options.schema_size = (size_t)schema_size;
+        options.source = path_text(source);
+        options.output = path_text(output);
+        options.manifest = path_text(manifest);
+        options.strict = is_strict;
+        options.no_embeddings = no_embeddings;
+        result = run_ingest(&options, callback);
+    }
+    Py_XDECREF(source);
+    Py_XDECREF(output);
+    Py_XDECREF(manifest);
+    return result;
+}
+
+static PyObject *draft(PyObject *module, PyObject *args) {
+    (void)module;
+    PyObject *source = NULL;
+    if (!PyArg_ParseTuple(args, "O&:_draft", PyUnicode_FSConverter, &source))
+        return NULL;
+    weir_ingest_options options = WEIR_INGEST_OPTIONS;
+    options.source = PyBytes_AsString(source);
+    weir_json_writer w;
+    weir_error error;
+    weir_status status = WEIR_OK;
+    weir_json_writer_memory(&w, NULL);
+    Py_BEGIN_ALLOW_THREADS status = weir_schema_draft(NULL, &options, &w, &error);
+    Py_END_ALLOW_THREADS Py_DECREF(source);
+    if (status == WEIR_OK)
+        return py_json(&w);
+    weir_json_release(&w);
+    return py_raise(&error);
+}
+
+/* ---- Canonical CBOR ---------------------------------------------------------------------------- */
+
+static PyObject *cbor_encode(PyObject *module, PyObject *args) {
+    (void)module;
+    const char *json = NULL;
+    Py_ssize_t size = 0;
+    if (!PyArg_ParseTuple(args, "s#:_cbor_encode", &json, &size))
+        return NULL;
+    weir_cbor_writer w;
+    weir_error error;
+    weir_cbor_writer_memory(&w, NULL);
+    weir_status status = weir_json_read(json, (size_t)size, "value", WEIR_CBOR_INVALID, &w, &error);
+    if (status == WEIR_OK)
+        status = weir_cbor_finish(&w, &error);
+    PyObject *bytes = status == WEIR_OK ? PyBytes_FromStringAndSize((const char *)w.data, (Py_ssize_t)w.size)
+                                        : py_raise(&error);
+    weir_cbor_release(&w);
+    return bytes;
+}
+
+/* ---- Errors ------------------------------------------------------------------------------------ */
+
+/* The table of include/weir/errors.h: (code, name, subsystem, meaning) of each. */
+static PyObject *error_table(PyObject *module, PyObject *nothing) {
+    (void)module, (void)nothing;
+    PyObject *table = PyList_New(0);
+    for (size_t i = 0; table && weir_status_at(i) != WEIR_OK; i++) {
+        weir_status status = weir_status_at(i);
+        PyObject *row = Py_BuildValue("(isss)", (int)status, weir_status_name(status),
+                                      weir_status_subsystem(status), weir_status_meaning(status));
+        if (!row || PyList_Append(table, row) != 0)
+            Py_CLEAR(table);
+        Py_XDECREF(row);
+    }
+    return table;
+}
+
+/* ---- Replay ------------------------------------------------------------------------------------ */
+
+static PyObject *run_replay(PyObject *path, const weir_replay_options *options) {
+    weir_replay_report report;
+    weir_error error;
+    weir_status status = WEIR_OK;
+    Py_BEGIN_ALLOW_THREADS status = weir_trace_replay(NULL, PyBytes_AsString(path), options, &report, &error);
+    Py_END_ALLOW_THREADS if (status != WEIR_OK) return py_raise(&error);
+    return Py_BuildValue("{sKsKsKsKsO}", "steps", (ull)report.steps, "samples", (ull)report.samples,
+                         "checked_digests", (ull)report.checked_digests, "unchecked_digests",
+                         (ull)report.unchecked_digests, "is_complete",
+                         report.is_complete ? Py_True : Py_False);
+}
+
+/* _replay(trace, stores, manifest or None) */
+static PyObject *replay(PyObject *module, PyObject *args) {
+    (void)module;
+    PyObject *path = NULL, *stores = NULL, *manifest = NULL, *result = NULL;
+    if (!PyArg_ParseTuple(args, "O&O!O:_replay", PyUnicode_FSConverter, &path, &PyTuple_Type, &stores,
+                          &manifest))
+        return NULL;
+    py_sources *sources = py_sources_new(stores, manifest);
+    if (sources) {
+        weir_replay_options options = {.size = sizeof options,
+                                       .manifest = sources->manifest ? sources->manifest->manifest : NULL,
+                                       .stores = sources->opened,
+                                       .store_count = sources->count};
+        result = run_replay(path, &options);
+        py_drop(&sources->shared);
+    }
+    Py_DECREF(path);
+    return result;
+}
+
+PyMethodDef py_functions[] = {
+    {"_ingest", ingest, METH_VARARGS, "Reads a source and writes a store and its manifest."},
+    {"_draft", draft, METH_VARARGS, "The draft of a source's schema, as JSON text."},
+    {"_replay", replay, METH_VARARGS, "Re-executes a trace and compares every field."},
+    {"_cbor_encode", cbor_encode, METH_VARARGS, "JSON text as canonical CBOR."},
+    {"_error_table", error_table, METH_NOARGS, "(code, name, subsystem, meaning) of every error."},
+    {NULL, NULL, 0, NULL}};

@@ -1,0 +1,219 @@
+/* weir.Manifest and weir.Mix: what a run is made of, and which dataset each step takes. */
+#include <stdlib.h>
+
+#include "module.h"
+
+static void destroy_manifest(py_shared *self) {
+    weir_manifest_close(((py_manifest *)self)->manifest);
+    free(self);
+}
+
+static PyObject *wrap(PyTypeObject *type, weir_manifest *manifest) {
+    py_manifest *shared = py_shared_new(sizeof *shared, destroy_manifest);
+    if (!shared) {
+        weir_manifest_close(manifest);
+        return NULL;
+    }
+    shared->manifest = manifest;
+    return py_object_new(type, &shared->shared);
+}
+
+static PyObject *open_file(PyObject *class, PyObject *args) {
+    PyObject *path = NULL;
+    if (!PyArg_ParseTuple(args, "O&:_open", PyUnicode_FSConverter, &path))
+        return NULL;
+    weir_error error;
+    weir_manifest *manifest = NULL;
+    weir_status status = weir_manifest_open(NULL, PyBytes_AsString(path), &manifest, &error);
+    Py_DECREF(path);
+    return status == WEIR_OK ? wrap((PyTypeObject *)class, manifest) : py_raise(&error);
+}
+
+static PyObject *read_text(PyObject *class, PyObject *args) {
+    const char *text = NULL, *name = NULL;
+    Py_ssize_t size = 0;
+    if (!PyArg_ParseTuple(args, "s#s:_read", &text, &size, &name))
+        return NULL;
+    weir_error error;
+    weir_manifest *manifest = NULL;
+    weir_status status = weir_manifest_read(NULL, text, (size_t)size, name, &manifest, &error);
+    return status == WEIR_OK ? wrap((PyTypeObject *)class, manifest) : py_raise(&error);
+}
+
+static const weir_manifest *manifest_of(PyObject *self) {
+    return ((py_manifest *)((py_object *)self)->shared)->manifest;
+}
+
+static PyObject *get_hash(PyObject *self, void *closure) {
+    (void)closure;
+    return py_hex(weir_manifest_hash(manifest_of(self)), WEIR_HASH_SIZE);
+}
+
+static PyObject *get_token(PyObject *self, void *closure) {
+    (void)closure;
+    return PyBytes_FromStringAndSize((const char *)weir_manifest_token(manifest_of(self)), WEIR_TOKEN_SIZE);
+}
+
+static PyObject *get_mix_hash(PyObject *self, void *closure) {
+    (void)closure;
+    return py_hex(weir_manifest_mix_hash(manifest_of(self)), WEIR_HASH_SIZE);
+}
+
+static PyObject *get_batch_hash(PyObject *self, void *closure) {
+    (void)closure;
+    return py_hex(weir_manifest_batch_config_hash(manifest_of(self)), WEIR_HASH_SIZE);
+}
+
+static PyObject *get_seed(PyObject *self, void *closure) {
+    (void)closure;
+    return PyLong_FromUnsignedLongLong(weir_manifest_seed(manifest_of(self)));
+}
+
+static PyObject *get_batch_size(PyObject *self, void *closure) {
+    (void)closure;
+    return PyLong_FromUnsignedLongLong(weir_manifest_global_batch_size(manifest_of(self)));
+}
+
+static PyObject *dataset_dict(const weir_dataset *dataset) {
+    PyObject *dict = PyDict_New();
+    if (dict && py_set(dict, "id", py_text(dataset->id)) &&
+        py_set(dict, "version", py_text(dataset->version)) &&
+        py_set(dict, "hash", py_hex(dataset->hash, WEIR_HASH_SIZE)) &&
+        py_set(dict, "cardinality", PyLong_FromUnsignedLongLong(dataset->cardinality)) &&
+        py_set(dict, "weight", PyLong_FromUnsignedLong(dataset->weight)))
+        return dict;
+    Py_XDECREF(dict);
+    return NULL;
+}
+
+static PyObject *get_datasets(PyObject *self, void *closure) {
+    (void)closure;
+    const weir_manifest *manifest = manifest_of(self);
+    PyObject *all = PyDict_New();
+    for (size_t i = 0; all && i < weir_manifest_dataset_count(manifest); i++) {
+        const weir_dataset *dataset = weir_manifest_dataset(manifest, i);
+        if (!py_set(all, dataset->key, dataset_dict(dataset)))
+            Py_CLEAR(all);
+    }
+    return all;
+}
+
+/* The documents behind the hashes, as one JSON object. */
+static PyObject *document_json(PyObject *self, PyObject *nothing) {
+    (void)nothing;
+    const weir_manifest *manifest = manifest_of(self);
+    weir_json_writer w;
+    weir_json_writer_memory(&w, NULL);
+    weir_json_object(&w);
+    for (int i = 0; i < 2; i++) {
+        weir_cbor_writer cbor;
+        weir_cbor_writer_memory(&cbor, NULL);
+        (i ? weir_manifest_write_batch : weir_manifest_write_mix)(manifest, &cbor);
+        if (weir_cbor_finish(&cbor, NULL) == WEIR_OK) {
+            weir_cbor_value value = weir_cbor_view(cbor.data);
+            weir_json_key(&w, i ? "batch" : "mix");
+            weir_json_value(&w, &value);
+        }
+        weir_cbor_release(&cbor);
+    }
+    weir_cbor_value value = weir_cbor_view(weir_manifest_normalised(manifest, &(size_t){0}));
+    weir_json_key(&w, "normalised");
+    weir_json_value(&w, &value);
+    weir_json_end_object(&w);
+    return py_json(&w);
+}
+
+static PyMethodDef manifest_methods[] = {
+    {"_open", open_file, METH_VARARGS | METH_CLASS, "Reads a manifest from a file."},
+    {"_read", read_text, METH_VARARGS | METH_CLASS,
+     "Reads a manifest from JSON text, with a name for messages."},
+    {"_documents", document_json, METH_NOARGS,
+     "The normalised manifest, the mix and the batch config as JSON."},
+    {NULL, NULL, 0, NULL}};
+
+static PyGetSetDef manifest_attributes[] = {
+    {"hash", get_hash, NULL, "The manifest's identity, in hex.", NULL},
+    {"token", get_token, NULL, "The replay token that all randomness is derived from.", NULL},
+    {"mix_hash", get_mix_hash, NULL, "The identity of the mix, in hex.", NULL},
+    {"batch_config_hash", get_batch_hash, NULL, "The identity of the batch config, in hex.", NULL},
+    {"seed", get_seed, NULL, "The seed.", NULL},
+    {"global_batch_size", get_batch_size, NULL, "Samples a step, over all ranks.", NULL},
+    {"datasets", get_datasets, NULL, "By key: id, version, hash, cardinality and weight in the mix.", NULL},
+    {NULL, NULL, NULL, NULL, NULL}};
+
+static PyType_Slot manifest_slots[] = {{Py_tp_doc, "What a run is made of; see weir.Manifest."},
+                                       {Py_tp_dealloc, py_object_dealloc},
+                                       {Py_tp_methods, manifest_methods},
+                                       {Py_tp_getset, manifest_attributes},
+                                       {0, NULL}};
+
+static PyType_Spec manifest_spec = {
+    "weir._weir.Manifest", sizeof(py_object), 0,
+    Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE | Py_TPFLAGS_DISALLOW_INSTANTIATION, manifest_slots};
+
+/* ---- Mix --------------------------------------------------------------------------------------- */
+
+typedef struct py_mix {
+    py_shared shared;
+    py_manifest *manifest;
+    weir_mix *mix;
+} py_mix;
+
+static void destroy_mix(py_shared *self) {
+    weir_mix_close(((py_mix *)self)->mix);
+    py_drop(&((py_mix *)self)->manifest->shared);
+    free(self);
+}
+
+static PyObject *mix_new(PyTypeObject *type, PyObject *args, PyObject *kwargs) {
+    static char *names[] = {"manifest", "token", NULL};
+    PyObject *manifest = NULL;
+    py_bytes token = {NULL, NULL, 0};
+    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "O!|$O&:Mix", names, py_the.manifest, &manifest,
+                                     py_to_bytes, &token))
+        return NULL;
+    py_mix *shared = py_shared_new(sizeof *shared, destroy_mix);
+    if (!shared)
+        return NULL;
+    shared->manifest = (py_manifest *)py_keep(((py_object *)manifest)->shared);
+    weir_error error;
+    weir_status status =
+        weir_mix_open(NULL, shared->manifest->manifest, token.data, token.size, &shared->mix, &error);
+    Py_XDECREF(token.holder);
+    if (status == WEIR_OK)
+        return py_object_new(type, &shared->shared);
+    py_drop(&shared->shared);
+    return py_raise(&error);
+}
+
+static PyObject *mix_locate(PyObject *self, PyObject *number) {
+    uint64_t step = 0;
+    if (!py_to_uint64(number, &step))
+        return NULL;
+    weir_error error;
+    const weir_dataset *dataset = NULL;
+    weir_cursor cursor;
+    if (weir_mix_locate(((py_mix *)((py_object *)self)->shared)->mix, step, &dataset, &cursor, &error) !=
+        WEIR_OK)
+        return py_raise(&error);
+    return Py_BuildValue("(NKK)", py_text(dataset->key), (unsigned long long)cursor.epoch,
+                         (unsigned long long)cursor.global_index);
+}
+
+static PyMethodDef mix_methods[] = {
+    {"_locate", mix_locate, METH_O, "The dataset, epoch and position of a step."}, {NULL, NULL, 0, NULL}};
+
+static PyType_Slot mix_slots[] = {{Py_tp_doc, "Which dataset each step takes; see weir.Mix."},
+                                  {Py_tp_new, mix_new},
+                                  {Py_tp_dealloc, py_object_dealloc},
+                                  {Py_tp_methods, mix_methods},
+                                  {0, NULL}};
+
+static PyType_Spec mix_spec = {"weir._weir.Mix", sizeof(py_object), 0,
+                               Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE, mix_slots};
+
+int py_add_manifest(PyObject *module) {
+    py_the.manifest = py_add_type(module, &manifest_spec);
+    py_the.mix = py_add_type(module, &mix_spec);
+    return py_the.manifest && py_the.mix ? 0 : -1;
+}

@@ -1,0 +1,32 @@
+/* The module weir._weir itself: types, functions, version. One interpreter a process: the types are kept in
+ * one static table, so single-phase initialisation it is, and a second interpreter is refused by Python. */
+#include "module.h"
+
+py_types py_the;
+
+static struct PyModuleDef definition = {
+    PyModuleDef_HEAD_INIT,
+    .m_name = "weir._weir",
+    .m_doc = "weir's C library for Python. Use the package weir instead.",
+    .m_size = -1,
+    .m_methods = py_functions,
+};
+
+PyMODINIT_FUNC PyInit__weir(void);
+PyMODINIT_FUNC PyInit__weir(void) {
+    PyObject *module = PyModule_Create(&definition);
+    if (!module)
+        return NULL;
+    int (*const parts[])(PyObject *) = {py_add_array, py_add_manifest, py_add_store, py_add_sampler,
+                                        py_add_plan,  py_add_batch,    py_add_run};
+    for (size_t i = 0; i < sizeof parts / sizeof parts[0]; i++)
+        if (parts[i](module) != 0) {
+            Py_DECREF(module);
+            return NULL;
+        }
+    if (PyModule_AddStringConstant(module, "version", weir_version()) != 0) {
+        Py_DECREF(module);
+        return NULL;
+    }
+    return module;
+}

@@ -1,0 +1,169 @@
+/* The extension module weir._weir: what its files share.
+ *
+ * Every Python object here is a thin shell around C: it owns a `py_shared`, a counted piece of C (a store, a
+ * batch on loan, a block of memory), and nothing of Python. So there are no cycles for the garbage collector,
+ * and an array that numpy or torch has taken can be let go by any thread, with or without the GIL, even
+ * while the interpreter ends: only a C counter goes down. Python classes in python/weir/ derive from these
+ * types and add what is pleasant to use; what they call begins with an underscore where it is not for users.
+ *
+ * Against the stable ABI of Python 3.11: one file serves every later version. */
+#ifndef WEIR_PYTHON_MODULE_H
+#define WEIR_PYTHON_MODULE_H
+
+#define Py_LIMITED_API 0x030B0000
+#define PY_SSIZE_T_CLEAN
+#include <Python.h>
+
+#include <stdatomic.h>
+
+#include "weir/weir.h"
+
+/* ---- Counted pieces of C ----------------------------------------------------------------------- */
+
+typedef struct py_shared {
+    atomic_size_t count;
+    void (*destroy)(struct py_shared *self); /* frees it; any thread, no GIL needed */
+} py_shared;
+
+/* A new piece has a count of 1: the caller's. NULL with MemoryError set. */
+void *py_shared_new(size_t size, void (*destroy)(py_shared *self));
+py_shared *py_keep(py_shared *shared);
+void py_drop(py_shared *shared); /* may be NULL */
+
+/* A piece that is nothing but memory. */
+typedef struct py_block {
+    py_shared shared;
+    _Alignas(64) uint8_t data[];
+} py_block;
+py_block *py_block_new(size_t size);
+
+typedef struct py_store {
+    py_shared shared;
+    weir_store *store;
+} py_store;
+
+typedef struct py_manifest {
+    py_shared shared;
+    weir_manifest *manifest;
+} py_manifest;
+
+/* ---- Python objects ---------------------------------------------------------------------------- */
+
+/* Every object but an Array is this: a shell around one piece. */
+typedef struct py_object {
+    PyObject_HEAD py_shared *shared;
+} py_object;
+
+/* Makes the object of a type (or of a Python class that derives from it) around a piece, whose count it
+ * takes over also where it fails. */
+PyObject *py_object_new(PyTypeObject *type, py_shared *shared);
+void py_object_dealloc(PyObject *self);
+
+/* The types, made when the module is; one interpreter a process has them. */
+typedef struct py_types {
+    PyTypeObject *array, *manifest, *mix, *store, *sampler, *plan, *batch, *run;
+} py_types;
+extern py_types py_the;
+
+/* Makes a type and puts it into the module under the last part of its name. */
+PyTypeObject *py_add_type(PyObject *module, PyType_Spec *spec);
+int py_add_array(PyObject *module);
+int py_add_manifest(PyObject *module);
+int py_add_store(PyObject *module);
+int py_add_sampler(PyObject *module);
+int py_add_plan(PyObject *module);
+int py_add_batch(PyObject *module);
+int py_add_run(PyObject *module);
+extern PyMethodDef py_functions[];
+
+/* ---- Errors ------------------------------------------------------------------------------------ */
+
+/* Raises the exception that belongs to an error record (weir/errors.py); always NULL. */
+PyObject *py_raise(const weir_error *error);
+
+/* ---- Arguments (converters for "O&") and results ----------------------------------------------- */
+
+int py_to_uint64(PyObject *value, void *out); /* uint64_t */
+int py_to_uint32(PyObject *value, void *out); /* uint32_t */
+
+/* Bytes or None, borrowed from an argument while `holder` is kept: Py_XDECREF it. */
+typedef struct py_bytes {
+    PyObject *holder;
+    const void *data; /* NULL for None */
+    size_t size;
+} py_bytes;
+int py_to_bytes(PyObject *value, void *out);
+
+PyObject *py_text(const char *text);
+PyObject *py_hex(const void *data, size_t size);
+
+/* Finishes a JSON writer and gives its text as str; releases it. */
+PyObject *py_json(weir_json_writer *w);
+
+/* Puts a value into a dict and lets go of it; false where one of the two failed. */
+bool py_set(PyObject *dict, const char *key, PyObject *value);
+
+/* ---- Arrays ------------------------------------------------------------------------------------ */
+
+enum { PY_RANK_MAX = 3 };
+
+typedef struct py_dtype {
+    const char *name;      /* as numpy's */
+    const char *format;    /* as the struct module's, native */
+    const char *interface; /* as __array_interface__'s */
+    uint8_t dlpack_code;
+    uint8_t size;
+} py_dtype;
+
+/* By numpy's name; NULL where there is none. */
+const py_dtype *py_dtype_find(const char *name);
+
+/* What an array shows. Strides in bytes; NULL: C order. */
+typedef struct py_array_spec {
+    py_shared *owner; /* kept by the array */
+    const void *data;
+    const char *dtype;
+    int rank;
+    const uint64_t *shape;
+    const int64_t *strides;
+    bool is_writable;
+} py_array_spec;
+PyObject *py_array_new(const py_array_spec *spec);
+
+/* The DLPack capsule of an array, unsigned types wider than a byte as the signed ones of their size. */
+PyObject *py_array_capsule_for_torch(PyObject *array);
+
+/* A new array of uint64 with memory of its own, to be filled through *data. */
+PyObject *py_array_of_indices(uint64_t count, uint64_t **data);
+
+/* A plan as its bytes. */
+PyObject *py_plan_bytes(const weir_plan *plan);
+
+/* ---- Batches ----------------------------------------------------------------------------------- */
+
+/* A batch and what keeps it: the slot of a run, a builder and its buffer, or a copy. */
+typedef struct py_batch {
+    py_shared shared;
+    const weir_batch *batch;
+    const weir_dataset *dataset;
+    const weir_store *store;
+    uint64_t step;
+    bool is_own; /* nobody else reads its memory: it may be written to */
+} py_batch;
+
+/* A copy of a batch with all that it points to, in memory of its own. `keep_alive` (stores and manifest) is
+ * kept by it. */
+py_batch *py_batch_copy(const py_batch *from, py_shared *keep_alive);
+
+/* The stores (a tuple) and the manifest (or None: NULL) of a run, as one piece. NULL with an exception set.
+ */
+typedef struct py_sources {
+    py_shared shared;
+    py_manifest *manifest;
+    size_t count;
+    const weir_store **opened; /* of each store: what weir's options take */
+    py_store *stores[];
+} py_sources;
+py_sources *py_sources_new(PyObject *stores, PyObject *manifest);
+
+#endif

@@ -1,0 +1,236 @@
+/* weir.Plan: where the tensors of a model graph live. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "module.h"
+
+typedef struct py_plan {
+    py_shared shared;
+    weir_plan *plan;
+} py_plan;
+
+typedef unsigned long long ull; /* what "K" takes */
+
+static void destroy_plan(py_shared *self) {
+    weir_plan_close(((py_plan *)self)->plan);
+    free(self);
+}
+
+static PyObject *wrap(PyTypeObject *type, weir_plan *plan) {
+    py_plan *shared = py_shared_new(sizeof *shared, destroy_plan);
+    if (!shared) {
+        weir_plan_close(plan);
+        return NULL;
+    }
+    shared->plan = plan;
+    return py_object_new(type, &shared->shared);
+}
+
+static weir_status make(const void *data, size_t size, const char *name, bool is_onnx,
+                        const weir_plan_options *options, weir_plan **plan, weir_error *error) {
+    weir_graph *graph = NULL;
+    weir_status status = is_onnx ? weir_graph_import_onnx(NULL, data, size, name, &graph, error)
+                                 : weir_graph_read(NULL, data, size, name, &graph, error);
+    if (status == WEIR_OK)
+        status = weir_plan_make(NULL, graph, options, plan, error);
+    weir_graph_close(graph);
+    return status;
+}
+
+/* _make(graph, name, is_onnx, mode, preset, token, arenas, order, effort, threads) */
+static PyObject *plan_make(PyObject *class, PyObject *args) {
+    const char *name = NULL;
+    py_bytes graph, token, arenas, order;
+    int is_onnx = 0;
+    weir_plan_options options = {.size = sizeof options};
+    uint32_t effort = 0;
+    graph = token = arenas = order = (py_bytes){NULL, NULL, 0};
+    bool is_parsed =
+        PyArg_ParseTuple(args, "O&spzzO&O&O&O&O&:_make", py_to_bytes, &graph, &name, &is_onnx, &options.mode,
+                         &options.preset, py_to_bytes, &token, py_to_bytes, &arenas, py_to_bytes, &order,
+                         py_to_uint32, &effort, py_to_uint32, &options.threads);
+    weir_plan *plan = NULL;
+    weir_error error;
+    weir_status status = WEIR_OK;
+    if (is_parsed) {
+        options.token = token.data;
+        options.token_size = token.size;
+        options.arenas = (weir_document){arenas.data, arenas.size, NULL};
+        options.order = (weir_document){order.data, order.size, NULL};
+        options.effort_plus_one = effort == UINT32_MAX ? effort : effort + 1;
+        Py_BEGIN_ALLOW_THREADS status = make(graph.data, graph.size, name, is_onnx, &options, &plan, &error);
+        Py_END_ALLOW_THREADS
+    }
+    Py_XDECREF(graph.holder);
+    Py_XDECREF(token.holder);
+    Py_XDECREF(arenas.holder);
+    Py_XDECREF(order.holder);
+    if (!is_parsed)
+        return NULL;
+    return status == WEIR_OK ? wrap((PyTypeObject *)class, plan) : py_raise(&error);
+}
+
+static PyObject *plan_restore(PyObject *class, PyObject *args) {
+    py_bytes data = {NULL, NULL, 0};
+    const char *name = NULL;
+    if (!PyArg_ParseTuple(args, "O&s:_restore", py_to_bytes, &data, &name))
+        return NULL;
+    weir_plan *plan = NULL;
+    weir_error error;
+    weir_status status = weir_plan_restore(NULL, data.data, data.size, name, &plan, &error);
+    Py_XDECREF(data.holder);
+    return status == WEIR_OK ? wrap((PyTypeObject *)class, plan) : py_raise(&error);
+}
+
+static const weir_plan *plan_of(PyObject *self) {
+    return ((py_plan *)((py_object *)self)->shared)->plan;
+}
+
+PyObject *py_plan_bytes(const weir_plan *plan) {
+    weir_cbor_writer w;
+    weir_error error;
+    weir_cbor_writer_memory(&w, NULL);
+    weir_plan_write(plan, &w);
+    PyObject *bytes = weir_cbor_finish(&w, &error) == WEIR_OK
+                          ? PyBytes_FromStringAndSize((const char *)w.data, (Py_ssize_t)w.size)
+                          : py_raise(&error);
+    weir_cbor_release(&w);
+    return bytes;
+}
+
+static PyObject *plan_bytes(PyObject *self, PyObject *nothing) {
+    (void)nothing;
+    return py_plan_bytes(plan_of(self));
+}
+
+static PyObject *plan_save(PyObject *self, PyObject *args) {
+    PyObject *path = NULL;
+    weir_error error;
+    if (!PyArg_ParseTuple(args, "O&:save", PyUnicode_FSConverter, &path))
+        return NULL;
+    weir_status status = weir_plan_save(NULL, plan_of(self), PyBytes_AsString(path), &error);
+    Py_DECREF(path);
+    if (status != WEIR_OK)
+        return py_raise(&error);
+    Py_RETURN_NONE;
+}
+
+/* ---- What is in it ----------------------------------------------------------------------------- */
+
+static PyObject *text_of(weir_text text) {
+    return PyUnicode_DecodeUTF8(text.data, (Py_ssize_t)text.size, "replace");
+}
+
+static PyObject *get_mode(PyObject *self, void *closure) {
+    (void)closure;
+    return py_text(weir_plan_mode(plan_of(self)));
+}
+
+static PyObject *get_hashes(PyObject *self, void *closure) {
+    (void)closure;
+    weir_plan_hashes hashes;
+    weir_plan_get_hashes(plan_of(self), &hashes);
+    return Py_BuildValue("{sNsNsN}", "plan", py_hex(hashes.plan, WEIR_HASH_SIZE), "assignment",
+                         py_hex(hashes.assignment, WEIR_HASH_SIZE), "graph",
+                         py_hex(hashes.graph, WEIR_HASH_SIZE));
+}
+
+static PyObject *get_metrics(PyObject *self, void *closure) {
+    (void)closure;
+    weir_plan_metrics metrics;
+    weir_plan_get_metrics(plan_of(self), &metrics);
+    return Py_BuildValue("{sKsKsKsdsdsdsK}", "tensors", (ull)metrics.tensors, "peak_logical_slots",
+                         (ull)metrics.peak_logical_slots, "max_live", (ull)metrics.max_live,
+                         "memory_reuse_ratio", metrics.memory_reuse_ratio, "internal_fragmentation_ratio",
+                         metrics.internal_fragmentation_ratio, "activation_retention_ratio",
+                         metrics.activation_retention_ratio, "allocation_time_ns",
+                         (ull)metrics.allocation_time_ns);
+}
+
+static PyObject *arena_dict(const weir_plan_arena *arena) {
+    PyObject *capacity =
+        arena->has_capacity ? PyLong_FromUnsignedLongLong(arena->capacity) : Py_NewRef(Py_None);
+    return Py_BuildValue("{sKsKsKsNsKsKsKsKsN}", "tensors", (ull)arena->tensors, "alignment",
+                         (ull)arena->alignment, "page_size", (ull)arena->page_size, "capacity", capacity,
+                         "lower_bound", (ull)arena->lower_bound, "peak_bytes", (ull)arena->peak_bytes,
+                         "slot_bytes", (ull)arena->slot_bytes, "slots", (ull)arena->slots, "optimal",
+                         PyBool_FromLong(arena->optimal));
+}
+
+static PyObject *get_arenas(PyObject *self, void *closure) {
+    (void)closure;
+    PyObject *all = PyDict_New();
+    for (size_t i = 0; all && i < weir_plan_arena_count(plan_of(self)); i++) {
+        weir_plan_arena arena = weir_plan_arena_at(plan_of(self), i);
+        PyObject *name = text_of(arena.name), *dict = arena_dict(&arena);
+        if (!name || !dict || PyDict_SetItem(all, name, dict) != 0)
+            Py_CLEAR(all);
+        Py_XDECREF(name);
+        Py_XDECREF(dict);
+    }
+    return all;
+}
+
+static PyObject *shape_of(const weir_plan_tensor *tensor) {
+    if (tensor->type == WEIR_TENSOR_UNKNOWN)
+        return Py_NewRef(Py_None);
+    PyObject *shape = PyTuple_New((Py_ssize_t)tensor->rank);
+    for (size_t k = 0; shape && k < tensor->rank; k++) {
+        PyObject *size = PyLong_FromUnsignedLongLong(tensor->shape[k]);
+        if (!size || PyTuple_SetItem(shape, (Py_ssize_t)k, size) != 0)
+            Py_CLEAR(shape);
+    }
+    return shape;
+}
+
+static PyObject *get_tensors(PyObject *self, void *closure) {
+    (void)closure;
+    const weir_plan *plan = plan_of(self);
+    PyObject *all = PyDict_New();
+    for (size_t i = 0; all && i < weir_plan_tensor_count(plan); i++) {
+        weir_plan_tensor tensor = weir_plan_tensor_at(plan, i);
+        PyObject *id = text_of(tensor.id);
+        PyObject *dict = Py_BuildValue(
+            "{sNsNsssssKsKsKsKsKsK}", "arena", text_of(weir_plan_arena_at(plan, tensor.arena).name), "shape",
+            shape_of(&tensor), "dtype", weir_tensor_type_name(tensor.type), "role",
+            weir_tensor_role_name(tensor.role), "slot", (ull)tensor.slot, "address", (ull)tensor.address,
+            "offset", (ull)tensor.offset, "size", (ull)tensor.size, "birth", (ull)tensor.birth, "death",
+            (ull)tensor.death);
+        if (!id || !dict || PyDict_SetItem(all, id, dict) != 0)
+            Py_CLEAR(all);
+        Py_XDECREF(id);
+        Py_XDECREF(dict);
+    }
+    return all;
+}
+
+static PyMethodDef methods[] = {
+    {"_make", plan_make, METH_VARARGS | METH_CLASS, "Plans a graph."},
+    {"_restore", plan_restore, METH_VARARGS | METH_CLASS, "Restores a plan from its bytes."},
+    {"to_bytes", plan_bytes, METH_NOARGS, "to_bytes()\n--\n\nThe plan as canonical CBOR (weir-plan/1)."},
+    {"save", plan_save, METH_VARARGS,
+     "save(path)\n--\n\nWrites the plan to a file, which appears whole or not at all."},
+    {NULL, NULL, 0, NULL}};
+
+static PyGetSetDef attributes[] = {
+    {"mode", get_mode, NULL, "inference, forward or backward.", NULL},
+    {"hashes", get_hashes, NULL, "The identities of plan, assignment and graph, in hex.", NULL},
+    {"metrics", get_metrics, NULL, "How well memory is used.", NULL},
+    {"arenas", get_arenas, NULL, "By name: the arenas and the memory that they need.", NULL},
+    {"tensors", get_tensors, NULL, "By id: where each tensor lies, and when it lives.", NULL},
+    {NULL, NULL, NULL, NULL, NULL}};
+
+static PyType_Slot slots[] = {{Py_tp_doc, "Where the tensors of a model graph live; see weir.Plan."},
+                              {Py_tp_dealloc, py_object_dealloc},
+                              {Py_tp_methods, methods},
+                              {Py_tp_getset, attributes},
+                              {0, NULL}};
+
+static PyType_Spec spec = {"weir._weir.Plan", sizeof(py_object), 0,
+                           Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE | Py_TPFLAGS_DISALLOW_INSTANTIATION,
+                           slots};
+
+int py_add_plan(PyObject *module) {
+    py_the.plan = py_add_type(module, &spec);
+    return py_the.plan ? 0 : -1;
+}

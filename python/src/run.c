@@ -1,0 +1,360 @@
+/* weir.Loader's engine: a run of the C loader, and the batches that it lends.
+ *
+ * A batch that was taken is a lease: it keeps the run, and gives its slot back when the last array of it is
+ * gone. The run is closed with the last lease, so no slot is ever freed under an array.
+ *
+ * Taking a batch that is not ready lets go of the GIL. The loader then sleeps through the environment's
+ * `wait`, which here wakes up some times a second to let Python handle signals; where a handler raises
+ * (Ctrl-C), the run is cancelled, and weir.Loader opens it again from its checkpoint if it goes on. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "module.h"
+
+typedef unsigned long long ull; /* what "K" takes */
+
+enum { WAIT_SLICE_NS = 50 * 1000 * 1000 };
+
+typedef struct py_run {
+    py_shared shared;
+    py_sources *sources;
+    weir_env env;
+    weir_loader *loader;
+    pid_t owner;
+} py_run;
+
+typedef struct lease {
+    py_batch base;
+    py_run *run;
+    weir_loaded loaded;
+} lease;
+
+static py_run *run_of(PyObject *self) {
+    return (py_run *)((py_object *)self)->shared;
+}
+
+static void destroy_run(py_shared *self) {
+    py_run *run = (py_run *)self;
+    weir_loader_close(run->loader);
+    if (run->sources)
+        py_drop(&run->sources->shared);
+    free(run);
+}
+
+static void destroy_lease(py_shared *self) {
+    lease *lent = (lease *)self;
+    weir_loader_release(lent->run->loader, &lent->loaded);
+    py_drop(&lent->run->shared);
+    free(lent);
+}
+
+/* ---- Waiting, with signals --------------------------------------------------------------------- */
+
+/* The run that this thread is taking a batch from, and whether a signal handler has raised meanwhile. */
+static _Thread_local py_run *taking;
+static _Thread_local bool is_interrupted;
+
+static bool signal_handlers_raise(void) {
+    PyGILState_STATE gil = PyGILState_Ensure();
+    bool raised = PyErr_CheckSignals() != 0;
+    PyGILState_Release(gil);
+    return raised;
+}
+
+static void wait_in_slices(void *context, const uint32_t *word, uint32_t expected, uint64_t timeout_ns) {
+    const weir_env *system = weir_env_default();
+    bool is_consumer = taking && !is_interrupted;
+    system->wait(context, word, expected, is_consumer && timeout_ns == 0 ? WAIT_SLICE_NS : timeout_ns);
+    if (is_consumer && signal_handlers_raise()) {
+        is_interrupted = true;
+        weir_loader_cancel(taking->loader);
+    }
+}
+
+/* ---- Options ----------------------------------------------------------------------------------- */
+
+typedef struct run_arguments {
+    weir_loader_options options;
+    py_sources *sources;
+    py_bytes token, checkpoint;
+} run_arguments;
+
+static void free_arguments(run_arguments *a) {
+    Py_XDECREF(a->token.holder);
+    Py_XDECREF(a->checkpoint.holder);
+    if (a->sources)
+        py_drop(&a->sources->shared);
+}
+
+static bool parse_names(const char *stage, const char *policy, weir_loader_options *options) {
+    weir_error error;
+    if (weir_stage_parse(stage, &options->stage, &error) == WEIR_OK &&
+        weir_policy_parse(policy, &options->policy, &error) == WEIR_OK)
+        return true;
+    py_raise(&error);
+    return false;
+}
+
+/* (stores, manifest, dataset, stage, rank, world_size, token, any_hash, pad, with_digests, steps, first_step,
+ * workers, buffer_size, queue_size, policy, max_lead, max_skips_per_round, memory_limit, checkpoint).
+ * free_arguments also where it fails. */
+static bool parse_arguments(PyObject *args, run_arguments *a) {
+    PyObject *stores = NULL, *manifest = NULL;
+    const char *stage = NULL, *policy = NULL;
+    int any_hash = 0, pad = 0, with_digests = 0;
+    weir_loader_options *o = &a->options;
+    *a = (run_arguments){.options = {.size = sizeof *o}};
+    if (!PyArg_ParseTuple(args, "O!O!zsO&O&O&pppO&O&O&O&O&sO&O&O&O&", &PyTuple_Type, &stores, py_the.manifest,
+                          &manifest, &o->dataset, &stage, py_to_uint32, &o->rank, py_to_uint32,
+                          &o->world_size, py_to_bytes, &a->token, &any_hash, &pad, &with_digests,
+                          py_to_uint64, &o->steps, py_to_uint64, &o->first_step, py_to_uint32, &o->workers,
+                          py_to_uint32, &o->buffer_size, py_to_uint32, &o->queue_size, &policy, py_to_uint32,
+                          &o->max_lead, py_to_uint32, &o->max_skips_per_round, py_to_uint64, &o->memory_limit,
+                          py_to_bytes, &a->checkpoint) ||
+        !parse_names(stage, policy, o) || !(a->sources = py_sources_new(stores, manifest)))
+        return false;
+    o->stores = a->sources->opened;
+    o->store_count = a->sources->count;
+    o->manifest = a->sources->manifest->manifest;
+    o->any_hash = any_hash;
+    o->pad = pad;
+    o->with_digests = with_digests;
+    o->token = a->token.data;
+    o->token_size = a->token.size;
+    o->checkpoint = a->checkpoint.data;
+    o->checkpoint_size = a->checkpoint.size;
+    return true;
+}
+
+/* ---- Opening ----------------------------------------------------------------------------------- */
+
+static PyObject *run_open(PyObject *class, PyObject *args) {
+    run_arguments a;
+    weir_error error;
+    weir_status status = WEIR_OK;
+    py_run *run = NULL;
+    if (parse_arguments(args, &a) && (run = py_shared_new(sizeof *run, destroy_run))) {
+        run->env = *weir_env_default();
+        run->env.wait = wait_in_slices;
+        run->owner = getpid();
+        run->sources = (py_sources *)py_keep(&a.sources->shared);
+        Py_BEGIN_ALLOW_THREADS status = weir_loader_open(&run->env, &a.options, &run->loader, &error);
+        Py_END_ALLOW_THREADS
+    }
+    free_arguments(&a);
+    if (!run)
+        return NULL;
+    if (status == WEIR_OK)
+        return py_object_new((PyTypeObject *)class, &run->shared);
+    py_drop(&run->shared);
+    return py_raise(&error);
+}
+
+/* The plan of a run's memory as bytes: also the check of all options, without starting anything. */
+static PyObject *run_plan(PyObject *class, PyObject *args) {
+    (void)class;
+    run_arguments a;
+    weir_error error;
+    weir_plan *plan = NULL;
+    weir_status status = WEIR_OK;
+    bool is_parsed = parse_arguments(args, &a);
+    if (is_parsed) {
+        Py_BEGIN_ALLOW_THREADS status = weir_loader_plan(NULL, &a.options, &plan, &error);
+        Py_END_ALLOW_THREADS
+    }
+    free_arguments(&a);
+    if (!is_parsed)
+        return NULL;
+    PyObject *bytes = status == WEIR_OK ? py_plan_bytes(plan) : py_raise(&error);
+    weir_plan_close(plan);
+    return bytes;
+}
+
+/* ---- Taking ------------------------------------------------------------------------------------ */
+
+static void say(weir_error *error, const char *text) {
+    snprintf(error->message, sizeof error->message, "%s", text);
+}
+
+/* What the C layer says of items and prefetchers, said of batches and loaders. */
+static PyObject *raise_for(const py_run *run, weir_error *error) {
+    bool is_contract = error->status == WEIR_CONTRACT_VIOLATION;
+    if (is_contract && run->owner != getpid())
+        say(error,
+            "this loader was opened before a fork, and its workers live in the parent; make a Loader in "
+            "the child");
+    else if (is_contract && error->diagnostic_count > 0 && strcmp(error->diagnostics[0].name, "held") == 0)
+        snprintf(error->message, sizeof error->message,
+                 "%llu batches are still held, as many as queue_size allows; let go of them and of what was "
+                 "made of their arrays, or pass copy=True or a larger queue_size",
+                 (ull)error->diagnostics[0].number);
+    else if (error->status == WEIR_CANCELLED)
+        say(error, "the loader was closed, or has failed before; make a new one");
+    return py_raise(error);
+}
+
+static weir_status take(py_run *run, weir_loaded *loaded, weir_error *error) {
+    bool is_ready = false;
+    weir_status status = weir_loader_try_next(run->loader, loaded, &is_ready, error);
+    if (status != WEIR_OK || is_ready)
+        return status;
+    taking = run;
+    is_interrupted = false;
+    Py_BEGIN_ALLOW_THREADS status = weir_loader_next(run->loader, loaded, error);
+    Py_END_ALLOW_THREADS taking = NULL;
+    return status;
+}
+
+static PyObject *lend(py_run *run, const weir_loaded *loaded, PyTypeObject *type, bool is_copied) {
+    lease *lent = py_shared_new(sizeof *lent, destroy_lease);
+    if (!lent) {
+        weir_loader_release(run->loader, loaded);
+        return NULL;
+    }
+    lent->base.batch = loaded->batch;
+    lent->base.dataset = loaded->dataset;
+    lent->base.store = loaded->store;
+    lent->base.step = loaded->step;
+    lent->run = (py_run *)py_keep(&run->shared);
+    lent->loaded = *loaded;
+    if (!is_copied)
+        return py_object_new(type, &lent->base.shared);
+    py_batch *copy = py_batch_copy(&lent->base, &run->sources->shared);
+    py_drop(&lent->base.shared);
+    return copy ? py_object_new(type, &copy->shared) : NULL;
+}
+
+/* _next(type of the batch, whether to copy): None at the end. One thread at a time. */
+static PyObject *run_next(PyObject *self, PyObject *args) {
+    PyObject *type = NULL;
+    int is_copied = 0;
+    if (!PyArg_ParseTuple(args, "O!p:_next", &PyType_Type, &type, &is_copied))
+        return NULL;
+    if (PyObject_IsSubclass(type, (PyObject *)py_the.batch) != 1) {
+        PyErr_SetString(PyExc_TypeError, "a run gives batches");
+        return NULL;
+    }
+    weir_loaded loaded;
+    weir_error error;
+    weir_status status = take(run_of(self), &loaded, &error);
+    if (PyErr_Occurred()) /* a signal handler's: the run was cancelled, and gave nothing */
+        return NULL;
+    if (status != WEIR_OK)
+        return raise_for(run_of(self), &error);
+    if (!loaded.batch)
+        Py_RETURN_NONE;
+    return lend(run_of(self), &loaded, (PyTypeObject *)type, is_copied);
+}
+
+/* Closing waits for the workers, who may be in the middle of a batch; Python need not. */
+static void run_dealloc(PyObject *self) {
+    py_run *run = run_of(self);
+    ((py_object *)self)->shared = NULL;
+    weir_loader_cancel(run->loader);
+    Py_BEGIN_ALLOW_THREADS py_drop(&run->shared);
+    Py_END_ALLOW_THREADS py_object_dealloc(self);
+}
+
+/* ---- About the run ----------------------------------------------------------------------------- */
+
+static PyObject *run_cancel(PyObject *self, PyObject *nothing) {
+    (void)nothing;
+    weir_loader_cancel(run_of(self)->loader);
+    Py_RETURN_NONE;
+}
+
+static PyObject *run_checkpoint(PyObject *self, PyObject *nothing) {
+    (void)nothing;
+    weir_cbor_writer w;
+    weir_error error;
+    weir_cbor_writer_memory(&w, NULL);
+    weir_loader_checkpoint(run_of(self)->loader, &w);
+    PyObject *bytes = weir_cbor_finish(&w, &error) == WEIR_OK
+                          ? PyBytes_FromStringAndSize((const char *)w.data, (Py_ssize_t)w.size)
+                          : py_raise(&error);
+    weir_cbor_release(&w);
+    return bytes;
+}
+
+static PyObject *worker_dict(const weir_worker_metrics *worker) {
+    return Py_BuildValue("{sKsKsKsKsI}", "produced", (ull)worker->produced, "consumed", (ull)worker->consumed,
+                         "wait_ns", (ull)worker->wait_ns, "stalls", (ull)worker->stalls, "occupied",
+                         (unsigned)worker->occupied);
+}
+
+static PyObject *run_metrics(PyObject *self, PyObject *nothing) {
+    (void)nothing;
+    weir_prefetch_metrics metrics;
+    weir_loader_measure(run_of(self)->loader, &metrics, NULL);
+    weir_worker_metrics *workers = calloc(metrics.workers + 1, sizeof *workers);
+    if (!workers)
+        return PyErr_NoMemory();
+    weir_loader_measure(run_of(self)->loader, &metrics, workers);
+    PyObject *list = PyList_New((Py_ssize_t)metrics.workers);
+    for (uint32_t i = 0; list && i < metrics.workers; i++) {
+        PyObject *dict = worker_dict(&workers[i]);
+        if (!dict || PyList_SetItem(list, i, dict) != 0)
+            Py_CLEAR(list);
+    }
+    free(workers);
+    if (!list)
+        return NULL;
+    return Py_BuildValue("{sKsKsKsKsIsN}", "produced", (ull)metrics.produced, "consumed",
+                         (ull)metrics.consumed, "consumer_wait_ns", (ull)metrics.consumer_wait_ns, "stalls",
+                         (ull)metrics.stalls, "held", (unsigned)metrics.held, "workers", list);
+}
+
+static PyObject *get_step(PyObject *self, void *closure) {
+    (void)closure;
+    return PyLong_FromUnsignedLongLong(weir_loader_step(run_of(self)->loader));
+}
+
+static PyObject *get_end(PyObject *self, void *closure) {
+    (void)closure;
+    uint64_t end = weir_loader_end(run_of(self)->loader);
+    return end == WEIR_ENDLESS ? Py_NewRef(Py_None) : PyLong_FromUnsignedLongLong(end);
+}
+
+static PyObject *checkpoint_step(PyObject *class, PyObject *args) {
+    (void)class;
+    py_bytes data = {NULL, NULL, 0};
+    weir_checkpoint found;
+    weir_error error;
+    if (!PyArg_ParseTuple(args, "O&:_checkpoint_step", py_to_bytes, &data))
+        return NULL;
+    weir_status status = weir_checkpoint_read(data.data, data.size, &found, &error);
+    Py_XDECREF(data.holder);
+    return status == WEIR_OK ? PyLong_FromUnsignedLongLong(found.step) : py_raise(&error);
+}
+
+static PyMethodDef methods[] = {
+    {"_open", run_open, METH_VARARGS | METH_CLASS, "Opens a run and starts its workers."},
+    {"_plan", run_plan, METH_VARARGS | METH_CLASS,
+     "The plan of a run's memory, as bytes; checks all options."},
+    {"_checkpoint_step", checkpoint_step, METH_VARARGS | METH_STATIC,
+     "The step that a checkpoint stands at."},
+    {"_next", run_next, METH_VARARGS, "The next batch, or None at the end."},
+    {"_cancel", run_cancel, METH_NOARGS, "Ends the run; whoever waits for a batch gets Cancelled."},
+    {"_checkpoint", run_checkpoint, METH_NOARGS, "The state behind the last batch that was taken."},
+    {"_metrics", run_metrics, METH_NOARGS, "Counts and waits, in all and by worker."},
+    {NULL, NULL, 0, NULL}};
+
+static PyGetSetDef attributes[] = {{"step", get_step, NULL, "The step behind the last batch.", NULL},
+                                   {"end", get_end, NULL, "The run's end; None where it has none.", NULL},
+                                   {NULL, NULL, NULL, NULL, NULL}};
+
+static PyType_Slot slots[] = {{Py_tp_doc, "A run of the C loader; see weir.Loader."},
+                              {Py_tp_dealloc, run_dealloc},
+                              {Py_tp_methods, methods},
+                              {Py_tp_getset, attributes},
+                              {0, NULL}};
+
+static PyType_Spec spec = {"weir._weir.Run", sizeof(py_object), 0,
+                           Py_TPFLAGS_DEFAULT | Py_TPFLAGS_DISALLOW_INSTANTIATION, slots};
+
+int py_add_run(PyObject *module) {
+    py_the.run = py_add_type(module, &spec);
+    return py_the.run ? 0 : -1;
+}

@@ -1,0 +1,197 @@
+/* weir.Sampler: which samples a rank takes at any cursor. A weir_sampler caches, so one thread at a time may
+ * use it: calls hold the GIL, which they need for microseconds. */
+#include <stdlib.h>
+
+#include "module.h"
+
+typedef struct py_sampler {
+    py_shared shared;
+    weir_sampler *sampler;
+    uint64_t cardinality;
+} py_sampler;
+
+static void destroy_sampler(py_shared *self) {
+    weir_sampler_close(((py_sampler *)self)->sampler);
+    free(self);
+}
+
+static PyObject *open_sampler(PyTypeObject *type, const weir_manifest *manifest,
+                              const weir_sampler_options *options) {
+    py_sampler *shared = py_shared_new(sizeof *shared, destroy_sampler);
+    if (!shared)
+        return NULL;
+    weir_error error;
+    if (weir_sampler_open(NULL, manifest, options, &shared->sampler, &error) != WEIR_OK) {
+        py_drop(&shared->shared);
+        return py_raise(&error);
+    }
+    shared->cardinality = weir_manifest_find(manifest, options->dataset)->cardinality;
+    return py_object_new(type, &shared->shared);
+}
+
+/* _open(manifest, dataset, stage, rank, world_size, token) */
+static PyObject *sampler_open(PyObject *class, PyObject *args) {
+    PyObject *manifest = NULL;
+    const char *stage = NULL;
+    py_bytes token = {NULL, NULL, 0};
+    weir_sampler_options options = {.size = sizeof options};
+    if (!PyArg_ParseTuple(args, "O!ssO&O&O&:_open", py_the.manifest, &manifest, &options.dataset, &stage,
+                          py_to_uint32, &options.rank, py_to_uint32, &options.world_size, py_to_bytes,
+                          &token))
+        return NULL;
+    options.token = token.data;
+    options.token_size = token.size;
+    weir_error error;
+    PyObject *sampler = NULL;
+    if (weir_stage_parse(stage, &options.stage, &error) != WEIR_OK)
+        py_raise(&error);
+    else
+        sampler = open_sampler((PyTypeObject *)class,
+                               ((py_manifest *)((py_object *)manifest)->shared)->manifest, &options);
+    Py_XDECREF(token.holder);
+    return sampler;
+}
+
+static py_sampler *sampler_of(PyObject *self) {
+    return (py_sampler *)((py_object *)self)->shared;
+}
+
+/* The step at the cursor in the arguments; false with an exception set. */
+static bool step_at(PyObject *self, PyObject *args, weir_step *step) {
+    weir_cursor cursor;
+    weir_error error;
+    if (!PyArg_ParseTuple(args, "O&O&", py_to_uint64, &cursor.epoch, py_to_uint64, &cursor.global_index))
+        return false;
+    if (weir_sampler_step(sampler_of(self)->sampler, cursor, step, &error) == WEIR_OK)
+        return true;
+    py_raise(&error);
+    return false;
+}
+
+static bool describe_step(PyObject *dict, const weir_step *step) {
+    return py_set(dict, "cursor_next",
+                  Py_BuildValue("(KK)", (unsigned long long)step->cursor_next.epoch,
+                                (unsigned long long)step->cursor_next.global_index)) &&
+           py_set(dict, "valid_count", PyLong_FromUnsignedLongLong(step->valid_count)) &&
+           py_set(dict, "effective_batch_size", PyLong_FromUnsignedLongLong(step->effective_batch_size)) &&
+           py_set(dict, "blocks_materialized", PyLong_FromUnsignedLongLong(step->blocks_materialized)) &&
+           py_set(dict, "sampler_block_size", PyLong_FromUnsignedLongLong(step->sampler_block_size)) &&
+           py_set(dict, "micro_batch_size", PyLong_FromUnsignedLongLong(step->micro_batch_size)) &&
+           py_set(dict, "effective_q", PyFloat_FromDouble(step->effective_q)) &&
+           py_set(dict, "is_shuffled", PyBool_FromLong(step->is_shuffled)) &&
+           py_set(dict, "subsampling_mode", py_text(step->subsampling_mode)) &&
+           py_set(dict, "sampling_mode", py_text(step->sampling_mode)) &&
+           py_set(dict, "sampler_config_hash", py_hex(step->sampler_config_hash, WEIR_HASH_SIZE)) &&
+           py_set(dict, "epoch_seed_hash", py_hex(step->epoch_seed_hash, WEIR_HASH_SIZE)) &&
+           py_set(dict, "data_replay_t", py_hex(step->data_replay_t, WEIR_HASH_SIZE));
+}
+
+static PyObject *sampler_step(PyObject *self, PyObject *args) {
+    weir_step step;
+    uint64_t *indices = NULL;
+    if (!step_at(self, args, &step))
+        return NULL;
+    PyObject *array = py_array_of_indices(step.count, &indices);
+    if (!array)
+        return NULL;
+    weir_sampler_indices(sampler_of(self)->sampler, &step, indices);
+    PyObject *dict = PyDict_New();
+    if (dict && describe_step(dict, &step) && py_set(dict, "indices", Py_NewRef(array))) {
+        Py_DECREF(array);
+        return dict;
+    }
+    Py_XDECREF(dict);
+    Py_DECREF(array);
+    return NULL;
+}
+
+/* (this rank's valid indices as a list, next epoch, next position): what iteration takes. */
+static PyObject *sampler_take(PyObject *self, PyObject *args) {
+    weir_step step;
+    if (!step_at(self, args, &step))
+        return NULL;
+    uint64_t *indices = step.count > SIZE_MAX / 8 ? NULL : malloc((size_t)step.count * 8 + 1);
+    if (!indices)
+        return PyErr_NoMemory();
+    weir_sampler_indices(sampler_of(self)->sampler, &step, indices);
+    PyObject *list = PyList_New((Py_ssize_t)step.valid_count);
+    for (uint64_t i = 0; list && i < step.valid_count; i++) {
+        PyObject *index = PyLong_FromUnsignedLongLong(indices[i]);
+        if (!index || PyList_SetItem(list, (Py_ssize_t)i, index) != 0)
+            Py_CLEAR(list);
+    }
+    free(indices);
+    if (!list)
+        return NULL;
+    return Py_BuildValue("(NKK)", list, (unsigned long long)step.cursor_next.epoch,
+                         (unsigned long long)step.cursor_next.global_index);
+}
+
+static PyObject *sampler_index_at(PyObject *self, PyObject *args, PyObject *kwargs) {
+    static char *names[] = {"epoch", "position", NULL};
+    uint64_t epoch = 0, position = 0, index = 0;
+    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "O&O&:index_at", names, py_to_uint64, &epoch, py_to_uint64,
+                                     &position))
+        return NULL;
+    weir_error error;
+    if (weir_sampler_index_at(sampler_of(self)->sampler, epoch, position, &index, &error) != WEIR_OK)
+        return py_raise(&error);
+    return PyLong_FromUnsignedLongLong(index);
+}
+
+static PyObject *sampler_range(PyObject *self, PyObject *args, PyObject *kwargs) {
+    static char *names[] = {"epoch", "position", "count", NULL};
+    uint64_t epoch = 0, position = 0, count = 0;
+    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "O&O&O&:range", names, py_to_uint64, &epoch, py_to_uint64,
+                                     &position, py_to_uint64, &count))
+        return NULL;
+    /* What lies outside the epoch is refused before memory is taken for it. */
+    uint64_t *indices = NULL, end = 0;
+    uint64_t held =
+        __builtin_add_overflow(position, count, &end) || end > sampler_of(self)->cardinality ? 0 : count;
+    PyObject *array = py_array_of_indices(held, &indices);
+    if (!array)
+        return NULL;
+    weir_error error;
+    if (weir_sampler_range(sampler_of(self)->sampler, epoch, position, count, indices, &error) == WEIR_OK)
+        return array;
+    Py_DECREF(array);
+    return py_raise(&error);
+}
+
+static PyObject *get_cardinality(PyObject *self, void *closure) {
+    (void)closure;
+    return PyLong_FromUnsignedLongLong(sampler_of(self)->cardinality);
+}
+
+static PyMethodDef methods[] = {
+    {"_open", sampler_open, METH_VARARGS | METH_CLASS, "Opens a sampler."},
+    {"_step", sampler_step, METH_VARARGS, "The step at (epoch, position), as a dict."},
+    {"_take", sampler_take, METH_VARARGS,
+     "The valid indices of the step at (epoch, position), and what follows."},
+    {"index_at", (PyCFunction)(void (*)(void))sampler_index_at, METH_VARARGS | METH_KEYWORDS,
+     "index_at(epoch, position)\n--\n\nThe sample at a position of an epoch, over all ranks."},
+    {"range", (PyCFunction)(void (*)(void))sampler_range, METH_VARARGS | METH_KEYWORDS,
+     "range(epoch, position, count)\n--\n\nThe samples at so many positions of an epoch, over all ranks, as "
+     "an array "
+     "of uint64."},
+    {NULL, NULL, 0, NULL}};
+
+static PyGetSetDef attributes[] = {
+    {"cardinality", get_cardinality, NULL, "The number of samples in the dataset.", NULL},
+    {NULL, NULL, NULL, NULL, NULL}};
+
+static PyType_Slot slots[] = {{Py_tp_doc, "Which samples a rank takes; see weir.Sampler."},
+                              {Py_tp_dealloc, py_object_dealloc},
+                              {Py_tp_methods, methods},
+                              {Py_tp_getset, attributes},
+                              {0, NULL}};
+
+static PyType_Spec spec = {"weir._weir.Sampler", sizeof(py_object), 0,
+                           Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE | Py_TPFLAGS_DISALLOW_INSTANTIATION,
+                           slots};
+
+int py_add_sampler(PyObject *module) {
+    py_the.sampler = py_add_type(module, &spec);
+    return py_the.sampler ? 0 : -1;
+}

@@ -1,0 +1,226 @@
+/* weir.Store: an open store. Its embeddings and the columns of its tables are arrays of the file itself,
+ * which stays mapped while any of them is there. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "module.h"
+
+static void destroy_store(py_shared *self) {
+    weir_store_close(((py_store *)self)->store);
+    free(self);
+}
+
+static PyObject *store_new(PyTypeObject *type, PyObject *args, PyObject *kwargs) {
+    static char *names[] = {"path", NULL};
+    PyObject *path = NULL;
+    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "O&:Store", names, PyUnicode_FSConverter, &path))
+        return NULL;
+    weir_error error;
+    weir_status status = WEIR_OUT_OF_MEMORY;
+    py_store *shared = py_shared_new(sizeof *shared, destroy_store);
+    if (shared) {
+        Py_BEGIN_ALLOW_THREADS status = weir_store_open(NULL, PyBytes_AsString(path), &shared->store, &error);
+        Py_END_ALLOW_THREADS
+    }
+    Py_DECREF(path);
+    if (!shared)
+        return NULL;
+    if (status == WEIR_OK)
+        return py_object_new(type, &shared->shared);
+    py_drop(&shared->shared);
+    return py_raise(&error);
+}
+
+static const weir_store *store_of(PyObject *self) {
+    return ((py_store *)((py_object *)self)->shared)->store;
+}
+
+static PyObject *get_name(PyObject *self, void *closure) {
+    (void)closure;
+    return py_text(weir_store_describe(store_of(self))->name);
+}
+
+static PyObject *get_hash(PyObject *self, void *closure) {
+    (void)closure;
+    return py_hex(weir_store_describe(store_of(self))->store_hash, WEIR_HASH_SIZE);
+}
+
+static PyObject *info_json(PyObject *self, PyObject *nothing) {
+    (void)nothing;
+    weir_json_writer w;
+    weir_json_writer_memory(&w, NULL);
+    weir_store_info_json(store_of(self), &w);
+    return py_json(&w);
+}
+
+static PyObject *verify(PyObject *self, PyObject *number) {
+    uint32_t threads = 0;
+    if (!py_to_uint32(number, &threads))
+        return NULL;
+    weir_error error;
+    weir_status status = WEIR_OK;
+    Py_BEGIN_ALLOW_THREADS status = weir_store_verify(store_of(self), threads, &error);
+    Py_END_ALLOW_THREADS if (status != WEIR_OK) return py_raise(&error);
+    Py_RETURN_NONE;
+}
+
+/* ---- Arrays of the file ------------------------------------------------------------------------ */
+
+static PyObject *embeddings(PyObject *self, PyObject *args) {
+    const char *kind = NULL;
+    if (!PyArg_ParseTuple(args, "s:_embeddings", &kind))
+        return NULL;
+    const weir_store_info *info = weir_store_describe(store_of(self));
+    const struct {
+        const char *kind;
+        const uint8_t *data;
+        uint32_t count;
+    } all[] = {{"columns", info->column_embeddings, info->column_count},
+               {"categories", info->category_embeddings, info->category_count},
+               {"texts", info->text_embeddings, info->text_count}};
+    for (size_t i = 0; i < 3; i++) {
+        if (strcmp(all[i].kind, kind) != 0)
+            continue;
+        uint64_t shape[] = {all[i].count, info->embedding_dim};
+        return py_array_new(&(py_array_spec){.owner = ((py_object *)self)->shared,
+                                             .data = all[i].data ? all[i].data : (const uint8_t *)"",
+                                             .dtype = "float16",
+                                             .rank = 2,
+                                             .shape = shape});
+    }
+    PyErr_Format(PyExc_KeyError, "%s", kind);
+    return NULL;
+}
+
+/* Bit `bit` of each row's record, as bytes of 0 and 1: a copy. */
+static PyObject *bits_of(PyObject *self, const weir_table *table, uint32_t bit) {
+    py_block *block = py_block_new(table->row_count);
+    (void)self;
+    if (!block)
+        return NULL;
+    const uint8_t *at = table->records + table->bits_offset + bit / 8;
+    for (uint32_t row = 0; row < table->row_count; row++)
+        block->data[row] = at[(size_t)row * table->stride] >> bit % 8 & 1;
+    uint64_t count = table->row_count;
+    PyObject *array = py_array_new(&(py_array_spec){.owner = &block->shared,
+                                                    .data = block->data,
+                                                    .dtype = "bool",
+                                                    .rank = 1,
+                                                    .shape = &count,
+                                                    .is_writable = true});
+    py_drop(&block->shared);
+    return array;
+}
+
+static PyObject *values_of(PyObject *self, const weir_table *table, const weir_column *column) {
+    static const char *const dtypes[] = {[WEIR_NUMERICAL] = "float32",
+                                         [WEIR_TIMESTAMP] = "int64",
+                                         [WEIR_CATEGORICAL] = "uint32",
+                                         [WEIR_TEXT] = "uint32"};
+    if (column->stype == WEIR_BOOLEAN)
+        return bits_of(self, table, column->bool_bit);
+    if (column->slot == WEIR_NONE) {
+        PyErr_Format(PyExc_KeyError, "%s is an %s column: it has no values", column->name,
+                     weir_stype_name(column->stype));
+        return NULL;
+    }
+    uint64_t count = table->row_count;
+    int64_t stride = table->stride;
+    return py_array_new(&(py_array_spec){.owner = ((py_object *)self)->shared,
+                                         .data = table->records + column->slot,
+                                         .dtype = dtypes[column->stype],
+                                         .rank = 1,
+                                         .shape = &count,
+                                         .strides = &stride});
+}
+
+/* _column(column index, whether its nulls are wanted) */
+static PyObject *column(PyObject *self, PyObject *args) {
+    uint32_t index = 0;
+    int wants_nulls = 0;
+    if (!PyArg_ParseTuple(args, "O&p:_column", py_to_uint32, &index, &wants_nulls))
+        return NULL;
+    const weir_store_info *info = weir_store_describe(store_of(self));
+    if (index >= info->table_column_count) {
+        PyErr_Format(PyExc_IndexError, "the store has no column %u in a table", index);
+        return NULL;
+    }
+    const weir_column *found = &info->columns[index];
+    const weir_table *table = &info->tables[found->table];
+    return wants_nulls ? bits_of(self, table, found->null_bit) : values_of(self, table, found);
+}
+
+/* ---- Texts and datasets ------------------------------------------------------------------------ */
+
+static PyObject *text_of(weir_text_view text) {
+    return PyUnicode_DecodeUTF8(text.data, (Py_ssize_t)text.size, "replace");
+}
+
+static PyObject *text(PyObject *self, PyObject *number) {
+    uint32_t index = 0;
+    return py_to_uint32(number, &index) ? text_of(weir_store_text(store_of(self), index)) : NULL;
+}
+
+static PyObject *category(PyObject *self, PyObject *number) {
+    uint32_t index = 0;
+    return py_to_uint32(number, &index) ? text_of(weir_store_category(store_of(self), index)) : NULL;
+}
+
+static bool add_dataset(PyObject *all, const weir_store *store, const weir_task *task, weir_split split) {
+    const char *name = weir_store_describe(store)->name;
+    PyObject *key = PyUnicode_FromFormat("%s/%s/%s", name, task->name, weir_split_name(split));
+    const char *text = key ? PyUnicode_AsUTF8AndSize(key, NULL) : NULL;
+    weir_stored_dataset found;
+    weir_error error;
+    bool is_added = false;
+    if (text && weir_store_dataset(store, text, &found, &error) != WEIR_OK)
+        py_raise(&error);
+    else if (text)
+        is_added = py_set(all, text,
+                          Py_BuildValue("{sssssKsN}", "task", task->name, "split", weir_split_name(split),
+                                        "cardinality", (unsigned long long)found.cardinality, "hash",
+                                        py_hex(found.hash, WEIR_HASH_SIZE)));
+    Py_XDECREF(key);
+    return is_added;
+}
+
+static PyObject *get_datasets(PyObject *self, void *closure) {
+    (void)closure;
+    const weir_store_info *info = weir_store_describe(store_of(self));
+    PyObject *all = PyDict_New();
+    for (uint32_t i = 0; all && i < info->task_count; i++)
+        for (weir_split split = WEIR_TRAIN; all && split < WEIR_SPLITS; split++)
+            if (!add_dataset(all, store_of(self), &info->tasks[i], split))
+                Py_CLEAR(all);
+    return all;
+}
+
+static PyMethodDef methods[] = {
+    {"_info", info_json, METH_NOARGS, "What `weir info --json` prints."},
+    {"_verify", verify, METH_O, "Checks every byte with so many threads."},
+    {"_embeddings", embeddings, METH_VARARGS, "The embeddings of columns, categories or texts."},
+    {"_column", column, METH_VARARGS, "The values, or the nulls, of the column with this index."},
+    {"text", text, METH_O, "The text with this number; empty where there is none."},
+    {"category", category, METH_O, "The value of the category with this number; empty where there is none."},
+    {NULL, NULL, 0, NULL}};
+
+static PyGetSetDef attributes[] = {
+    {"name", get_name, NULL, "The store's name: the first part of its dataset keys.", NULL},
+    {"hash", get_hash, NULL, "The store's identity, in hex.", NULL},
+    {"datasets", get_datasets, NULL, "By key: task, split, cardinality and hash.", NULL},
+    {NULL, NULL, NULL, NULL, NULL}};
+
+static PyType_Slot slots[] = {{Py_tp_doc, "An open store; see weir.Store."},
+                              {Py_tp_new, store_new},
+                              {Py_tp_dealloc, py_object_dealloc},
+                              {Py_tp_methods, methods},
+                              {Py_tp_getset, attributes},
+                              {0, NULL}};
+
+static PyType_Spec spec = {"weir._weir.Store", sizeof(py_object), 0, Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE,
+                           slots};
+
+int py_add_store(PyObject *module) {
+    py_the.store = py_add_type(module, &spec);
+    return py_the.store ? 0 : -1;
+}

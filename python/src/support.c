@@ -1,0 +1,167 @@
+/* What every file of the module uses: counted pieces, the shell objects around them, conversions. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "module.h"
+
+/* ---- Counted pieces ---------------------------------------------------------------------------- */
+
+void *py_shared_new(size_t size, void (*destroy)(py_shared *self)) {
+    py_shared *shared = calloc(1, size);
+    if (!shared) {
+        PyErr_NoMemory();
+        return NULL;
+    }
+    atomic_init(&shared->count, 1);
+    shared->destroy = destroy;
+    return shared;
+}
+
+py_shared *py_keep(py_shared *shared) {
+    atomic_fetch_add_explicit(&shared->count, 1, memory_order_relaxed);
+    return shared;
+}
+
+void py_drop(py_shared *shared) {
+    if (shared && atomic_fetch_sub_explicit(&shared->count, 1, memory_order_acq_rel) == 1)
+        shared->destroy(shared);
+}
+
+static void destroy_block(py_shared *self) {
+    free(self);
+}
+
+py_block *py_block_new(size_t size) {
+    size_t whole = 0;
+    py_block *block = NULL;
+    if (!__builtin_add_overflow(sizeof *block, size, &whole) && whole <= SIZE_MAX - 63)
+        block = aligned_alloc(64, (whole + 63) / 64 * 64);
+    if (!block) {
+        PyErr_NoMemory();
+        return NULL;
+    }
+    atomic_init(&block->shared.count, 1);
+    block->shared.destroy = destroy_block;
+    return block;
+}
+
+/* ---- Objects ----------------------------------------------------------------------------------- */
+
+PyObject *py_object_new(PyTypeObject *type, py_shared *shared) {
+    allocfunc allocate = (allocfunc)PyType_GetSlot(type, Py_tp_alloc);
+    py_object *object = (py_object *)allocate(type, 0);
+    if (object)
+        object->shared = shared;
+    else
+        py_drop(shared);
+    return (PyObject *)object;
+}
+
+void py_object_dealloc(PyObject *self) {
+    PyTypeObject *type = Py_TYPE(self);
+    py_drop(((py_object *)self)->shared);
+    ((freefunc)PyType_GetSlot(type, Py_tp_free))(self);
+    Py_DECREF(type);
+}
+
+PyTypeObject *py_add_type(PyObject *module, PyType_Spec *spec) {
+    PyObject *type = PyType_FromSpec(spec);
+    if (type && PyModule_AddObjectRef(module, strrchr(spec->name, '.') + 1, type) != 0)
+        Py_CLEAR(type);
+    return (PyTypeObject *)type;
+}
+
+/* ---- Errors ------------------------------------------------------------------------------------ */
+
+PyObject *py_raise(const weir_error *error) {
+    weir_json_writer w;
+    weir_json_writer_memory(&w, NULL);
+    weir_error_json(error, &w);
+    PyObject *record = py_json(&w);
+    PyObject *errors = record ? PyImport_ImportModule("weir.errors") : NULL;
+    PyObject *exception = errors ? PyObject_CallMethod(errors, "_of_record", "O", record) : NULL;
+    if (exception)
+        PyErr_SetObject((PyObject *)Py_TYPE(exception), exception);
+    Py_XDECREF(exception);
+    Py_XDECREF(errors);
+    Py_XDECREF(record);
+    return NULL;
+}
+
+/* ---- Conversions ------------------------------------------------------------------------------- */
+
+int py_to_uint64(PyObject *value, void *out) {
+    PyObject *number = PyNumber_Index(value);
+    if (!number)
+        return 0;
+    unsigned long long result = PyLong_AsUnsignedLongLong(number);
+    Py_DECREF(number);
+    if (PyErr_Occurred()) {
+        if (PyErr_ExceptionMatches(PyExc_OverflowError))
+            PyErr_Format(PyExc_OverflowError, "%S is not between 0 and 2^64-1", value);
+        return 0;
+    }
+    *(uint64_t *)out = result;
+    return 1;
+}
+
+int py_to_uint32(PyObject *value, void *out) {
+    uint64_t wide = 0;
+    if (!py_to_uint64(value, &wide))
+        return 0;
+    if (wide > UINT32_MAX) {
+        PyErr_Format(PyExc_OverflowError, "%S is not between 0 and 2^32-1", value);
+        return 0;
+    }
+    *(uint32_t *)out = (uint32_t)wide;
+    return 1;
+}
+
+int py_to_bytes(PyObject *value, void *out) {
+    py_bytes *bytes = out;
+    *bytes = (py_bytes){NULL, NULL, 0};
+    if (value == Py_None)
+        return 1;
+    char *data = NULL;
+    Py_ssize_t size = 0;
+    if (!PyBytes_Check(value)) {
+        PyErr_Format(PyExc_TypeError, "expected bytes or None, not %R", (PyObject *)Py_TYPE(value));
+        return 0;
+    }
+    if (PyBytes_AsStringAndSize(value, &data, &size) != 0)
+        return 0;
+    *bytes = (py_bytes){Py_NewRef(value), data, (size_t)size};
+    return 1;
+}
+
+/* Names in a store are UTF-8, but an unverified one may hold anything. */
+PyObject *py_text(const char *text) {
+    return PyUnicode_DecodeUTF8(text, (Py_ssize_t)strlen(text), "replace");
+}
+
+PyObject *py_hex(const void *data, size_t size) {
+    static const char digits[] = "0123456789abcdef";
+    char text[2 * WEIR_TOKEN_SIZE];
+    const uint8_t *bytes = data;
+    for (size_t i = 0; i < size; i++) {
+        text[2 * i] = digits[bytes[i] >> 4];
+        text[2 * i + 1] = digits[bytes[i] & 15];
+    }
+    return PyUnicode_FromStringAndSize(text, (Py_ssize_t)(2 * size));
+}
+
+PyObject *py_json(weir_json_writer *w) {
+    PyObject *text = NULL;
+    if (weir_json_finish(w, NULL) == WEIR_OK)
+        text = PyUnicode_DecodeUTF8(w->data, (Py_ssize_t)w->size, "replace");
+    else
+        PyErr_NoMemory();
+    weir_json_release(w);
+    return text;
+}
+
+bool py_set(PyObject *dict, const char *key, PyObject *value) {
+    bool is_set = value && PyDict_SetItemString(dict, key, value) == 0;
+    Py_XDECREF(value);
+    return is_set;
+}

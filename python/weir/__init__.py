@@ -1,0 +1,71 @@
+"""weir: training batches from relational databases, the same on every run, every rank and every machine.
+
+    >>> import weir
+    >>> loader = weir.Loader("shop.weir", "shop.manifest.json", dataset="shop/churn/train", workers=2)
+    >>> for batch in loader.take(2):
+    ...     print(batch.step, batch.task, batch["column_ids"].shape)
+    0 churn (32, 1024)
+    1 churn (32, 1024)
+
+docs/python.md is the tour. Everything here is typed, and every array is a view of weir's own memory.
+"""
+
+from weir import errors
+from weir._batch import Batch, batch
+from weir._ingest import IngestReport, Progress, draft_schema, ingest
+from weir._loader import Loader
+from weir._manifest import Location, Manifest, Mix
+from weir._plan import Plan, plan
+from weir._replay import ReplayReport, replay
+from weir._sampler import BatchSampler, Sampler
+from weir._store import Store, Table
+from weir._weir import Array
+from weir._weir import version as __version__
+from weir.errors import (
+    AllocationError,
+    ContractError,
+    DataError,
+    DeviceError,
+    EncodingError,
+    Error,
+    FileError,
+    GraphError,
+    PipelineError,
+    ReplayError,
+    StoreError,
+)
+
+__all__ = [
+    "AllocationError",
+    "Array",
+    "Batch",
+    "BatchSampler",
+    "ContractError",
+    "DataError",
+    "DeviceError",
+    "EncodingError",
+    "Error",
+    "FileError",
+    "GraphError",
+    "IngestReport",
+    "Loader",
+    "Location",
+    "Manifest",
+    "Mix",
+    "PipelineError",
+    "Plan",
+    "Progress",
+    "ReplayError",
+    "ReplayReport",
+    "Sampler",
+    "Store",
+    "StoreError",
+    "Table",
+    "__version__",
+    "batch",
+    "draft_schema",
+    "errors",
+    "ingest",
+    "plan",
+    "replay",
+]

@@ -1,0 +1,164 @@
+"""weir.ingest: a database becomes a store."""
+
+from __future__ import annotations
+
+import json
+import os
+import threading
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+from weir import _weir
+
+
+class Progress(NamedTuple):
+    """How far ingest is: rows (texts in the phase "embed") and bytes of the phase, 0 where unknown."""
+
+    phase: str
+    done: int
+    total: int
+    done_bytes: int
+    total_bytes: int
+    elapsed_ns: int
+
+
+@dataclass(frozen=True)
+class IngestReport:
+    """What ingest did; all else is in the store."""
+
+    store_path: str
+    manifest_path: str
+    store_hash: str
+    drafted: bool
+    tables: int
+    rows: int
+    edges: int
+    dangling: int
+    not_finite: int
+    seeds: int
+    dropped_seeds: int
+    texts: int
+    source_bytes: int
+    store_bytes: int
+    embedding_bytes: int
+    ignored_columns: int
+    read_ns: int
+    order_ns: int
+    match_ns: int
+    tasks_ns: int
+    write_ns: int
+    embed_ns: int
+    total_ns: int
+
+
+Path = str | os.PathLike[str]
+ProgressCallback = Callable[[Progress], object]
+
+
+def ingest(
+    source: Path,
+    out: Path | None = None,
+    *,
+    schema: Path | Mapping[str, Any] | None = None,
+    manifest: Path | None = None,
+    batch_size: int = 32,
+    threads: int = 0,
+    strict: bool = False,
+    embeddings: bool = True,
+    progress: ProgressCallback | bool = False,
+) -> IngestReport:
+    """Reads a database (a path or URL, docs/ingest.md) and writes a store and its manifest.
+
+        >>> report = ingest("shop.sqlite", "again.weir", schema="shop.schema.json")
+        >>> report.tables, report.manifest_path
+        (8, 'again.manifest.json')
+
+    schema: a file, the same thing as a dict, or None for one that is drafted from the source. progress: a function
+    that gets a Progress some times a second and ends the work by returning False or raising; True shows a bar where
+    tqdm is installed. Ctrl-C ends it; store and manifest appear whole or not at all.
+    """
+    text, name = _schema_text(schema)
+    with _Bar(progress) as report:
+        def work(on_progress: Callable[..., bool]) -> dict[str, Any]:
+            return _weir._ingest(
+                source, text, name, out, manifest, batch_size, threads, strict, not embeddings, on_progress
+            )
+
+        return IngestReport(**_interruptible(work, report))
+
+
+def draft_schema(source: Path) -> dict[str, Any]:
+    """The schema that ingest would draft from a source.
+
+        >>> sorted(draft_schema("shop.sqlite")["tables"])[:3]
+        ['categories', 'customers', 'employees']
+    """
+    draft: dict[str, Any] = json.loads(_weir._draft(source))
+    return draft
+
+
+def _schema_text(schema: Path | Mapping[str, Any] | None) -> tuple[str | None, str | None]:
+    if schema is None:
+        return None, None
+    if isinstance(schema, Mapping):
+        return json.dumps(schema), "the schema"
+    with open(schema, encoding="utf-8") as file:
+        return file.read(), os.fspath(schema)
+
+
+class _Bar:
+    """The callback for a `progress` argument."""
+
+    def __init__(self, progress: ProgressCallback | bool) -> None:
+        self._callback = progress if callable(progress) else None
+        self._bar: Any = None
+        if progress is True:
+            try:
+                from tqdm.auto import tqdm
+            except ImportError:
+                return
+            self._bar = tqdm(unit=" rows", unit_scale=True)
+
+    def __enter__(self) -> ProgressCallback | None:
+        return self._callback or (self._show if self._bar is not None else None)
+
+    def __exit__(self, *_: object) -> None:
+        if self._bar is not None:
+            self._bar.close()
+
+    def _show(self, progress: Progress) -> None:
+        self._bar.set_description(progress.phase, refresh=False)
+        self._bar.total = progress.total or None
+        self._bar.n = progress.done
+        self._bar.refresh()
+
+
+def _interruptible(
+    work: Callable[[Callable[..., bool]], dict[str, Any]], report: ProgressCallback | None
+) -> dict[str, Any]:
+    """Runs ingest in a thread of its own, so that the main one is there for Ctrl-C."""
+    stop = threading.Event()
+    result: dict[str, Any] = {}
+    failure: list[BaseException] = []
+
+    def on_progress(*numbers: Any) -> bool:
+        return not stop.is_set() and (report is None or report(Progress(*numbers)) is not False)
+
+    def run() -> None:
+        try:
+            result.update(work(on_progress))
+        except BaseException as error:
+            failure.append(error)
+
+    thread = threading.Thread(target=run, name="weir.ingest")
+    thread.start()
+    try:
+        thread.join()
+    except BaseException:
+        stop.set()
+        thread.join()
+        raise
+    if failure:
+        raise failure[0]
+    return result

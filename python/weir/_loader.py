@@ -1,0 +1,211 @@
+"""weir.Loader: the batches of a run, made ahead by threads of C."""
+
+from __future__ import annotations
+
+import base64
+import itertools
+import os
+import threading
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from weir import _weir
+from weir._batch import Batch
+from weir._environment import rank_and_world_size
+from weir._manifest import Manifest, as_manifest
+from weir._plan import Plan
+from weir._store import StoreLike, as_stores
+from weir.errors import Error
+
+
+class Loader:
+    """The batches of a run, in order, for one rank; workers are threads of C that make them ahead.
+
+        >>> loader = Loader("shop.weir", "shop.manifest.json", dataset="shop/churn/train", workers=2)
+        >>> for batch in loader.take(3):
+        ...     print(batch.step, batch.task, batch["numeric_values"].shape)
+        0 churn (32, 1024)
+        1 churn (32, 1024)
+        2 churn (32, 1024)
+        >>> state = loader.state_dict()
+        >>> resumed = Loader("shop.weir", "shop.manifest.json", dataset="shop/churn/train")
+        >>> resumed.load_state_dict(state)
+        >>> next(resumed).step
+        3
+
+    stores: one store or several, open or as paths. manifest: open, a path or a dict. dataset: one of the manifest's,
+    where it is not the mix that is wanted. stage: "train" goes on for ever, or until `steps`; each loop goes on where the
+    last one stopped. "eval" and "infer" run over one dataset once; each loop is a new pass. rank, world_size: from
+    torchrun, MPI or Slurm where they are not given.
+
+    workers: threads. buffer_size: batches that each makes ahead. queue_size: batches that may be held at a time; a
+    batch counts until it and all that was made of its arrays is gone. copy: give batches of their own memory, which may
+    be written to and kept. policy: "strict", or "best_effort", which takes what is ready first. memory_limit: bytes; a
+    run that needs more is refused with the numbers (plan() has them).
+
+    with_digests: compute each batch's digest. pad: fill up partial batches. any_hash: take a dataset whose hash is not
+    the store's. Any thread may use a loader; batches go to whoever asks first. A loader that has begun does not survive
+    a fork.
+    """
+
+    def __init__(
+        self,
+        stores: StoreLike | list[StoreLike] | tuple[StoreLike, ...],
+        manifest: Manifest | str | os.PathLike[str] | Mapping[str, Any],
+        *,
+        dataset: str | None = None,
+        stage: str = "train",
+        rank: int | None = None,
+        world_size: int | None = None,
+        workers: int = 1,
+        buffer_size: int = 2,
+        queue_size: int = 4,
+        policy: str = "strict",
+        max_lead: int = 16,
+        max_skips_per_round: int = 4,
+        steps: int | None = None,
+        first_step: int = 0,
+        token: bytes | None = None,
+        any_hash: bool = False,
+        pad: bool = False,
+        with_digests: bool = False,
+        memory_limit: int | None = None,
+        copy: bool = False,
+    ) -> None:
+        self.stores, self.manifest = as_stores(stores), as_manifest(manifest)
+        self.rank, self.world_size = rank_and_world_size(rank, world_size)
+        self.dataset, self.stage, self.first_step, self.copy = dataset, stage, first_step, copy
+        if steps == 0:
+            raise ValueError("a run of 0 steps has no batches; leave steps out for one without end")
+        if steps is not None and first_step > steps:
+            raise ValueError(f"a run that ends at step {steps} cannot begin at step {first_step}")
+        self._options = (
+            self.stores, self.manifest, dataset, stage, self.rank, self.world_size, token, any_hash, pad, with_digests,
+            steps or 0, first_step, workers, buffer_size, queue_size, policy, max_lead, max_skips_per_round,
+            memory_limit or 0,
+        )  # fmt: skip
+        self._lock = threading.RLock()
+        self._run: _weir.Run | None = None
+        self._checkpoint: bytes | None = None  # where the next run begins
+        self._is_fresh = True  # nothing was taken since it was made, or since a state was loaded
+        self._is_closed = False
+        self._memory = _weir.Run._plan(*self._options, None)  # and whatever is wrong is said now
+
+    # ---- Batches ----
+
+    def __iter__(self) -> Iterator[Batch]:
+        with self._lock:
+            if self.stage != "train" and not self._is_fresh:
+                self._drop_run()
+                self._checkpoint, self._is_fresh = None, True
+        return self
+
+    def __next__(self) -> Batch:
+        with self._lock:
+            run = self._run or self._open()
+            try:
+                batch = run._next(Batch, self.copy)
+            except Error:
+                raise
+            except BaseException:  # a signal handler's: if asked again, go on from here
+                self._checkpoint = run._checkpoint()
+                self._drop_run()
+                raise
+            self._is_fresh = False
+        if batch is None:
+            raise StopIteration
+        return batch
+
+    def take(self, count: int) -> Iterator[Batch]:
+        """The next `count` batches."""
+        return itertools.islice(self, count)
+
+    def __len__(self) -> int:
+        """The batches of a whole run, from its first step to its end."""
+        end = self.end
+        if end is None:
+            raise TypeError("the run has no end: give steps")
+        return max(end - self.first_step, 0)
+
+    @property
+    def end(self) -> int | None:
+        """The step at which the run ends; None where it does not."""
+        with self._lock:
+            return (self._run or self._open()).end
+
+    # ---- State ----
+
+    @property
+    def step(self) -> int:
+        """The step behind the last batch that was taken: all the state there is under the strict policy."""
+        with self._lock:
+            if self._run is not None:
+                return self._run.step
+            return self.first_step if self._checkpoint is None else _weir.Run._checkpoint_step(self._checkpoint)
+
+    def state_dict(self) -> dict[str, Any]:
+        """Where the run stands, behind the last batch that was taken: integers and text, for any file format."""
+        with self._lock:
+            checkpoint = self._checkpoint if self._run is None else self._run._checkpoint()
+            if checkpoint is None:
+                checkpoint = self._open()._checkpoint()
+            return {"version": 1, "step": self.step, "checkpoint": base64.b64encode(checkpoint).decode()}
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Goes on where a state stands. It may be another world size's or another number of workers'; what cannot be
+        gone on with exactly is weir.errors.CheckpointMismatch, which says what differs, and changes nothing."""
+        if state.get("version") != 1 or not isinstance(state.get("checkpoint"), str):
+            raise ValueError(f"this is not the state of a weir.Loader: its version is {state.get('version')!r}")
+        checkpoint = base64.b64decode(state["checkpoint"], validate=True)
+        with self._lock:
+            self._check_open()
+            run = _weir.Run._open(*self._options, checkpoint)
+            self._drop_run()
+            self._run, self._checkpoint, self._is_fresh = run, checkpoint, True
+
+    # ---- About the run ----
+
+    def metrics(self) -> dict[str, Any]:
+        """Batches produced and consumed, waits, stalls, batches held; `workers` has the same for each."""
+        with self._lock:
+            return (self._run or self._open())._metrics()
+
+    def plan(self) -> Plan:
+        """The plan of the run's memory."""
+        return Plan.from_bytes(self._memory)
+
+    def close(self) -> None:
+        """Ends the run: its workers stop, and a thread that waits for a batch gets weir.errors.Cancelled. Batches that are
+        still held stay valid."""
+        self._is_closed = True
+        run = self._run
+        if run is not None:
+            run._cancel()
+        with self._lock:
+            self._drop_run()
+
+    def __enter__(self) -> Loader:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def __repr__(self) -> str:
+        place = f"rank {self.rank} of {self.world_size}"
+        return f"<weir.Loader {self.dataset or 'mix'} ({self.stage}), {place}, at step {self.step}>"
+
+    def _check_open(self) -> None:
+        if self._is_closed:
+            raise ValueError("the loader is closed")
+
+    def _open(self) -> _weir.Run:
+        self._check_open()
+        self._run = _weir.Run._open(*self._options, self._checkpoint)
+        return self._run
+
+    def _drop_run(self) -> None:
+        """Lets go of the run; batches that are held keep what they need of it."""
+        if self._run is not None:
+            self._run._cancel()
+        self._run = None
+

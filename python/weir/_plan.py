@@ -1,0 +1,84 @@
+"""weir.plan: a model graph becomes a memory plan."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from weir import _weir
+
+Path = str | os.PathLike[str]
+
+
+class Plan(_weir.Plan):
+    """Where the tensors of a model graph live: arenas, slots, addresses and offsets (docs/planner.md). Immutable."""
+
+    @classmethod
+    def load(cls, path: Path) -> Plan:
+        """A plan that was saved. It is checked: one that is accepted has no two live tensors on one byte."""
+        with open(path, "rb") as file:
+            return cls._restore(file.read(), os.fspath(path))
+
+    @classmethod
+    def from_bytes(cls, data: bytes) -> Plan:
+        """The plan that to_bytes wrote."""
+        return cls._restore(data, "the plan")
+
+    @property
+    def peak_bytes(self) -> int:
+        """The memory of all arenas together."""
+        return sum(arena["peak_bytes"] for arena in self.arenas.values())
+
+    def __reduce__(self) -> Any:
+        return type(self).from_bytes, (self.to_bytes(),)
+
+    def __repr__(self) -> str:
+        return f"<weir.Plan {self.hashes['plan'][:12]} ({self.mode}): {self.peak_bytes} bytes>"
+
+
+def plan(
+    graph: Any,
+    *,
+    inputs: tuple[Any, ...] | None = None,
+    mode: str | None = None,
+    preset: str | None = None,
+    token: bytes | None = None,
+    arenas: Mapping[str, Any] | None = None,
+    order: Sequence[str] | None = None,
+    effort: int = 5,
+    threads: int = 1,
+) -> Plan:
+    """Plans the memory of a model graph.
+
+    graph: a file (weir-graph/1 as JSON or CBOR, or an .onnx model), the same thing as a dict, a torch.export program, a
+    torch.fx GraphModule with shapes, or a torch module together with example `inputs`. mode: "inference", "forward" or
+    "backward"; or preset: "train_full", "inference".
+
+        >>> graph = {
+        ...     "format": "weir-graph/1",
+        ...     "name": "tiny",
+        ...     "tensors": [{"id": "x", "shape": [8], "dtype": "f32", "role": "input"},
+        ...                 {"id": "y", "shape": [8], "dtype": "f32"}],
+        ...     "nodes": [{"id": "n", "op": "relu", "inputs": ["x"], "outputs": ["y"]}],
+        ...     "outputs": ["y"],
+        ... }
+        >>> plan(graph, mode="inference").tensors["y"]["size"]
+        32
+    """
+    data, name, is_onnx = _graph_bytes(graph, inputs)
+    documents = [None if given is None else json.dumps(given).encode() for given in (arenas, order)]
+    return Plan._make(data, name, is_onnx, mode, preset, token, documents[0], documents[1], effort, threads)
+
+
+def _graph_bytes(graph: Any, inputs: tuple[Any, ...] | None) -> tuple[bytes, str, bool]:
+    if isinstance(graph, (str, os.PathLike)):
+        name = os.fspath(graph)
+        with open(name, "rb") as file:
+            return file.read(), str(name), str(name).endswith(".onnx")
+    if not isinstance(graph, Mapping):
+        from weir import torch_graph
+
+        graph = torch_graph.graph_of_any(graph, inputs)
+    return json.dumps(graph).encode(), "the graph", False

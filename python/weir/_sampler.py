@@ -1,0 +1,206 @@
+"""weir.Sampler: which samples a rank takes, as random access, as steps, and as torch's samplers."""
+
+from __future__ import annotations
+
+import operator
+import os
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from weir import _weir
+from weir._environment import rank_and_world_size
+from weir._manifest import Manifest, as_manifest, only_dataset
+
+Cursor = tuple[int, int]
+
+
+class Sampler(_weir.Sampler):
+    """The order of a dataset's samples, for one rank: a pure function of the manifest, at O(1) for every position.
+
+    Iterating gives this rank's samples of one epoch, then of the next: what torch's DataLoader takes as `sampler=`
+    (with `batch_size=sampler.batch_size`). `batches()` gives lists of samples, one a step: its `batch_sampler=`. No
+    epoch is ever shuffled as a whole, so memory and start-up do not grow with the dataset.
+
+        >>> sampler = Sampler("shop.manifest.json", "shop/churn/train", rank=1, world_size=4)
+        >>> sampler.batch_size
+        8
+        >>> first = next(iter(sampler.batches()))
+        >>> first == sampler.step(0, 0)["indices"].tolist()
+        True
+        >>> 0 <= sampler.index_at(epoch=7, position=11) < sampler.cardinality
+        True
+
+    rank and world_size are those of torchrun, MPI or Slurm where they are not given.
+    """
+
+    dataset: str
+    rank: int
+    world_size: int
+    stage: str
+    manifest: Manifest
+    _is_stream: bool
+    _drops_last: bool
+    _cursor: Cursor  # where the next loop begins …
+    _given: int  # … and what is left out there, since it was given before
+    _now: _Step | None  # the step that a loop is in
+
+    def __new__(
+        cls,
+        manifest: Manifest | str | os.PathLike[str] | Mapping[str, Any],
+        dataset: str | None = None,
+        *,
+        rank: int | None = None,
+        world_size: int | None = None,
+        stage: str = "train",
+        token: bytes | None = None,
+    ) -> Sampler:
+        opened = as_manifest(manifest)
+        key = only_dataset(opened, dataset)
+        rank, world_size = rank_and_world_size(rank, world_size)
+        self = cls._open(opened, key, stage, rank, world_size, token)
+        self.manifest, self.dataset, self.stage, self.rank, self.world_size = opened, key, stage, rank, world_size
+        data = opened.document["data"]
+        self._is_stream = stage == "train" and data.get("epoch_boundary") == "stream"
+        self._drops_last = stage == "train" and bool(data.get("drop_last"))
+        self._cursor, self._given = self._epoch_start(0), 0
+        self._now = None
+        return self
+
+    # ---- Steps ----
+
+    @property
+    def batch_size(self) -> int:
+        """Samples of this rank in a full step."""
+        return self.manifest.global_batch_size // self.world_size
+
+    def step(self, epoch: int, position: int) -> dict[str, Any]:
+        """All about the step at a cursor: indices (an array), valid_count, cursor_next, hashes."""
+        return self._step(epoch, position)
+
+    def steps_in(self, epoch: int) -> int:
+        """The number of steps that begin in an epoch."""
+        size, count = self.manifest.global_batch_size, self.cardinality
+        if self._is_stream:
+            return -(-(epoch + 1) * count // size) + (epoch * count // -size)
+        return count // size if self._drops_last else -(-count // size)
+
+    def cursor_of(self, step: int) -> Cursor:
+        """(epoch, position) of a step of a run over this dataset alone, counted from the first of epoch 0."""
+        size, count = self.manifest.global_batch_size, self.cardinality
+        if self._is_stream:
+            return divmod(step * size, count)
+        epoch, step_in_epoch = divmod(step, self.steps_in(0))
+        return epoch, step_in_epoch * size
+
+    def _epoch_start(self, epoch: int) -> Cursor:
+        """Where the first step of an epoch begins: behind the batch that the epoch before ends in."""
+        return epoch, -epoch * self.cardinality % self.manifest.global_batch_size if self._is_stream else 0
+
+    # ---- As torch's samplers ----
+
+    @property
+    def epoch(self) -> int:
+        """The epoch that a loop is in, or that the next one gives."""
+        return self._now.cursor[0] if self._now else self._cursor[0]
+
+    def set_epoch(self, epoch: int) -> None:
+        """The epoch that the next loop gives. Not needed: each loop goes on to the next epoch by itself. Where
+        load_state_dict has set a place in that epoch, the place stays."""
+        if self._now or self._cursor[0] != epoch:
+            self._now, self._cursor, self._given = None, self._epoch_start(epoch), 0
+
+    def batches(self) -> BatchSampler:
+        """The same as lists of samples, one a step."""
+        return BatchSampler(self)
+
+    def __len__(self) -> int:
+        """Samples of this rank in the epoch."""
+        steps = self.steps_in(self.epoch)
+        if steps == 0:
+            return 0
+        epoch, position = self._epoch_start(self.epoch)
+        last = self.step(epoch, position + (steps - 1) * self.manifest.global_batch_size)
+        return (steps - 1) * self.batch_size + int(last["valid_count"])
+
+    def __iter__(self) -> Iterator[int]:
+        for step in self._steps():
+            yield from step.rest
+
+    def _steps(self) -> Iterator[_Step]:
+        """What is left of the epoch. A loop that was left in the middle is begun again, as torch's samplers do."""
+        if self._now:
+            self.set_epoch(self._now.cursor[0])
+        cursor, given = self._cursor, self._given
+        epoch = cursor[0]
+        if self.steps_in(epoch) == 0:
+            self._cursor = self._epoch_start(epoch + 1)
+            return
+        while cursor[0] == epoch:
+            indices, next_epoch, next_position = self._take(*cursor)
+            self._now = step = _Step(cursor, (next_epoch, next_position), indices, given)
+            yield step
+            cursor, given = step.cursor_next, 0
+        self._now, self._cursor, self._given = None, cursor, 0
+
+    def state_dict(self) -> dict[str, int]:
+        """Where a loop stands: plain integers, for any file format."""
+        cursor, given = (self._cursor, self._given) if self._now is None else self._now.place()
+        return {"version": 1, "epoch": cursor[0], "position": cursor[1], "given": given}
+
+    def load_state_dict(self, state: Mapping[str, int]) -> None:
+        """Makes the next loop go on there."""
+        if state.get("version") != 1:
+            raise ValueError(f"this is not the state of a weir.Sampler: its version is {state.get('version')!r}")
+        self._now, self._cursor, self._given = None, (state["epoch"], state["position"]), state["given"]
+
+    def __repr__(self) -> str:
+        return f"<weir.Sampler {self.dataset} ({self.stage}), rank {self.rank} of {self.world_size}>"
+
+
+class _Step:
+    """A step that a loop is in. What was given of it is what its iterator no longer has: nothing is counted a sample."""
+
+    __slots__ = ("cursor", "cursor_next", "rest", "size")
+
+    def __init__(self, cursor: Cursor, cursor_next: Cursor, indices: list[int], given: int) -> None:
+        self.cursor, self.cursor_next, self.size = cursor, cursor_next, len(indices)
+        self.rest = iter(indices[given:] if given else indices)
+
+    def place(self) -> tuple[Cursor, int]:
+        """The cursor that going on begins at, and the samples to leave out there."""
+        left = operator.length_hint(self.rest)
+        return (self.cursor, self.size - left) if left else (self.cursor_next, 0)
+
+
+class BatchSampler:
+    """The steps of a sampler as lists of samples: torch's `batch_sampler=`. It shares the sampler's state.
+
+    The last step of an epoch may be partial, and may have no samples for this rank; then this rank has a step less.
+    Where ranks must take steps together, as in DDP, let the manifest say `drop_last` or `"epoch_boundary": "stream"`.
+    """
+
+    def __init__(self, sampler: Sampler) -> None:
+        self.sampler = sampler
+        self.batch_size = sampler.batch_size
+        self.drop_last = sampler._drops_last
+
+    def __len__(self) -> int:
+        """Steps in the epoch that have samples for this rank."""
+        return -(-len(self.sampler) // self.batch_size)
+
+    def __iter__(self) -> Iterator[list[int]]:
+        for step in self.sampler._steps():
+            if step.size:
+                yield list(step.rest)
+
+    def set_epoch(self, epoch: int) -> None:
+        """As the sampler's."""
+        self.sampler.set_epoch(epoch)
+
+    def state_dict(self) -> dict[str, int]:
+        """As the sampler's."""
+        return self.sampler.state_dict()
+
+    def load_state_dict(self, state: Mapping[str, int]) -> None:
+        """As the sampler's."""
+        self.sampler.load_state_dict(state)

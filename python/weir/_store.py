@@ -1,0 +1,100 @@
+"""weir.Store: an open store as Python sees it."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterator, Mapping
+from functools import cached_property
+from typing import Any
+
+from weir import _weir
+from weir._weir import Array
+
+
+class Table(Mapping[str, Array]):
+    """A table of a store: its columns as arrays of the file itself.
+
+    Numerical columns are float32 (normalised), timestamps int64 microseconds, categories and texts uint32 numbers for
+    Store.category and Store.text, booleans bool. Identifier columns have no values and are not here. Rows are in the
+    store's order. `nulls(column)` says which cells are null; their values are 0.
+    """
+
+    def __init__(self, store: Store, name: str) -> None:
+        table = next(table for table in store.info["tables"] if table["name"] == name)
+        columns = [column for column in store.info["columns"] if column["table"] == name]
+        self._store = store
+        self._columns = {column["name"]: column["column_idx"] for column in columns}
+        self._values = [column["name"] for column in columns if column["stype"] not in ("identifier", "ignored")]
+        self.name: str = name
+        self.row_start: int = table["row_start"]
+        self.row_count: int = table["rows"]
+
+    def __getitem__(self, column: str) -> Array:
+        return self._store._column(self._columns[column], False)
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._values)
+
+    def __len__(self) -> int:
+        return len(self._values)
+
+    def nulls(self, column: str) -> Array:
+        """bool [rows]: whether each cell is null. A copy."""
+        return self._store._column(self._columns[column], True)
+
+    def __repr__(self) -> str:
+        return f"<weir.Table {self.name}: {self.row_count} rows, {', '.join(self._values)}>"
+
+
+class Store(_weir.Store):
+    """An immutable store file, mapped into memory and shared by all processes that open it. Any thread may use it.
+
+        >>> store = Store("shop.weir")
+        >>> store.name, len(store.tables)
+        ('shop', 8)
+        >>> store.datasets["shop/churn/val"]["split"]
+        'val'
+        >>> store.tables["products"]["price"].dtype
+        'float32'
+        >>> store.embeddings["columns"].shape[1]
+        64
+    """
+
+    def __init__(self, path: str | os.PathLike[str]) -> None:
+        self.path = os.fspath(path)
+
+    @cached_property
+    def info(self) -> dict[str, Any]:
+        """All that `weir info --json` prints."""
+        info: dict[str, Any] = json.loads(self._info())
+        return info
+
+    @cached_property
+    def tables(self) -> Mapping[str, Table]:
+        """The tables by name."""
+        return {table["name"]: Table(self, table["name"]) for table in self.info["tables"]}
+
+    @property
+    def embeddings(self) -> dict[str, Array]:
+        """float16 [count, dim] of `columns`, `categories` and `texts`: what the model's input layers look up."""
+        return {kind: self._embeddings(kind) for kind in ("columns", "categories", "texts")}
+
+    def verify(self, threads: int = 1) -> None:
+        """Reads every byte; weir.errors.StoreCorrupt where one is damaged."""
+        self._verify(threads)
+
+    def __reduce__(self) -> Any:
+        return type(self), (self.path,)
+
+    def __repr__(self) -> str:
+        return f"<weir.Store {self.name} {self.hash[:12]} at {self.path}>"
+
+
+StoreLike = Store | str | os.PathLike[str]
+
+
+def as_stores(stores: StoreLike | list[StoreLike] | tuple[StoreLike, ...]) -> tuple[Store, ...]:
+    """One store or several, open or as paths."""
+    several = stores if isinstance(stores, (list, tuple)) else [stores]
+    return tuple(store if isinstance(store, Store) else Store(store) for store in several)

@@ -1,0 +1,356 @@
+"""A PyTorch model as a weir graph (weir-graph/1), for `weir plan`.
+
+    tools/torch_graph.py mymodels:resnet > g.json
+
+where the function `resnet` of the module `mymodels` returns (model, example inputs). From Python:
+
+    traced_graph(model, *inputs)        any torch with torch.fx: symbolic trace, shapes by running the example
+    exported_graph(program)             a torch.export.ExportedProgram, shapes from its metadata
+
+Both read shapes and dtypes that torch has computed; nothing is guessed, and a symbolic dimension is refused with the
+tensor's name. Parameters become parameters, buffers and lifted constants become state. A value of several tensors
+becomes tensors NAME.0, NAME.1, … Views are torch's own memory under another shape: they are written with `inplace`, so
+that a plan may give them the memory of what they view. Operators that the table of weir-graph/1 does not have keep
+torch's name.
+"""
+
+import argparse
+import importlib
+import json
+import sys
+from typing import Any, Callable, Iterator
+
+import torch
+import torch.fx
+
+DTYPES = {
+    "float64": "f64",
+    "float32": "f32",
+    "float16": "f16",
+    "bfloat16": "bf16",
+    "float8_e4m3fn": "f8e4m3",
+    "float8_e4m3fnuz": "f8e4m3",
+    "float8_e5m2": "f8e5m2",
+    "float8_e5m2fnuz": "f8e5m2",
+    "int64": "i64",
+    "int32": "i32",
+    "int16": "i16",
+    "int8": "i8",
+    "uint64": "u64",
+    "uint32": "u32",
+    "uint16": "u16",
+    "uint8": "u8",
+    "bool": "bool",
+}
+
+# Operators of the table, by the names that torch's functions, methods, aten operators and modules have for them.
+OPERATORS = {
+    "add": "add add_ iadd __iadd__",
+    "sub": "sub sub_ isub rsub",
+    "neg": "neg neg_ negative",
+    "mul": "mul mul_ imul multiply",
+    "div": "div div_ truediv itruediv divide",
+    "relu": "relu relu_ ReLU",
+    "tanh": "tanh tanh_ Tanh",
+    "sigmoid": "sigmoid sigmoid_ Sigmoid",
+    "exp": "exp exp_",
+    "sqrt": "sqrt sqrt_",
+    "gelu": "gelu GELU",
+    "silu": "silu silu_ SiLU",
+    "softmax": "softmax _softmax log_softmax _log_softmax Softmax LogSoftmax _safe_softmax",
+    "cast": "to type float half bfloat16 double _to_copy",
+    "reshape": "view reshape _unsafe_view flatten unflatten squeeze unsqueeze expand contiguous alias detach Flatten "
+    "Identity",
+    "transpose": "transpose t permute swapaxes movedim",
+    "concat": "cat concat concatenate stack",
+    "slice": "slice select split chunk narrow unbind split_with_sizes getitem",
+    "layernorm": "layer_norm native_layer_norm group_norm native_group_norm batch_norm native_batch_norm instance_norm "
+    "_native_batch_norm_legit_no_training _native_batch_norm_legit_functional LayerNorm GroupNorm BatchNorm1d "
+    "BatchNorm2d BatchNorm3d InstanceNorm2d",
+    "rmsnorm": "rms_norm _fused_rms_norm RMSNorm",
+    "matmul": "matmul mm bmm addmm baddbmm linear einsum Linear Bilinear",
+    "conv": "conv1d conv2d conv3d conv_transpose1d conv_transpose2d convolution Conv1d Conv2d Conv3d "
+    "ConvTranspose1d ConvTranspose2d",
+    "attention": "scaled_dot_product_attention _scaled_dot_product_flash_attention "
+    "_scaled_dot_product_efficient_attention "
+    "_scaled_dot_product_flash_attention_for_cpu multi_head_attention_forward MultiheadAttention",
+    "embedding": "embedding Embedding",
+    "cross_entropy": "cross_entropy cross_entropy_loss nll_loss nll_loss_forward CrossEntropyLoss NLLLoss",
+}
+NAMES = {name: op for op, names in OPERATORS.items() for name in names.split()}
+
+# What shares the memory of its first argument.
+VIEWS = set(
+    "view _unsafe_view flatten unflatten squeeze unsqueeze transpose t permute swapaxes movedim alias detach Flatten "
+    "Identity".split()
+)
+
+
+class GraphError(ValueError):
+    """The model cannot be written as a graph; the message names the tensor or node."""
+
+
+def _dimensions(name: str, value: Any) -> list[int]:
+    shape = []
+    for size in value.shape:
+        if not isinstance(size, int):
+            raise GraphError(f"tensor {name} has a dynamic dimension ({size}); export the model with static shapes")
+        shape.append(int(size))
+    return shape
+
+
+def _dtype(name: str, value: Any) -> str:
+    kind = str(value.dtype).removeprefix("torch.")
+    if kind not in DTYPES:
+        raise GraphError(f"tensor {name} is of dtype {kind}, which a weir graph cannot hold")
+    return DTYPES[kind]
+
+
+def _is_tensor(value: Any) -> bool:
+    return hasattr(value, "shape") and hasattr(value, "dtype")
+
+
+def _leaves(value: Any, path: str = "") -> Iterator[tuple[str, Any]]:
+    """The tensors in a value, with the place of each: "" for a tensor itself, ".0.1" in tuples, ".k" in dicts."""
+    if _is_tensor(value):
+        yield path, value
+    elif isinstance(value, (tuple, list)):
+        for index, item in enumerate(value):
+            yield from _leaves(item, f"{path}.{index}")
+    elif isinstance(value, dict):
+        for key, item in value.items():
+            yield from _leaves(item, f"{path}.{key}")
+
+
+class _Builder:
+    """Tensors and nodes of a graph; values of fx nodes are known by the ids of their tensors."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self.tensors: dict[str, dict[str, Any]] = {}
+        self.nodes: list[dict[str, Any]] = []
+        self.values: dict[torch.fx.Node, dict[str, str]] = {}  # the path inside the node's value -> tensor id
+        self.owned: dict[int, str] = {}  # parameters and buffers by identity, since one may have several names
+
+    def tensor(self, name: str, value: Any, role: str | None = None) -> str:
+        """Declares a tensor under this name, or the next that is free."""
+        unique, count = name, 1
+        while unique in self.tensors:
+            count += 1
+            unique = f"{name}_{count}"
+        entry = {"id": unique, "shape": _dimensions(unique, value), "dtype": _dtype(unique, value)}
+        if role:
+            entry["role"] = role
+        self.tensors[unique] = entry
+        return unique
+
+    def owned_tensor(self, name: str, value: torch.Tensor) -> str:
+        """A parameter or buffer of the model, declared when it is first met."""
+        if id(value) not in self.owned:
+            role = "parameter" if isinstance(value, torch.nn.Parameter) else "state"
+            self.owned[id(value)] = self.tensor(name, value, role)
+        return self.owned[id(value)]
+
+    def ids_in(self, arguments: Any) -> list[str]:
+        """The tensors that arguments hold, each once for every time it stands there."""
+        found: list[str] = []
+        torch.fx.node.map_arg(arguments, lambda node: found.extend(self.values.get(node, {}).values()))
+        return found
+
+    def compute(self, node: torch.fx.Node, op: str, inputs: list[str], value: Any, inplace: bool | None) -> None:
+        """A node and what it produces; a value without tensors (a size, a number) is left out."""
+        outputs = {path: self.tensor(node.name + path, leaf) for path, leaf in _leaves(value)}
+        self.values[node] = outputs
+        if not outputs:
+            return
+        entry: dict[str, Any] = {"id": node.name, "op": op, "inputs": inputs, "outputs": list(outputs.values())}
+        if inplace is not None:
+            entry["inplace"] = inplace
+        self.nodes.append(entry)
+
+    def take_item(self, node: torch.fx.Node) -> bool:
+        """`value[i]` of a tuple or dict names a part of it: no operation. False where it computes something."""
+        source, key = node.args
+        if (
+            not isinstance(source, torch.fx.Node)
+            or not isinstance(key, (int, str))
+            or "" in self.values.get(source, {"": ""})
+        ):
+            return False
+        prefix = f".{key}"
+        self.values[node] = {
+            path[len(prefix) :]: name
+            for path, name in self.values[source].items()
+            if path == prefix or path.startswith(prefix + ".")
+        }
+        return True
+
+    def finish(self, outputs: list[str]) -> dict[str, Any]:
+        """The graph. What an output names without computing it (an input, a parameter) needs no place of its own."""
+        made = {name for node in self.nodes for name in node["outputs"]}
+        kept = [name for name in dict.fromkeys(outputs) if name in made]
+        return {
+            "format": "weir-graph/1",
+            "name": self.name,
+            "tensors": list(self.tensors.values()),
+            "nodes": self.nodes,
+            "outputs": kept,
+        }
+
+
+def _operator(name: str, tensor_inputs: int) -> str:
+    op = NAMES.get(name, name)
+    # By a number instead of a tensor: nothing has to be kept for the way back.
+    return "scale" if op in ("mul", "div") and tensor_inputs == 1 else op
+
+
+def _inplace(name: str, target_asks: bool) -> bool | None:
+    writes_over = name.endswith("_") and not name.endswith("__")
+    return True if name in VIEWS or writes_over or target_asks else None
+
+
+# ---- torch.fx ----------------------------------------------------------------------------------------------
+
+
+def _function_name(target: Any) -> str:
+    """'add' of operator.add, torch.add and aten.add.Tensor alike."""
+    if hasattr(target, "_schema"):
+        return str(target._schema.name.split("::")[-1])
+    return str(getattr(target, "__name__", target))
+
+
+def _value_of(node: torch.fx.Node) -> Any:
+    """What torch knows of a node's result: a (fake) tensor, or the metadata of ShapeProp."""
+    return node.meta["val"] if "val" in node.meta else node.meta.get("tensor_meta")
+
+
+def _attribute(module: torch.nn.Module, target: str) -> Any:
+    value: Any = module
+    for part in target.split("."):
+        value = getattr(value, part)
+    return value
+
+
+def _add_module_call(builder: _Builder, module: torch.nn.Module, node: torch.fx.Node, value: Any) -> None:
+    called = module.get_submodule(node.target)
+    inputs = builder.ids_in((node.args, node.kwargs))
+    own = [*called.named_parameters(), *called.named_buffers()]
+    inputs += [builder.owned_tensor(f"{node.target}.{name}", tensor) for name, tensor in own]
+    kind = type(called).__name__
+    builder.compute(
+        node, _operator(kind, len(inputs)), inputs, value, _inplace(kind, getattr(called, "inplace", False))
+    )
+
+
+def _add_call(builder: _Builder, node: torch.fx.Node, value: Any) -> None:
+    name = node.target if node.op == "call_method" else _function_name(node.target)
+    if name == "getitem" and builder.take_item(node):
+        return
+    inputs = builder.ids_in((node.args, node.kwargs))
+    asks = node.kwargs.get("inplace") is True
+    builder.compute(node, _operator(name, len(inputs)), inputs, value, _inplace(name, asks))
+
+
+def fx_graph(module: torch.fx.GraphModule, name: str | None = None) -> dict[str, Any]:
+    """A graph of a GraphModule whose nodes have shapes (by ShapeProp, or meta['val'])."""
+    builder = _Builder(name or type(module).__name__)
+    outputs: list[str] = []
+    for node in module.graph.nodes:
+        value = _value_of(node)
+        if node.op == "placeholder":
+            builder.values[node] = {
+                path: builder.tensor(node.name + path, leaf, "input") for path, leaf in _leaves(value)
+            }
+        elif node.op == "get_attr":
+            owned = _attribute(module, node.target)
+            builder.values[node] = (
+                {"": builder.owned_tensor(node.target, owned)} if isinstance(owned, torch.Tensor) else {}
+            )
+        elif node.op == "call_module":
+            _add_module_call(builder, module, node, value)
+        elif node.op == "output":
+            outputs = builder.ids_in(node.args)
+        else:
+            _add_call(builder, node, value)
+    return builder.finish(outputs)
+
+
+def traced_graph(model: torch.nn.Module, *inputs: Any, name: str | None = None) -> dict[str, Any]:
+    """Traces a model symbolically and runs the example inputs through it once, for the shapes."""
+    from torch.fx.passes.shape_prop import ShapeProp
+
+    module = model if isinstance(model, torch.fx.GraphModule) else torch.fx.symbolic_trace(model)
+    with torch.no_grad():
+        ShapeProp(module).propagate(*inputs)
+    return fx_graph(module, name or type(model).__name__)
+
+
+# ---- torch.export ------------------------------------------------------------------------------------------
+
+
+def exported_graph(program: Any, name: str | None = None) -> dict[str, Any]:
+    """A graph of a torch.export.ExportedProgram: its signature tells parameters and buffers from inputs."""
+    signature = program.graph_signature
+    parameters = dict(signature.inputs_to_parameters)
+    state = {**signature.inputs_to_buffers, **getattr(signature, "inputs_to_lifted_tensor_constants", {})}
+    builder = _Builder(name or type(program).__name__)
+    outputs: list[str] = []
+    for node in program.graph.nodes:
+        value = _value_of(node)
+        if node.op == "placeholder":
+            role = "parameter" if node.name in parameters else "state" if node.name in state else "input"
+            known = parameters.get(node.name) or state.get(node.name) or node.name
+            builder.values[node] = {path: builder.tensor(known + path, leaf, role) for path, leaf in _leaves(value)}
+        elif node.op == "output":
+            outputs = builder.ids_in(node.args)
+        elif node.op == "call_function":
+            _add_call(builder, node, value)
+        else:
+            raise GraphError(f"node {node.name} is a {node.op}, which an exported program should not have")
+    return builder.finish(outputs)
+
+
+def graph_of(model: torch.nn.Module, inputs: tuple[Any, ...], name: str | None = None) -> dict[str, Any]:
+    """Through torch.export where this torch has it, else through torch.fx."""
+    if hasattr(torch, "export"):
+        return exported_graph(torch.export.export(model, inputs), name or type(model).__name__)
+    return traced_graph(model, *inputs, name=name)
+
+
+def graph_of_any(model: Any, inputs: tuple[Any, ...] | None = None) -> dict[str, Any]:
+    """A graph of an exported program, of a GraphModule that has its shapes, or of a module and example inputs."""
+    if hasattr(model, "graph_signature"):
+        return exported_graph(model)
+    if isinstance(model, torch.nn.Module) and inputs is not None:
+        return graph_of(model, inputs)
+    if isinstance(model, torch.fx.GraphModule):
+        return fx_graph(model)
+    if isinstance(model, torch.nn.Module):
+        raise TypeError("a torch module has no shapes by itself: give example inputs, as in inputs=(x,)")
+    raise TypeError(f"a graph is a path, a dict, a torch program or module, not {type(model).__name__}")
+
+
+def _load(place: str) -> Callable[[], tuple[torch.nn.Module, tuple[Any, ...]]]:
+    module, _, function = place.partition(":")
+    if not function:
+        raise SystemExit("say MODULE:FUNCTION; the function returns (model, example inputs)")
+    found: Callable[[], tuple[torch.nn.Module, tuple[Any, ...]]] = getattr(importlib.import_module(module), function)
+    return found
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description="Prints a PyTorch model as a weir graph.")
+    parser.add_argument("place", metavar="MODULE:FUNCTION", help="a function that returns (model, example inputs)")
+    parser.add_argument("--name", help="the graph's name; without it, the model's class")
+    arguments = parser.parse_args()
+    sys.path.insert(0, ".")
+    model, inputs = _load(arguments.place)()
+    try:
+        json.dump(graph_of(model, inputs, arguments.name), sys.stdout)
+    except GraphError as fault:
+        raise SystemExit(f"torch_graph: {fault}")
+    print()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,43 @@
+"""A small shop to test with: the database, schema, store and manifest of `weir demo`, in a folder that is the working
+directory while a test class runs."""
+
+import json
+import os
+import subprocess
+import tempfile
+import unittest
+from pathlib import Path
+from typing import Any
+
+from hypothesis import settings
+
+# The same cases in every run; others with WEIR_PROPERTY_SALT set to anything.
+settings.register_profile("weir", derandomize="WEIR_PROPERTY_SALT" not in os.environ, database=None, deadline=None)
+settings.load_profile("weir")
+
+PROGRAM = Path(os.environ.get("WEIR", Path(__file__).parents[2] / "build" / "weir")).resolve()
+TRAIN = "shop/churn/train"
+
+
+def run_weir(*arguments: str) -> str:
+    """What the program prints; its exit status does not matter."""
+    return subprocess.run([PROGRAM, *arguments], capture_output=True, text=True, check=False, timeout=120).stdout
+
+
+class ShopTest(unittest.TestCase):
+    scale = 2000
+    store, manifest = "shop.weir", "shop.manifest.json"
+
+    @classmethod
+    def setUpClass(cls) -> None:
+        folder = tempfile.TemporaryDirectory()
+        cls.addClassCleanup(folder.cleanup)
+        cls.addClassCleanup(os.chdir, os.getcwd())
+        cls.folder = Path(folder.name)
+        os.chdir(cls.folder)
+        run_weir("demo", "--scale", str(cls.scale), "--dir", ".", "--no-run")
+
+    def changed_manifest(self, **changes: Any) -> dict[str, Any]:
+        """The shop's manifest with other values, and small batches unless they are among them."""
+        document = json.loads(Path(self.manifest).read_text())
+        return {**document, "batch": {"sequence_length": 64, "max_rows": 32}, **changes}

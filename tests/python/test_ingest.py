@@ -1,0 +1,106 @@
+"""weir.ingest and weir.replay: the program's bytes, progress, and an end in the middle."""
+
+import os
+import signal
+import sys
+import threading
+import types
+import unittest
+from pathlib import Path
+from unittest import mock
+
+import weir
+from tests.python.support import TRAIN, ShopTest, run_weir
+
+
+class Ingest(ShopTest):
+    def test_the_same_bytes_as_the_program(self) -> None:
+        report = weir.ingest("shop.sqlite", "again.weir", schema="shop.schema.json")
+        self.assertEqual(Path("again.weir").read_bytes(), Path(self.store).read_bytes())
+        self.assertEqual((report.tables, report.store_path), (8, "again.weir"))
+        self.assertEqual(report.rows, weir.Store("again.weir").info["rows"])
+        self.assertEqual(weir.Manifest(report.manifest_path).hash, weir.Manifest(self.manifest).hash)
+
+    def test_schemas_of_all_kinds(self) -> None:
+        schema = weir.draft_schema("shop.sqlite")
+        drafted = weir.ingest("shop.sqlite", "drafted.weir")
+        given = weir.ingest(Path("shop.sqlite"), Path("given.weir"), schema=schema, batch_size=16, threads=2)
+        self.assertTrue(drafted.drafted and not given.drafted)
+        self.assertEqual(drafted.store_hash, given.store_hash)
+        self.assertEqual(weir.Manifest("given.manifest.json").global_batch_size, 16)
+
+    def test_progress_is_reported(self) -> None:
+        seen: list[weir.Progress] = []
+        weir.ingest("shop.sqlite", "seen.weir", schema="shop.schema.json", progress=seen.append)
+        self.assertIn("read", {progress.phase for progress in seen})
+
+    def test_a_bar_where_tqdm_is_installed(self) -> None:
+        bars = []
+
+        class Bar:
+            def __init__(self, **_: object) -> None:
+                self.total, self.n, self.phases, self.closed = None, 0, set(), False
+                bars.append(self)
+
+            def set_description(self, text: str, refresh: bool) -> None:
+                self.phases.add(text)
+
+            def refresh(self) -> None:
+                pass
+
+            def close(self) -> None:
+                self.closed = True
+
+        fake = types.ModuleType("tqdm.auto")
+        fake.tqdm = Bar
+        with mock.patch.dict(sys.modules, {"tqdm": types.ModuleType("tqdm"), "tqdm.auto": fake}):
+            weir.ingest("shop.sqlite", "bar.weir", schema="shop.schema.json", progress=True)
+        self.assertTrue(bars[0].closed and bars[0].phases)
+        with mock.patch.dict(sys.modules, {"tqdm.auto": None}):
+            weir.ingest("shop.sqlite", "nobar.weir", schema="shop.schema.json", progress=True)
+
+    def test_a_callback_ends_the_work(self) -> None:
+        with self.assertRaises(weir.errors.Cancelled):
+            weir.ingest("shop.sqlite", "never.weir", progress=lambda _: False)
+
+        def fail(_: weir.Progress) -> None:
+            raise LookupError("enough")
+
+        with self.assertRaisesRegex(LookupError, "enough"):
+            weir.ingest("shop.sqlite", "never.weir", progress=fail)
+        self.assertFalse(Path("never.weir").exists())
+
+    def test_ctrl_c_ends_the_work(self) -> None:
+        """Ctrl-C comes while ingest waits for the callback, which waits until the main thread has noticed."""
+        noticed = threading.Event()
+
+        def interrupt(_: weir.Progress) -> None:
+            os.kill(os.getpid(), signal.SIGINT)
+            self.assertTrue(noticed.wait(30))
+
+        def on_interrupt(*_: object) -> None:
+            noticed.set()
+            raise KeyboardInterrupt
+
+        previous = signal.signal(signal.SIGINT, on_interrupt)
+        self.addCleanup(signal.signal, signal.SIGINT, previous)
+        with self.assertRaises(KeyboardInterrupt):
+            weir.ingest("shop.sqlite", "never.weir", progress=interrupt)
+        self.assertFalse(Path("never.weir").exists())
+
+
+class Replay(ShopTest):
+    def test_a_trace_is_replayed(self) -> None:
+        run_weir("next", "--manifest", self.manifest, "--dataset", TRAIN, "--count", "9", "--trace", "t")
+        report = weir.replay("t")
+        self.assertEqual((report.steps, report.is_complete, report.unchecked_digests), (9, True, 0))
+        self.assertEqual(weir.replay("t", manifest=self.manifest), report)
+        with self.assertRaises(weir.errors.CheckpointMismatch):
+            weir.replay("t", manifest=self.changed_manifest(seed=99))
+        Path("cut").write_bytes(Path("t").read_bytes()[:-10])
+        with self.assertRaises(weir.ReplayError):
+            weir.replay("cut")
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,409 @@
+"""weir.Loader: order, leases, resuming, threads, forks, interrupts, and memory that does not grow."""
+
+import gc
+import json
+import multiprocessing
+import os
+import pickle
+import resource
+import signal
+import subprocess
+import sys
+import threading
+import time
+import unittest
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import weir
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from tests.python.support import TRAIN, ShopTest
+
+RATING = "shop/rating/train"
+
+
+def skip(loader: weir.Loader, count: int) -> None:
+    for _ in loader.take(count):
+        pass
+
+
+class LoaderTest(ShopTest):
+    def loader(self, **options: Any) -> weir.Loader:
+        manifest = options.pop("manifest", None) or self.changed_manifest(global_batch_size=8)
+        options = {"dataset": TRAIN, "with_digests": True, **options}
+        loader = weir.Loader(self.store, manifest, **options)
+        self.addCleanup(loader.close)
+        return loader
+
+
+class Order(LoaderTest):
+    def test_batches_are_those_of_the_cursors(self) -> None:
+        mix = self.changed_manifest(global_batch_size=8, mix={TRAIN: 2, RATING: 1})
+        for options in ({}, {"manifest": mix, "dataset": None}):
+            for workers in (1, 3):
+                loader = self.loader(workers=workers, rank=1, world_size=2, **options)
+                for step, batch in enumerate(loader.take(25)):
+                    alone = weir.batch(
+                        self.store, loader.manifest, loader.dataset, step=step, rank=1, world_size=2
+                    )
+                    self.assertEqual((batch.step, batch.dataset, batch.cursor), (step, alone.dataset, alone.cursor))
+                    self.assertEqual(batch.digest, alone.digest)
+                    self.assertEqual(batch.sample_index.tolist(), alone.sample_index.tolist())
+
+    def test_a_run_ends(self) -> None:
+        loader = self.loader(steps=7, first_step=2)
+        self.assertEqual(len(loader), 5)
+        self.assertEqual([batch.step for batch in loader], [2, 3, 4, 5, 6])
+        self.assertEqual([batch.step for batch in loader], [])
+        with self.assertRaises(TypeError):
+            len(self.loader())
+        with self.assertRaises(ValueError):
+            self.loader(steps=0)
+        with self.assertRaises(ValueError):
+            self.loader(steps=3, first_step=4)
+
+    def test_training_goes_on_and_evaluation_begins_again(self) -> None:
+        loader = self.loader()
+        self.assertEqual([batch.step for batch in loader.take(2)], [0, 1])
+        self.assertEqual([batch.step for batch in loader.take(2)], [2, 3])
+        evaluation = self.loader(stage="eval", dataset="shop/churn/val")
+        self.assertEqual([batch.step for batch in evaluation.take(1)], [0])
+        passes = [[batch.sample_index.tolist()[: batch.valid_count] for batch in evaluation] for _ in range(2)]
+        self.assertEqual(passes[0], passes[1])
+        self.assertEqual(len(passes[0]), len(evaluation))
+        samples = [index for batch in passes[0] for index in batch]
+        self.assertEqual(samples, list(range(weir.Store(self.store).datasets["shop/churn/val"]["cardinality"])))
+
+    def test_ranks_together_are_one(self) -> None:
+        whole = [batch.sample_digests.tolist() for batch in self.loader().take(6)]
+        ranks = [
+            [batch.sample_digests.tolist() for batch in self.loader(rank=r, world_size=2).take(6)] for r in range(2)
+        ]
+        self.assertEqual([sorted(a + b) for a, b in zip(*ranks)], [sorted(step) for step in whole])
+
+    def test_best_effort_gives_every_step_once(self) -> None:
+        steps = [batch.step for batch in self.loader(policy="best_effort", workers=3, steps=20)]
+        self.assertEqual(sorted(steps), list(range(20)))
+
+    def test_options_are_checked_when_it_is_made(self) -> None:
+        for kind, options in {
+            weir.errors.InvalidDatasetKey: {"dataset": "shop/nothing/train"},
+            weir.errors.InvalidStageType: {"stage": "test"},
+            weir.errors.ContractViolation: {"policy": "fast"},
+            weir.errors.BatchSizeInconsistent: {"rank": 0, "world_size": 3},
+            weir.errors.ArenaTooSmall: {"memory_limit": 1000},
+            TypeError: {"workers": "2"},
+            OverflowError: {"queue_size": -1},
+        }.items():
+            with self.subTest(kind.__name__), self.assertRaises(kind):
+                self.loader(**options)
+        self.assertGreater(self.loader().plan().arenas["slots"]["peak_bytes"], 1000)
+
+
+class Leases(LoaderTest):
+    def test_memory_is_the_slots(self) -> None:
+        loader = self.loader(queue_size=1, buffer_size=1)
+        addresses = set()
+        for batch in loader.take(10):
+            addresses.add(batch["column_ids"].address)
+            self.assertEqual(batch.numpy()["column_ids"].ctypes.data, batch["column_ids"].address)
+            self.assertEqual(batch.torch()["column_ids"].data_ptr(), batch["column_ids"].address)
+            del batch
+        self.assertLessEqual(len(addresses), 2)
+
+    def test_a_loop_that_keeps_batches_is_told(self) -> None:
+        loader = self.loader(queue_size=3)
+        held = [next(loader) for _ in range(3)]
+        with self.assertRaisesRegex(weir.errors.ContractViolation, "3 batches are still held.*copy=True"):
+            next(loader)
+        held.pop()
+        self.assertEqual(next(loader).step, 3)
+
+    def test_whatever_is_made_of_a_batch_holds_it(self) -> None:
+        loader = self.loader(queue_size=1)
+        for make in (
+            lambda batch: batch,
+            lambda batch: batch["column_ids"],
+            lambda batch: batch.numpy()["column_ids"][0],
+            lambda batch: memoryview(batch["is_null"]),
+            lambda batch: batch["fk_adj"].__dlpack__(),
+            lambda batch: batch.torch()["fk_adj"][0],
+            lambda batch: batch.sample_index,
+            lambda batch: batch["numeric_values"].view("int32"),
+        ):
+            held = make(next(loader))
+            self.assertEqual(loader.metrics()["held"], 1)
+            with self.assertRaises(ValueError):
+                next(loader)
+            del held
+            self.assertEqual(loader.metrics()["held"], 0)
+
+    def test_copies_may_be_kept(self) -> None:
+        loader = self.loader(copy=True)
+        kept = list(loader.take(12))
+        self.assertEqual([batch.step for batch in kept], list(range(12)))
+        for step, batch in enumerate(kept):
+            np.testing.assert_array_equal(
+                batch["numeric_values"].numpy(),
+                weir.batch(self.store, loader.manifest, TRAIN, step=step)["numeric_values"].numpy(),
+            )
+        kept[0]["numeric_values"].numpy()[:] = 1
+
+    def test_cycles_are_collected(self) -> None:
+        loader = self.loader(queue_size=1)
+
+        class Holder:
+            pass
+
+        for _ in range(3):
+            holder = Holder()
+            holder.batch, holder.me = next(loader), holder
+            del holder
+            gc.collect()
+        self.assertEqual(loader.step, 3)
+
+    def test_arrays_outlive_their_loader(self) -> None:
+        loader = self.loader()
+        batch = next(loader)
+        expected = batch["column_ids"].numpy().copy()
+        array, tensor = batch["column_ids"].numpy(), batch.torch()["column_ids"]
+        loader.close()
+        del loader, batch
+        gc.collect()
+        np.testing.assert_array_equal(array, expected)
+        del array
+        np.testing.assert_array_equal(tensor.numpy(), expected)
+
+    def test_a_closed_loader_says_so(self) -> None:
+        with self.loader() as loader:
+            next(loader)
+        with self.assertRaisesRegex(ValueError, "closed"):
+            next(loader)
+        loader.close()
+
+
+class Resuming(LoaderTest):
+    @settings(max_examples=12)
+    @given(st.integers(0, 20), st.integers(1, 3), st.integers(1, 3), st.sampled_from(["json", "pickle", "cbor"]))
+    def test_every_split_goes_on(self, split: int, before: int, after: int, notation: str) -> None:
+        whole = [batch.digest for batch in self.loader(steps=20)]
+        with self.loader(steps=20, workers=before) as first:
+            taken = [batch.digest for batch in first.take(split)]
+            state = first.state_dict()
+        self.assertEqual(state["step"], split)
+        state = through(notation, state)
+        with self.loader(steps=20, workers=after) as second:
+            second.load_state_dict(state)
+            self.assertEqual(second.step, split)
+            self.assertEqual(taken + [batch.digest for batch in second], whole)
+
+    def test_torch_saves_the_state(self) -> None:
+        import torch
+
+        loader = self.loader()
+        skip(loader, 3)
+        torch.save({"data": loader.state_dict()}, "state.pt")
+        again = self.loader()
+        again.load_state_dict(torch.load("state.pt")["data"])
+        self.assertEqual(next(again).step, 3)
+
+    def test_a_state_before_the_first_batch(self) -> None:
+        loader = self.loader(first_step=5)
+        self.assertEqual((loader.step, loader.state_dict()["step"]), (5, 5))
+        again = self.loader()
+        again.load_state_dict(loader.state_dict())
+        self.assertEqual(next(again).step, 5)
+
+    def test_another_world_size(self) -> None:
+        loader = self.loader()
+        skip(loader, 4)
+        other = self.loader(rank=1, world_size=2)
+        other.load_state_dict(loader.state_dict())
+        self.assertEqual(next(other).step, 4)
+
+    def test_a_state_in_the_middle_of_an_evaluation(self) -> None:
+        options = {"stage": "eval", "dataset": "shop/churn/val", "manifest": self.changed_manifest(global_batch_size=2)}
+        whole = [batch.digest for batch in self.loader(**options)]
+        first, second = self.loader(**options), self.loader(**options)
+        skip(first, 2)
+        second.load_state_dict(first.state_dict())
+        self.assertEqual([batch.digest for batch in second], whole[2:])
+        self.assertEqual([batch.digest for batch in second], whole)
+
+    def test_other_runs_are_refused(self) -> None:
+        state = self.loader().state_dict()
+        other = self.loader(manifest=self.changed_manifest(global_batch_size=8, seed=4))
+        with self.assertRaises(weir.errors.CheckpointMismatch):
+            other.load_state_dict(state)
+        self.assertEqual(next(other).step, 0)
+        for wrong in ({}, {"version": 2}, {"version": 1}, {**state, "checkpoint": "?"}, {**state, "checkpoint": "AAAA"}):
+            with self.subTest(wrong), self.assertRaises((ValueError, weir.Error)):
+                other.load_state_dict(wrong)
+
+
+def through(notation: str, state: dict[str, Any]) -> dict[str, Any]:
+    """A state written and read again."""
+    if notation == "json":
+        return json.loads(json.dumps(state))
+    if notation == "pickle":
+        return pickle.loads(pickle.dumps(state))
+    from reference import cbor
+
+    encoded = weir._weir._cbor_encode(json.dumps(state))
+    return cbor.decode(encoded)
+
+
+class Concurrency(LoaderTest):
+    def test_threads_share_a_loader(self) -> None:
+        loader = self.loader(steps=60, workers=2, queue_size=8)
+        steps: list[list[int]] = [[] for _ in range(4)]
+
+        def run(mine: list[int]) -> None:
+            for batch in loader:
+                mine.append(batch.step)
+
+        threads = [threading.Thread(target=run, args=(mine,)) for mine in steps]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        self.assertEqual(sorted(sum(steps, [])), list(range(60)))
+
+    def test_batches_end_in_other_threads(self) -> None:
+        loader = self.loader(queue_size=1)
+        for _ in range(5):
+            boxes = [[next(loader)["column_ids"]]]
+            thread = threading.Thread(target=boxes[0].clear)
+            thread.start()
+            thread.join()
+        self.assertEqual(loader.metrics()["held"], 0)
+
+    def test_the_gil_is_free_while_a_batch_is_waited_for(self) -> None:
+        """Nobody is made to give the GIL up here, so another thread counts on only where it is let go of."""
+        loader = self.slow_loader()
+        loader.state_dict()  # the run is open: what is left is waiting
+        count, is_over = [0], threading.Event()
+
+        def run() -> None:
+            while not is_over.is_set():
+                count[0] += 1
+                time.sleep(0)
+
+        thread = threading.Thread(target=run)
+        thread.start()
+        self.addCleanup(sys.setswitchinterval, sys.getswitchinterval())
+        sys.setswitchinterval(1000)
+        progress = 0
+        for _ in range(5):
+            before = count[0]
+            next(loader)
+            progress += count[0] - before
+        is_over.set()
+        thread.join()
+        self.assertGreater(progress, 0)
+
+    def slow_loader(self) -> weir.Loader:
+        dataset = max(weir.Store(self.store).datasets.items(), key=lambda item: item[1]["cardinality"])[0]
+        manifest = self.changed_manifest(global_batch_size=600, batch={"sequence_length": 4096, "max_rows": 64})
+        return self.loader(manifest=manifest, dataset=dataset)
+
+    def test_closing_wakes_who_waits(self) -> None:
+        loader = self.slow_loader()
+        failures = []
+
+        def run() -> None:
+            try:
+                while True:
+                    next(loader)
+            except (weir.errors.Cancelled, ValueError) as error:
+                failures.append(error)
+
+        thread = threading.Thread(target=run)
+        thread.start()
+        while loader._run is None:
+            time.sleep(0)
+        loader.close()
+        thread.join(60)
+        self.assertEqual(len(failures), 1)
+
+    def test_ctrl_c_is_heard_and_the_run_goes_on_after(self) -> None:
+        loader = self.slow_loader()
+        expected = self.slow_loader()
+        digests = [next(expected).digest for _ in range(2)]
+        interrupts = 0
+        found: list[str | None] = []
+        threading.Thread(target=interrupt_when_waiting, args=(loader,)).start()
+        while len(found) < 2:
+            try:
+                found.append(next(loader).digest)
+            except KeyboardInterrupt:
+                interrupts += 1
+        self.assertEqual((found, interrupts), (digests, 1))
+
+    def test_a_child_of_fork_is_told(self) -> None:
+        loader = self.loader()
+        next(loader)
+        untouched = self.loader()
+        answers = multiprocessing.get_context("fork").SimpleQueue()
+
+        def child() -> None:
+            try:
+                next(loader)
+            except weir.errors.ContractViolation as error:
+                answers.put(str(error))
+            answers.put(next(untouched).step)
+            loader.close()
+
+        process = multiprocessing.get_context("fork").Process(target=child)
+        process.start()
+        self.assertIn("before a fork", answers.get())
+        self.assertEqual(answers.get(), 0)
+        process.join()
+        self.assertEqual(process.exitcode, 0)
+        self.assertEqual(next(loader).step, 1)
+
+    def test_a_program_that_ends_in_the_middle_ends(self) -> None:
+        code = (
+            "import weir, sys\n"
+            f"loader = weir.Loader({self.store!r}, {self.manifest!r}, dataset={TRAIN!r}, workers=3)\n"
+            "kept = next(loader).torch()\n"
+            "sys.exit(7)\n"
+        )
+        environment = {**os.environ, "PYTHONPATH": str(Path(weir.__file__).parents[1])}
+        done = subprocess.run([sys.executable, "-c", code], env=environment, check=False, timeout=100)
+        self.assertEqual(done.returncode, 7)
+
+    def test_memory_does_not_grow(self) -> None:
+        """Thousands of batches, loaders, states and errors; what is kept once warm stays the same."""
+        manifest = weir.Manifest(self.changed_manifest(global_batch_size=2, batch={"sequence_length": 16, "max_rows": 4}))
+
+        def work(count: int) -> int:
+            for _ in range(count):
+                with weir.Loader(self.store, manifest, dataset=TRAIN, workers=2) as loader:
+                    for batch in loader.take(50):
+                        batch.torch(), batch.numpy(), batch.copy()
+                    loader.load_state_dict(loader.state_dict())
+                    next(loader).sample_index.tolist()
+            gc.collect()
+            return resident_bytes()
+
+        work(10)
+        before = work(10)
+        self.assertLess(work(40) - before, 2 * 2**20)
+
+
+def interrupt_when_waiting(loader: weir.Loader) -> None:
+    while loader._run is None:
+        time.sleep(0)
+    os.kill(os.getpid(), signal.SIGINT)
+
+
+def resident_bytes() -> int:
+    with open("/proc/self/statm", encoding="ascii") as file:
+        return int(file.read().split()[1]) * resource.getpagesize()
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,70 @@
+"""weir.plan and weir.Plan: as the program plans, from files, dicts and torch."""
+
+import json
+import os
+import pickle
+import tempfile
+import unittest
+from pathlib import Path
+
+import torch
+import weir
+from tests.python.support import run_weir
+
+
+class Plans(unittest.TestCase):
+    def setUp(self) -> None:
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.addCleanup(os.chdir, os.getcwd())
+        os.chdir(folder.name)
+        Path("g.json").write_text(run_weir("graph", "gpt2", "--layers", "2", "--seq", "16"))
+
+    def test_a_plan_is_the_programs(self) -> None:
+        printed = json.loads(run_weir("plan", "g.json", "--mode", "backward", "--json"))
+        for graph in ("g.json", Path("g.json"), json.loads(Path("g.json").read_text())):
+            plan = weir.plan(graph, mode="backward")
+            self.assertEqual(plan.hashes["plan"], printed["plan_hash"])
+            self.assertEqual(plan.hashes["graph"], printed["graph_hash"])
+        self.assertEqual(plan.mode, "backward")
+        for name, arena in printed["arenas"].items():
+            self.assertEqual(plan.arenas[name]["peak_bytes"], arena["peak_bytes"])
+        for name, tensor in printed["tensors"].items():
+            found = plan.tensors[name]
+            self.assertEqual((found["offset"], str(found["address"])), (tensor["offset"], tensor["address"]))
+        self.assertEqual(plan.peak_bytes, sum(arena["peak_bytes"] for arena in printed["arenas"].values()))
+        self.assertEqual(plan.metrics["max_live"], printed["metrics"]["max_live"])
+
+    def test_options_count(self) -> None:
+        plan = weir.plan("g.json", preset="train_full", effort=0, arenas={"activations": {"alignment_bytes": 256}})
+        self.assertEqual(plan.arenas["activations"]["alignment"], 256)
+        with self.assertRaises(weir.errors.ArenaTooSmall) as caught:
+            weir.plan("g.json", mode="inference", arenas={"activations": {"capacity_bytes": 128}})
+        self.assertEqual(caught.exception.diagnostics["capacity"], 128)
+        with self.assertRaises(ValueError):
+            weir.plan("g.json", mode="inference", effort=10)
+        with self.assertRaises(weir.Error):
+            weir.plan("g.json")
+        tokens = [weir.plan("g.json", mode="inference", token=bytes([i]) * 64) for i in range(2)]
+        self.assertNotEqual(tokens[0].hashes["assignment"], tokens[1].hashes["assignment"])
+
+    def test_plans_travel(self) -> None:
+        plan = weir.plan("g.json", mode="backward")
+        plan.save("p.cbor")
+        for again in (weir.Plan.load("p.cbor"), weir.Plan.from_bytes(plan.to_bytes()), pickle.loads(pickle.dumps(plan))):
+            self.assertEqual(again.hashes["plan"], plan.hashes["plan"])
+            self.assertEqual(again.to_bytes(), plan.to_bytes())
+            self.assertEqual(again.tensors.keys(), plan.tensors.keys())
+
+    def test_models_of_torch(self) -> None:
+        model = torch.nn.Sequential(torch.nn.Linear(16, 32), torch.nn.ReLU(), torch.nn.Linear(32, 4))
+        plan = weir.plan(model, inputs=(torch.zeros(8, 16),), mode="backward")
+        self.assertEqual(sum(t["role"] == "parameter" for t in plan.tensors.values()), 4)
+        traced = torch.fx.symbolic_trace(model)
+        self.assertEqual(weir.plan(traced, inputs=(torch.zeros(8, 16),), mode="backward").peak_bytes, plan.peak_bytes)
+        with self.assertRaises(TypeError):
+            weir.plan(model, mode="backward")
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,153 @@
+"""weir.Store, weir.Manifest: what the program prints, and the columns of the database as arrays."""
+
+import hashlib
+import json
+import pickle
+import sqlite3
+import unittest
+
+import numpy as np
+import weir
+from tests.python.support import TRAIN, ShopTest, run_weir
+
+
+def hash_of_bytes(array: weir.Array) -> str:
+    """Through a buffer that asks for plain bytes."""
+    return hashlib.sha256(array).hexdigest()
+
+
+class Stores(ShopTest):
+    def setUp(self) -> None:
+        self.opened = weir.Store(self.store)
+
+    def test_info_is_what_the_program_prints(self) -> None:
+        self.assertEqual(self.opened.info, json.loads(run_weir("info", self.store, "--json")))
+        self.assertEqual((self.opened.name, self.opened.hash), ("shop", self.opened.info["store_hash"]))
+
+    def test_datasets_are_the_manifests(self) -> None:
+        for key, dataset in weir.Manifest(self.manifest).datasets.items():
+            self.assertEqual(self.opened.datasets[key]["hash"], dataset["hash"])
+            self.assertEqual(self.opened.datasets[key]["cardinality"], dataset["cardinality"])
+
+    def test_columns_are_the_databases(self) -> None:
+        """As multisets, since the store has its own order of rows."""
+        database = sqlite3.connect("shop.sqlite")
+        for table in self.opened.tables.values():
+            for name in table:
+                column = next(
+                    c for c in self.opened.info["columns"] if (c["table"], c["name"]) == (table.name, name)
+                )
+                with self.subTest(table=table.name, column=name):
+                    rows = database.execute(f'SELECT "{name}" FROM "{table.name}"').fetchall()
+                    expected = [value for (value,) in rows if value is not None]
+                    nulls, values = table.nulls(name).numpy(), table[name].numpy()
+                    self.assertEqual((len(values), int(nulls.sum())), (len(rows), len(rows) - len(expected)))
+                    self.compare(column, values[~nulls], expected)
+
+    def compare(self, column: dict, values: np.ndarray, expected: list) -> None:
+        if column["stype"] == "numerical":
+            scaled = (np.array(expected, dtype=np.float64) - column["mean"]) / column["std"]
+            np.testing.assert_array_equal(np.sort(values), np.sort(scaled.astype(np.float32)))
+        elif column["stype"] == "boolean":
+            self.assertEqual(int(values.sum()), sum(map(bool, expected)))
+        elif column["stype"] in ("categorical", "text"):
+            read = self.opened.category if column["stype"] == "categorical" else self.opened.text
+            self.assertEqual(sorted(read(int(i)) for i in values), sorted(map(str, expected)))
+        else:
+            self.assertEqual(column["stype"], "timestamp")
+            self.assertEqual(len(set(values.tolist())), len(set(expected)))
+
+    def test_columns_are_views_of_the_file(self) -> None:
+        orders = self.opened.tables["orders"]
+        numerical = next(c["name"] for c in self.opened.info["columns"] if (c["table"], c["stype"]) == ("orders", "numerical"))
+        array = orders[numerical]
+        self.assertEqual(array.address, orders[numerical].address)
+        self.assertEqual(array.numpy().ctypes.data, array.address)
+        self.assertEqual(array.strides, (self.opened.info["tables"][4]["row_bytes"],))
+        with self.assertRaises(KeyError):
+            orders["order_id"]
+        with self.assertRaises(KeyError):
+            orders["nothing"]
+        with self.assertRaises(IndexError):
+            self.opened._column(10**6, False)
+        self.assertFalse(memoryview(array).contiguous)
+        with self.assertRaises(BufferError):
+            hash_of_bytes(array)
+        self.assertEqual(array.torch().tolist(), array.numpy().tolist())
+
+    def test_columns_outlive_the_store(self) -> None:
+        column = self.opened.tables["products"]["price"]
+        expected = column.tolist()
+        del self.opened
+        self.assertEqual(column.numpy().tolist(), expected)
+
+    def test_embeddings(self) -> None:
+        embeddings = self.opened.embeddings
+        self.assertEqual(embeddings["columns"].shape, (self.opened.info["num_columns"], 64))
+        self.assertEqual(embeddings["texts"].dtype, "float16")
+        norms = np.linalg.norm(embeddings["texts"].numpy().astype(np.float64), axis=1)
+        self.assertTrue((norms > 0.5).all())
+        with self.assertRaises(KeyError):
+            self.opened._embeddings("rows")
+
+    def test_a_store_without_embeddings(self) -> None:
+        report = weir.ingest("shop.sqlite", "bare.weir", schema="shop.schema.json", embeddings=False)
+        self.assertEqual(weir.Store(report.store_path).embeddings["texts"].shape[1], 0)
+
+    def test_verify_and_damage(self) -> None:
+        self.opened.verify()
+        self.opened.verify(threads=2)
+        damaged = bytearray(open(self.store, "rb").read())
+        damaged[len(damaged) // 2] ^= 1
+        with open("damaged.weir", "wb") as file:
+            file.write(damaged)
+        with self.assertRaises(weir.StoreError):
+            weir.Store("damaged.weir").verify()
+
+    def test_stores_travel_by_path(self) -> None:
+        again = pickle.loads(pickle.dumps(self.opened))
+        self.assertEqual((again.hash, again.path), (self.opened.hash, self.opened.path))
+
+
+class Manifests(ShopTest):
+    def test_a_manifest_is_what_the_program_prints(self) -> None:
+        printed = json.loads(run_weir("manifest", self.manifest, "--json"))
+        manifest = weir.Manifest(self.manifest)
+        self.assertEqual(manifest.hash, printed["manifest_hash"])
+        self.assertEqual(manifest.token.hex(), printed["replay_token"])
+        self.assertEqual(manifest.mix_hash, printed["mix_hash"])
+        self.assertEqual(manifest.batch_config_hash, printed["batch_config_hash"])
+
+    def test_a_file_and_a_dict_are_the_same(self) -> None:
+        document = json.load(open(self.manifest, encoding="utf-8"))
+        manifest = weir.Manifest(document)
+        self.assertEqual(manifest.hash, weir.Manifest(self.manifest).hash)
+        self.assertEqual(manifest.seed, document.get("seed", 0))
+        self.assertEqual(manifest.batch_config["sequence_length"], 1024)
+        self.assertEqual(manifest.document["global_batch_size"], document["global_batch_size"])
+
+    def test_a_batch_is_what_the_program_prints(self) -> None:
+        printed = json.loads(
+            run_weir("batch", "--store", self.store, "--manifest", self.manifest, "--dataset", TRAIN, "--epoch", "2",
+                     "--position", "32", "--json")
+        )
+        batch = weir.batch(self.store, self.manifest, TRAIN, cursor=(2, 32))
+        self.assertEqual(batch.digest, printed["batch_digest"])
+        self.assertEqual([f"{d:016x}" for d in batch.sample_digests.tolist()],
+                         [s["sample_digest"] for s in printed["sequences"]])
+        self.assertEqual(batch.observation_time.tolist(), [s["observation_time"] for s in printed["sequences"]])
+        self.assertEqual(list(batch.cursor_next), list(printed["cursor_next"].values()))
+        self.assertEqual({name: list(array.shape) for name, array in batch.items()}, printed["shapes"])
+        plain = weir.batch(self.store, self.manifest, TRAIN, with_digests=False)
+        self.assertEqual((plain.digest, plain.sample_digests), (None, None))
+
+    def test_a_step_of_the_mix(self) -> None:
+        manifest = self.changed_manifest(mix={TRAIN: 2, "shop/rating/train": 1})
+        found = {weir.batch([self.store], manifest, step=step).task for step in range(6)}
+        self.assertEqual(found, {"churn", "rating"})
+        with self.assertRaises(ValueError):
+            weir.batch(self.store, manifest, cursor=(0, 0))
+
+
+if __name__ == "__main__":
+    unittest.main()
