@@ -1,6 +1,6 @@
 # Thin: CMake and its presets do the work. Two commands are all that a fresh machine needs: make demo, make check.
 
-.PHONY: release debug python demo check soak bench static fuzz check-arch format lint clean
+.PHONY: release debug python train demo check soak bench static fuzz check-arch format lint clean
 
 release:
 	@tools/bootstrap build
@@ -12,6 +12,14 @@ release:
 python:
 	@tools/bootstrap python
 	@$(MAKE) --no-print-directory release
+
+# The training example on the demo shop (docs/training.md): about two minutes.
+train:
+	@tools/bootstrap train
+	@$(MAKE) --no-print-directory release
+	@build/weir demo --dir build/shop --no-run > /dev/null
+	@PYTHONPATH=build/python /usr/bin/python3 -B examples/train_shop.py build/shop
+	@PYTHONPATH=build/python /usr/bin/python3 -B examples/prove_resume.py build/shop
 
 debug:
 	@tools/bootstrap build
