@@ -5,7 +5,7 @@ import sys
 import unittest
 from pathlib import Path
 
-from tests.python.support import PROGRAM, ShopTest
+from tests.python.support import ShopTest
 
 EXAMPLE = Path(__file__).parents[2] / "examples" / "prove_resume.py"
 
