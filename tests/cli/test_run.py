@@ -1,5 +1,6 @@
 """weir run from the outside: what it says and writes, where rank and world size come from, signals, and the promise
 that matters: killed at any moment and resumed, or split over many ranks, a run is the uninterrupted one."""
+import hashlib
 import json
 import os
 import pty
@@ -8,9 +9,15 @@ import re
 import shutil
 import signal
 import subprocess
+import sys
 import tempfile
 import unittest
 from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
+from reference import cbor  # noqa: E402
+from reference.manifest import Manifest  # noqa: E402
+from reference.mix import Mixer  # noqa: E402
 
 WEIR = os.environ["WEIR"]
 KILLS = int(os.environ.get("WEIR_KILLS", "24"))
@@ -308,6 +315,33 @@ class Resume(WithFolder):
         result = weir("replay", self.trace, "--store", shop / "shop.weir", "--json")
         self.assertEqual(json.loads(result.stdout)["checked_digests"], STEPS)
         self.assert_error("CHECKPOINT_MISMATCH", "--resume", self.checkpoint, "--steps", STEPS)
+
+
+class Checkpoint(WithFolder):
+    def test_its_bytes_are_what_the_reference_says(self):
+        manifest = Manifest.read((shop / "shop.manifest.json").read_text())
+        mixer = Mixer(manifest)
+        info = json.loads(weir("info", shop / "shop.weir", "--json").stdout)
+        for steps in 1, 7, STEPS:
+            self.run_ok("--steps", steps, "--workers", 2, "--checkpoint", self.checkpoint)
+            data = self.checkpoint.read_bytes()
+            cursors = {}  # of the first step behind it that each dataset has
+            for step in range(steps, steps + 2 * sum(manifest.mix.values())):
+                key, cursor = mixer.locate(step)
+                cursors.setdefault(key, {"epoch": cursor.epoch, "global_index": cursor.global_index})
+            expected = {
+                "checkpoint_version": "weir_checkpoint_v1", "step": steps, "data_cursors": cursors,
+                "manifest_hash": manifest.manifest_hash, "mix_hash": manifest.mix_hash,
+                "batch_config_hash": manifest.batch_config_hash, "store_hashes": [bytes.fromhex(info["store_hash"])],
+                "token_hash": hashlib.sha256(manifest.replay_token).digest(), "stage": "train", "dataset": None,
+                "policy": "strict", "pad": False, "world_size": 1, "rank": 0, "workers": 2,
+                "weir_version": json.loads(weir("version", "--json").stdout)["version"],
+                "prefetch": cbor.decode(data)["prefetch"],
+            }  # fmt: skip
+            self.assertEqual(cbor.decode(data), expected)
+            self.assertEqual(data, cbor.encode(expected))
+            self.assertEqual(sum(worker["produced"] for worker in expected["prefetch"]["worker_states"]), steps)
+            self.checkpoint.unlink()
 
 
 class Signals(WithFolder):
