@@ -127,8 +127,9 @@ WEIR_API uint64_t weir_loader_slot_count(const weir_loader_options *options);
  * loader. */
 WEIR_API void weir_loader_describe(const weir_loader *loader, weir_trace_run *out);
 
-/* Appends a batch to a trace: its step, its digests where the loader makes them, its indices where they are
- * wanted. The consumer's thread; weir_trace_append's errors. */
+/* Appends a batch to a trace: its step, its digests where the loader makes them (of a batch that was padded
+ * those of its samples alone), its indices where they are wanted. The consumer's thread; weir_trace_append's
+ * errors. */
 WEIR_API WEIR_CHECKED weir_status weir_loader_record(weir_loader *loader, const weir_loaded *loaded,
                                                      bool with_indices, weir_trace_writer *writer,
                                                      weir_error *error);

@@ -225,32 +225,33 @@ static weir_status start(weir_loader *loader, const weir_loader_options *options
     return weir_prefetch_open(loader->env, &prefetching, &loader->prefetch, error);
 }
 
-static weir_status new_loader(const weir_env *env, const weir_loader_options *options, weir_loader **out,
-                              weir_error *error) {
+/* A loader that is planned and no more; NULL where that fails, with the status. */
+static weir_loader *new_loader(const weir_env *env, const weir_loader_options *options, weir_status *status,
+                               weir_error *error) {
     weir_prefetch_options prefetching = prefetch_options(options);
     weir_loader *loader = weir__allocate_zero(env, 1, sizeof *loader);
-    if (!loader)
-        return weir__out_of_memory(error, operator_name, sizeof *loader);
+    if (!loader) {
+        *status = weir__out_of_memory(error, operator_name, sizeof *loader);
+        return NULL;
+    }
     loader->env = env;
     loader->policy = options->policy;
     loader->memory = options->memory;
     loader->hook = options->hook;
     loader->worker_count = prefetching.workers;
     loader->slot_count = weir_prefetch_slot_count(&prefetching);
-    weir_status status = open_planned(loader, options, error);
-    if (status != WEIR_OK) {
-        weir_loader_close(loader);
-        return status;
-    }
-    *out = loader;
-    return WEIR_OK;
+    *status = open_planned(loader, options, error);
+    if (*status == WEIR_OK)
+        return loader;
+    weir_loader_close(loader);
+    return NULL;
 }
 
 weir_status weir_loader_open(const weir_env *env, const weir_loader_options *options, weir_loader **out,
                              weir_error *error) {
-    weir_loader *loader = NULL;
-    weir_status status = new_loader(weir__env(env), options, &loader, error);
-    if (status != WEIR_OK)
+    weir_status status;
+    weir_loader *loader = new_loader(weir__env(env), options, &status, error);
+    if (!loader)
         return status;
     status = open_workers(loader, error);
     if (status == WEIR_OK)
@@ -357,9 +358,9 @@ const weir_plan *weir_loader_memory(const weir_loader *loader) {
 
 weir_status weir_loader_plan(const weir_env *env, const weir_loader_options *options, weir_plan **out,
                              weir_error *error) {
-    weir_loader *loader = NULL;
-    weir_status status = new_loader(weir__env(env), options, &loader, error);
-    if (status != WEIR_OK)
+    weir_status status;
+    weir_loader *loader = new_loader(weir__env(env), options, &status, error);
+    if (!loader)
         return status;
     *out = loader->plan;
     loader->plan = NULL;
@@ -398,8 +399,9 @@ weir_status weir_loader_record(weir_loader *loader, const weir_loaded *loaded, b
                                weir_trace_writer *writer, weir_error *error) {
     const weir_batch *batch = loaded->batch;
     weir_trace_iter iter = {.t = loaded->step, .dataset = loaded->dataset->key, .step = &batch->step};
-    if (batch->has_digests) {
-        iter.batch_digest = batch->batch_digest;
+    bool is_padded = loader->run.pad && batch->step.valid_count < batch->step.micro_batch_size;
+    if (batch->has_digests) { /* a replay does not pad: of a padded batch it can check the samples alone */
+        iter.batch_digest = is_padded ? NULL : batch->batch_digest;
         iter.sample_digests = batch->sample_digests;
     }
     if (with_indices) {

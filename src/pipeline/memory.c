@@ -79,17 +79,17 @@ static weir_status check_limit(const weir_plan *plan, const weir__memory_need *n
             required = UINT64_MAX;
     if (limit == 0 || required <= limit)
         return WEIR_OK;
+    uint64_t slot_bytes = need->slot_size + need->list_size;
     weir_status status = weir__fail(
         error, WEIR_ARENA_TOO_SMALL, operator_name,
         "the run needs %llu bytes (%llu slots of %llu each, and %llu for each of %llu workers), the limit is "
         "%llu; lower the number of workers, their buffers, the queue, the batch size or the sequence length",
-        (unsigned long long)required, (unsigned long long)need->slots,
-        (unsigned long long)(need->slot_size + need->list_size), (unsigned long long)need->builder_size,
-        (unsigned long long)need->workers, (unsigned long long)limit);
+        (unsigned long long)required, (unsigned long long)need->slots, (unsigned long long)slot_bytes,
+        (unsigned long long)need->builder_size, (unsigned long long)need->workers, (unsigned long long)limit);
     weir__note_uint(error, "required", required);
     weir__note_uint(error, "limit", limit);
     weir__note_uint(error, "slots", need->slots);
-    weir__note_uint(error, "slot_bytes", need->slot_size + need->list_size);
+    weir__note_uint(error, "slot_bytes", slot_bytes);
     weir__note_uint(error, "workers", need->workers);
     weir__note_uint(error, "worker_bytes", need->builder_size);
     return status;

@@ -220,9 +220,9 @@ weir_status weir__builders_open(weir__builders *builders, const weir_env *env, c
                                 weir_error *error) {
     *builders = (weir__builders){.env = env};
     weir_status status = WEIR_OK;
-    builders->list = weir__allocate_zero(env, run->member_count, sizeof *builders->list);
+    builders->list = weir__allocate_zero(env, run->member_count, sizeof(void *));
     if (!builders->list)
-        status = weir__out_of_memory(error, operator_name, run->member_count * sizeof *builders->list);
+        status = weir__out_of_memory(error, operator_name, run->member_count * sizeof(void *));
     if (status == WEIR_OK && run->is_mixed)
         status = weir_mix_open(env, run->manifest, run->token, run->token_size, &builders->mix, error);
     while (status == WEIR_OK && builders->count < run->member_count) {

@@ -80,6 +80,24 @@ static void test_a_recorded_run_replays(void **state) {
     remove(path);
 }
 
+static void test_a_padded_batch_is_checked_by_its_samples(void **state) {
+    (void)state;
+    char path[160];
+    weir_error error;
+    weir_replay_report report;
+    weir_loader_options options = loading_options(&fixture, manifest);
+    weir_replay_options replay = {.size = sizeof replay, .stores = options.stores, .store_count = 1};
+    snprintf(path, sizeof path, "%s/padded.trace", fixture.folder);
+    options.dataset = "shop/churn/val"; /* whose last batch is a partial one */
+    options.stage = WEIR_STAGE_EVAL;
+    options.pad = true;
+    record_run(&options, path, true);
+    assert_ok(weir_trace_replay(NULL, path, &replay, &report, &error), &error);
+    assert_int_equal(report.checked_digests, report.steps - 1);
+    assert_int_equal(report.unchecked_digests, 0);
+    remove(path);
+}
+
 /* Takes `count` batches into a trace that goes on from a checkpoint, or begins; leaves the next checkpoint.
  */
 static void sit(const weir_loader_options *base, const char *path, size_t count, uint8_t **checkpoint,
@@ -252,6 +270,7 @@ static int tear_down(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_a_recorded_run_replays),
+        cmocka_unit_test(test_a_padded_batch_is_checked_by_its_samples),
         cmocka_unit_test(test_a_trace_goes_on_under_both_policies),
         cmocka_unit_test(test_a_digest_that_is_another),
         cmocka_unit_test(test_replay_wants_the_stores_of_the_trace),
