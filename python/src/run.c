@@ -23,6 +23,8 @@ typedef struct py_run {
     weir_env env;
     weir_loader *loader;
     pid_t owner;
+    weir_trace_writer *trace; /* or NULL */
+    bool traces_indices;
 } py_run;
 
 typedef struct lease {
@@ -35,8 +37,16 @@ static py_run *run_of(PyObject *self) {
     return (py_run *)((py_object *)self)->shared;
 }
 
+/* In a child of fork the trace is the parent's: what is buffered here is written there. */
+static void close_trace(py_run *run) {
+    if (run->owner == getpid())
+        weir_trace_writer_close(run->trace);
+    run->trace = NULL;
+}
+
 static void destroy_run(py_shared *self) {
     py_run *run = (py_run *)self;
+    close_trace(run);
     weir_loader_close(run->loader);
     if (run->sources)
         py_drop(&run->sources->shared);
@@ -172,6 +182,63 @@ static PyObject *run_plan(PyObject *class, PyObject *args) {
     return bytes;
 }
 
+/* ---- Traces ------------------------------------------------------------------------------------ */
+
+/* _trace(path, checkpoint or None, whether with indices, whether the file is there): records what is taken
+ * from now on. A run that goes on from a checkpoint goes on with its trace. */
+static PyObject *run_trace(PyObject *self, PyObject *args) {
+    py_run *run = run_of(self);
+    PyObject *path = NULL;
+    py_bytes checkpoint = {NULL, NULL, 0};
+    int with_indices = 0, exists = 0;
+    if (!PyArg_ParseTuple(args, "O&O&pp:_trace", PyUnicode_FSConverter, &path, py_to_bytes, &checkpoint,
+                          &with_indices, &exists))
+        return NULL;
+    weir_trace_run description;
+    weir_checkpoint from = {.step = weir_loader_step(run->loader)};
+    weir_error error;
+    weir_loader_describe(run->loader, &description);
+    weir_status status =
+        checkpoint.data ? weir_checkpoint_read(checkpoint.data, checkpoint.size, &from, &error) : WEIR_OK;
+    weir_trace_start start = {from.step, checkpoint.data ? from.hash : NULL};
+    if (status == WEIR_OK && checkpoint.data && exists)
+        status = weir_trace_resume(NULL, PyBytes_AsString(path), &description, from.step, from.hash,
+                                   &run->trace, &error);
+    else if (status == WEIR_OK)
+        status = weir_trace_create(NULL, PyBytes_AsString(path), &description, &start, &run->trace, &error);
+    run->traces_indices = with_indices;
+    Py_XDECREF(checkpoint.holder);
+    Py_DECREF(path);
+    if (status != WEIR_OK)
+        return py_raise(&error);
+    Py_RETURN_NONE;
+}
+
+static PyObject *run_sync(PyObject *self, PyObject *nothing) {
+    (void)nothing;
+    py_run *run = run_of(self);
+    weir_error error;
+    if (run->trace && run->owner == getpid() && weir_trace_sync(run->trace, &error) != WEIR_OK)
+        return py_raise(&error);
+    Py_RETURN_NONE;
+}
+
+/* Batches that are held keep the run, but its trace ends with the loader. */
+static PyObject *run_end_trace(PyObject *self, PyObject *nothing) {
+    PyObject *result = run_sync(self, nothing);
+    close_trace(run_of(self));
+    return result;
+}
+
+/* Records a batch that was taken, or the end. */
+static weir_status record(py_run *run, const weir_loaded *loaded, weir_error *error) {
+    if (loaded->batch)
+        return weir_loader_record(run->loader, loaded, run->traces_indices, run->trace, error);
+    weir_status status = weir_trace_finish(run->trace, error);
+    close_trace(run);
+    return status;
+}
+
 /* ---- Taking ------------------------------------------------------------------------------------ */
 
 static void say(weir_error *error, const char *text) {
@@ -243,6 +310,10 @@ static PyObject *run_next(PyObject *self, PyObject *args) {
         return NULL;
     if (status != WEIR_OK)
         return raise_for(run_of(self), &error);
+    if (run_of(self)->trace && record(run_of(self), &loaded, &error) != WEIR_OK) {
+        weir_loader_release(run_of(self)->loader, &loaded);
+        return py_raise(&error);
+    }
     if (!loaded.batch)
         Py_RETURN_NONE;
     return lend(run_of(self), &loaded, (PyTypeObject *)type, is_copied);
@@ -336,6 +407,9 @@ static PyMethodDef methods[] = {
     {"_checkpoint_step", checkpoint_step, METH_VARARGS | METH_STATIC,
      "The step that a checkpoint stands at."},
     {"_next", run_next, METH_VARARGS, "The next batch, or None at the end."},
+    {"_trace", run_trace, METH_VARARGS, "Records what is taken in a trace."},
+    {"_sync", run_sync, METH_NOARGS, "Makes what was recorded survive a crash."},
+    {"_end_trace", run_end_trace, METH_NOARGS, "Syncs the trace and closes it."},
     {"_cancel", run_cancel, METH_NOARGS, "Ends the run; whoever waits for a batch gets Cancelled."},
     {"_checkpoint", run_checkpoint, METH_NOARGS, "The state behind the last batch that was taken."},
     {"_metrics", run_metrics, METH_NOARGS, "Counts and waits, in all and by worker."},

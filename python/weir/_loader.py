@@ -43,6 +43,9 @@ class Loader:
     be written to and kept. policy: "strict", or "best_effort", which takes what is ready first. memory_limit: bytes; a
     run that needs more is refused with the numbers (plan() has them).
 
+    trace: a file to record every batch in that is taken, for weir.replay, `weir diff` and `weir merge`; in a world of several
+    ranks FILE.rankN. A run that goes on from a state goes on with its trace.
+
     with_digests: compute each batch's digest. pad: fill up partial batches. any_hash: take a dataset whose hash is not
     the store's. Any thread may use a loader; batches go to whoever asks first. A loader that has begun does not survive
     a fork.
@@ -71,6 +74,8 @@ class Loader:
         with_digests: bool = False,
         memory_limit: int | None = None,
         copy: bool = False,
+        trace: str | os.PathLike[str] | None = None,
+        trace_indices: bool = False,
     ) -> None:
         self.stores, self.manifest = as_stores(stores), as_manifest(manifest)
         self.rank, self.world_size = rank_and_world_size(rank, world_size)
@@ -84,6 +89,8 @@ class Loader:
             steps or 0, first_step, workers, buffer_size, queue_size, policy, max_lead, max_skips_per_round,
             memory_limit or 0,
         )  # fmt: skip
+        self._trace = None if trace is None else os.fspath(trace) + f".rank{self.rank}" * (self.world_size > 1)
+        self._trace_indices = trace_indices
         self._lock = threading.RLock()
         self._run: _weir.Run | None = None
         self._checkpoint: bytes | None = None  # where the next run begins
@@ -146,9 +153,11 @@ class Loader:
     def state_dict(self) -> dict[str, Any]:
         """Where the run stands, behind the last batch that was taken: integers and text, for any file format."""
         with self._lock:
-            checkpoint = self._checkpoint if self._run is None else self._run._checkpoint()
-            if checkpoint is None:
-                checkpoint = self._open()._checkpoint()
+            checkpoint = self._checkpoint
+            if checkpoint is None or self._run is not None:
+                run = self._run or self._open()
+                run._sync()  # a trace reaches as far as any state
+                checkpoint = run._checkpoint()
             return {"version": 1, "step": self.step, "checkpoint": base64.b64encode(checkpoint).decode()}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
@@ -161,7 +170,8 @@ class Loader:
             self._check_open()
             run = _weir.Run._open(*self._options, checkpoint)
             self._drop_run()
-            self._run, self._checkpoint, self._is_fresh = run, checkpoint, True
+            self._checkpoint, self._is_fresh = checkpoint, True
+            self._begin(run)
 
     # ---- About the run ----
 
@@ -200,12 +210,18 @@ class Loader:
 
     def _open(self) -> _weir.Run:
         self._check_open()
-        self._run = _weir.Run._open(*self._options, self._checkpoint)
-        return self._run
+        return self._begin(_weir.Run._open(*self._options, self._checkpoint))
+
+    def _begin(self, run: _weir.Run) -> _weir.Run:
+        if self._trace is not None:
+            run._trace(self._trace, self._checkpoint, self._trace_indices, os.path.exists(self._trace))
+        self._run = run
+        return run
 
     def _drop_run(self) -> None:
         """Lets go of the run; batches that are held keep what they need of it."""
-        if self._run is not None:
-            self._run._cancel()
-        self._run = None
+        run, self._run = self._run, None
+        if run is not None:
+            run._cancel()
+            run._end_trace()
 

@@ -19,7 +19,7 @@ import numpy as np
 import weir
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.python.support import TRAIN, ShopTest
+from tests.python.support import TRAIN, ShopTest, run_weir
 
 RATING = "shop/rating/train"
 
@@ -243,6 +243,39 @@ class Resuming(LoaderTest):
                 other.load_state_dict(wrong)
 
 
+class Traces(LoaderTest):
+    def test_a_trace_is_the_programs(self) -> None:
+        with open("m.json", "w", encoding="utf-8") as file:
+            json.dump(self.changed_manifest(global_batch_size=8), file)
+        run_weir("run", "--store", self.store, "--manifest", "m.json", "--dataset", TRAIN, "--steps", "9", "--trace", "c")
+        with self.loader(steps=9, trace="p") as loader:
+            kept = [batch.step for batch in loader]
+        self.assertEqual(kept, list(range(9)))
+        self.assertEqual(Path("p").read_bytes(), Path("c").read_bytes())
+        report = weir.replay("p", stores=[self.store])
+        self.assertEqual((report.steps, report.checked_digests, report.is_complete), (9, 9, True))
+
+    def test_a_trace_goes_on_with_its_run(self) -> None:
+        skip(self.loader(steps=9, trace="whole"), 10)
+        with self.loader(steps=9, trace="parts") as first:
+            skip(first, 4)
+            state = first.state_dict()
+            held = next(first)  # is recorded, but behind the state: cut again
+        with self.loader(steps=9, trace="parts", workers=2) as second:
+            second.load_state_dict(state)
+            self.assertEqual([batch.step for batch in second], [4, 5, 6, 7, 8])
+        del held
+        self.assertEqual(weir.replay("parts", stores=self.store).checked_digests, 9)
+        self.assertIn('"differs": false', run_weir("diff", "whole", "parts", "--json"))
+        with self.assertRaises(weir.errors.IoError):
+            next(self.loader(trace="parts"))
+
+    def test_ranks_have_traces_of_their_own(self) -> None:
+        for rank in range(2):
+            skip(self.loader(steps=3, trace="ranks", rank=rank, world_size=2), 4)
+        self.assertIn("3 steps", run_weir("merge", "ranks.rank0", "ranks.rank1"))
+
+
 def through(notation: str, state: dict[str, Any]) -> dict[str, Any]:
     """A state written and read again."""
     if notation == "json":
@@ -306,7 +339,7 @@ class Concurrency(LoaderTest):
 
     def slow_loader(self) -> weir.Loader:
         dataset = max(weir.Store(self.store).datasets.items(), key=lambda item: item[1]["cardinality"])[0]
-        manifest = self.changed_manifest(global_batch_size=600, batch={"sequence_length": 4096, "max_rows": 64})
+        manifest = self.changed_manifest(global_batch_size=300, batch={"sequence_length": 4096, "max_rows": 64})
         return self.loader(manifest=manifest, dataset=dataset)
 
     def test_closing_wakes_who_waits(self) -> None:
@@ -343,7 +376,7 @@ class Concurrency(LoaderTest):
         self.assertEqual((found, interrupts), (digests, 1))
 
     def test_a_child_of_fork_is_told(self) -> None:
-        loader = self.loader()
+        loader = self.loader(steps=3, trace="forked")
         next(loader)
         untouched = self.loader()
         answers = multiprocessing.get_context("fork").SimpleQueue()
@@ -362,7 +395,8 @@ class Concurrency(LoaderTest):
         self.assertEqual(answers.get(), 0)
         process.join()
         self.assertEqual(process.exitcode, 0)
-        self.assertEqual(next(loader).step, 1)
+        self.assertEqual([batch.step for batch in loader], [1, 2])
+        self.assertEqual(weir.replay("forked").steps, 3)
 
     def test_a_program_that_ends_in_the_middle_ends(self) -> None:
         code = (
