@@ -1,4 +1,4 @@
-/* The module's functions: ingest, schema drafts, replay, canonical CBOR. */
+/* The module's functions: ingest, schema drafts, replay, the table of errors. */
 #include "module.h"
 
 typedef unsigned long long ull; /* what "K" takes */
@@ -118,26 +118,6 @@ static PyObject *draft(PyObject *module, PyObject *args) {
     return py_raise(&error);
 }
 
-/* ---- Canonical CBOR ---------------------------------------------------------------------------- */
-
-static PyObject *cbor_encode(PyObject *module, PyObject *args) {
-    (void)module;
-    const char *json = NULL;
-    Py_ssize_t size = 0;
-    if (!PyArg_ParseTuple(args, "s#:_cbor_encode", &json, &size))
-        return NULL;
-    weir_cbor_writer w;
-    weir_error error;
-    weir_cbor_writer_memory(&w, NULL);
-    weir_status status = weir_json_read(json, (size_t)size, "value", WEIR_CBOR_INVALID, &w, &error);
-    if (status == WEIR_OK)
-        status = weir_cbor_finish(&w, &error);
-    PyObject *bytes = status == WEIR_OK ? PyBytes_FromStringAndSize((const char *)w.data, (Py_ssize_t)w.size)
-                                        : py_raise(&error);
-    weir_cbor_release(&w);
-    return bytes;
-}
-
 /* ---- Errors ------------------------------------------------------------------------------------ */
 
 /* The table of include/weir/errors.h: (code, name, subsystem, meaning) of each. */
@@ -193,6 +173,5 @@ PyMethodDef py_functions[] = {
     {"_ingest", ingest, METH_VARARGS, "Reads a source and writes a store and its manifest."},
     {"_draft", draft, METH_VARARGS, "The draft of a source's schema, as JSON text."},
     {"_replay", replay, METH_VARARGS, "Re-executes a trace and compares every field."},
-    {"_cbor_encode", cbor_encode, METH_VARARGS, "JSON text as canonical CBOR."},
     {"_error_table", error_table, METH_NOARGS, "(code, name, subsystem, meaning) of every error."},
     {NULL, NULL, 0, NULL}};

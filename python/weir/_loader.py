@@ -134,6 +134,10 @@ class Loader:
             raise TypeError("the run has no end: give steps")
         return max(end - self.first_step, 0)
 
+    def __bool__(self) -> bool:
+        """True, also where there is no length."""
+        return True
+
     @property
     def end(self) -> int | None:
         """The step at which the run ends; None where it does not."""

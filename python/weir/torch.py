@@ -85,6 +85,9 @@ class Dataset(IterableDataset[Tensors]):
         """The batches of a whole run; TypeError where it has no end."""
         return len(self.loader)
 
+    def __bool__(self) -> bool:
+        return True
+
     def state_dict(self) -> dict[str, Any]:
         """As weir.Loader's: behind the last batch that was given."""
         return self.loader.state_dict()

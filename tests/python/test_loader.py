@@ -59,6 +59,7 @@ class Order(LoaderTest):
         self.assertEqual([batch.step for batch in loader], [])
         with self.assertRaises(TypeError):
             len(self.loader())
+        self.assertTrue(self.loader())
         with self.assertRaises(ValueError):
             self.loader(steps=0)
         with self.assertRaises(ValueError):
@@ -284,8 +285,7 @@ def through(notation: str, state: dict[str, Any]) -> dict[str, Any]:
         return pickle.loads(pickle.dumps(state))
     from reference import cbor
 
-    encoded = weir._weir._cbor_encode(json.dumps(state))
-    return cbor.decode(encoded)
+    return cbor.decode(cbor.encode(state))
 
 
 class Concurrency(LoaderTest):
