@@ -135,6 +135,20 @@ typedef struct weir_env {
 /* The system itself. Static and immutable; any thread. */
 WEIR_API const weir_env *weir_env_default(void);
 
+/* ---- Memory of other kinds -------------------------------------------------------------------- */
+
+/* Memory that is not the environment's: pinned for a device, or the device's own. What it is given to must
+ * be closed before what it comes from. The last three are NULL where the processor reaches the memory. */
+typedef struct weir_memory {
+    void *context;
+    void *(*allocate)(void *context, size_t size, weir_error *error); /* zeroed, 256-byte aligned; or NULL */
+    void (*release)(void *context, void *memory, size_t size);        /* `size` as it was asked for */
+
+    weir_status (*clear)(void *context, void *memory, size_t size, weir_error *error);
+    weir_status (*write)(void *context, void *memory, const void *data, size_t size, weir_error *error);
+    weir_status (*settle)(void *context, weir_error *error); /* waits for all work on the device */
+} weir_memory;
+
 #ifdef __cplusplus
 }
 #endif

@@ -25,14 +25,6 @@
 extern "C" {
 #endif
 
-/* Where slots live. A device's pinned memory is one such; NULL functions: the host's. `allocate` gives zeroed
- * memory, 256-byte aligned, or NULL with the record filled. */
-typedef struct weir_memory {
-    void *context;
-    void *(*allocate)(void *context, size_t size, weir_error *error);
-    void (*release)(void *context, void *memory, size_t size);
-} weir_memory;
-
 /* What a worker calls behind each build, in its own thread: to pack the batch into another form, beside its
  * slot, whose number is item->slot_index. A failure is that of the item. */
 typedef struct weir_loader_hook {
@@ -66,7 +58,7 @@ typedef struct weir_loader_options {
     uint32_t max_lead;            /* as in weir_prefetch_options … */
     uint32_t max_skips_per_round; /* … */
     uint64_t memory_limit; /* bytes, 0: none. ARENA_TOO_SMALL with the numbers where the plan needs more */
-    weir_memory memory;    /* of the slots */
+    weir_memory memory;    /* of the slots, such as a device's pinned memory; zeros: the host's */
     weir_loader_hook hook;
 
     const void *checkpoint; /* what weir_loader_checkpoint wrote: go on there; NULL: begin */

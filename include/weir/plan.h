@@ -278,11 +278,13 @@ typedef struct weir_arenas_options {
     const uint8_t
         *fill_token; /* where given: every byte that no tensor has yet is filled by DebugFill under it */
     size_t fill_token_size;
+    weir_memory memory; /* what they are made of, such as a device's; zeros: the host's */
 } weir_arenas_options;
 
-/* Maps host memory for every arena of the plan, zeroed: peak bytes each, aligned to the arena's alignment
- * (and to huge pages where the arena has room for some). Options may be NULL. The caller owns *arenas.
- * OUT_OF_MEMORY, ALLOCATION_OVERFLOW (more than the address space). */
+/* Takes memory for every arena of the plan, zeroed: peak bytes each, aligned to the arena's alignment (and
+ * to huge pages where the arena has room for some). Options may be NULL. The caller owns *arenas. Pointers
+ * below are the memory's own: a device's addresses are for the device. OUT_OF_MEMORY, ALLOCATION_OVERFLOW
+ * (more than the address space), and here and below the memory's own errors (DEVICE_ERROR). */
 WEIR_API WEIR_CHECKED weir_status weir_arenas_open(const weir_env *env, const weir_plan *plan,
                                                    const weir_arenas_options *options, weir_arenas **arenas,
                                                    weir_error *error);
@@ -313,9 +315,11 @@ WEIR_API WEIR_CHECKED weir_status weir_arenas_debug_fill(weir_arenas *arenas, co
                                                          const uint8_t *token, size_t token_size,
                                                          weir_error *error);
 
-/* CommitExecution_v1: a barrier over the arenas in name order; seals the batch and gives its state hash,
- * SHA-256(CBOR(["tmmu_commit_v1", plan_hash, batch])). Repeated for one batch it is the same. Cannot fail. */
-WEIR_API void weir_arenas_commit(weir_arenas *arenas, uint64_t batch, uint8_t state_hash[WEIR_HASH_SIZE]);
+/* CommitExecution_v1: a barrier over the arenas in name order (all work on their device is done); seals the
+ * batch and gives its state hash, SHA-256(CBOR(["tmmu_commit_v1", plan_hash, batch])). Repeated for one
+ * batch it is the same. On the host it cannot fail. */
+WEIR_API WEIR_CHECKED weir_status weir_arenas_commit(weir_arenas *arenas, uint64_t batch,
+                                                     uint8_t state_hash[WEIR_HASH_SIZE], weir_error *error);
 
 /* ---- Bare packing: lifetimes and sizes alone --------------------------------------------------- */
 

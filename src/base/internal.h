@@ -42,6 +42,16 @@ bool weir__grow(const weir_env *env, void **memory, size_t *capacity, size_t nee
 /* A terminated copy of `size` bytes of text, or NULL. */
 char *weir__copy_text(const weir_env *env, const char *text, size_t size);
 
+/* The host's memory, mapped through the environment: what a weir_memory is where none is given. */
+weir_memory weir__host_memory(const weir_env *env);
+
+/* Zeros, bytes, and "all that was asked for is done", whether the processor reaches the memory or not. */
+WEIR_CHECKED weir_status weir__memory_clear(const weir_memory *memory, void *data, size_t size,
+                                            weir_error *error);
+WEIR_CHECKED weir_status weir__memory_write(const weir_memory *memory, void *to, const void *from,
+                                            size_t size, weir_error *error);
+WEIR_CHECKED weir_status weir__memory_settle(const weir_memory *memory, weir_error *error);
+
 /* ---- Text ------------------------------------------------------------------------------------ */
 
 /* The length of the valid UTF-8 sequence at text[0, size), 0 where there is none (overlong, surrogate,

@@ -121,9 +121,7 @@ static weir_status open_arena(weir_loader *loader, weir_error *error) {
     if (size > SIZE_MAX)
         return weir__out_of_memory(error, operator_name, SIZE_MAX);
     loader->arena_size = (size_t)size;
-    loader->arena = loader->memory.allocate
-                        ? loader->memory.allocate(loader->memory.context, loader->arena_size, &refused)
-                        : loader->env->map(loader->env->context, -1, loader->arena_size);
+    loader->arena = loader->memory.allocate(loader->memory.context, loader->arena_size, &refused);
     if (loader->arena)
         return WEIR_OK;
     if (refused.status == WEIR_OK)
@@ -236,7 +234,7 @@ static weir_loader *new_loader(const weir_env *env, const weir_loader_options *o
     }
     loader->env = env;
     loader->policy = options->policy;
-    loader->memory = options->memory;
+    loader->memory = options->memory.allocate ? options->memory : weir__host_memory(env);
     loader->hook = options->hook;
     loader->worker_count = prefetching.workers;
     loader->slot_count = weir_prefetch_slot_count(&prefetching);
@@ -268,15 +266,6 @@ weir_status weir_loader_open(const weir_env *env, const weir_loader_options *opt
     return WEIR_OK;
 }
 
-static void release_arena(weir_loader *loader) {
-    if (!loader->arena)
-        return;
-    if (!loader->memory.allocate)
-        loader->env->unmap(loader->env->context, loader->arena, loader->arena_size);
-    else if (loader->memory.release)
-        loader->memory.release(loader->memory.context, loader->arena, loader->arena_size);
-}
-
 void weir_loader_close(weir_loader *loader) {
     if (!loader)
         return;
@@ -286,7 +275,8 @@ void weir_loader_close(weir_loader *loader) {
         weir_batch_buffer_close(loader->slots[i].buffer);
     weir__release(env, loader->slots);
     weir__release(env, loader->slot_pointers);
-    release_arena(loader);
+    if (loader->arena)
+        loader->memory.release(loader->memory.context, loader->arena, loader->arena_size);
     for (uint32_t i = 0; loader->workers && i < loader->worker_count; i++)
         weir__builders_close(&loader->workers[i]);
     weir__release(env, loader->workers);

@@ -1,8 +1,7 @@
-/* Arenas on the host: one zeroed mapping for each arena of a plan, and two ways into it: by tensor id, and
- * by address at a position. The set copies what it needs of the plan, so the plan may be closed. */
-#include <stdatomic.h>
+/* Arenas: one zeroed stretch of memory for each arena of a plan, the host's or a device's, and two ways into
+ * it: by tensor id, and by address at a position. The set copies what it needs of the plan, so the plan may
+ * be closed. Only the set's weir_memory touches the bytes. */
 #include <string.h>
-#include <sys/mman.h>
 
 #include "base/bytes.h"
 #include "plan/planning.h"
@@ -12,7 +11,7 @@
 #define ZERO_OPERATOR  "UML_OS.TMMU.ZeroTensor_v1"
 #define FILL_OPERATOR  "UML_OS.TMMU.DebugFill_v1"
 
-enum { HUGE_PAGE = 2 << 20, FILL_CHUNK = 1 << 16 };
+enum { HUGE_PAGE = 2 << 20, FILL_CHUNK = 1 << 14 };
 
 typedef struct mapped_arena {
     weir_text name;
@@ -27,6 +26,7 @@ typedef struct mapped_arena {
 
 struct weir_arenas {
     const weir_env *env;
+    weir_memory memory;
     weir_plan *plan; /* a copy of its own: ids, rows, arenas, slots */
     mapped_arena *arenas;
     uint32_t arena_count;
@@ -142,15 +142,17 @@ static weir_status map_arena(weir_arenas *set, uint32_t index, weir_error *error
         return weir__fail(error, WEIR_ALLOCATION_OVERFLOW, ARENA_OPERATOR,
                           "arena '%.*s' needs %llu bytes, more than the address space has",
                           WEIR__SHOW(plan->name), (unsigned long long)plan->peak_bytes);
-    arena->mapping = set->env->map(set->env->context, -1, (size_t)wanted);
-    if (!arena->mapping)
-        return weir__out_of_memory(error, ARENA_OPERATOR, (size_t)wanted);
+    weir_error failure = {.status = WEIR_OUT_OF_MEMORY};
+    arena->mapping = set->memory.allocate(set->memory.context, (size_t)wanted, &failure);
+    if (!arena->mapping) {
+        if (error)
+            *error = failure;
+        return failure.status;
+    }
     arena->mapping_size = (size_t)wanted;
     uintptr_t base = ((uintptr_t)arena->mapping + (uintptr_t)alignment - 1) & ~((uintptr_t)alignment - 1);
     arena->base = (uint8_t *)arena->mapping + (base - (uintptr_t)arena->mapping);
     arena->size = (size_t)plan->peak_bytes;
-    if (alignment >= HUGE_PAGE)
-        (void)madvise(arena->base, arena->size & ~((size_t)HUGE_PAGE - 1), MADV_HUGEPAGE);
     return WEIR_OK;
 }
 
@@ -163,17 +165,24 @@ static weir_status check_token(const uint8_t *token, size_t size, weir_error *er
 }
 
 /* The stream of a handle: BLAKE3 keyed with the token's own hash, over the label and the handle. */
-static void fill(uint8_t *memory, size_t size, uint64_t handle, const uint8_t *token, size_t token_size) {
+static weir_status fill(const weir_memory *memory, uint8_t *data, size_t size, uint64_t handle,
+                        const uint8_t *token, size_t token_size, weir_error *error) {
     uint8_t key[32];
     uint8_t encoded[8];
+    uint8_t chunk[FILL_CHUNK];
     weir_blake3 hasher;
+    weir_status status = WEIR_OK;
     weir_blake3_of(token, token_size, key);
     weir__store64(encoded, handle);
     weir_blake3_init_keyed(&hasher, key);
     weir_blake3_update(&hasher, "tmmu_fill", 9);
     weir_blake3_update(&hasher, encoded, sizeof encoded);
-    for (size_t at = 0; at < size; at += FILL_CHUNK)
-        weir_blake3_final_seek(&hasher, at, memory + at, size - at < FILL_CHUNK ? size - at : FILL_CHUNK);
+    for (size_t at = 0; at < size && status == WEIR_OK; at += FILL_CHUNK) {
+        size_t part = size - at < FILL_CHUNK ? size - at : FILL_CHUNK;
+        weir_blake3_final_seek(&hasher, at, chunk, part);
+        status = weir__memory_write(memory, data + at, chunk, part, error);
+    }
+    return status;
 }
 
 static weir_status open_set(weir_arenas *set, const weir_arenas_options *options, weir_error *error) {
@@ -187,9 +196,10 @@ static weir_status open_set(weir_arenas *set, const weir_arenas_options *options
         status = map_arena(set, a, error);
     if (status != WEIR_OK || !options || !options->fill_token)
         return status;
-    for (uint32_t a = 0; a < set->arena_count; a++)
-        fill(set->arenas[a].base, set->arenas[a].size, a, options->fill_token, options->fill_token_size);
-    return WEIR_OK;
+    for (uint32_t a = 0; a < set->arena_count && status == WEIR_OK; a++)
+        status = fill(&set->memory, set->arenas[a].base, set->arenas[a].size, a, options->fill_token,
+                      options->fill_token_size, error);
+    return status;
 }
 
 weir_status weir_arenas_open(const weir_env *env, const weir_plan *plan, const weir_arenas_options *options,
@@ -206,6 +216,7 @@ weir_status weir_arenas_open(const weir_env *env, const weir_plan *plan, const w
     if (!set)
         return weir__out_of_memory(error, ARENA_OPERATOR, sizeof *set);
     set->env = env;
+    set->memory = options && options->memory.allocate ? options->memory : weir__host_memory(env);
     set->plan = copy_plan(env, plan);
     set->arena_count = plan->arena_count;
     weir_status status = set->plan
@@ -225,7 +236,8 @@ void weir_arenas_close(weir_arenas *arenas) {
     const weir_env *env = arenas->env;
     for (uint32_t a = 0; arenas->arenas && a < arenas->arena_count; a++)
         if (arenas->arenas[a].mapping)
-            env->unmap(env->context, arenas->arenas[a].mapping, arenas->arenas[a].mapping_size);
+            arenas->memory.release(arenas->memory.context, arenas->arenas[a].mapping,
+                                   arenas->arenas[a].mapping_size);
     weir__release(env, arenas->arenas);
     weir__release(env, arenas->addresses);
     weir__release(env, arenas->slot_starts);
@@ -346,9 +358,7 @@ weir_status weir_arenas_zero(weir_arenas *arenas, const char *id, size_t id_size
     if (status != WEIR_OK)
         return status;
     locate(arenas, tensor, &memory, &size);
-    if (memory)
-        memset(memory, 0, size);
-    return WEIR_OK;
+    return memory ? weir__memory_clear(&arenas->memory, memory, size, error) : WEIR_OK;
 }
 
 weir_status weir_arenas_debug_fill(weir_arenas *arenas, const char *id, size_t id_size, const uint8_t *token,
@@ -364,20 +374,23 @@ weir_status weir_arenas_debug_fill(weir_arenas *arenas, const char *id, size_t i
     const weir__row *row = &arenas->plan->rows[tensor];
     size_t slot = arenas->plan->arenas[row->arena].first_slot + row->slot;
     locate(arenas, tensor, &memory, &size);
-    fill(memory, size, arenas->plan->slots[slot].address, token, token_size);
-    return WEIR_OK;
+    return fill(&arenas->memory, memory, size, arenas->plan->slots[slot].address, token, token_size, error);
 }
 
-/* Host memory needs no more than a fence: what was written before it is seen by whoever learns of the
- * commit. Arenas of a device would be waited for here, one after the other in the order of their names. */
-void weir_arenas_commit(weir_arenas *arenas, uint64_t batch, uint8_t state_hash[WEIR_HASH_SIZE]) {
+/* The arenas share one device, so one barrier is that of all of them. On the host it is a fence: what was
+ * written before is seen by whoever learns of the commit. */
+weir_status weir_arenas_commit(weir_arenas *arenas, uint64_t batch, uint8_t state_hash[WEIR_HASH_SIZE],
+                               weir_error *error) {
     uint8_t encoded[96];
     weir_cbor_writer w;
-    atomic_thread_fence(memory_order_seq_cst);
+    weir_status status = weir__memory_settle(&arenas->memory, error);
+    if (status != WEIR_OK)
+        return status;
     weir_cbor_writer_fixed(&w, encoded, sizeof encoded);
     weir_cbor_array(&w, 3);
     weir_cbor_text(&w, "tmmu_commit_v1");
     weir_cbor_bytes(&w, arenas->plan->hashes.plan, WEIR_HASH_SIZE);
     weir_cbor_uint(&w, batch);
     weir_sha256_of(encoded, w.size, state_hash);
+    return WEIR_OK;
 }

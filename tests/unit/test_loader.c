@@ -217,7 +217,7 @@ static void test_slots_lie_in_given_memory(void **state) {
     weir_loaded loaded;
     test_memory memory = {0};
     weir_loader_options options = loading_options(&fixture, manifest);
-    options.memory = (weir_memory){&memory, allocate_slots, release_slots};
+    options.memory = (weir_memory){.context = &memory, .allocate = allocate_slots, .release = release_slots};
     assert_fails(weir_loader_open(NULL, &options, &loader, &error), WEIR_DEVICE_ERROR, &error);
     memory.memory = aligned_alloc(4096, SIZE);
     memset(memory.memory, 0, SIZE);

@@ -404,9 +404,9 @@ static void test_commit(void **state) {
     weir_plan_get_hashes(plan, &hashes);
     assert_ok(weir_arenas_open(NULL, plan, NULL, &arenas, &error), &error);
     weir_plan_close(plan);
-    weir_arenas_commit(arenas, 7, commits[0]);
-    weir_arenas_commit(arenas, 8, commits[1]);
-    weir_arenas_commit(arenas, 7, commits[2]);
+    assert_ok(weir_arenas_commit(arenas, 7, commits[0], &error), &error);
+    assert_ok(weir_arenas_commit(arenas, 8, commits[1], &error), &error);
+    assert_ok(weir_arenas_commit(arenas, 7, commits[2], &error), &error);
     assert_memory_equal(commits[0], commits[2], WEIR_HASH_SIZE);
     assert_memory_not_equal(commits[0], commits[1], WEIR_HASH_SIZE);
     weir_cbor_writer_memory(&w, NULL);
