@@ -1,8 +1,4 @@
-/* Timestamps: ISO 8601 text to microseconds and back, and the floats that a batch delivers.
- *
- * The calendar is the proleptic Gregorian one, by days since 1970 in 64 bits, so that every int64 of
- * microseconds has a date. The cyclic floats come from tables of exact values; nothing here calls libm. */
-#include <float.h>
+/* Timestamps: ISO 8601 text to microseconds and back, and the floats that a batch delivers (calendar.h). */
 #include <stdio.h>
 
 #include "base/internal.h"
@@ -10,33 +6,13 @@
 #include "store/timestamp.h"
 #include "weir/store.h"
 
-#include "store/cyclic_tables.h"
-
-enum { DAYS_PER_ERA = 146097, SECONDS_PER_DAY = 86400 };
-#define MICROS_PER_SECOND 1000000
+#include "store/calendar.h"
 
 /* ---- The calendar ---------------------------------------------------------------------------- */
-
-typedef struct civil_date {
-    int64_t year;
-    int month;    /* 1 to 12 */
-    int day;      /* 1 to 31 */
-    int year_day; /* 0 to 365 */
-} civil_date;
-
-static bool is_leap(int64_t year) {
-    return year % 4 == 0 && (year % 100 != 0 || year % 400 == 0);
-}
 
 static int days_in_month(int64_t year, int month) {
     static const int days[] = {31, 28, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31};
     return month == 2 && is_leap(year) ? 29 : days[month - 1];
-}
-
-static const int days_before_month[] = {0, 31, 59, 90, 120, 151, 181, 212, 243, 273, 304, 334};
-
-static int day_of_year(int64_t year, int month, int day) {
-    return days_before_month[month - 1] + (month > 2 && is_leap(year) ? 1 : 0) + day - 1;
 }
 
 /* Years are counted from March, so that the leap day is a year's last: 153 days are five months then. */
@@ -48,26 +24,6 @@ static int64_t days_from_civil(int64_t year, int month, int day) {
     int64_t day_of_march_year = (153 * month_from_march + 2) / 5 + day - 1;
     int64_t day_of_era = year_of_era * 365 + year_of_era / 4 - year_of_era / 100 + day_of_march_year;
     return era * DAYS_PER_ERA + day_of_era - 719468;
-}
-
-static civil_date civil_from_days(int64_t days) {
-    days += 719468;
-    int64_t era = (days >= 0 ? days : days - (DAYS_PER_ERA - 1)) / DAYS_PER_ERA;
-    int64_t day_of_era = days - era * DAYS_PER_ERA;
-    int64_t year_of_era =
-        (day_of_era - day_of_era / 1460 + day_of_era / 36524 - day_of_era / (DAYS_PER_ERA - 1)) / 365;
-    int64_t day_of_march_year = day_of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
-    int64_t month_from_march = (5 * day_of_march_year + 2) / 153;
-    civil_date date;
-    date.day = (int)(day_of_march_year - (153 * month_from_march + 2) / 5 + 1);
-    date.month = (int)(month_from_march < 10 ? month_from_march + 3 : month_from_march - 9);
-    date.year = year_of_era + era * 400 + (date.month <= 2 ? 1 : 0);
-    date.year_day = day_of_year(date.year, date.month, date.day);
-    return date;
-}
-
-static int64_t floor_divide(int64_t value, int64_t by) {
-    return value / by - (value % by < 0 ? 1 : 0);
 }
 
 /* ---- Text ------------------------------------------------------------------------------------ */
@@ -199,46 +155,27 @@ void weir_timestamp_format(int64_t micros, char out[40]) {
 
 /* ---- Floats ---------------------------------------------------------------------------------- */
 
-static inline void put_pair(float *out, const float pair[2]) {
-    out[0] = pair[0];
-    out[1] = pair[1];
-}
-
 int64_t weir__split_day(int64_t micros, int *second_of_day) {
-    int64_t seconds = floor_divide(micros, MICROS_PER_SECOND);
-    int64_t days = floor_divide(seconds, SECONDS_PER_DAY);
-    *second_of_day = (int)(seconds - days * SECONDS_PER_DAY);
-    return days;
+    return split_day(micros, second_of_day);
 }
 
 void weir__clock_floats(int second_of_day, float out[WEIR__CLOCK_FLOATS]) {
-    put_pair(out + 0, second_table[second_of_day % 60]);
-    put_pair(out + 2, second_table[second_of_day / 60 % 60]);
-    put_pair(out + 4, hour_table[second_of_day / 3600]);
+    write_clock_floats(second_of_day, out);
 }
 
 void weir__date_floats(int64_t days, float out[WEIR__DATE_FLOATS]) {
-    int64_t weekday = (days + 3) % 7; /* 1970-01-01 was a Thursday */
-    civil_date date = civil_from_days(days);
-    put_pair(out + 0, weekday_table[weekday < 0 ? weekday + 7 : weekday]);
-    put_pair(out + 2, day_table[date.day - 1]);
-    put_pair(out + 4, month_table[date.month - 1]);
-    put_pair(out + 6, year_day_table[date.year_day]);
+    write_date_floats(days, out);
 }
 
 void weir_timestamp_floats(int64_t micros, const weir_statistics *statistics,
                            float out[WEIR_TIMESTAMP_FLOATS]) {
     int second_of_day;
-    int64_t days = weir__split_day(micros, &second_of_day);
-    weir__clock_floats(second_of_day, out);
-    weir__date_floats(days, out + WEIR__CLOCK_FLOATS);
+    int64_t days = split_day(micros, &second_of_day);
+    write_clock_floats(second_of_day, out);
+    write_date_floats(days, out + WEIR__CLOCK_FLOATS);
     out[14] = weir_normalise((double)micros, statistics);
 }
 
 float weir_normalise(double value, const weir_statistics *statistics) {
-    double normalised = (value - statistics->mean) / statistics->std;
-    float rounded = (float)normalised;
-    if (rounded > FLT_MAX)
-        return FLT_MAX;
-    return rounded < -FLT_MAX ? -FLT_MAX : rounded;
+    return normalised(value, statistics->mean, statistics->std);
 }
