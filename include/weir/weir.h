@@ -15,5 +15,6 @@
 #include "weir/sampler.h"
 #include "weir/store.h"
 #include "weir/trace.h"
+#include "weir/wire.h"
 
 #endif

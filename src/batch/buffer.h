@@ -32,9 +32,11 @@ struct weir_batch_buffer {
     uint32_t *cell_counts;          /* cells, at most S */
     uint32_t *timestamp_counts;     /* its timestamp cells … */
     uint16_t *timestamp_cells;      /* … and where, S a sequence */
+    int64_t *timestamps;            /* … and when, in microseconds */
     uint32_t *edge_counts;          /* set entries of fk_adj … */
     struct weir__local_edge *edges; /* … and which, limits.edges a sequence */
     uint16_t *row_orders;           /* out and in order, rows each, of the batch under way */
+    weir_statistics timestamps_of;  /* the store of the batch */
     bool has_batch;                 /* the lists describe what is in the buffer */
 };
 

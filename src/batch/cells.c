@@ -13,6 +13,7 @@ typedef struct sequence {
     uint8_t *stypes, *column_ids, *row_ids, *is_null, *numbers, *timestamps, *bools, *categories, *texts,
         *is_target, *is_padding;
     uint16_t *timestamp_cells;
+    int64_t *micros;
     uint32_t timestamp_count;
     uint32_t length;
     uint32_t first_cell; /* of the batch */
@@ -34,6 +35,7 @@ static sequence sequence_of(weir_batch_buffer *b, uint32_t index) {
         .is_target = weir__part_of(b, WEIR_IS_TARGET, index),
         .is_padding = weir__part_of(b, WEIR_IS_PADDING, index),
         .timestamp_cells = b->timestamp_cells + (size_t)index * b->limits.length,
+        .micros = b->timestamps + (size_t)index * b->limits.length,
         .length = b->batch.sequence_length,
         .first_cell = index * b->batch.sequence_length,
     };
@@ -92,6 +94,7 @@ static void write_timestamp(sequence *s, uint32_t at, int64_t micros, const weir
     store_floats(out, clock, WEIR__CLOCK_FLOATS);
     store_floats(out + 4 * WEIR__CLOCK_FLOATS, date_floats(s->dates, days), WEIR__DATE_FLOATS);
     store_floats(out + 4 * (WEIR__CLOCK_FLOATS + WEIR__DATE_FLOATS), &score, 1);
+    s->micros[s->timestamp_count] = micros;
     s->timestamp_cells[s->timestamp_count++] = (uint16_t)at;
 }
 
@@ -279,6 +282,7 @@ void weir__write_cells(weir_batch_buffer *buffer, uint32_t index, const weir__wa
     memset(s.column_ids + (size_t)cells * 4, 0, (size_t)rest * 4);
     buffer->cell_counts[index] = cells;
     buffer->timestamp_counts[index] = s.timestamp_count;
+    buffer->timestamps_of = walk->rules->info->timestamps;
 }
 
 void weir__write_padding(weir_batch_buffer *buffer, uint32_t index) {

@@ -23,8 +23,8 @@ MAY_USE = {
 }
 
 # Public headers that are not named after their part.
-HEADER_OF = {"errors": "base", "hash": "base", "cbor": "base", "manifest": "sampler", "prefetch": "pipeline",
-             "loader": "pipeline"}
+HEADER_OF = {"errors": "base", "hash": "base", "cbor": "base", "manifest": "sampler", "wire": "batch",
+             "prefetch": "pipeline", "loader": "pipeline"}
 
 # Only src/base/env.c speaks to the system; everything else goes through a weir_env.
 DOOR = "src/base/env.c"

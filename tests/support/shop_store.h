@@ -1,0 +1,54 @@
+/* The golden shop as a store, and manifests over it. */
+#ifndef WEIR_TESTS_SHOP_STORE_H
+#define WEIR_TESTS_SHOP_STORE_H
+
+#include "support/database.h"
+
+typedef struct shop_store {
+    char folder[64];
+    weir_store *store;
+} shop_store;
+
+static inline void shop_store_open(shop_store *shop) {
+    char source[160], path[160];
+    weir_error error;
+    weir_ingest_report report;
+    make_folder(shop->folder);
+    make_shop(shop->folder, source);
+    path_in(shop->folder, "shop.weir", path);
+    assert_ok(ingest_shop(NULL, source, path, 1, &report, &error), &error);
+    assert_ok(weir_store_open(NULL, path, &shop->store, &error), &error);
+}
+
+static inline void shop_store_close(shop_store *shop) {
+    weir_store_close(shop->store);
+    remove_folder(shop->folder);
+}
+
+/* A manifest of three of its datasets. `data` and `batch` are members of those objects, and may be "". */
+static inline weir_manifest *shop_manifest(const shop_store *shop, uint64_t batch_size, const char *data,
+                                           const char *batch) {
+    static const char *const keys[] = {"shop/churn/train", "shop/rating/train", "shop/spend/train"};
+    char text[4096], hash[2 * WEIR_HASH_SIZE + 1];
+    weir_error error;
+    weir_manifest *manifest;
+    int size = snprintf(
+        text, sizeof text,
+        "{\"seed\": 3, \"global_batch_size\": %llu, \"data\": {%s}, \"batch\": {%s}, \"datasets\": {",
+        (unsigned long long)batch_size, data, batch);
+    for (size_t i = 0; i < sizeof keys / sizeof keys[0]; i++) {
+        weir_stored_dataset stored;
+        assert_ok(weir_store_dataset(shop->store, keys[i], &stored, &error), &error);
+        for (size_t k = 0; k < WEIR_HASH_SIZE; k++)
+            snprintf(hash + 2 * k, 3, "%02x", stored.hash[k]);
+        size += snprintf(
+            text + size, sizeof text - (size_t)size,
+            "%s\"%s\": {\"id\": \"shop\", \"version\": \"1\", \"cardinality\": %llu, \"hash\": \"%s\"}",
+            i ? ", " : "", keys[i], (unsigned long long)stored.cardinality, hash);
+    }
+    size += snprintf(text + size, sizeof text - (size_t)size, "}}");
+    assert_ok(weir_manifest_read(NULL, text, (size_t)size, "test", &manifest, &error), &error);
+    return manifest;
+}
+
+#endif
