@@ -1,0 +1,104 @@
+/* weir/device.h: a GPU through its driver, or the host in its place (docs/devices.md).
+ *
+ *   weir_device_options options = {.size = sizeof options};         // or .library = "host"
+ *   weir_device_open(NULL, &options, &device, &error);
+ *   weir_memory pinned = weir_device_pinned(device), memory = weir_device_memory(device);
+ *   void *from = pinned.allocate(pinned.context, size, &error);
+ *   void *to = memory.allocate(memory.context, size, &error);
+ *   weir_stream_open(device, &stream, &error);
+ *   weir_copy_to_device(device, to, from, size, stream, &error);
+ *   weir_stream_sync(device, stream, &error);
+ *
+ * The driver is found at run time: nothing of CUDA is needed to build weir. The device's primary context is
+ * used, so PyTorch, JAX and weir share memory, streams and events. A device may be used by any thread; the
+ * thread's current context is as it was after each call. Every call that fails gives DEVICE_ERROR with the
+ * driver's own name and text of what is wrong. */
+#ifndef WEIR_DEVICE_H
+#define WEIR_DEVICE_H
+
+#include "weir/base.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+typedef struct weir_device weir_device;
+
+typedef struct weir_device_options {
+    size_t size;          /* sizeof(weir_device_options) */
+    const char *library;  /* the driver; NULL: libcuda.so.1; "host": the host is the device */
+    const char *compiler; /* of kernels; NULL: libnvrtc.so where the system finds it */
+    uint32_t ordinal;     /* which of the driver's devices */
+} weir_device_options;
+
+typedef struct weir_device_info {
+    bool is_host;
+    uint32_t ordinal;
+    char name[128];
+    uint32_t driver_version;   /* 13020 is 13.2; 0: none */
+    uint32_t capability_major; /* of the processor: 9.0 is Hopper */
+    uint32_t capability_minor;
+    uint32_t multiprocessors;
+    uint64_t memory_bytes;
+} weir_device_info;
+
+/* Options may be NULL. DEVICE_ERROR says what is missing: a driver, a device, a version. */
+WEIR_API WEIR_CHECKED weir_status weir_device_open(const weir_env *env, const weir_device_options *options,
+                                                   weir_device **out, weir_error *error);
+
+/* What was made of the device must be gone before. */
+WEIR_API void weir_device_close(weir_device *device);
+WEIR_API const weir_device_info *weir_device_describe(const weir_device *device);
+
+/* ---- Memory ---------------------------------------------------------------------------------- */
+
+/* The device's own, and the host's that it can read by itself. Both belong to the device. */
+WEIR_API weir_memory weir_device_memory(weir_device *device);
+WEIR_API weir_memory weir_device_pinned(weir_device *device);
+
+/* ---- Streams and events ---------------------------------------------------------------------- */
+
+/* The driver's own handles (CUstream, CUevent) as numbers, so that those of others can be given; 0 is the
+ * default stream. On the host everything is done when its call returns. */
+typedef uintptr_t weir_stream;
+typedef uintptr_t weir_event;
+
+/* A stream that does not wait for the default one. */
+WEIR_API WEIR_CHECKED weir_status weir_stream_open(weir_device *device, weir_stream *out, weir_error *error);
+WEIR_API void weir_stream_close(weir_device *device, weir_stream stream);
+
+/* Waits until all work of the stream is done. A fault of earlier work comes out here, or in any call. */
+WEIR_API WEIR_CHECKED weir_status weir_stream_sync(weir_device *device, weir_stream stream,
+                                                   weir_error *error);
+
+/* Makes what the stream is given from now on wait for an event, as it was recorded last. */
+WEIR_API WEIR_CHECKED weir_status weir_stream_wait(weir_device *device, weir_stream stream, weir_event event,
+                                                   weir_error *error);
+
+/* An event is done when all that its stream was given before the record is. One that was never recorded is
+ * done. */
+WEIR_API WEIR_CHECKED weir_status weir_event_open(weir_device *device, weir_event *out, weir_error *error);
+WEIR_API void weir_event_close(weir_device *device, weir_event event);
+WEIR_API WEIR_CHECKED weir_status weir_event_record(weir_device *device, weir_event event, weir_stream stream,
+                                                    weir_error *error);
+WEIR_API WEIR_CHECKED weir_status weir_event_query(weir_device *device, weir_event event, bool *is_done,
+                                                   weir_error *error);
+WEIR_API WEIR_CHECKED weir_status weir_event_sync(weir_device *device, weir_event event, weir_error *error);
+
+/* ---- Work on a stream ------------------------------------------------------------------------ */
+
+/* One copy; the host's side must be left alone until it is done. From memory that is not pinned it is slow.
+ */
+WEIR_API WEIR_CHECKED weir_status weir_copy_to_device(weir_device *device, void *to, const void *from,
+                                                      size_t size, weir_stream stream, weir_error *error);
+WEIR_API WEIR_CHECKED weir_status weir_copy_to_host(weir_device *device, void *to, const void *from,
+                                                    size_t size, weir_stream stream, weir_error *error);
+
+/* Writes zeros. */
+WEIR_API WEIR_CHECKED weir_status weir_device_clear(weir_device *device, void *memory, size_t size,
+                                                    weir_stream stream, weir_error *error);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

@@ -1,0 +1,375 @@
+/* A GPU: each operation pushes the device's primary context, calls the driver, and pops the context again,
+ * so that the caller's thread is left as it was. Results are checked, all but those of giving back. */
+#include <stdio.h>
+#include <string.h>
+
+#include "device/cuda_api.h"
+#include "device/device.h"
+
+enum { OLDEST_VERSION = 11000 };
+
+typedef struct cuda_device {
+    weir_device base;
+    weir__cuda_api api;
+    char *compiler; /* NULL: the usual one */
+    int ordinal;
+    bool has_context;
+    uintptr_t context;
+} cuda_device;
+
+static cuda_device *cuda_of(weir_device *device) {
+    return (cuda_device *)device;
+}
+
+/* ---- Errors ------------------------------------------------------------------------------------ */
+
+static const char *advice_of(int result) {
+    switch (result) {
+    case WEIR__CUDA_OUT_OF_MEMORY:
+        return "; use fewer or smaller slots, or a device with more free memory";
+    case WEIR__CUDA_NO_DEVICE:
+    case WEIR__CUDA_INVALID_DEVICE:
+        return "; look what 'nvidia-smi' shows and what CUDA_VISIBLE_DEVICES hides, or use the host as the "
+               "device (--device host)";
+    default:
+        return "";
+    }
+}
+
+static weir_status failed(const cuda_device *d, int result, const char *function, weir_error *error) {
+    const char *name = NULL;
+    const char *text = NULL;
+    if (d->api.GetErrorName(result, &name) != WEIR__CUDA_SUCCESS || !name)
+        name = "an unknown error";
+    if (d->api.GetErrorString(result, &text) != WEIR__CUDA_SUCCESS || !text)
+        text = "no text";
+    weir_status status =
+        weir__fail(error, WEIR_DEVICE_ERROR, WEIR__DEVICE_OPERATOR,
+                   "the device's driver failed in cu%s: %s (%s)%s", function, name, text, advice_of(result));
+    weir__note_int(error, "code", result);
+    weir__note_text(error, "name", name, strlen(name));
+    weir__note_text(error, "function", function, strlen(function));
+    return status;
+}
+
+static weir_status check(const cuda_device *d, int result, const char *function, weir_error *error) {
+    return result == WEIR__CUDA_SUCCESS ? WEIR_OK : failed(d, result, function, error);
+}
+
+#define CALL(d, error, function, arguments) check(d, (d)->api.function arguments, #function, error)
+
+/* ---- The context ------------------------------------------------------------------------------- */
+
+static weir_status enter(cuda_device *d, weir_error *error) {
+    return CALL(d, error, CtxPushCurrent, (d->context));
+}
+
+/* The first failure of the two. */
+static weir_status leave(cuda_device *d, weir_status status, weir_error *error) {
+    uintptr_t popped;
+    weir_status left = CALL(d, status == WEIR_OK ? error : NULL, CtxPopCurrent, (&popped));
+    return status ? status : left;
+}
+
+#define IN_CONTEXT(d, error, function, arguments)                                                            \
+    do {                                                                                                     \
+        weir_status status_ = enter(d, error);                                                               \
+        if (status_ != WEIR_OK)                                                                              \
+            return status_;                                                                                  \
+        return leave(d, CALL(d, error, function, arguments), error);                                         \
+    } while (0)
+
+/* ---- Resources --------------------------------------------------------------------------------- */
+
+static weir_status make_zeroed_memory(cuda_device *d, size_t size, uintptr_t *out, weir_error *error) {
+    weir_status status = CALL(d, error, MemAlloc, (out, size));
+    if (status != WEIR_OK)
+        return status;
+    status = CALL(d, error, MemsetD8Async, (*out, 0, size, 0));
+    if (status == WEIR_OK)
+        status = CALL(d, error, StreamSynchronize, (0));
+    if (status != WEIR_OK)
+        (void)d->api.MemFree(*out);
+    return status;
+}
+
+static weir_status make_inside(cuda_device *d, weir__resource kind, size_t size, uintptr_t *out,
+                               weir_error *error) {
+    weir_status status;
+    switch (kind) {
+    case WEIR__DEVICE_MEMORY:
+        return make_zeroed_memory(d, size, out, error);
+    case WEIR__PINNED_MEMORY:
+        status = CALL(d, error, MemHostAlloc, (out, size, WEIR__CUDA_HOST_PORTABLE));
+        if (status == WEIR_OK)
+            memset((void *)*out, 0, size);
+        return status;
+    case WEIR__STREAM:
+        return CALL(d, error, StreamCreate, (out, WEIR__CUDA_STREAM_NON_BLOCKING));
+    default:
+        return CALL(d, error, EventCreate, (out, WEIR__CUDA_EVENT_DISABLE_TIMING));
+    }
+}
+
+static void drop_inside(cuda_device *d, weir__resource kind, uintptr_t handle) {
+    switch (kind) {
+    case WEIR__DEVICE_MEMORY:
+        (void)d->api.MemFree(handle);
+        return;
+    case WEIR__PINNED_MEMORY:
+        (void)d->api.MemFreeHost(handle);
+        return;
+    case WEIR__STREAM:
+        (void)d->api.StreamDestroy(handle);
+        return;
+    default:
+        (void)d->api.EventDestroy(handle);
+    }
+}
+
+/* The driver gives no memory of 0 bytes. */
+static weir_status make(weir_device *device, weir__resource kind, size_t size, uintptr_t *out,
+                        weir_error *error) {
+    cuda_device *d = cuda_of(device);
+    uintptr_t made = 0;
+    weir_status status = enter(d, error);
+    if (status != WEIR_OK)
+        return status;
+    status = make_inside(d, kind, size ? size : 1, &made, error);
+    bool is_made = status == WEIR_OK;
+    status = leave(d, status, error);
+    if (is_made && status != WEIR_OK)
+        drop_inside(d, kind, made); /* the context could not be popped: it is current still */
+    if (status == WEIR_OK)
+        *out = made;
+    return status;
+}
+
+static void drop(weir_device *device, weir__resource kind, uintptr_t handle, size_t size) {
+    cuda_device *d = cuda_of(device);
+    weir_status status = enter(d, NULL);
+    (void)size;
+    drop_inside(d, kind, handle);
+    if (status == WEIR_OK)
+        (void)leave(d, WEIR_OK, NULL);
+}
+
+/* ---- Streams and events ------------------------------------------------------------------------ */
+
+static weir_status sync_stream(weir_device *device, weir_stream stream, weir_error *error) {
+    IN_CONTEXT(cuda_of(device), error, StreamSynchronize, (stream));
+}
+
+static weir_status wait_for_event(weir_device *device, weir_stream stream, weir_event event,
+                                  weir_error *error) {
+    IN_CONTEXT(cuda_of(device), error, StreamWaitEvent, (stream, event, 0));
+}
+
+static weir_status record_event(weir_device *device, weir_event event, weir_stream stream,
+                                weir_error *error) {
+    IN_CONTEXT(cuda_of(device), error, EventRecord, (event, stream));
+}
+
+static weir_status query_event(weir_device *device, weir_event event, bool *is_done, weir_error *error) {
+    cuda_device *d = cuda_of(device);
+    weir_status status = enter(d, error);
+    if (status != WEIR_OK)
+        return status;
+    int result = d->api.EventQuery(event);
+    bool is_answer = result == WEIR__CUDA_SUCCESS || result == WEIR__CUDA_NOT_READY;
+    status = leave(d, is_answer ? WEIR_OK : failed(d, result, "EventQuery", error), error);
+    if (status == WEIR_OK)
+        *is_done = result == WEIR__CUDA_SUCCESS;
+    return status;
+}
+
+static weir_status sync_event(weir_device *device, weir_event event, weir_error *error) {
+    IN_CONTEXT(cuda_of(device), error, EventSynchronize, (event));
+}
+
+/* ---- Work -------------------------------------------------------------------------------------- */
+
+static weir_status copy_in(weir_device *device, void *to, const void *from, size_t size, weir_stream stream,
+                           weir_error *error) {
+    IN_CONTEXT(cuda_of(device), error, MemcpyHtoDAsync, ((uintptr_t)to, from, size, stream));
+}
+
+static weir_status copy_out(weir_device *device, void *to, const void *from, size_t size, weir_stream stream,
+                            weir_error *error) {
+    IN_CONTEXT(cuda_of(device), error, MemcpyDtoHAsync, (to, (uintptr_t)from, size, stream));
+}
+
+static weir_status clear(weir_device *device, void *memory, size_t size, weir_stream stream,
+                         weir_error *error) {
+    IN_CONTEXT(cuda_of(device), error, MemsetD8Async, ((uintptr_t)memory, 0, size, stream));
+}
+
+static weir_status settle(weir_device *device, weir_error *error) {
+    IN_CONTEXT(cuda_of(device), error, CtxSynchronize, ());
+}
+
+/* ---- Kernels ----------------------------------------------------------------------------------- */
+
+static weir_status load_inside(cuda_device *d, weir__kernel *kernel, const char *image, weir_error *error) {
+    weir_status status = CALL(d, error, ModuleLoadData, (&kernel->module, image));
+    if (status != WEIR_OK)
+        return status;
+    status = CALL(d, error, ModuleGetFunction, (&kernel->function, kernel->module, kernel->source->name));
+    if (status != WEIR_OK)
+        (void)d->api.ModuleUnload(kernel->module);
+    return status;
+}
+
+static weir_status load_kernel(cuda_device *d, weir__kernel *kernel, const char *image, weir_error *error) {
+    weir_status status = enter(d, error);
+    if (status != WEIR_OK)
+        return status;
+    status = load_inside(d, kernel, image, error);
+    bool is_loaded = status == WEIR_OK;
+    status = leave(d, status, error);
+    if (is_loaded && status != WEIR_OK)
+        (void)d->api.ModuleUnload(kernel->module);
+    if (status != WEIR_OK)
+        kernel->module = kernel->function = 0;
+    return status;
+}
+
+static weir_status open_kernel(weir_device *device, weir__kernel *kernel, weir_error *error) {
+    cuda_device *d = cuda_of(device);
+    uint32_t capability = device->info.capability_major * 10 + device->info.capability_minor;
+    char *image;
+    weir_status status = weir__nvrtc_compile(device->env, d->compiler, kernel->source->text,
+                                             kernel->source->text_size, capability, &image, error);
+    if (status != WEIR_OK)
+        return status;
+    status = load_kernel(d, kernel, image, error);
+    weir__release(device->env, image);
+    return status;
+}
+
+static void close_kernel(weir_device *device, weir__kernel *kernel) {
+    cuda_device *d = cuda_of(device);
+    weir_status status = enter(d, NULL);
+    (void)d->api.ModuleUnload(kernel->module);
+    if (status == WEIR_OK)
+        (void)leave(d, WEIR_OK, NULL);
+}
+
+static weir_status launch(weir_device *device, const weir__kernel *kernel, const weir__launch *l,
+                          weir_error *error) {
+    IN_CONTEXT(cuda_of(device), error, LaunchKernel,
+               (kernel->function, l->blocks_x, l->blocks_y, 1, l->threads, 1, 1, 0, l->stream,
+                (void **)l->arguments, NULL));
+}
+
+/* ---- Opening ----------------------------------------------------------------------------------- */
+
+static void close_cuda(weir_device *device) {
+    cuda_device *d = cuda_of(device);
+    if (d->has_context)
+        (void)d->api.DevicePrimaryCtxRelease(d->ordinal);
+    weir__release(device->env, d->compiler);
+    weir__release(device->env, d);
+}
+
+static weir_status check_version(cuda_device *d, weir_error *error) {
+    int version = 0;
+    weir_status status = CALL(d, error, DriverGetVersion, (&version));
+    if (status != WEIR_OK)
+        return status;
+    d->base.info.driver_version = (uint32_t)version;
+    if (version < OLDEST_VERSION)
+        return weir__fail(error, WEIR_DEVICE_ERROR, WEIR__DEVICE_OPERATOR,
+                          "the driver is for CUDA %d.%d, but weir needs 11.0 or later; install a newer one",
+                          version / 1000, version % 1000 / 10);
+    return WEIR_OK;
+}
+
+static weir_status choose_device(cuda_device *d, uint32_t ordinal, weir_error *error) {
+    int count = 0;
+    weir_status status = CALL(d, error, DeviceGetCount, (&count));
+    if (status != WEIR_OK)
+        return status;
+    if (count <= 0 || ordinal >= (uint32_t)count)
+        return weir__fail(error, WEIR_DEVICE_ERROR, WEIR__DEVICE_OPERATOR,
+                          "there is no device %u: the driver has %d%s", ordinal, count,
+                          advice_of(WEIR__CUDA_NO_DEVICE));
+    d->base.info.ordinal = ordinal;
+    return CALL(d, error, DeviceGet, (&d->ordinal, (int)ordinal));
+}
+
+static weir_status describe(cuda_device *d, weir_error *error) {
+    weir_device_info *info = &d->base.info;
+    int major = 0, minor = 0, multiprocessors = 0;
+    size_t bytes = 0;
+    weir_status status = CALL(d, error, DeviceGetName, (info->name, (int)sizeof info->name, d->ordinal));
+    if (status == WEIR_OK)
+        status = CALL(d, error, DeviceGetAttribute, (&major, WEIR__CUDA_CAPABILITY_MAJOR, d->ordinal));
+    if (status == WEIR_OK)
+        status = CALL(d, error, DeviceGetAttribute, (&minor, WEIR__CUDA_CAPABILITY_MINOR, d->ordinal));
+    if (status == WEIR_OK)
+        status = CALL(d, error, DeviceGetAttribute,
+                      (&multiprocessors, WEIR__CUDA_MULTIPROCESSOR_COUNT, d->ordinal));
+    if (status == WEIR_OK)
+        status = CALL(d, error, DeviceTotalMem, (&bytes, d->ordinal));
+    info->name[sizeof info->name - 1] = 0;
+    info->capability_major = (uint32_t)major;
+    info->capability_minor = (uint32_t)minor;
+    info->multiprocessors = (uint32_t)multiprocessors;
+    info->memory_bytes = bytes;
+    return status;
+}
+
+static weir_status open_cuda(cuda_device *d, const weir_device_options *options, weir_error *error) {
+    if (options->compiler) {
+        d->compiler = weir__copy_text(d->base.env, options->compiler, strlen(options->compiler));
+        if (!d->compiler)
+            return weir__out_of_memory(error, WEIR__DEVICE_OPERATOR, strlen(options->compiler));
+    }
+    weir_status status = weir__cuda_load(options->library, &d->api, error);
+    if (status == WEIR_OK)
+        status = CALL(d, error, Init, (0));
+    if (status == WEIR_OK)
+        status = check_version(d, error);
+    if (status == WEIR_OK)
+        status = choose_device(d, options->ordinal, error);
+    if (status == WEIR_OK)
+        status = describe(d, error);
+    if (status == WEIR_OK)
+        status = CALL(d, error, DevicePrimaryCtxRetain, (&d->context, d->ordinal));
+    d->has_context = status == WEIR_OK;
+    return status;
+}
+
+weir_status weir__cuda_device_open(const weir_env *env, const weir_device_options *options, weir_device **out,
+                                   weir_error *error) {
+    static const weir__device_operations operations = {
+        .close = close_cuda,
+        .make = make,
+        .drop = drop,
+        .stream_sync = sync_stream,
+        .stream_wait = wait_for_event,
+        .event_record = record_event,
+        .event_query = query_event,
+        .event_sync = sync_event,
+        .copy_in = copy_in,
+        .copy_out = copy_out,
+        .clear = clear,
+        .settle = settle,
+        .kernel_open = open_kernel,
+        .kernel_close = close_kernel,
+        .launch = launch,
+    };
+    cuda_device *d = weir__allocate_zero(env, 1, sizeof *d);
+    if (!d)
+        return weir__out_of_memory(error, WEIR__DEVICE_OPERATOR, sizeof *d);
+    d->base.env = env;
+    d->base.operations = &operations;
+    weir_status status = open_cuda(d, options, error);
+    if (status != WEIR_OK) {
+        close_cuda(&d->base);
+        return status;
+    }
+    *out = &d->base;
+    return WEIR_OK;
+}

@@ -1,0 +1,104 @@
+/* CUDA's driver API and its run-time compiler, as far as they are used here, declared by their binary
+ * interface: handles are pointers or numbers, results are ints. The libraries are found at run time
+ * (dlopen), so weir needs nothing of CUDA to be built. */
+#ifndef WEIR_SRC_DEVICE_CUDA_API_H
+#define WEIR_SRC_DEVICE_CUDA_API_H
+
+#include "weir/device.h"
+
+enum {
+    WEIR__CUDA_SUCCESS = 0,
+    WEIR__CUDA_OUT_OF_MEMORY = 2,
+    WEIR__CUDA_NO_DEVICE = 100,
+    WEIR__CUDA_INVALID_DEVICE = 101,
+    WEIR__CUDA_NOT_READY = 600,
+};
+
+enum { /* of DeviceGetAttribute */
+       WEIR__CUDA_MULTIPROCESSOR_COUNT = 16,
+       WEIR__CUDA_CAPABILITY_MAJOR = 75,
+       WEIR__CUDA_CAPABILITY_MINOR = 76,
+};
+
+enum {
+    WEIR__CUDA_HOST_PORTABLE = 1,        /* pinned memory that every context may read */
+    WEIR__CUDA_STREAM_NON_BLOCKING = 1,  /* no waiting for the default stream */
+    WEIR__CUDA_EVENT_DISABLE_TIMING = 2, /* cheaper */
+};
+
+/* Every function of the driver that is used: X(name without "cu", symbol, parameters). Where the interface
+ * of a name has changed since its first version, the symbol carries the version's number. */
+#define WEIR__CUDA_FUNCTIONS(X)                                                                              \
+    X(GetErrorName, "cuGetErrorName", (int, const char **))                                                  \
+    X(GetErrorString, "cuGetErrorString", (int, const char **))                                              \
+    X(Init, "cuInit", (unsigned))                                                                            \
+    X(DriverGetVersion, "cuDriverGetVersion", (int *))                                                       \
+    X(DeviceGetCount, "cuDeviceGetCount", (int *))                                                           \
+    X(DeviceGet, "cuDeviceGet", (int *, int))                                                                \
+    X(DeviceGetName, "cuDeviceGetName", (char *, int, int))                                                  \
+    X(DeviceGetAttribute, "cuDeviceGetAttribute", (int *, int, int))                                         \
+    X(DeviceTotalMem, "cuDeviceTotalMem_v2", (size_t *, int))                                                \
+    X(DevicePrimaryCtxRetain, "cuDevicePrimaryCtxRetain", (uintptr_t *, int))                                \
+    X(DevicePrimaryCtxRelease, "cuDevicePrimaryCtxRelease_v2", (int))                                        \
+    X(CtxPushCurrent, "cuCtxPushCurrent_v2", (uintptr_t))                                                    \
+    X(CtxPopCurrent, "cuCtxPopCurrent_v2", (uintptr_t *))                                                    \
+    X(CtxSynchronize, "cuCtxSynchronize", (void))                                                            \
+    X(MemAlloc, "cuMemAlloc_v2", (uintptr_t *, size_t))                                                      \
+    X(MemFree, "cuMemFree_v2", (uintptr_t))                                                                  \
+    X(MemHostAlloc, "cuMemHostAlloc", (uintptr_t *, size_t, unsigned))                                       \
+    X(MemFreeHost, "cuMemFreeHost", (uintptr_t))                                                             \
+    X(MemcpyHtoDAsync, "cuMemcpyHtoDAsync_v2", (uintptr_t, const void *, size_t, uintptr_t))                 \
+    X(MemcpyDtoHAsync, "cuMemcpyDtoHAsync_v2", (void *, uintptr_t, size_t, uintptr_t))                       \
+    X(MemsetD8Async, "cuMemsetD8Async", (uintptr_t, unsigned char, size_t, uintptr_t))                       \
+    X(StreamCreate, "cuStreamCreate", (uintptr_t *, unsigned))                                               \
+    X(StreamDestroy, "cuStreamDestroy_v2", (uintptr_t))                                                      \
+    X(StreamSynchronize, "cuStreamSynchronize", (uintptr_t))                                                 \
+    X(StreamWaitEvent, "cuStreamWaitEvent", (uintptr_t, uintptr_t, unsigned))                                \
+    X(EventCreate, "cuEventCreate", (uintptr_t *, unsigned))                                                 \
+    X(EventDestroy, "cuEventDestroy_v2", (uintptr_t))                                                        \
+    X(EventRecord, "cuEventRecord", (uintptr_t, uintptr_t))                                                  \
+    X(EventQuery, "cuEventQuery", (uintptr_t))                                                               \
+    X(EventSynchronize, "cuEventSynchronize", (uintptr_t))                                                   \
+    X(ModuleLoadData, "cuModuleLoadData", (uintptr_t *, const void *))                                       \
+    X(ModuleUnload, "cuModuleUnload", (uintptr_t))                                                           \
+    X(ModuleGetFunction, "cuModuleGetFunction", (uintptr_t *, uintptr_t, const char *))                      \
+    X(LaunchKernel, "cuLaunchKernel",                                                                        \
+      (uintptr_t, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, uintptr_t, void **,  \
+       void **))
+
+/* And of the compiler: X(name without "nvrtc", parameters). */
+#define WEIR__NVRTC_FUNCTIONS(X)                                                                             \
+    X(Version, (int *, int *))                                                                               \
+    X(CreateProgram,                                                                                         \
+      (uintptr_t *, const char *, const char *, int, const char *const *, const char *const *))              \
+    X(CompileProgram, (uintptr_t, int, const char *const *))                                                 \
+    X(GetCUBINSize, (uintptr_t, size_t *))                                                                   \
+    X(GetCUBIN, (uintptr_t, char *))                                                                         \
+    X(GetProgramLogSize, (uintptr_t, size_t *))                                                              \
+    X(GetProgramLog, (uintptr_t, char *))                                                                    \
+    X(DestroyProgram, (uintptr_t *))
+
+typedef struct weir__cuda_api {
+#define WEIR__CUDA_MEMBER(name, symbol, parameters) int(*name) parameters;
+    WEIR__CUDA_FUNCTIONS(WEIR__CUDA_MEMBER)
+#undef WEIR__CUDA_MEMBER
+} weir__cuda_api;
+
+typedef struct weir__nvrtc_api {
+#define WEIR__NVRTC_MEMBER(name, parameters) int(*name) parameters;
+    WEIR__NVRTC_FUNCTIONS(WEIR__NVRTC_MEMBER)
+#undef WEIR__NVRTC_MEMBER
+    const char *(*GetErrorString)(int);
+} weir__nvrtc_api;
+
+/* Find, load and check the libraries, which stay loaded. `path` NULL: the usual names. DEVICE_ERROR says
+ * what is missing and how to get it. */
+WEIR_CHECKED weir_status weir__cuda_load(const char *path, weir__cuda_api *out, weir_error *error);
+WEIR_CHECKED weir_status weir__nvrtc_load(const char *path, weir__nvrtc_api *out, weir_error *error);
+
+/* Compiles CUDA C for a processor of a capability into a terminated image that the caller releases. */
+WEIR_CHECKED weir_status weir__nvrtc_compile(const weir_env *env, const char *path, const unsigned char *text,
+                                             size_t text_size, uint32_t capability, char **image,
+                                             weir_error *error);
+
+#endif

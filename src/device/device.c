@@ -1,0 +1,153 @@
+/* The public calls: each leads to the device's operation of the same name. */
+#include "device/device.h"
+
+#include <string.h>
+
+weir_status weir_device_open(const weir_env *env, const weir_device_options *options, weir_device **out,
+                             weir_error *error) {
+    static const weir_device_options defaults = {.size = sizeof defaults};
+    options = options ? options : &defaults;
+    if (options->size < sizeof *options)
+        return weir__fail(error, WEIR_CONTRACT_VIOLATION, WEIR__DEVICE_OPERATOR,
+                          "the options' size is not set");
+    bool is_host = options->library && strcmp(options->library, "host") == 0;
+    weir_device *device;
+    weir_status status = is_host ? weir__host_device_open(weir__env(env), &device, error)
+                                 : weir__cuda_device_open(weir__env(env), options, &device, error);
+    if (status != WEIR_OK)
+        return status;
+    for (int kind = WEIR__DEVICE_MEMORY; kind <= WEIR__PINNED_MEMORY; kind++)
+        device->memories[kind] = (weir__device_memory){device, (weir__resource)kind};
+    *out = device;
+    return WEIR_OK;
+}
+
+void weir_device_close(weir_device *device) {
+    if (device)
+        device->operations->close(device);
+}
+
+const weir_device_info *weir_device_describe(const weir_device *device) {
+    return &device->info;
+}
+
+/* ---- Memory ------------------------------------------------------------------------------------ */
+
+static void *allocate(void *context, size_t size, weir_error *error) {
+    weir__device_memory *memory = context;
+    uintptr_t made;
+    if (memory->device->operations->make(memory->device, memory->kind, size, &made, error) != WEIR_OK)
+        return NULL;
+    return (void *)made;
+}
+
+static void release(void *context, void *data, size_t size) {
+    weir__device_memory *memory = context;
+    if (data)
+        memory->device->operations->drop(memory->device, memory->kind, (uintptr_t)data, size);
+}
+
+static weir_status clear(void *context, void *data, size_t size, weir_error *error) {
+    weir_device *device = ((weir__device_memory *)context)->device;
+    weir_status status = device->operations->clear(device, data, size, 0, error);
+    return status ? status : device->operations->stream_sync(device, 0, error);
+}
+
+static weir_status write_data(void *context, void *to, const void *from, size_t size, weir_error *error) {
+    weir_device *device = ((weir__device_memory *)context)->device;
+    weir_status status = device->operations->copy_in(device, to, from, size, 0, error);
+    return status ? status : device->operations->stream_sync(device, 0, error);
+}
+
+static weir_status settle(void *context, weir_error *error) {
+    weir_device *device = ((weir__device_memory *)context)->device;
+    return device->operations->settle(device, error);
+}
+
+weir_memory weir_device_memory(weir_device *device) {
+    return (weir_memory){.context = &device->memories[WEIR__DEVICE_MEMORY],
+                         .allocate = allocate,
+                         .release = release,
+                         .clear = clear,
+                         .write = write_data,
+                         .settle = settle};
+}
+
+weir_memory weir_device_pinned(weir_device *device) {
+    return (weir_memory){
+        .context = &device->memories[WEIR__PINNED_MEMORY], .allocate = allocate, .release = release};
+}
+
+/* ---- Streams and events ------------------------------------------------------------------------ */
+
+weir_status weir_stream_open(weir_device *device, weir_stream *out, weir_error *error) {
+    return device->operations->make(device, WEIR__STREAM, 0, out, error);
+}
+
+void weir_stream_close(weir_device *device, weir_stream stream) {
+    if (stream)
+        device->operations->drop(device, WEIR__STREAM, stream, 0);
+}
+
+weir_status weir_stream_sync(weir_device *device, weir_stream stream, weir_error *error) {
+    return device->operations->stream_sync(device, stream, error);
+}
+
+weir_status weir_stream_wait(weir_device *device, weir_stream stream, weir_event event, weir_error *error) {
+    return device->operations->stream_wait(device, stream, event, error);
+}
+
+weir_status weir_event_open(weir_device *device, weir_event *out, weir_error *error) {
+    return device->operations->make(device, WEIR__EVENT, 0, out, error);
+}
+
+void weir_event_close(weir_device *device, weir_event event) {
+    if (event)
+        device->operations->drop(device, WEIR__EVENT, event, 0);
+}
+
+weir_status weir_event_record(weir_device *device, weir_event event, weir_stream stream, weir_error *error) {
+    return device->operations->event_record(device, event, stream, error);
+}
+
+weir_status weir_event_query(weir_device *device, weir_event event, bool *is_done, weir_error *error) {
+    return device->operations->event_query(device, event, is_done, error);
+}
+
+weir_status weir_event_sync(weir_device *device, weir_event event, weir_error *error) {
+    return device->operations->event_sync(device, event, error);
+}
+
+/* ---- Work -------------------------------------------------------------------------------------- */
+
+weir_status weir_copy_to_device(weir_device *device, void *to, const void *from, size_t size,
+                                weir_stream stream, weir_error *error) {
+    return size ? device->operations->copy_in(device, to, from, size, stream, error) : WEIR_OK;
+}
+
+weir_status weir_copy_to_host(weir_device *device, void *to, const void *from, size_t size,
+                              weir_stream stream, weir_error *error) {
+    return size ? device->operations->copy_out(device, to, from, size, stream, error) : WEIR_OK;
+}
+
+weir_status weir_device_clear(weir_device *device, void *memory, size_t size, weir_stream stream,
+                              weir_error *error) {
+    return size ? device->operations->clear(device, memory, size, stream, error) : WEIR_OK;
+}
+
+weir_status weir__kernel_open(weir_device *device, const weir__kernel_source *source, weir__kernel *out,
+                              weir_error *error) {
+    *out = (weir__kernel){.source = source};
+    return device->operations->kernel_open(device, out, error);
+}
+
+void weir__kernel_close(weir_device *device, weir__kernel *kernel) {
+    if (kernel->function)
+        device->operations->kernel_close(device, kernel);
+    *kernel = (weir__kernel){0};
+}
+
+weir_status weir__kernel_launch(weir_device *device, const weir__kernel *kernel, const weir__launch *launch,
+                                weir_error *error) {
+    return device->operations->launch(device, kernel, launch, error);
+}

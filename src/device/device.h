@@ -1,0 +1,60 @@
+/* What the public calls stand on: a table of operations, made once for CUDA (cuda.c) and once for the host
+ * (host.c). Only these two know what a handle is. */
+#ifndef WEIR_SRC_DEVICE_DEVICE_H
+#define WEIR_SRC_DEVICE_DEVICE_H
+
+#include "base/internal.h"
+#include "device/kernel.h"
+#include "weir/device.h"
+
+#define WEIR__DEVICE_OPERATOR "weir.device"
+
+typedef enum weir__resource {
+    WEIR__DEVICE_MEMORY, /* zeroed */
+    WEIR__PINNED_MEMORY, /* zeroed */
+    WEIR__STREAM,
+    WEIR__EVENT,
+    WEIR__RESOURCES
+} weir__resource;
+
+typedef struct weir__device_operations {
+    void (*close)(weir_device *device);
+    weir_status (*make)(weir_device *device, weir__resource kind, size_t size, uintptr_t *out,
+                        weir_error *error);
+    void (*drop)(weir_device *device, weir__resource kind, uintptr_t handle, size_t size);
+    weir_status (*stream_sync)(weir_device *device, weir_stream stream, weir_error *error);
+    weir_status (*stream_wait)(weir_device *device, weir_stream stream, weir_event event, weir_error *error);
+    weir_status (*event_record)(weir_device *device, weir_event event, weir_stream stream, weir_error *error);
+    weir_status (*event_query)(weir_device *device, weir_event event, bool *is_done, weir_error *error);
+    weir_status (*event_sync)(weir_device *device, weir_event event, weir_error *error);
+    weir_status (*copy_in)(weir_device *device, void *to, const void *from, size_t size, weir_stream stream,
+                           weir_error *error);
+    weir_status (*copy_out)(weir_device *device, void *to, const void *from, size_t size, weir_stream stream,
+                            weir_error *error);
+    weir_status (*clear)(weir_device *device, void *memory, size_t size, weir_stream stream,
+                         weir_error *error);
+    weir_status (*settle)(weir_device *device, weir_error *error);
+    weir_status (*kernel_open)(weir_device *device, weir__kernel *kernel, weir_error *error);
+    void (*kernel_close)(weir_device *device, weir__kernel *kernel);
+    weir_status (*launch)(weir_device *device, const weir__kernel *kernel, const weir__launch *launch,
+                          weir_error *error);
+} weir__device_operations;
+
+/* A weir_memory's context. */
+typedef struct weir__device_memory {
+    weir_device *device;
+    weir__resource kind;
+} weir__device_memory;
+
+struct weir_device {
+    const weir_env *env;
+    const weir__device_operations *operations;
+    weir_device_info info;
+    weir__device_memory memories[2]; /* by resource */
+};
+
+WEIR_CHECKED weir_status weir__host_device_open(const weir_env *env, weir_device **out, weir_error *error);
+WEIR_CHECKED weir_status weir__cuda_device_open(const weir_env *env, const weir_device_options *options,
+                                                weir_device **out, weir_error *error);
+
+#endif

@@ -1,0 +1,120 @@
+/* The host as the device: its memory is the host's, and work is done when its call returns. So what is
+ * right for a GPU runs on any machine; only missing waits do not show here. */
+#include <string.h>
+
+#include "device/device.h"
+
+enum { ANY_HANDLE = 1 };
+
+static void close_host(weir_device *device) {
+    weir__release(device->env, device);
+}
+
+static weir_status make(weir_device *device, weir__resource kind, size_t size, uintptr_t *out,
+                        weir_error *error) {
+    if (kind != WEIR__DEVICE_MEMORY && kind != WEIR__PINNED_MEMORY) {
+        *out = ANY_HANDLE;
+        return WEIR_OK;
+    }
+    weir_memory host = weir__host_memory(device->env);
+    *out = (uintptr_t)host.allocate(host.context, size, error);
+    return *out ? WEIR_OK : WEIR_OUT_OF_MEMORY;
+}
+
+static void drop(weir_device *device, weir__resource kind, uintptr_t handle, size_t size) {
+    weir_memory host = weir__host_memory(device->env);
+    if (kind == WEIR__DEVICE_MEMORY || kind == WEIR__PINNED_MEMORY)
+        host.release(host.context, (void *)handle, size);
+}
+
+static weir_status sync_stream(weir_device *device, weir_stream stream, weir_error *error) {
+    (void)device, (void)stream, (void)error;
+    return WEIR_OK;
+}
+
+static weir_status wait_for_event(weir_device *device, weir_stream stream, weir_event event,
+                                  weir_error *error) {
+    (void)device, (void)stream, (void)event, (void)error;
+    return WEIR_OK;
+}
+
+static weir_status record_event(weir_device *device, weir_event event, weir_stream stream,
+                                weir_error *error) {
+    (void)device, (void)stream, (void)event, (void)error;
+    return WEIR_OK;
+}
+
+static weir_status query_event(weir_device *device, weir_event event, bool *is_done, weir_error *error) {
+    (void)device, (void)event, (void)error;
+    *is_done = true;
+    return WEIR_OK;
+}
+
+static weir_status sync_event(weir_device *device, weir_event event, weir_error *error) {
+    (void)device, (void)event, (void)error;
+    return WEIR_OK;
+}
+
+static weir_status copy(weir_device *device, void *to, const void *from, size_t size, weir_stream stream,
+                        weir_error *error) {
+    (void)device, (void)stream, (void)error;
+    memcpy(to, from, size);
+    return WEIR_OK;
+}
+
+static weir_status clear(weir_device *device, void *memory, size_t size, weir_stream stream,
+                         weir_error *error) {
+    (void)device, (void)stream, (void)error;
+    memset(memory, 0, size);
+    return WEIR_OK;
+}
+
+static weir_status settle(weir_device *device, weir_error *error) {
+    (void)device, (void)error;
+    return WEIR_OK;
+}
+
+static weir_status open_kernel(weir_device *device, weir__kernel *kernel, weir_error *error) {
+    (void)device, (void)error;
+    kernel->function = ANY_HANDLE;
+    return WEIR_OK;
+}
+
+static void close_kernel(weir_device *device, weir__kernel *kernel) {
+    (void)device, (void)kernel;
+}
+
+static weir_status launch(weir_device *device, const weir__kernel *kernel, const weir__launch *launched,
+                          weir_error *error) {
+    (void)device, (void)error;
+    kernel->source->run(launched->arguments);
+    return WEIR_OK;
+}
+
+weir_status weir__host_device_open(const weir_env *env, weir_device **out, weir_error *error) {
+    static const weir__device_operations operations = {
+        .close = close_host,
+        .make = make,
+        .drop = drop,
+        .stream_sync = sync_stream,
+        .stream_wait = wait_for_event,
+        .event_record = record_event,
+        .event_query = query_event,
+        .event_sync = sync_event,
+        .copy_in = copy,
+        .copy_out = copy,
+        .clear = clear,
+        .settle = settle,
+        .kernel_open = open_kernel,
+        .kernel_close = close_kernel,
+        .launch = launch,
+    };
+    weir_device *device = weir__allocate_zero(env, 1, sizeof *device);
+    if (!device)
+        return weir__out_of_memory(error, WEIR__DEVICE_OPERATOR, sizeof *device);
+    device->env = env;
+    device->operations = &operations;
+    device->info = (weir_device_info){.is_host = true, .name = "host"};
+    *out = device;
+    return WEIR_OK;
+}

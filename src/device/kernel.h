@@ -1,0 +1,37 @@
+/* Kernels: work on a device that is written once, as a function that compiles as CUDA C and as C. The GPU
+ * runs what NVRTC makes of the text; the host runs the function. */
+#ifndef WEIR_SRC_DEVICE_KERNEL_H
+#define WEIR_SRC_DEVICE_KERNEL_H
+
+#include "weir/device.h"
+
+typedef struct weir__kernel_source {
+    const char *name;          /* extern "C" __global__ in the text */
+    const unsigned char *text; /* CUDA C, not terminated */
+    size_t text_size;
+    void (*run)(void *const *arguments); /* all of it, on the host */
+} weir__kernel_source;
+
+typedef struct weir__kernel {
+    const weir__kernel_source *source;
+    uintptr_t module;
+    uintptr_t function;
+} weir__kernel;
+
+/* A grid of blocks, and the address of each argument. */
+typedef struct weir__launch {
+    uint32_t blocks_x;
+    uint32_t blocks_y;
+    uint32_t threads; /* of a block */
+    void *const *arguments;
+    weir_stream stream;
+} weir__launch;
+
+/* DEVICE_ERROR where there is no compiler, with how to get it, or the compiler's own words. */
+WEIR_CHECKED weir_status weir__kernel_open(weir_device *device, const weir__kernel_source *source,
+                                           weir__kernel *out, weir_error *error);
+void weir__kernel_close(weir_device *device, weir__kernel *kernel);
+WEIR_CHECKED weir_status weir__kernel_launch(weir_device *device, const weir__kernel *kernel,
+                                             const weir__launch *launch, weir_error *error);
+
+#endif

@@ -1,0 +1,124 @@
+/* The run-time compiler: CUDA C in, machine code for one processor out. Machine code and not PTX, so that a
+ * compiler that is newer than the driver does no harm. Products are not contracted (--fmad=false): floats
+ * are the same as on the host. */
+#include <dlfcn.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "device/cuda_api.h"
+#include "device/device.h"
+
+#define HOW_TO_GET_IT                                                                                        \
+    "install CUDA's libnvrtc (it comes with the toolkit and with PyTorch), or use the plain wire form"
+
+static void *load(const char *path) {
+    return dlopen(path, RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE);
+}
+
+static void *load_from_usual_places(void) {
+    static const char *const places[] = {"libnvrtc.so", "libnvrtc.so.13", "libnvrtc.so.12",
+                                         "/usr/local/cuda/lib64/libnvrtc.so"};
+    void *library = NULL;
+    for (size_t i = 0; i < sizeof places / sizeof *places && !library; i++)
+        library = load(places[i]);
+    return library;
+}
+
+weir_status weir__nvrtc_load(const char *path, weir__nvrtc_api *out, weir_error *error) {
+    void *library = path ? load(path) : load_from_usual_places();
+    const char *missing = NULL;
+    void *address;
+    if (!library)
+        return weir__fail(error, WEIR_DEVICE_ERROR, WEIR__DEVICE_OPERATOR,
+                          "CUDA's run-time compiler cannot be loaded (%s); " HOW_TO_GET_IT, dlerror());
+#define FIND(name, parameters)                                                                               \
+    address = dlsym(library, "nvrtc" #name);                                                                 \
+    memcpy(&out->name, &address, sizeof address);                                                            \
+    if (!address && !missing)                                                                                \
+        missing = "nvrtc" #name;
+    WEIR__NVRTC_FUNCTIONS(FIND)
+    FIND(GetErrorString, )
+#undef FIND
+    if (missing)
+        return weir__fail(error, WEIR_DEVICE_ERROR, WEIR__DEVICE_OPERATOR,
+                          "CUDA's run-time compiler lacks the function %s; " HOW_TO_GET_IT, missing);
+    return WEIR_OK;
+}
+
+typedef struct compilation {
+    const weir_env *env;
+    weir__nvrtc_api api;
+    uintptr_t program;
+    char *source; /* terminated */
+    char *image;
+    char log[512];
+} compilation;
+
+static weir_status failed(compilation *c, int result, const char *function, weir_error *error) {
+    const char *text = c->api.GetErrorString(result);
+    weir_status status =
+        weir__fail(error, WEIR_DEVICE_ERROR, WEIR__DEVICE_OPERATOR,
+                   "CUDA's run-time compiler failed in nvrtc%s: %s%s%s; use the plain wire form", function,
+                   text ? text : "?", c->log[0] ? ": " : "", c->log);
+    weir__note_int(error, "code", result);
+    return status;
+}
+
+#define CALL(c, error, function, arguments)                                                                  \
+    (result = (c)->api.function arguments, result == 0 ? WEIR_OK : failed(c, result, #function, error))
+
+/* What the compiler said, for the message; nothing where it says nothing. */
+static void read_log(compilation *c) {
+    size_t size = 0;
+    if (c->api.GetProgramLogSize(c->program, &size) != 0 || size < 2)
+        return;
+    char *log = weir__allocate_zero(c->env, size, 1);
+    if (log && c->api.GetProgramLog(c->program, log) == 0)
+        snprintf(c->log, sizeof c->log, "%s", log);
+    for (char *at = c->log; *at; at++)
+        *at = *at == '\n' ? ' ' : *at;
+    weir__release(c->env, log);
+}
+
+static weir_status compile(compilation *c, uint32_t capability, weir_error *error) {
+    int result;
+    char architecture[48];
+    snprintf(architecture, sizeof architecture, "--gpu-architecture=sm_%u", capability);
+    const char *const options[] = {architecture, "--device-as-default-execution-space", "--fmad=false"};
+    weir_status status =
+        CALL(c, error, CreateProgram, (&c->program, c->source, "weir_kernel.cu", 0, NULL, NULL));
+    if (status != WEIR_OK)
+        return status;
+    result = c->api.CompileProgram(c->program, sizeof options / sizeof *options, options);
+    if (result != 0) {
+        read_log(c);
+        return failed(c, result, "CompileProgram", error);
+    }
+    size_t size = 0;
+    status = CALL(c, error, GetCUBINSize, (c->program, &size));
+    if (status != WEIR_OK)
+        return status;
+    c->image = size == SIZE_MAX ? NULL : weir__allocate_zero(c->env, size + 1, 1);
+    if (!c->image)
+        return weir__out_of_memory(error, WEIR__DEVICE_OPERATOR, size);
+    return CALL(c, error, GetCUBIN, (c->program, c->image));
+}
+
+weir_status weir__nvrtc_compile(const weir_env *env, const char *path, const unsigned char *text,
+                                size_t text_size, uint32_t capability, char **image, weir_error *error) {
+    compilation c = {.env = env};
+    weir_status status = weir__nvrtc_load(path, &c.api, error);
+    if (status != WEIR_OK)
+        return status;
+    c.source = weir__copy_text(env, (const char *)text, text_size);
+    status = c.source ? compile(&c, capability, error)
+                      : weir__out_of_memory(error, WEIR__DEVICE_OPERATOR, text_size);
+    if (c.program)
+        (void)c.api.DestroyProgram(&c.program);
+    weir__release(env, c.source);
+    if (status == WEIR_OK)
+        *image = c.image;
+    else
+        weir__release(env, c.image);
+    return status;
+}
