@@ -14,6 +14,7 @@
 #include "weir/plan.h"
 #include "weir/prefetch.h"
 #include "weir/sampler.h"
+#include "weir/staging.h"
 #include "weir/store.h"
 #include "weir/trace.h"
 #include "weir/wire.h"

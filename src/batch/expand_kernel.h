@@ -288,7 +288,7 @@ static inline void expand(const uint8_t *wire, uint8_t *out, uint32_t sequence, 
 
 #ifdef __CUDACC__
 extern "C" __global__ void weir_expand(const uint8_t *wire, uint8_t *out) {
-    expand(wire, out, blockIdx.y, blockIdx.x * blockDim.x + threadIdx.x, gridDim.x * blockDim.x);
+    expand(wire, out, blockIdx.x, blockIdx.y * blockDim.x + threadIdx.x, gridDim.y * blockDim.x);
 }
 #endif
 

@@ -7,8 +7,8 @@
 
 #include "weir/wire.h"
 
-/* The expansion as CUDA C (not terminated): extern "C" __global__ weir_expand(wire, out), a row of the grid
- * a sequence. And the same on the host: the arguments' addresses. */
+/* The expansion as CUDA C (not terminated): extern "C" __global__ weir_expand(wire, out), a column of the
+ * grid (x) a sequence. And the same on the host: the arguments' addresses. */
 #define WEIR__EXPAND_NAME "weir_expand"
 extern const unsigned char weir__expand_text[];
 extern const size_t weir__expand_text_size;

@@ -151,11 +151,11 @@ static void run_kernel(const work *w) {
     uint8_t *wire = device_bytes(w->from, 8 * (size_t)WIRE_WORDS);
     uint8_t *out =
         wire ? device_bytes(w->to, (size_t)weir__load64(wire + 8 * (size_t)WIRE_BATCH_SIZE)) : NULL;
-    uint32_t threads = w->blocks_x * w->threads;
+    uint32_t threads = w->blocks_y * w->threads;
     if (!out || !device_bytes(w->from, (size_t)weir__load64(wire + 8 * (size_t)WIRE_SIZE)))
         return;
     for (uint32_t thread = threads; thread-- > 0;)
-        for (uint32_t sequence = w->blocks_y; sequence-- > 0;)
+        for (uint32_t sequence = w->blocks_x; sequence-- > 0;)
             expand(wire, out, sequence, thread, threads);
 }
 

@@ -256,7 +256,7 @@ static void test_a_kernel(void **state) {
         uint64_t size = write_plain_wire(wire, SIZE - 3);
         void *there = take(memory, (size_t)size), *out = take(memory, SIZE);
         void *arguments[] = {&there, &out};
-        weir__launch launch = {.blocks_x = 2, .blocks_y = 3, .threads = 32, .arguments = arguments};
+        weir__launch launch = {.blocks_x = 3, .blocks_y = 2, .threads = 32, .arguments = arguments};
         assert_ok(weir__kernel_open(device, expansion_source(&source), &kernel, &error), &error);
         assert_ok(weir_copy_to_device(device, there, wire, (size_t)size, 0, &error), &error);
         assert_ok(weir__kernel_launch(device, &kernel, &launch, &error), &error);

@@ -1,0 +1,75 @@
+/* What opening a staging and running it share. */
+#ifndef WEIR_SRC_PIPELINE_STAGING_H
+#define WEIR_SRC_PIPELINE_STAGING_H
+
+#include <stdatomic.h>
+
+#include "base/internal.h"
+#include "device/kernel.h"
+#include "weir/staging.h"
+
+#define WEIR__STAGING_OPERATOR "weir.staging"
+
+enum { WEIR__STAGING_DEPTH_MAX = 64 };
+
+/* A place on the device. It is free, or its copy was started (queued), or the consumer has it (held). Only
+ * the consumer's thread moves it on, but releasing makes it free from any thread. */
+enum { WEIR__PLACE_FREE, WEIR__PLACE_QUEUED, WEIR__PLACE_HELD };
+
+typedef struct weir__place {
+    _Atomic int state;
+    uint64_t order;     /* of taking: batches are given on in this order */
+    weir_loaded loaded; /* the host's slot … */
+    bool has_loaded;    /* … which goes back when it is copied */
+    void *data;         /* the batch, on the device */
+    void *wire;         /* its wire form, on the device; NULL where it comes as it is */
+    weir_event copied;  /* the host's slot is free again */
+    weir_event ready;   /* the batch is there */
+    weir_event free;    /* the consumer is done with it; never recorded before its first release */
+    weir_batch batch;
+    uint64_t *epochs;
+    uint64_t *digests;
+    weir_cbor_writer checkpoint; /* behind this batch */
+} weir__place;
+
+/* Where a worker packs the batch of a loader's slot. */
+typedef struct weir__wires {
+    uint8_t *memory; /* pinned */
+    uint64_t stride; /* of a slot */
+    uint64_t *sizes; /* of what is packed, by slot */
+    uint64_t count;
+} weir__wires;
+
+struct weir_staging {
+    const weir_env *env;
+    weir_device *device;
+    weir_memory memory; /* the device's */
+    weir_memory pinned;
+    weir_loader *loader;
+    weir_wire_form form; /* plain or compact */
+    weir__wires wires;   /* compact */
+    weir__kernel_source expansion;
+    weir__kernel kernel; /* compact */
+    weir_stream stream;  /* of the copies */
+    uint64_t capacity;   /* bytes of a batch */
+    uint32_t depth;
+    weir__place *places;
+    uint32_t queued;
+    uint64_t taken;
+    bool is_ended;
+    bool keeps_checkpoints;
+    weir_cbor_writer beginning;         /* the checkpoint before the first batch */
+    const weir_cbor_writer *checkpoint; /* behind the batch that was given last */
+    weir_status failure;                /* of a batch that was to come behind those that are queued */
+    weir_error failure_record;
+    const weir_store *const *stores;
+    size_t store_count;
+    weir_staged_tables *tables; /* one a store */
+    weir_staging_metrics metrics;
+};
+
+/* Writes the loader's state into a writer of memory, in the place of what was there. */
+WEIR_CHECKED weir_status weir__staging_keep_checkpoint(weir_staging *staging, weir_cbor_writer *w,
+                                                       weir_error *error);
+
+#endif
