@@ -62,7 +62,7 @@ struct weir_staging {
     const weir_cbor_writer *checkpoint; /* behind the batch that was given last */
     weir_status failure;                /* of a batch that was to come behind those that are queued */
     weir_error failure_record;
-    const weir_store *const *stores;
+    const weir_store **stores;
     size_t store_count;
     weir_staged_tables *tables; /* one a store */
     weir_staging_metrics metrics;

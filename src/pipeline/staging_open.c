@@ -103,13 +103,15 @@ static weir_status upload(weir_staging *s, const uint8_t *from, uint64_t size, c
     return status ? status : weir__memory_write(&s->memory, there, from, (size_t)size, error);
 }
 
-static weir_status upload_tables(weir_staging *s, weir_error *error) {
+static weir_status upload_tables(weir_staging *s, const weir_store *const *stores, weir_error *error) {
     weir_status status = WEIR_OK;
+    s->stores = weir__allocate(s->env, s->store_count, sizeof *s->stores);
     s->tables = weir__allocate_zero(s->env, s->store_count, sizeof *s->tables);
-    if (!s->tables)
+    if (!s->stores || !s->tables)
         return weir__out_of_memory(error, WEIR__STAGING_OPERATOR, s->store_count * sizeof *s->tables);
     for (size_t i = 0; i < s->store_count && status == WEIR_OK; i++) {
-        const weir_store_info *info = weir_store_describe(s->stores[i]);
+        const weir_store_info *info = weir_store_describe(stores[i]);
+        s->stores[i] = stores[i];
         weir_staged_tables *tables = &s->tables[i];
         if (info->embedding_dim == 0)
             continue;
@@ -132,6 +134,7 @@ static void close_tables(weir_staging *s) {
         release(&s->memory, tables->category_embeddings, table_size(tables, tables->category_count));
     }
     weir__release(s->env, s->tables);
+    weir__release(s->env, s->stores);
 }
 
 weir_staged_tables weir_staging_tables(const weir_staging *staging, const weir_store *store) {
@@ -187,7 +190,7 @@ static weir_status open_parts(weir_staging *s, const weir_staging_options *optio
     if (status == WEIR_OK)
         status = open_places(s, sequences, error);
     if (status == WEIR_OK)
-        status = upload_tables(s, error);
+        status = upload_tables(s, options->loader->stores, error);
     if (status != WEIR_OK)
         return status;
     if (s->form == WEIR_WIRE_COMPACT)
@@ -216,7 +219,6 @@ weir_status weir_staging_open(const weir_env *env, const weir_staging_options *o
     s->pinned = weir_device_pinned(options->device);
     s->depth = options->depth ? options->depth : DEPTH_DEFAULT;
     s->keeps_checkpoints = options->with_checkpoints;
-    s->stores = options->loader->stores;
     s->store_count = options->loader->store_count;
     weir_cbor_writer_memory(&s->beginning, env);
     s->checkpoint = &s->beginning;

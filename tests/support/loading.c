@@ -45,6 +45,27 @@ void loading_close(loading *l) {
     remove_folder(l->folder);
 }
 
+weir_store *loading_damage(const loading *l, uint8_t **memory) {
+    weir_error error;
+    weir_store *damaged;
+    const weir_store_info *info = weir_store_describe(l->stores[0]);
+    size_t size = (size_t)info->file_size;
+    char path[160];
+    snprintf(path, sizeof path, "%s/shop.weir", l->folder);
+    FILE *file = fopen(path, "rb");
+    assert_non_null(file);
+    *memory = aligned_alloc(4096, (size + 4095) / 4096 * 4096);
+    assert_int_equal(fread(*memory, 1, size, file), size);
+    fclose(file);
+    assert_ok(weir_store_open_memory(NULL, *memory, size, &damaged, &error), &error);
+    const weir_store_info *copy = weir_store_describe(damaged);
+    for (uint32_t t = 0; t < copy->task_count; t++)
+        if (strcmp(copy->tasks[t].name, "spend") == 0)
+            memset((uint8_t *)(uintptr_t)copy->tasks[t].seed_rows, 0xee,
+                   4 * (size_t)copy->tasks[t].seed_count);
+    return damaged;
+}
+
 weir_manifest *loading_manifest(const loading *l, const char *more) {
     static const char *const keys[] = {"shop/churn/train", "oth/rating/train", "shop/spend/train",
                                        "shop/churn/val", "oth/status/val"};

@@ -13,6 +13,10 @@ typedef struct loading {
 void loading_open(loading *l);
 void loading_close(loading *l);
 
+/* A copy of the shop's store in which every seed row of the task "spend" leads nowhere. The caller closes it
+ * and frees its memory. */
+weir_store *loading_damage(const loading *l, uint8_t **memory);
+
 /* A manifest over five datasets of both stores, batch size 8, weights 3, 2, 1 for the three that train.
  * `more` (may be "") is put behind the members with a comma of its own, such as ", \"seed\": 3". */
 #define SMALL_BATCHES ", \"seed\": 3, \"batch\": {\"sequence_length\": 24, \"max_rows\": 8}"

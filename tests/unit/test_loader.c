@@ -279,28 +279,6 @@ static void test_a_failure_comes_at_its_step(void **state) {
     }
 }
 
-/* A copy of the shop's store in which every seed row of a task leads nowhere. */
-static weir_store *damaged_store(uint8_t **memory) {
-    weir_error error;
-    weir_store *damaged;
-    const weir_store_info *info = weir_store_describe(fixture.stores[0]);
-    size_t size = (size_t)info->file_size;
-    char path[160];
-    snprintf(path, sizeof path, "%s/shop.weir", fixture.folder);
-    FILE *file = fopen(path, "rb");
-    assert_non_null(file);
-    *memory = aligned_alloc(4096, (size + 4095) / 4096 * 4096);
-    assert_int_equal(fread(*memory, 1, size, file), size);
-    fclose(file);
-    assert_ok(weir_store_open_memory(NULL, *memory, size, &damaged, &error), &error);
-    const weir_store_info *copy = weir_store_describe(damaged);
-    for (uint32_t t = 0; t < copy->task_count; t++)
-        if (strcmp(copy->tasks[t].name, "spend") == 0)
-            memset((uint8_t *)(uintptr_t)copy->tasks[t].seed_rows, 0xee,
-                   4 * (size_t)copy->tasks[t].seed_count);
-    return damaged;
-}
-
 static void test_a_damaged_store_fails_at_its_step(void **state) {
     (void)state;
     weir_error error;
@@ -308,7 +286,7 @@ static void test_a_damaged_store_fails_at_its_step(void **state) {
     weir_loaded loaded;
     loading_batch whole[STEPS], got[STEPS];
     uint8_t *memory;
-    weir_store *damaged = damaged_store(&memory);
+    weir_store *damaged = loading_damage(&fixture, &memory);
     const weir_store *stores[] = {damaged, fixture.stores[1]};
     weir_loader_options options = loading_options(&fixture, manifest);
     loading_build(&options, 0, STEPS, whole);
