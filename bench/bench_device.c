@@ -1,0 +1,487 @@
+/* Batches on a GPU against its limits, all in one run: pinned copies without anything around them; a compute
+ * kernel alone. Says so and stops where there is no GPU (or give --device host). Takes a store and a manifest
+ * (--store, --manifest), or makes the demo shop of a million rows. */
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+#include <xxhash.h>
+
+#include "batch/wire.h"
+#include "bench.h"
+#include "device/kernel.h"
+#include "weir/weir.h"
+
+enum { COPIES = 3000, RING = 64, DEPTH = 8, AHEAD = 32, DIGEST_STEPS = 1000, SPINS = 400 };
+
+typedef struct setting {
+    const char *library, *store_path, *manifest_path, *part;
+    uint32_t workers; /* the most */
+    uint32_t steps;
+    double seconds; /* of an end-to-end row */
+    weir_device *device;
+    weir_store *store;
+    weir_manifest *manifest;
+    weir_stream stream; /* the consumer's */
+} setting;
+
+static void check(weir_status status, const weir_error *error) {
+    if (status == WEIR_OK)
+        return;
+    fprintf(stderr, "%s: %s\n", weir_status_name(status), error->message);
+    exit(1);
+}
+
+static bool wants(const setting *s, const char *part) {
+    return !s->part || strcmp(s->part, part) == 0;
+}
+
+/* ---- Staging --------------------------------------------------------------------------------------- */
+
+static weir_staging *open_staging(setting *s, uint32_t workers, uint32_t ahead, weir_wire_form form,
+                                  bool with_digests) {
+    weir_error error;
+    weir_staging *staging;
+    const weir_store *stores[] = {s->store};
+    weir_loader_options loading = {.size = sizeof loading,
+                                   .stores = stores,
+                                   .store_count = 1,
+                                   .manifest = s->manifest,
+                                   .dataset = "shop/churn/train",
+                                   .world_size = 1,
+                                   .workers = workers,
+                                   .buffer_size = ahead,
+                                   .with_digests = with_digests};
+    weir_staging_options options = {
+        .size = sizeof options, .device = s->device, .loader = &loading, .depth = DEPTH, .wire = form};
+    check(weir_staging_open(NULL, &options, &staging, &error), &error);
+    return staging;
+}
+
+static void take_one(setting *s, weir_staging *staging, uint64_t *bytes) {
+    weir_error error;
+    weir_staged staged;
+    check(weir_staging_next(staging, &staged, &error), &error);
+    check(weir_staging_wait(staging, &staged, s->stream, &error), &error);
+    check(weir_staging_release(staging, &staged, s->stream, &error), &error);
+    *bytes += staged.batch->size;
+}
+
+/* Waits until the workers have nothing more to do. */
+static void fill(weir_staging *staging) {
+    weir_prefetch_metrics metrics;
+    uint64_t produced;
+    do {
+        weir_loader_measure(weir_staging_loader(staging), &metrics, NULL);
+        produced = metrics.produced;
+        usleep(300000);
+        weir_loader_measure(weir_staging_loader(staging), &metrics, NULL);
+    } while (metrics.produced != produced || produced == 0);
+}
+
+/* ---- Copies ---------------------------------------------------------------------------------------- */
+
+/* GB/s of pinned copies of `size` bytes from `count` buffers in turn. */
+static double bare_copies(setting *s, size_t size, size_t count) {
+    weir_error error;
+    weir_memory pinned = weir_device_pinned(s->device), memory = weir_device_memory(s->device);
+    size_t stride = (size + 4095) / 4096 * 4096;
+    uint8_t *from = pinned.allocate(pinned.context, stride * count, &error);
+    uint8_t *to = memory.allocate(memory.context, stride * DEPTH, &error);
+    double best = 1e300;
+    if (!from || !to)
+        check(WEIR_DEVICE_ERROR, &error);
+    memset(from, 7, stride * count);
+    for (int repeat = 0; repeat < 3; repeat++) {
+        double begin = bench_wall();
+        for (size_t i = 0; i < COPIES; i++)
+            check(weir_copy_to_device(s->device, to + i % DEPTH * stride, from + i % count * stride, size,
+                                      s->stream, &error),
+                  &error);
+        check(weir_stream_sync(s->device, s->stream, &error), &error);
+        double seconds = bench_wall() - begin;
+        best = seconds < best ? seconds : best;
+    }
+    pinned.release(pinned.context, from, stride * count);
+    memory.release(memory.context, to, stride * DEPTH);
+    return (double)size * COPIES / best / 1e9;
+}
+
+/* Batches that are ready, taken as fast as they can be. */
+static void bench_copies(setting *s) {
+    char name[128];
+    weir_error error;
+    weir_staging *staging = open_staging(s, s->workers, AHEAD, WEIR_WIRE_PLAIN, false);
+    uint64_t bytes = 0, warm = 0;
+    uint32_t count = s->workers * AHEAD;
+    double best = 0;
+    size_t size = 0;
+    for (int repeat = 0; repeat < 3; repeat++) {
+        fill(staging);
+        bytes = 0;
+        take_one(s, staging, &warm);
+        check(weir_stream_sync(s->device, s->stream, &error), &error);
+        double begin = bench_wall();
+        for (uint32_t i = 0; i < count; i++)
+            take_one(s, staging, &bytes);
+        check(weir_stream_sync(s->device, s->stream, &error), &error);
+        double rate = (double)bytes / (bench_wall() - begin) / 1e9;
+        best = rate > best ? rate : best;
+        size = (size_t)(bytes / count);
+    }
+    weir_staging_close(staging);
+    double one = bare_copies(s, size, 1), many = bare_copies(s, size, RING);
+    snprintf(name, sizeof name, "bare pinned copies of one buffer of %.2f MB", (double)size / 1e6);
+    bench_report(name, one, "GB/s", NULL, 0, NULL);
+    snprintf(name, sizeof name, "bare pinned copies of %d buffers", RING);
+    bench_report(name, many, "GB/s", "one buffer", one, NULL);
+    bench_report("copies of batches that are ready, plain", best, "GB/s", "bare pinned copies", many, "95 %");
+}
+
+/* ---- End to end ------------------------------------------------------------------------------------ */
+
+static double end_to_end(setting *s, uint32_t workers, weir_wire_form form, double *wire_gigabytes) {
+    weir_error error;
+    weir_staging *staging = open_staging(s, workers, 4, form, false);
+    weir_staging_metrics before, after;
+    uint64_t bytes = 0, batches = 0;
+    for (int i = 0; i < 50; i++)
+        take_one(s, staging, &bytes);
+    weir_staging_measure(staging, &before);
+    double begin = bench_wall(), seconds;
+    do {
+        for (int i = 0; i < 20; i++)
+            take_one(s, staging, &bytes);
+        batches += 20;
+        seconds = bench_wall() - begin;
+    } while (seconds < s->seconds);
+    check(weir_stream_sync(s->device, s->stream, &error), &error);
+    seconds = bench_wall() - begin;
+    weir_staging_measure(staging, &after);
+    *wire_gigabytes = (double)(after.wire_bytes - before.wire_bytes) / seconds / 1e9;
+    weir_staging_close(staging);
+    return (double)batches / seconds;
+}
+
+static void bench_workers(setting *s) {
+    static const uint32_t counts[] = {1, 2, 4, 8, 12, 14};
+    for (int form = WEIR_WIRE_PLAIN; form <= WEIR_WIRE_COMPACT; form++) {
+        double one = 0;
+        for (size_t i = 0; i < sizeof counts / sizeof counts[0] && counts[i] <= s->workers; i++) {
+            char name[128];
+            double gigabytes, rate = end_to_end(s, counts[i], (weir_wire_form)form, &gigabytes);
+            one = i == 0 ? rate : one;
+            snprintf(name, sizeof name, "end to end, %s, %u workers, %.1f GB/s on the wire",
+                     weir_wire_form_name((weir_wire_form)form), counts[i], gigabytes);
+            bench_report(name, rate, "batches/s", "one worker", one,
+                         counts[i] == 14 ? "3000 batches/s plain" : NULL);
+        }
+    }
+}
+
+/* ---- The kernel -------------------------------------------------------------------------------------- */
+
+static void launch_expansions(setting *s, const weir__kernel *kernel, void *wire, void *out,
+                              const weir_batch *batch, int count) {
+    weir_error error;
+    void *arguments[] = {&wire, &out};
+    weir__launch launch = {.blocks_x = batch->sequence_count,
+                           .blocks_y = 4,
+                           .threads = 256,
+                           .arguments = arguments,
+                           .stream = s->stream};
+    for (int i = 0; i < count; i++) {
+        check(weir_device_clear(s->device, out, (size_t)batch->size, s->stream, &error), &error);
+        check(weir__kernel_launch(s->device, kernel, &launch, &error), &error);
+    }
+    check(weir_stream_sync(s->device, s->stream, &error), &error);
+}
+
+static weir_batch_buffer *build_one(setting *s, weir_batch_builder **builder) {
+    weir_error error;
+    weir_batch_buffer *buffer;
+    weir_batch_options options = {.size = sizeof options,
+                                  .store = s->store,
+                                  .manifest = s->manifest,
+                                  .dataset = "shop/churn/train",
+                                  .world_size = 1};
+    check(weir_batch_builder_open(NULL, &options, builder, &error), &error);
+    check(weir_batch_buffer_open(builder, 1, NULL, &buffer, &error), &error);
+    check(weir_batch_build(*builder, (weir_cursor){0, 0}, buffer, &error), &error);
+    return buffer;
+}
+
+static void bench_kernel(setting *s) {
+    char name[128];
+    weir_error error;
+    weir__kernel kernel;
+    weir__kernel_source source = {.name = WEIR__EXPAND_NAME,
+                                  .text = weir__expand_text,
+                                  .text_size = weir__expand_text_size,
+                                  .run = weir__expand_run};
+    weir_batch_builder *builder;
+    weir_batch_buffer *buffer = build_one(s, &builder);
+    const weir_batch *batch = weir_batch_view(buffer);
+    weir_memory memory = weir_device_memory(s->device);
+    uint64_t capacity = weir_wire_capacity(batch->size), size, cells = 0;
+    uint8_t *wire = malloc(capacity);
+    double begin = bench_now();
+    for (int i = 0; i < 200; i++)
+        check(weir_wire_pack(buffer, wire, capacity, &size, &error), &error);
+    double pack_seconds = (bench_now() - begin) / 200;
+    begin = bench_now();
+    for (int i = 0; i < 50; i++)
+        check(weir_batch_build(builder, (weir_cursor){0, (uint64_t)i * 32}, buffer, &error), &error);
+    double build_seconds = (bench_now() - begin) / 50;
+    check(weir_batch_build(builder, (weir_cursor){0, 0}, buffer, &error), &error);
+    check(weir_wire_pack(buffer, wire, capacity, &size, &error), &error);
+    for (uint32_t i = 0; i < batch->sequence_count; i++) {
+        uint32_t count;
+        memcpy(&count, batch->data + batch->tensors[WEIR_NUM_CELLS].offset + 4 * i, 4);
+        cells += count;
+    }
+    uint64_t text_size = batch->tensors[WEIR_TEXT_BATCH_EMBEDDINGS].size;
+    snprintf(name, sizeof name, "wire form, %.0f kB (%.0f kB of it texts)", (double)size / 1e3,
+             (double)text_size / 1e3);
+    bench_report(name, (double)(size - text_size) / (double)cells, "bytes/cell", "plain",
+                 (double)(batch->size - text_size) / (double)cells, "20 bytes a cell");
+    bench_report("packing a batch", pack_seconds * 1e6, "us", "building it", build_seconds * 1e6, NULL);
+    void *there = memory.allocate(memory.context, size, &error);
+    void *out = memory.allocate(memory.context, batch->size, &error);
+    check(weir__kernel_open(s->device, &source, &kernel, &error), &error);
+    check(weir_copy_to_device(s->device, there, wire, size, s->stream, &error), &error);
+    int count = weir_device_describe(s->device)->is_host ? 20 : 3000;
+    launch_expansions(s, &kernel, there, out, batch, 10);
+    begin = bench_wall();
+    launch_expansions(s, &kernel, there, out, batch, count);
+    bench_report("expanding a batch on the device", (bench_wall() - begin) / count * 1e6, "us", NULL, 0,
+                 NULL);
+    weir__kernel_close(s->device, &kernel);
+    memory.release(memory.context, there, size);
+    memory.release(memory.context, out, batch->size);
+    free(wire);
+    weir_batch_buffer_close(buffer);
+    weir_batch_builder_close(builder);
+}
+
+/* ---- Overlap ----------------------------------------------------------------------------------------- */
+
+static const char spin_text[] = "extern \"C\" __global__ void spin(long long cycles) {"
+                                " long long begin = clock64(); while (clock64() - begin < cycles) { } }";
+
+static void no_spin_on_the_host(void *const *arguments) {
+    (void)arguments;
+}
+
+static void spin(setting *s, const weir__kernel *kernel, long long cycles) {
+    weir_error error;
+    void *arguments[] = {&cycles};
+    weir__launch launch = {
+        .blocks_x = 1, .blocks_y = 1, .threads = 32, .arguments = arguments, .stream = s->stream};
+    check(weir__kernel_launch(s->device, kernel, &launch, &error), &error);
+}
+
+static double spin_alone(setting *s, const weir__kernel *kernel, long long cycles) {
+    weir_error error;
+    double begin = bench_wall();
+    for (int i = 0; i < SPINS; i++)
+        spin(s, kernel, cycles);
+    check(weir_stream_sync(s->device, s->stream, &error), &error);
+    return bench_wall() - begin;
+}
+
+static double spin_over_batches(setting *s, const weir__kernel *kernel, weir_staging *staging,
+                                long long cycles) {
+    weir_error error;
+    weir_staged staged;
+    fill(staging);
+    double begin = bench_wall();
+    for (int i = 0; i < SPINS; i++) {
+        check(weir_staging_next(staging, &staged, &error), &error);
+        check(weir_staging_wait(staging, &staged, s->stream, &error), &error);
+        spin(s, kernel, cycles);
+        check(weir_staging_release(staging, &staged, s->stream, &error), &error);
+    }
+    check(weir_stream_sync(s->device, s->stream, &error), &error);
+    return bench_wall() - begin;
+}
+
+/* A consumer that computes on each batch for as long as its copy takes, against one without batches. */
+static void bench_overlap(setting *s) {
+    weir_error error;
+    weir__kernel kernel;
+    weir__kernel_source source = {.name = "spin",
+                                  .text = (const unsigned char *)spin_text,
+                                  .text_size = sizeof spin_text - 1,
+                                  .run = no_spin_on_the_host};
+    if (weir_device_describe(s->device)->is_host)
+        return;
+    check(weir__kernel_open(s->device, &source, &kernel, &error), &error);
+    weir_staging *staging = open_staging(s, s->workers, AHEAD, WEIR_WIRE_PLAIN, false);
+    double copy_seconds = 4e6 / (bare_copies(s, 4000000, RING) * 1e9);
+    spin_alone(s, &kernel, 100000);
+    long long cycles = (long long)(100000 * copy_seconds / (spin_alone(s, &kernel, 100000) / SPINS));
+    for (int factor = 1; factor <= 2; factor++) {
+        char name[128];
+        double alone = 1e300, with = 1e300;
+        for (int repeat = 0; repeat < 3; repeat++) {
+            double seconds = spin_alone(s, &kernel, factor * cycles);
+            alone = seconds < alone ? seconds : alone;
+            seconds = spin_over_batches(s, &kernel, staging, factor * cycles);
+            with = seconds < with ? seconds : with;
+        }
+        snprintf(name, sizeof name, "a consumer that computes %.0f us a batch, %dx its copy",
+                 alone / SPINS * 1e6, factor);
+        bench_report(name, SPINS / with, "batches/s", "computing alone", SPINS / alone,
+                     factor == 1 ? "98 %" : NULL);
+    }
+    weir_staging_close(staging);
+    weir__kernel_close(s->device, &kernel);
+}
+
+/* ---- Digests ----------------------------------------------------------------------------------------- */
+
+static void digest_of(const weir_batch *batch, const uint8_t *data, uint8_t out[16]) {
+    static XXH3_state_t *state;
+    XXH128_canonical_t canonical;
+    state = state ? state : XXH3_createState();
+    XXH3_128bits_reset(state);
+    for (int id = 0; id < WEIR_TENSORS; id++)
+        XXH3_128bits_update(state, data + batch->tensors[id].offset, (size_t)batch->tensors[id].size);
+    XXH128_canonicalFromHash(&canonical, XXH3_128bits_digest(state));
+    memcpy(out, canonical.digest, 16);
+}
+
+static void bench_digests(setting *s, weir_wire_form form) {
+    weir_error error;
+    weir_staged staged;
+    uint8_t digest[16];
+    char name[128];
+    size_t capacity = 64 << 20;
+    weir_memory pinned = weir_device_pinned(s->device);
+    uint8_t *back = pinned.allocate(pinned.context, capacity, &error);
+    weir_staging *staging = open_staging(s, s->workers, 4, form, true);
+    uint32_t same = 0;
+    for (uint32_t i = 0; i < s->steps; i++) {
+        check(weir_staging_next(staging, &staged, &error), &error);
+        check(weir_staging_wait(staging, &staged, s->stream, &error), &error);
+        if (!back || staged.batch->size > capacity)
+            exit(1);
+        check(weir_copy_to_host(s->device, back, staged.batch->data, (size_t)staged.batch->size, s->stream,
+                                &error),
+              &error);
+        check(weir_stream_sync(s->device, s->stream, &error), &error);
+        digest_of(staged.batch, back, digest);
+        same += memcmp(digest, staged.batch->batch_digest, 16) == 0;
+        check(weir_staging_release(staging, &staged, s->stream, &error), &error);
+    }
+    weir_staging_close(staging);
+    pinned.release(pinned.context, back, capacity);
+    snprintf(name, sizeof name, "batches read back with the host's digest, %s", weir_wire_form_name(form));
+    bench_report(name, same, "batches", "steps", s->steps, "all");
+}
+
+/* ---- The whole ---------------------------------------------------------------------------------------- */
+
+static const char *next_argument(char **argv, int *at) {
+    if (!argv[*at + 1]) {
+        fprintf(stderr, "%s needs a value\n", argv[*at]);
+        exit(2);
+    }
+    return argv[++*at];
+}
+
+static void read_arguments(setting *s, char **argv) {
+    for (int i = 1; argv[i]; i++) {
+        if (strcmp(argv[i], "--device") == 0)
+            s->library = next_argument(argv, &i);
+        else if (strcmp(argv[i], "--store") == 0)
+            s->store_path = next_argument(argv, &i);
+        else if (strcmp(argv[i], "--manifest") == 0)
+            s->manifest_path = next_argument(argv, &i);
+        else if (strcmp(argv[i], "--part") == 0)
+            s->part = next_argument(argv, &i);
+        else if (strcmp(argv[i], "--workers") == 0)
+            s->workers = (uint32_t)atoi(next_argument(argv, &i));
+        else if (strcmp(argv[i], "--steps") == 0)
+            s->steps = (uint32_t)atoi(next_argument(argv, &i));
+        else if (strcmp(argv[i], "--seconds") == 0)
+            s->seconds = atof(next_argument(argv, &i));
+        else
+            exit(2);
+    }
+}
+
+static void make_shop(const char *program, char folder[64]) {
+    char path[512], command[700];
+    snprintf(path, sizeof path, "%s", program);
+    char *slash = strstr(path, "bench/bench_device");
+    snprintf(slash ? slash : path, 16, "weir");
+    snprintf(folder, 64, "/tmp/weir-bench-XXXXXX");
+    if (!mkdtemp(folder))
+        exit(1);
+    snprintf(command, sizeof command, "'%s' demo --scale 1000000 --dir '%s' --no-run --json > /dev/null",
+             path, folder);
+    if (system(command) != 0)
+        exit(1);
+}
+
+static void open_inputs(setting *s, const char *folder) {
+    static char text[65536];
+    char store[128], manifest[128];
+    weir_error error;
+    snprintf(store, sizeof store, "%s/shop.weir", folder);
+    snprintf(manifest, sizeof manifest, "%s/shop.manifest.json", folder);
+    s->store_path = s->store_path ? s->store_path : store;
+    s->manifest_path = s->manifest_path ? s->manifest_path : manifest;
+    check(weir_store_open(NULL, s->store_path, &s->store, &error), &error);
+    FILE *file = fopen(s->manifest_path, "rb");
+    if (!file)
+        exit(1);
+    size_t size = fread(text, 1, sizeof text, file);
+    fclose(file);
+    check(weir_manifest_read(NULL, text, size, s->manifest_path, &s->manifest, &error), &error);
+    check(weir_stream_open(s->device, &s->stream, &error), &error);
+}
+
+static void bench_all(setting *s) {
+    if (wants(s, "digests")) {
+        bench_digests(s, WEIR_WIRE_PLAIN);
+        bench_digests(s, WEIR_WIRE_COMPACT);
+    }
+    if (wants(s, "kernel"))
+        bench_kernel(s);
+    if (wants(s, "copies"))
+        bench_copies(s);
+    if (wants(s, "overlap"))
+        bench_overlap(s);
+    if (wants(s, "workers"))
+        bench_workers(s);
+}
+
+int main(int argc, char **argv) {
+    (void)argc;
+    weir_error error;
+    char folder[64] = "", command[128];
+    setting s = {.workers = (uint32_t)sysconf(_SC_NPROCESSORS_ONLN), .steps = DIGEST_STEPS, .seconds = 1.5};
+    s.workers = s.workers > 14 ? 14 : s.workers;
+    read_arguments(&s, argv);
+    weir_device_options options = {.size = sizeof options, .library = s.library};
+    if (weir_device_open(NULL, &options, &s.device, &error) != WEIR_OK) {
+        fprintf(stderr, "no device to measure: %s\n", error.message);
+        return s.library != NULL;
+    }
+    const weir_device_info *info = weir_device_describe(s.device);
+    fprintf(stderr, "device: %s, driver %u\n", info->name, info->driver_version);
+    if (!s.store_path)
+        make_shop(argv[0], folder);
+    open_inputs(&s, folder);
+    bench_all(&s);
+    weir_stream_close(s.device, s.stream);
+    weir_manifest_close(s.manifest);
+    weir_store_close(s.store);
+    weir_device_close(s.device);
+    snprintf(command, sizeof command, "rm -rf '%s'", folder);
+    return *folder ? system(command) : 0;
+}
