@@ -14,6 +14,7 @@ typedef struct request {
     const char *policy, *trace, *checkpoint, *resume;
     uint64_t steps, checkpoint_every, memory_limit;
     uint32_t workers, buffer, queue, max_lead;
+    cli_run_device device;
     bool trace_indices, no_digests, plan, any_hash, as_json;
     uint64_t began_ns;
 } request;
@@ -45,9 +46,22 @@ static const char *find_fault(const request *r, bool has_rank, bool has_world_si
         return "--steps takes at least 1; leave it away for a run without an end";
     if ((r->trace_indices || r->no_digests) && !r->trace)
         return r->trace_indices ? "--trace-indices belongs to --trace" : "--no-digests belongs to --trace";
+    if (!r->device.name && (r->device.wire || r->device.depth || r->device.verifies))
+        return "--wire, --depth and --verify belong to --device";
+    if (r->device.name && r->queue)
+        return "--queue is set by --depth where there is a --device";
+    if (r->device.name && r->trace_indices)
+        return "--trace-indices is for batches on the host; leave --device away";
     if (r->checkpoint_every > 0 && !r->checkpoint)
         return "--checkpoint-every belongs to --checkpoint";
     return NULL;
+}
+
+/* The batches that are being copied to a device are the loop's too. */
+static uint32_t queue_of(const request *r) {
+    if (!r->device.name)
+        return r->queue;
+    return r->device.depth ? r->device.depth : WEIR_STAGING_DEPTH;
 }
 
 static weir_loader_options loader_options(const request *r, const weir_manifest *manifest,
@@ -62,11 +76,11 @@ static weir_loader_options loader_options(const request *r, const weir_manifest 
                                  .token = r->of.token,
                                  .token_size = r->of.token_size,
                                  .any_hash = r->any_hash,
-                                 .with_digests = r->trace && !r->no_digests,
+                                 .with_digests = (r->trace && !r->no_digests) || r->device.verifies,
                                  .steps = r->steps,
                                  .workers = r->workers,
                                  .buffer_size = r->buffer,
-                                 .queue_size = r->queue,
+                                 .queue_size = queue_of(r),
                                  .max_lead = r->max_lead,
                                  .memory_limit = r->memory_limit};
 }
@@ -86,7 +100,7 @@ static int show_plan(const request *r, const weir_loader_options *options) {
 /* Says how to go on, and gives the status that a shell expects of a signal. */
 static int stopped(const cli_running *run) {
     const char *name = run->signal == SIGINT ? "SIGINT" : "SIGTERM";
-    uint64_t step = weir_loader_step(run->loader);
+    uint64_t step = cli_run_step(run);
     if (run->files.checkpoint[0])
         fprintf(stderr, "weir: stopped by %s at step %llu; go on with the same command and --resume %s\n",
                 name, (unsigned long long)step, run->files.checkpoint);
@@ -113,13 +127,17 @@ static int run_with(const request *r, const weir_loader_options *options, const 
                        .datasets =
                            calloc(weir_manifest_dataset_count(options->manifest), sizeof(cli_run_dataset)),
                        .began_ns = r->began_ns};
-    weir_status status = weir_loader_open(NULL, options, &run.loader, &error);
+    weir_status status = r->device.name ? cli_run_open_device(&run, options, &r->device, &error)
+                                        : weir_loader_open(NULL, options, &run.loader, &error);
     if (status == WEIR_OK)
         status = cli_run_loop(&run, &error);
     int result = status == WEIR_OK ? cli_run_print(&run, r->as_json) : cli_fail(&error, r->as_json);
     if (status == WEIR_OK && run.signal && result == CLI_OK)
         result = stopped(&run);
-    weir_loader_close(run.loader);
+    if (r->device.name)
+        cli_run_close_device(&run);
+    else
+        weir_loader_close(run.loader);
     free(run.datasets);
     return result;
 }
@@ -203,6 +221,10 @@ static int run(const cli_command *self, int argc, char **argv) {
         {"--checkpoint", CLI_TEXT, &r.checkpoint, false, false},
         {"--checkpoint-every", CLI_UINT, &r.checkpoint_every, false, false},
         {"--resume", CLI_TEXT, &r.resume, false, false},
+        {"--device", CLI_TEXT, &r.device.name, false, false},
+        {"--wire", CLI_TEXT, &r.device.wire, false, false},
+        {"--depth", CLI_UINT32, &r.device.depth, false, false},
+        {"--verify", CLI_FLAG, &r.device.verifies, false, false},
         {"--memory-limit", CLI_SIZE, &r.memory_limit, false, false},
         {"--plan", CLI_FLAG, &r.plan, false, false},
         {"--any-hash", CLI_FLAG, &r.any_hash, false, false},
@@ -230,6 +252,7 @@ const cli_command cli_run = {
              "                [--workers N] [--buffer N] [--queue N] [--policy P] [--max-lead N]\n"
              "                [--trace F [--trace-indices] [--no-digests]]\n"
              "                [--checkpoint F [--checkpoint-every STEPS]] [--resume F]\n"
+             "                [--device cuda[:N]|host [--wire plain|compact|best] [--depth N] [--verify]]\n"
              "                [--rank R --world-size W] [--memory-limit SIZE] [--plan]\n"
              "                [--token HEX] [--any-hash] [--json]",
     .help =
@@ -251,6 +274,11 @@ const cli_command cli_run = {
         "  --checkpoint F   save the state at the start, at the end, and when SIGINT or SIGTERM stops it\n"
         "  --checkpoint-every STEPS   and behind every so many steps\n"
         "  --resume F       go on from a checkpoint; where F is also --checkpoint and not there yet, begin\n"
+        "  --device D       bring the batches to a GPU: cuda, cuda:1 …; host: the same without one\n"
+        "  --wire W         how they travel: plain, compact (packed, and expanded on the device), or best\n"
+        "                   (default): compact where the device has a compiler of kernels\n"
+        "  --depth N        batches on the device at a time (default 3)\n"
+        "  --verify         read every batch back and compare its digest\n"
         "  --rank R         which rank this is …\n"
         "  --world-size W   … of how many. Without them: what torchrun (RANK, WORLD_SIZE), Open MPI\n"
         "                   (OMPI_COMM_WORLD_RANK, …_SIZE), MPICH and other PMI launchers (PMI_RANK,\n"
@@ -266,6 +294,7 @@ const cli_command cli_run = {
         "  weir run --store shop.weir --manifest shop.manifest.json --steps 1000 --workers 4\n"
         "  weir run --store shop.weir --manifest shop.manifest.json --steps 1000 --trace run.trace \\\n"
         "           --checkpoint run.checkpoint --checkpoint-every 100 --resume run.checkpoint\n"
+        "  weir run --store shop.weir --manifest shop.manifest.json --steps 100 --device host --verify\n"
         "  mpirun -n 8 weir run --store shop.weir --manifest shop.manifest.json --steps 1000\n",
     .run = run,
 };

@@ -1,5 +1,6 @@
 /* weir run in parts: cmd_run.c reads the call and opens what it names, run_place.c finds rank and world size,
- * run_files.c the files of this rank, run_loop.c takes the batches, run_report.c says how it goes. */
+ * run_files.c the files of this rank, run_loop.c takes the batches, run_device.c does so on a device,
+ * run_report.c says how it goes. */
 #ifndef WEIR_CLI_RUN_H
 #define WEIR_CLI_RUN_H
 
@@ -50,7 +51,10 @@ typedef struct cli_run_dataset {
 } cli_run_dataset;
 
 typedef struct cli_running {
-    weir_loader *loader;
+    weir_loader *loader;   /* the staging's, where there is one */
+    weir_device *device;   /* NULL: the batches stay on the host */
+    weir_staging *staging; /* NULL too */
+    bool verifies;
     const weir_checkpoint *from; /* NULL: it begins */
     cli_run_files files;
     uint64_t checkpoint_every; /* steps; 0: at the end alone */
@@ -70,6 +74,7 @@ typedef struct cli_running {
     uint64_t bytes;
     cli_run_dataset *datasets; /* room for all of the manifest's; NULL: not counted */
     size_t dataset_count;
+    uint64_t verified; /* batches that were read back from the device */
     uint64_t loop_began_ns;
     uint64_t first_batch_ns; /* since the program began; 0 where there was none */
     uint64_t loop_ns;
@@ -80,6 +85,30 @@ uint64_t cli_run_now_ns(void);
 
 /* Takes every batch, records it, saves checkpoints; ends early, with all saved, at SIGINT or SIGTERM. */
 WEIR_CHECKED weir_status cli_run_loop(cli_running *run, weir_error *error);
+
+/* The step behind the last batch that was taken. */
+uint64_t cli_run_step(const cli_running *run);
+
+/* ---- On a device ------------------------------------------------------------------------------- */
+
+typedef struct cli_run_device {
+    const char *name; /* NULL: no device */
+    const char *wire; /* NULL: the best */
+    uint32_t depth;
+    bool verifies;
+} cli_run_device;
+
+/* Opens the device and, on it, the run. The caller closes, in any case. */
+WEIR_CHECKED weir_status cli_run_open_device(cli_running *run, const weir_loader_options *loading,
+                                             const cli_run_device *wanted, weir_error *error);
+void cli_run_close_device(cli_running *run);
+
+/* Takes one batch there, records it and gives it back; its view (no buffer, no item) is valid until the next
+ * one is taken. */
+WEIR_CHECKED weir_status cli_run_take_staged(cli_running *run, weir_trace_writer *trace, weir_loaded *out,
+                                             weir_error *error);
+
+/* ---- How it goes -------------------------------------------------------------------------------- */
 
 /* A line on the terminal, at most ten times a second. */
 void cli_run_show(const cli_running *run, bool is_last);

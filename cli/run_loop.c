@@ -48,7 +48,8 @@ static weir_status save(const cli_running *run, weir_trace_writer *trace, bool i
     if (trace)
         status = is_over ? weir_trace_finish(trace, error) : weir_trace_sync(trace, error);
     if (status == WEIR_OK && run->files.checkpoint[0])
-        status = weir_loader_checkpoint_save(run->loader, run->files.checkpoint, NULL, error);
+        status = run->staging ? weir_staging_checkpoint_save(run->staging, run->files.checkpoint, NULL, error)
+                              : weir_loader_checkpoint_save(run->loader, run->files.checkpoint, NULL, error);
     return status;
 }
 
@@ -67,6 +68,10 @@ static weir_status begin(cli_running *run, weir_trace_writer **trace, weir_error
 }
 
 /* ---- The loop -------------------------------------------------------------------------------- */
+
+uint64_t cli_run_step(const cli_running *run) {
+    return run->staging ? weir_staging_step(run->staging) : weir_loader_step(run->loader);
+}
 
 static void count_dataset(cli_running *run, const weir_loaded *loaded) {
     const weir_step *step = &loaded->batch->step;
@@ -87,22 +92,27 @@ static void count_dataset(cli_running *run, const weir_loaded *loaded) {
     d->next = step->cursor_next;
 }
 
-static weir_status take(cli_running *run, weir_trace_writer *trace, bool *is_over, weir_error *error) {
-    weir_loaded loaded;
-    weir_status status = weir_loader_next(run->loader, &loaded, error);
-    if (status != WEIR_OK)
-        return status;
-    *is_over = loaded.batch == NULL;
-    if (*is_over)
-        return WEIR_OK;
+static void count(cli_running *run, const weir_loaded *loaded) {
     if (run->batches == 0)
         run->first_batch_ns = cli_run_now_ns() - run->began_ns;
+    run->batches++;
+    run->samples += loaded->batch->step.valid_count;
+    run->bytes += loaded->batch->size;
+    count_dataset(run, loaded);
+}
+
+static weir_status take(cli_running *run, weir_trace_writer *trace, bool *is_over, weir_error *error) {
+    weir_loaded loaded = {0};
+    weir_status status = run->staging ? cli_run_take_staged(run, trace, &loaded, error)
+                                      : weir_loader_next(run->loader, &loaded, error);
+    *is_over = status == WEIR_OK && !loaded.batch;
+    if (status != WEIR_OK || *is_over)
+        return status;
+    count(run, &loaded);
+    if (run->staging)
+        return WEIR_OK;
     if (trace)
         status = weir_loader_record(run->loader, &loaded, run->with_indices, trace, error);
-    run->batches++;
-    run->samples += loaded.batch->step.valid_count;
-    run->bytes += loaded.batch->size;
-    count_dataset(run, &loaded);
     weir_loader_release(run->loader, &loaded);
     return status;
 }
@@ -113,7 +123,7 @@ static weir_status take_all(cli_running *run, weir_trace_writer *trace, bool *is
         status = take(run, trace, is_over, error);
         if (status != WEIR_OK || *is_over)
             break;
-        uint64_t step = weir_loader_step(run->loader);
+        uint64_t step = cli_run_step(run);
         if (run->checkpoint_every > 0 && step % run->checkpoint_every == 0 &&
             step < weir_loader_end(run->loader))
             status = save(run, trace, false, error);
@@ -133,7 +143,7 @@ static void leave_nothing(const cli_running *run) {
 weir_status cli_run_loop(cli_running *run, weir_error *error) {
     weir_trace_writer *trace = NULL;
     bool is_over = false;
-    run->first_step = weir_loader_step(run->loader);
+    run->first_step = cli_run_step(run);
     weir_status status = begin(run, &trace, error);
     if (status != WEIR_OK) {
         weir_trace_writer_close(trace);

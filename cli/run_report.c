@@ -50,7 +50,7 @@ void cli_run_show(const cli_running *run, bool is_last) {
     shown_ns = now_ns;
     uint64_t spent_ns = now_ns - run->loop_began_ns;
     uint64_t end = weir_loader_end(run->loader);
-    uint64_t step = weir_loader_step(run->loader);
+    uint64_t step = cli_run_step(run);
     fputs("\r\033[Krun    ", stderr);
     if (end != WEIR_ENDLESS) {
         cli_progress_bar(end ? (double)step / (double)end : 1);
@@ -65,9 +65,21 @@ void cli_run_show(const cli_running *run, bool is_last) {
 
 /* ---- The summary ----------------------------------------------------------------------------- */
 
+static void print_device(const cli_running *run) {
+    char bytes[32];
+    weir_staging_metrics metrics;
+    weir_staging_measure(run->staging, &metrics);
+    cli_format_bytes(metrics.wire_bytes, bytes);
+    printf("  on %s, wire %s: %s copied", weir_device_describe(run->device)->name,
+           weir_wire_form_name(metrics.wire), bytes);
+    if (run->verifies)
+        printf(", %" PRIu64 " batches read back and the same", run->verified);
+    printf("\n");
+}
+
 static void print_text(const cli_running *run) {
     char bytes[32];
-    uint64_t step = weir_loader_step(run->loader);
+    uint64_t step = cli_run_step(run);
     cli_format_bytes(run->bytes, bytes);
     if (run->world_size > 1)
         printf("rank %" PRIu32 " of %" PRIu32 ": ", run->rank, run->world_size);
@@ -76,6 +88,8 @@ static void print_text(const cli_running *run) {
     printf("  ");
     print_rates(stdout, run, run->loop_ns);
     printf("; first batch after %.0f ms\n", (double)run->first_batch_ns / 1e6);
+    if (run->device)
+        print_device(run);
     if (run->files.trace[0])
         printf("  trace %s\n", run->files.trace);
     if (run->files.checkpoint[0])
@@ -143,13 +157,31 @@ static void write_path(weir_json_writer *w, const char *key, const char *path) {
         weir_json_null(w);
 }
 
+static void write_device(weir_json_writer *w, const cli_running *run) {
+    weir_staging_metrics metrics;
+    weir_json_key(w, "device");
+    if (!run->device) {
+        weir_json_null(w);
+        return;
+    }
+    weir_staging_measure(run->staging, &metrics);
+    weir_json_object(w);
+    weir_json_key(w, "name");
+    weir_json_text(w, weir_device_describe(run->device)->name);
+    weir_json_key(w, "wire");
+    weir_json_text(w, weir_wire_form_name(metrics.wire));
+    write_count(w, "wire_bytes", metrics.wire_bytes);
+    write_count(w, "verified", run->verified);
+    weir_json_end_object(w);
+}
+
 static int print_json(const cli_running *run) {
     static const char *const stages[] = {"train", "eval", "infer"};
     weir_json_writer w;
     weir_json_writer_memory(&w, NULL);
     weir_json_object(&w);
     write_count(&w, "first_step", run->first_step);
-    write_count(&w, "step", weir_loader_step(run->loader));
+    write_count(&w, "step", cli_run_step(run));
     weir_json_key(&w, "end");
     if (weir_loader_end(run->loader) == WEIR_ENDLESS)
         weir_json_null(&w);
@@ -180,6 +212,7 @@ static int print_json(const cli_running *run) {
     weir_json_double(&w, wait_share(run, run->loop_ns));
     write_workers(&w, run);
     write_datasets(&w, run);
+    write_device(&w, run);
     write_path(&w, "trace", run->files.trace);
     write_path(&w, "checkpoint", run->files.checkpoint);
     weir_json_end_object(&w);

@@ -35,11 +35,13 @@ WEIR_API const char *weir_wire_form_name(weir_wire_form form);
 WEIR_API WEIR_CHECKED weir_status weir_wire_form_parse(const char *name, weir_wire_form *out,
                                                        weir_error *error);
 
+enum { WEIR_STAGING_DEPTH = 3 };
+
 typedef struct weir_staging_options {
     size_t size; /* sizeof(weir_staging_options) */
     weir_device *device;
     const weir_loader_options *loader; /* memory, hook and queue_size are the staging's to set */
-    uint32_t depth;                    /* batches on the device at a time, at most 64; 0: 3 */
+    uint32_t depth;                    /* batches on the device at a time, at most 64; 0: WEIR_STAGING_DEPTH */
     weir_wire_form wire;
     bool with_checkpoints; /* keep the run's state behind each batch, for weir_staging_checkpoint */
 } weir_staging_options;
@@ -102,14 +104,26 @@ typedef struct weir_staging_metrics {
 } weir_staging_metrics;
 WEIR_API void weir_staging_measure(const weir_staging *staging, weir_staging_metrics *out);
 
-/* The loader behind it: its plan, metrics and end. Its state runs ahead of the batches that were taken. */
-WEIR_API const weir_loader *weir_staging_loader(const weir_staging *staging);
+/* The loader behind it, for its plan, metrics, end, trace and cancel; batches are the staging's to take. Its
+ * step runs ahead; that behind the last batch that weir_staging_next gave is weir_staging_step. */
+WEIR_API weir_loader *weir_staging_loader(const weir_staging *staging);
+WEIR_API uint64_t weir_staging_step(const weir_staging *staging);
+
+/* Reads a batch back and compares its digest with the one it was built with; waits for it. DEVICE_ERROR
+ * where they differ, CONTRACT_VIOLATION where the loader makes no digests. The thread that takes batches. */
+WEIR_API WEIR_CHECKED weir_status weir_staging_verify(weir_staging *staging, const weir_staged *staged,
+                                                      weir_error *error);
 
 /* The checkpoint (weir_loader_checkpoint) behind the last batch that weir_staging_next gave; before the
  * first, where the run began. It is valid until the next call of weir_staging_next. CONTRACT_VIOLATION where
  * checkpoints are not kept. */
 WEIR_API WEIR_CHECKED weir_status weir_staging_checkpoint(const weir_staging *staging, const void **data,
                                                           size_t *size, weir_error *error);
+
+/* The same as a file, as weir_loader_checkpoint_save. */
+WEIR_API WEIR_CHECKED weir_status weir_staging_checkpoint_save(const weir_staging *staging, const char *path,
+                                                               uint8_t hash[WEIR_HASH_SIZE],
+                                                               weir_error *error);
 
 #ifdef __cplusplus
 }

@@ -469,7 +469,7 @@ static void complete(weir_batch_builder *b, weir_batch_buffer *buffer, const wei
     if (batch->embedding_dim > 0)
         weir__copy_texts(&b->texts, info, buffer->data + batch->tensors[WEIR_TEXT_BATCH_EMBEDDINGS].offset);
     if (b->digester.is_open)
-        weir__batch_digest(&b->digester, buffer, batch->batch_digest);
+        weir__batch_digest(&b->digester, batch, buffer->data, batch->batch_digest);
 }
 
 static bool fits(const weir__batch_limits *needed, const weir__batch_limits *there) {

@@ -33,12 +33,13 @@ uint64_t weir__sample_digest(const weir__digester *digester, weir_batch_buffer *
     return XXH3_64bits_digest(digester->state);
 }
 
-void weir__batch_digest(const weir__digester *digester, const weir_batch_buffer *buffer, uint8_t digest[16]) {
+void weir__batch_digest(const weir__digester *digester, const weir_batch *batch, const uint8_t *data,
+                        uint8_t digest[16]) {
     XXH3_128bits_reset(digester->state);
     for (int id = 0; id < WEIR_TENSORS; id++) {
-        const weir_tensor *tensor = &buffer->batch.tensors[id];
+        const weir_tensor *tensor = &batch->tensors[id];
         if (tensor->size > 0)
-            XXH3_128bits_update(digester->state, buffer->data + tensor->offset, (size_t)tensor->size);
+            XXH3_128bits_update(digester->state, data + tensor->offset, (size_t)tensor->size);
     }
     XXH128_canonical_t canonical;
     XXH128_canonicalFromHash(&canonical, XXH3_128bits_digest(digester->state));

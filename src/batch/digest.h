@@ -16,7 +16,8 @@ void weir__digester_close(weir__digester *digester);
 uint64_t weir__sample_digest(const weir__digester *digester, weir_batch_buffer *buffer, uint32_t index,
                              uint32_t rows);
 
-/* Of the finished batch. */
-void weir__batch_digest(const weir__digester *digester, const weir_batch_buffer *buffer, uint8_t digest[16]);
+/* Of a finished batch, whose bytes may have come back from elsewhere. */
+void weir__batch_digest(const weir__digester *digester, const weir_batch *batch, const uint8_t *data,
+                        uint8_t digest[16]);
 
 #endif

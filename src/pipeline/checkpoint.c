@@ -7,6 +7,7 @@
 
 #include <string.h>
 
+#include "base/file.h"
 #include "trace/record.h"
 
 static const char operator_name[] = "weir.loader.checkpoint";
@@ -256,5 +257,23 @@ weir_status weir__checkpoint_restore(const weir__run *run, weir_mix *mix, const 
         status = check_taken(&restored.prefetch, read.step, &restored.start_position, error);
     if (status == WEIR_OK)
         *out = restored;
+    return status;
+}
+
+/* ---- Files ----------------------------------------------------------------------------------- */
+
+weir_status weir__checkpoint_save(const weir_env *env, const void *data, size_t size, const char *path,
+                                  uint8_t hash[WEIR_HASH_SIZE], weir_error *error) {
+    static const char saving[] = "weir.loader.checkpoint";
+    weir__atomic_file file;
+    weir_status status = weir__atomic_open(&file, env, path, saving, error);
+    if (status != WEIR_OK)
+        return status;
+    status = weir__atomic_write(&file, data, size, error);
+    if (status == WEIR_OK)
+        status = weir__atomic_commit(&file, error);
+    weir__atomic_abandon(&file);
+    if (status == WEIR_OK && hash)
+        weir_sha256_of(data, size, hash);
     return status;
 }

@@ -18,6 +18,11 @@ typedef struct weir__run_state {
 void weir__checkpoint_write(const weir__run *run, weir_mix *mix, const weir__run_state *state,
                             weir_cbor_writer *w);
 
+/* Saves a checkpoint's bytes as a file that appears whole or not at all; `hash` may be NULL. */
+WEIR_CHECKED weir_status weir__checkpoint_save(const weir_env *env, const void *data, size_t size,
+                                               const char *path, uint8_t hash[WEIR_HASH_SIZE],
+                                               weir_error *error);
+
 /* Where a checkpoint leads. Under strict the step is all; in best effort the prefetcher began at
  * start_position and goes on from its state (a view of the checkpoint's bytes). */
 typedef struct weir__restored {

@@ -5,7 +5,6 @@
 #include <string.h>
 
 #include "base/bytes.h"
-#include "base/file.h"
 #include "pipeline/checkpoint.h"
 #include "pipeline/memory.h"
 #include "pipeline/prefetch.h"
@@ -411,22 +410,12 @@ void weir_loader_checkpoint(const weir_loader *loader, weir_cbor_writer *w) {
 
 weir_status weir_loader_checkpoint_save(const weir_loader *loader, const char *path,
                                         uint8_t hash[WEIR_HASH_SIZE], weir_error *error) {
-    static const char saving[] = "weir.loader.checkpoint";
-    weir__atomic_file file;
     weir_cbor_writer w;
     weir_cbor_writer_memory(&w, loader->env);
     weir_loader_checkpoint(loader, &w);
     weir_status status = weir_cbor_finish(&w, error);
     if (status == WEIR_OK)
-        status = weir__atomic_open(&file, loader->env, path, saving, error);
-    if (status == WEIR_OK) {
-        status = weir__atomic_write(&file, w.data, w.size, error);
-        if (status == WEIR_OK)
-            status = weir__atomic_commit(&file, error);
-        weir__atomic_abandon(&file);
-    }
-    if (status == WEIR_OK && hash)
-        weir_sha256_of(w.data, w.size, hash);
+        status = weir__checkpoint_save(loader->env, w.data, w.size, path, hash, error);
     weir_cbor_release(&w);
     return status;
 }

@@ -3,6 +3,7 @@
  * into a place waits, on the device, for the event with which the consumer released it; so the host waits for
  * builders alone. What goes wrong behind batches that are queued is told when those were given. */
 #include "pipeline/staging.h"
+#include "pipeline/checkpoint.h"
 
 #include <string.h>
 
@@ -138,6 +139,14 @@ weir_status weir_staging_checkpoint(const weir_staging *s, const void **data, si
     return WEIR_OK;
 }
 
+weir_status weir_staging_checkpoint_save(const weir_staging *s, const char *path,
+                                         uint8_t hash[WEIR_HASH_SIZE], weir_error *error) {
+    const void *data;
+    size_t size;
+    weir_status status = weir_staging_checkpoint(s, &data, &size, error);
+    return status ? status : weir__checkpoint_save(s->env, data, size, path, hash, error);
+}
+
 /* ---- Taking ------------------------------------------------------------------------------------ */
 
 /* Starts the copy of a batch that the loader gave. Where that fails the batch is lost, and the run with it:
@@ -158,6 +167,7 @@ static weir_status queue(weir_staging *s, weir__place *place, const weir_loaded 
         return status;
     }
     place->order = s->taken++;
+    place->step = weir_loader_step(s->loader);
     s->queued++;
     s->metrics.batches++;
     s->metrics.bytes += place->batch.size;
@@ -211,6 +221,7 @@ static void give(weir_staging *s, weir_staged *out) {
     weir__place *place = oldest_queued(s);
     s->queued--;
     s->checkpoint = &place->checkpoint;
+    s->step = place->step;
     atomic_store_explicit(&place->state, WEIR__PLACE_HELD, memory_order_relaxed);
     *out = (weir_staged){.step = place->loaded.step,
                          .dataset = place->loaded.dataset,
@@ -266,6 +277,50 @@ void weir_staging_measure(const weir_staging *s, weir_staging_metrics *out) {
     *out = s->metrics;
 }
 
-const weir_loader *weir_staging_loader(const weir_staging *s) {
+weir_loader *weir_staging_loader(const weir_staging *s) {
     return s->loader;
+}
+
+uint64_t weir_staging_step(const weir_staging *s) {
+    return s->step;
+}
+
+/* ---- Verifying --------------------------------------------------------------------------------- */
+
+static weir_status open_verifier(weir_staging *s, weir_error *error) {
+    weir_error refused = {.status = WEIR_OUT_OF_MEMORY};
+    if (!s->read_back)
+        s->read_back = s->pinned.allocate(s->pinned.context, (size_t)s->capacity, &refused);
+    if (s->read_back)
+        return s->digester.is_open ? WEIR_OK : weir__digester_open(&s->digester, error);
+    if (error)
+        *error = refused;
+    return refused.status;
+}
+
+/* The staging's own stream reads: what comes before on it has filled the place. */
+weir_status weir_staging_verify(weir_staging *s, const weir_staged *staged, weir_error *error) {
+    const weir_batch *batch = staged->batch;
+    uint8_t digest[16];
+    if (!batch->has_digests)
+        return weir__fail(error, WEIR_CONTRACT_VIOLATION, WEIR__STAGING_OPERATOR,
+                          "the batches have no digests to compare with; open the loader with_digests");
+    weir_status status = open_verifier(s, error);
+    if (status == WEIR_OK)
+        status =
+            weir_copy_to_host(s->device, s->read_back, batch->data, (size_t)batch->size, s->stream, error);
+    if (status == WEIR_OK)
+        status = weir_stream_sync(s->device, s->stream, error);
+    if (status != WEIR_OK)
+        return status;
+    weir__batch_digest(&s->digester, batch, s->read_back, digest);
+    if (memcmp(digest, batch->batch_digest, sizeof digest) == 0)
+        return WEIR_OK;
+    status = weir__fail(error, WEIR_DEVICE_ERROR, WEIR__STAGING_OPERATOR,
+                        "the batch of step %llu is another one on the device than on the host; the device, "
+                        "its driver or weir is broken",
+                        (unsigned long long)staged->step);
+    if (error)
+        error->t = staged->step;
+    return status;
 }

@@ -5,6 +5,7 @@
 #include <stdatomic.h>
 
 #include "base/internal.h"
+#include "batch/digest.h"
 #include "device/kernel.h"
 #include "weir/staging.h"
 
@@ -19,6 +20,7 @@ enum { WEIR__PLACE_FREE, WEIR__PLACE_QUEUED, WEIR__PLACE_HELD };
 typedef struct weir__place {
     _Atomic int state;
     uint64_t order;     /* of taking: batches are given on in this order */
+    uint64_t step;      /* of the run, behind this batch */
     weir_loaded loaded; /* the host's slot … */
     bool has_loaded;    /* … which goes back when it is copied */
     void *data;         /* the batch, on the device */
@@ -56,6 +58,7 @@ struct weir_staging {
     weir__place *places;
     uint32_t queued;
     uint64_t taken;
+    uint64_t step; /* behind the last batch that was given */
     bool is_ended;
     bool keeps_checkpoints;
     weir_cbor_writer beginning;         /* the checkpoint before the first batch */
@@ -66,6 +69,8 @@ struct weir_staging {
     size_t store_count;
     weir_staged_tables *tables; /* one a store */
     weir_staging_metrics metrics;
+    uint8_t *read_back; /* pinned, `capacity` bytes, from the first weir_staging_verify on */
+    weir__digester digester;
 };
 
 /* Writes the loader's state into a writer of memory, in the place of what was there. */

@@ -6,8 +6,6 @@
 #include "batch/wire.h"
 #include "pipeline/staging.h"
 
-enum { DEPTH_DEFAULT = 3 };
-
 static void *allocate(const weir_memory *memory, uint64_t size, weir_status *status, weir_error *error) {
     weir_error refused = {.status = WEIR_OUT_OF_MEMORY};
     void *data = size <= SIZE_MAX ? memory->allocate(memory->context, (size_t)size, &refused) : NULL;
@@ -200,6 +198,8 @@ static weir_status open_parts(weir_staging *s, const weir_staging_options *optio
     status = weir_loader_open(s->env, &loading, &s->loader, error);
     if (status == WEIR_OK && s->keeps_checkpoints)
         status = weir__staging_keep_checkpoint(s, &s->beginning, error);
+    if (status == WEIR_OK)
+        s->step = weir_loader_step(s->loader);
     return status;
 }
 
@@ -217,7 +217,7 @@ weir_status weir_staging_open(const weir_env *env, const weir_staging_options *o
     s->device = options->device;
     s->memory = weir_device_memory(options->device);
     s->pinned = weir_device_pinned(options->device);
-    s->depth = options->depth ? options->depth : DEPTH_DEFAULT;
+    s->depth = options->depth ? options->depth : WEIR_STAGING_DEPTH;
     s->keeps_checkpoints = options->with_checkpoints;
     s->store_count = options->loader->store_count;
     weir_cbor_writer_memory(&s->beginning, env);
@@ -246,6 +246,8 @@ void weir_staging_close(weir_staging *s) {
     release(&s->pinned, s->wires.memory, s->wires.stride * s->wires.count);
     weir__release(s->env, s->wires.sizes);
     weir__release(s->env, s->places);
+    release(&s->pinned, s->read_back, s->capacity);
+    weir__digester_close(&s->digester);
     weir_cbor_release(&s->beginning);
     weir__release(s->env, s);
 }

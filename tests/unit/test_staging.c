@@ -259,6 +259,35 @@ static void test_a_copy_that_fails(void **state) {
     end(&c);
 }
 
+static void test_verifying(void **state) {
+    (void)state;
+    for (int form = WEIR_WIRE_PLAIN; form <= WEIR_WIRE_COMPACT; form++) {
+        weir_error error;
+        weir_staged staged;
+        consumer c;
+        trial t = trial_of(2, 2, (weir_wire_form)form);
+        begin(&c, &t, fake_device(3));
+        for (uint64_t step = 0; step < 5; step++) {
+            assert_ok(weir_staging_next(c.staging, &staged, &error), &error);
+            assert_int_equal(weir_staging_step(c.staging), step + 1);
+            assert_ok(weir_staging_verify(c.staging, &staged, &error), &error);
+            assert_ok(weir_staging_release(c.staging, &staged, 0, &error), &error);
+        }
+        assert_ok(weir_staging_next(c.staging, &staged, &error), &error);
+        assert_ok(weir_event_sync(c.device, staged.ready, &error), &error);
+        assert_ok(weir_device_clear(c.device, (void *)(uintptr_t)staged.batch->data, 64, 0, &error), &error);
+        assert_ok(weir_stream_sync(c.device, 0, &error), &error);
+        assert_fails(weir_staging_verify(c.staging, &staged, &error), WEIR_DEVICE_ERROR, &error);
+        assert_int_equal(error.t, 5);
+        end(&c);
+        t.loading.with_digests = false;
+        begin(&c, &t, fake_device(0));
+        assert_ok(weir_staging_next(c.staging, &staged, &error), &error);
+        assert_fails(weir_staging_verify(c.staging, &staged, &error), WEIR_CONTRACT_VIOLATION, &error);
+        end(&c);
+    }
+}
+
 static void test_what_cannot_be_opened(void **state) {
     (void)state;
     weir_error error;
@@ -401,6 +430,7 @@ int main(void) {
         cmocka_unit_test(test_batches_are_held_and_released_in_any_order),
         cmocka_unit_test(test_a_failure_comes_at_its_step),
         cmocka_unit_test(test_a_copy_that_fails),
+        cmocka_unit_test(test_verifying),
         cmocka_unit_test(test_what_cannot_be_opened),
         cmocka_unit_test(test_the_best_form),
         cmocka_unit_test(test_tables_are_there),

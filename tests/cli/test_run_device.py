@@ -1,0 +1,98 @@
+"""weir run --device: batches on the host as the device, and on the fake driver's, are those of a run without one; traces and checkpoints follow
+what the loop has seen, not what was copied ahead."""
+import json
+import os
+import subprocess
+import tempfile
+import unittest
+from pathlib import Path
+
+WEIR = os.environ["WEIR"]
+FAKE = os.environ["WEIR_FAKE_CUDA"]
+STEPS = 40
+
+shop = None
+
+
+def setUpModule():
+    global shop
+    holder = tempfile.TemporaryDirectory()
+    unittest.addModuleCleanup(holder.cleanup)
+    shop = Path(holder.name)
+    subprocess.run([WEIR, "demo", "--scale", "2000", "--dir", shop, "--no-run", "--json"], check=True, capture_output=True)
+    path = shop / "shop.manifest.json"
+    manifest = json.loads(path.read_text())
+    manifest.update(global_batch_size=8, batch={"sequence_length": 32, "max_rows": 16})
+    path.write_text(json.dumps(manifest))
+
+
+def run(*arguments):
+    return subprocess.run([WEIR, "run", "--store", shop / "shop.weir", "--manifest", shop / "shop.manifest.json",
+                           "--dataset", "shop/churn/train", *map(str, arguments)], capture_output=True, text=True, timeout=60)
+
+
+class Device(unittest.TestCase):
+    def setUp(self):
+        holder = tempfile.TemporaryDirectory()
+        self.addCleanup(holder.cleanup)
+        self.folder = Path(holder.name)
+
+    def run_ok(self, *arguments):
+        result = run(*arguments, "--json")
+        self.assertEqual(result.returncode, 0, result.stderr)
+        return json.loads(result.stdout)
+
+    def test_every_batch_is_the_same_there(self):
+        plain = self.run_ok("--steps", STEPS)
+        self.assertIsNone(plain["device"])
+        for device, wire, name in (("host", "plain", "host"), ("host", "compact", "host"), ("host", "best", "host"),
+                                   (FAKE, "plain", "fake device 0")):
+            with self.subTest(device=device, wire=wire):
+                result = self.run_ok("--steps", STEPS, "--workers", 3, "--device", device, "--wire", wire, "--depth", 4, "--verify")
+                self.assertEqual(result["batches"], STEPS)
+                self.assertEqual(result["bytes"], plain["bytes"])
+                self.assertEqual(result["device"]["name"], name)
+                self.assertEqual(result["device"]["wire"], "compact" if wire == "best" else wire)
+                self.assertEqual(result["device"]["verified"], STEPS)
+                if wire == "plain":
+                    self.assertEqual(result["device"]["wire_bytes"], plain["bytes"])
+                else:
+                    self.assertLess(result["device"]["wire_bytes"], plain["bytes"] / 3)
+
+    def test_for_people(self):
+        result = run("--steps", 5, "--device", "host", "--verify")
+        self.assertEqual(result.returncode, 0, result.stderr)
+        self.assertRegex(result.stdout, r"on host, wire compact: .* copied, 5 batches read back and the same")
+
+    def test_traces_and_checkpoints_are_those_of_the_host(self):
+        whole, first, second = (self.folder / name for name in ("whole.trace", "parts.trace", "device.trace"))
+        checkpoint = self.folder / "run.checkpoint"
+        self.run_ok("--steps", STEPS, "--trace", whole)
+        self.run_ok("--steps", STEPS, "--trace", second, "--device", "host", "--workers", 2)
+        self.assertEqual(second.read_bytes(), whole.read_bytes())
+        self.run_ok("--steps", 13, "--trace", first, "--checkpoint", checkpoint, "--device", "host", "--depth", 5, "--workers", 3)
+        result = self.run_ok("--steps", STEPS, "--trace", first, "--checkpoint", checkpoint, "--resume", checkpoint, "--device", FAKE,
+                             "--wire", "plain", "--checkpoint-every", 4)
+        self.assertEqual((result["first_step"], result["step"]), (13, STEPS))
+        merged = subprocess.run([WEIR, "diff", whole, first], capture_output=True, text=True)
+        self.assertEqual(merged.returncode, 0, merged.stdout + merged.stderr)
+
+    def test_calls_that_make_no_sense(self):
+        for arguments in (["--wire", "plain"], ["--depth", "2"], ["--verify"], ["--device", "host", "--queue", "2"],
+                          ["--device", "host", "--trace", self.folder / "t", "--trace-indices"]):
+            with self.subTest(arguments=arguments):
+                self.assertEqual(run("--steps", 2, *arguments).returncode, 2)
+
+    def test_errors_have_records(self):
+        for arguments, code in ((["--device", "gpu"], "CONTRACT_VIOLATION"), (["--device", "cuda:x"], "CONTRACT_VIOLATION"),
+                                (["--device", "host", "--wire", "thin"], "CONTRACT_VIOLATION"),
+                                (["--device", "host", "--depth", "65"], "CONTRACT_VIOLATION"),
+                                (["--device", "/nowhere/libcuda.so.1"], "DEVICE_ERROR")):
+            with self.subTest(arguments=arguments):
+                result = run("--steps", 2, *arguments)
+                self.assertEqual(result.returncode, 1)
+                self.assertTrue(result.stderr.startswith(f"weir: {code}: "), result.stderr)
+
+
+if __name__ == "__main__":
+    unittest.main()

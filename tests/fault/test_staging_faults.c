@@ -1,0 +1,124 @@
+/* Staging under faults: every call of every function of the driver fails in the middle of a run, and every
+ * allocation of opening one: an error, no batch that is not right, nothing left behind. */
+#include "support/fake_driver.h"
+#include "support/loading.h"
+
+enum { STEPS = 5 };
+
+static fake_driver fake;
+static loading fixture;
+static weir_manifest *manifest;
+
+typedef struct attempt {
+    weir_wire_form wire;
+    uint64_t steps;
+} attempt;
+
+static weir_status take_all(weir_staging *staging, weir_error *error) {
+    for (;;) {
+        weir_staged staged;
+        weir_status status = weir_staging_next(staging, &staged, error);
+        if (status != WEIR_OK || !staged.batch)
+            return status;
+        status = weir_staging_wait(staging, &staged, 0, error);
+        if (status == WEIR_OK)
+            status = weir_staging_verify(staging, &staged, error);
+        if (status == WEIR_OK)
+            status = weir_staging_release(staging, &staged, 0, error);
+        if (status != WEIR_OK)
+            return status;
+    }
+}
+
+static weir_status stage(const weir_env *env, void *context, weir_error *error) {
+    const attempt *a = context;
+    weir_device *device;
+    weir_staging *staging;
+    weir_loader_options run = loading_options(&fixture, manifest);
+    weir_staging_options options = {
+        .size = sizeof options, .loader = &run, .depth = 2, .wire = a->wire, .with_checkpoints = true};
+    weir_status status = open_fake_device(env, &device, error);
+    if (status != WEIR_OK)
+        return status;
+    run.steps = a->steps;
+    run.dataset = "shop/churn/train";
+    options.device = device;
+    status = weir_staging_open(env, &options, &staging, error);
+    if (status == WEIR_OK) {
+        status = take_all(staging, error);
+        weir_staging_close(staging);
+    }
+    weir_device_close(device);
+    return status;
+}
+
+/* How often the copies are asked for depends on the workers' speed: calls fail one after the other until a
+ * run has fewer. */
+static uint64_t sweep(const char *function, attempt *a, bool must_fail) {
+    weir_error error;
+    uint64_t n = 0;
+    for (;;) {
+        fake.reset();
+        fake.fail_call(function, ++n, 719);
+        memset(&error, 0, sizeof error);
+        weir_status status = stage(NULL, a, &error);
+        if (fake.calls(function) < n)
+            return n - 1;
+        if (status != WEIR_OK)
+            assert_fails(status, WEIR_DEVICE_ERROR, &error);
+        else if (must_fail)
+            fail_msg("call %llu of %s failed, and nobody noticed", (unsigned long long)n, function);
+        if (fake.live() != 0)
+            fail_msg("call %llu of %s failed, and something is left", (unsigned long long)n, function);
+    }
+}
+
+static void test_the_driver_fails(void **state) {
+    (void)state;
+    static const char *const harmful[] = {
+        "cuMemAlloc_v2", "cuMemcpyHtoDAsync_v2", "cuMemsetD8Async", "cuStreamCreate", "cuStreamWaitEvent",
+        "cuEventCreate", "cuEventRecord",        "cuEventQuery",    "cuMemHostAlloc", "cuMemcpyDtoHAsync_v2"};
+    static const char *const harmless[] = {"cuMemFree_v2",      "cuMemFreeHost",       "cuStreamDestroy_v2",
+                                           "cuEventDestroy_v2", "cuStreamSynchronize", "cuCtxPushCurrent_v2"};
+    for (int form = WEIR_WIRE_PLAIN; form <= WEIR_WIRE_COMPACT; form++) {
+        attempt a = {(weir_wire_form)form, STEPS};
+        for (size_t i = 0; i < sizeof harmful / sizeof harmful[0]; i++)
+            assert_true(sweep(harmful[i], &a, true) > 0);
+        for (size_t i = 0; i < sizeof harmless / sizeof harmless[0]; i++)
+            assert_true(sweep(harmless[i], &a, false) > 0);
+    }
+    attempt compact = {WEIR_WIRE_COMPACT, STEPS};
+    assert_int_equal(sweep("cuLaunchKernel", &compact, true), STEPS);
+    assert_int_equal(sweep("cuModuleLoadData", &compact, true), 1);
+}
+
+static void test_memory_fails(void **state) {
+    (void)state;
+    attempt a = {WEIR_WIRE_COMPACT, 1};
+    fake.reset();
+    assert_true(sweep_faults(stage, NULL, &a) > 50);
+    assert_int_equal(fake.live(), 0);
+}
+
+static int set_up(void **state) {
+    (void)state;
+    fake_driver_open(&fake);
+    loading_open(&fixture);
+    manifest = loading_manifest(&fixture, SMALL_BATCHES);
+    return 0;
+}
+
+static int tear_down(void **state) {
+    (void)state;
+    weir_manifest_close(manifest);
+    loading_close(&fixture);
+    return 0;
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_the_driver_fails),
+        cmocka_unit_test(test_memory_fails),
+    };
+    return cmocka_run_group_tests(tests, set_up, tear_down);
+}
