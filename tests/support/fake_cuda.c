@@ -216,8 +216,9 @@ static void progress(void) {
     }
 }
 
+/* 1 and 2 are names of default streams too: the legacy one and the thread's. */
 static stream *stream_of(uintptr_t handle) {
-    return handle ? (stream *)handle : &default_stream;
+    return handle > 2 ? (stream *)handle : &default_stream;
 }
 
 static int give(uintptr_t handle, work w) {
