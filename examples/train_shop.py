@@ -1,6 +1,7 @@
-"""Trains a small relational transformer on three tasks of the demo shop at once, on the CPU.
+"""Trains a small relational transformer on three tasks of the demo shop at once, on the CPU or a GPU.
 
     python3 examples/train_shop.py weir-demo --steps 400
+    python3 examples/train_shop.py weir-demo --steps 400 --device cuda
     torchrun --nproc_per_node 2 examples/train_shop.py weir-demo --steps 400
 
 The folder is one that `weir demo` made. With --checkpoint the run saves model, optimizer and loader every few steps, and
@@ -33,6 +34,7 @@ def parse_arguments() -> argparse.Namespace:
     parser.add_argument("--length", type=int, default=64, help="cells a sequence")
     parser.add_argument("--learning-rate", type=float, default=2e-3)
     parser.add_argument("--workers", type=int, default=1, help="threads that build batches")
+    parser.add_argument("--device", help="cuda: batches are copied there ahead of the loop")
     parser.add_argument("--checkpoint", type=Path, help="save here, and go on from here if it is there")
     parser.add_argument("--every", type=int, default=20, help="steps between checkpoints")
     parser.add_argument("--log", type=Path, help="a JSON line a step; a resumed run appends")
@@ -68,12 +70,13 @@ def train(arguments: argparse.Namespace, store: weir.Store, manifest: weir.Manif
     torch.manual_seed(0)
     torch.use_deterministic_algorithms(True)
     columns, categories = (torch.tensor(store.embeddings[kind].tolist()) for kind in ("columns", "categories"))
-    model = RelationalTransformer(columns, categories)
+    model = RelationalTransformer(columns, categories).to(arguments.device or "cpu")
     optimizer = torch.optim.Adam(model.parameters(), lr=arguments.learning_rate)
-    loader = weir.Loader(store, manifest, steps=arguments.steps, workers=arguments.workers, with_digests=True)
+    loader = weir.Loader(store, manifest, steps=arguments.steps, workers=arguments.workers, with_digests=True,
+                         device=arguments.device)
     checkpoint = arguments.checkpoint and Path(f"{arguments.checkpoint}.rank{RANK}")
     if checkpoint and checkpoint.exists():
-        saved = torch.load(checkpoint)
+        saved = torch.load(checkpoint, map_location=arguments.device)
         model.load_state_dict(saved["model"])
         optimizer.load_state_dict(saved["optimizer"])
         loader.load_state_dict(saved["loader"])
@@ -110,11 +113,12 @@ def auc(scores: torch.Tensor, answers: torch.Tensor) -> float:
 
 
 @torch.no_grad()
-def evaluate(model: RelationalTransformer, store: weir.Store, manifest: weir.Manifest) -> None:
+def evaluate(model: RelationalTransformer, store: weir.Store, manifest: weir.Manifest, device: str | None) -> None:
     """What the held-out splits say, beside what an answer that looks at nothing gets."""
     for task in TASKS:
         predictions, answers = [], []
-        with weir.Loader(store, manifest, dataset=f"shop/{task}/val", stage="eval", rank=0, world_size=1) as loader:
+        with weir.Loader(store, manifest, dataset=f"shop/{task}/val", stage="eval", rank=0, world_size=1,
+                         device=device) as loader:
             for batch in loader:
                 tensors = batch.torch()
                 predictions.append(model.losses(tensors, batch.target_stype)[1])
@@ -131,6 +135,7 @@ def evaluate(model: RelationalTransformer, store: weir.Store, manifest: weir.Man
 
 def main() -> None:
     arguments = parse_arguments()
+    os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")  # what CUDA wants for the same bits every time
     torch.set_num_threads(1)  # small matrices: more threads only wait for each other, and sums keep one order
     if WORLD_SIZE > 1:
         dist.init_process_group("gloo")
@@ -138,7 +143,7 @@ def main() -> None:
     manifest = small_manifest(arguments)
     model = train(arguments, store, manifest)
     if RANK == 0:
-        evaluate(model, store, manifest)
+        evaluate(model, store, manifest, arguments.device)
 
 
 if __name__ == "__main__":

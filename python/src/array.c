@@ -36,6 +36,7 @@ typedef struct array {
     int rank;
     bool is_writable;
     bool is_contiguous;
+    const py_place *place;
     Py_ssize_t size; /* elements */
     Py_ssize_t shape[PY_RANK_MAX];
     Py_ssize_t strides[PY_RANK_MAX];
@@ -63,6 +64,7 @@ PyObject *py_array_new(const py_array_spec *spec) {
     self->dtype = py_dtype_find(spec->dtype);
     self->rank = spec->rank;
     self->is_writable = spec->is_writable;
+    self->place = spec->place;
     Py_ssize_t next = self->dtype->size;
     for (int k = spec->rank - 1; k >= 0; k--) {
         self->shape[k] = (Py_ssize_t)spec->shape[k];
@@ -109,9 +111,21 @@ static void array_dealloc(PyObject *object) {
 
 /* ---- The buffer protocol ----------------------------------------------------------------------- */
 
+/* False, with an exception, where the memory is a device's. */
+static bool is_reachable(const array *self) {
+    if (!self->place)
+        return true;
+    PyErr_SetString(PyExc_BufferError,
+                    "the array lies on a device: torch.from_dlpack and jax.dlpack take it, and "
+                    "copies of theirs come back to the host");
+    return false;
+}
+
 static int array_getbuffer(PyObject *object, Py_buffer *view, int flags) {
     array *self = (array *)object;
     view->obj = NULL;
+    if (!is_reachable(self))
+        return -1;
     if ((flags & PyBUF_WRITABLE) && !self->is_writable) {
         PyErr_SetString(PyExc_BufferError, "the array is read-only: it shows weir's own memory");
         return -1;
@@ -151,12 +165,13 @@ static bool fill_export(const array *self, py_export *export, dl_tensor *tensor)
         export->strides[k] = self->strides[k] / self->dtype->size;
     }
     export->owner = py_keep(self->owner);
-    *tensor = (dl_tensor){.data = self->data,
-                          .device = {DL_CPU, 0},
-                          .ndim = self->rank,
-                          .dtype = {self->dtype->dlpack_code, (uint8_t)(8 * self->dtype->size), 1},
-                          .shape = export->shape,
-                          .strides = export->strides};
+    *tensor =
+        (dl_tensor){.data = self->data,
+                    .device = {self->place ? self->place->type : DL_CPU, self->place ? self->place->id : 0},
+                    .ndim = self->rank,
+                    .dtype = {self->dtype->dlpack_code, (uint8_t)(8 * self->dtype->size), 1},
+                    .shape = export->shape,
+                    .strides = export->strides};
     return true;
 }
 
@@ -168,6 +183,27 @@ static int wants_versioned(PyObject *max_version) {
     long number = major ? PyLong_AsLong(major) : -1;
     Py_XDECREF(major);
     return PyErr_Occurred() ? -1 : number >= 1;
+}
+
+/* Makes a consumer's stream wait for the memory. By the protocol None and 1 are the default stream, 2 is the
+ * thread's own, -1 asks for no waiting, and other numbers are handles. */
+static bool await_on(const array *self, PyObject *stream) {
+    weir_error error;
+    long long number = 1;
+    if (!self->place)
+        return true;
+    if (stream && stream != Py_None)
+        number = PyLong_AsLongLong(stream);
+    if (PyErr_Occurred())
+        return false;
+    if (number < -1 || number == 0) {
+        PyErr_SetString(PyExc_ValueError, "a stream is a handle, 1, 2, -1 or None");
+        return false;
+    }
+    if (self->place->await(self->owner, number == 1 ? 0 : (weir_stream)number, &error) == WEIR_OK)
+        return true;
+    py_raise(&error);
+    return false;
 }
 
 static PyObject *array_dlpack(PyObject *object, PyObject *args, PyObject *kwargs) {
@@ -182,7 +218,7 @@ static PyObject *array_dlpack(PyObject *object, PyObject *args, PyObject *kwargs
     }
     const array *self = (const array *)object;
     int is_versioned = wants_versioned(max_version);
-    if (is_versioned < 0)
+    if (is_versioned < 0 || !await_on(self, stream))
         return NULL;
     py_export *export = py_export_new(is_versioned, !self->is_writable);
     if (!export)
@@ -211,9 +247,10 @@ PyObject *py_array_capsule_for_torch(PyObject *object) {
     return py_export_capsule(export, false);
 }
 
-static PyObject *array_dlpack_device(PyObject *self, PyObject *nothing) {
-    (void)self, (void)nothing;
-    return Py_BuildValue("(ii)", DL_CPU, 0);
+static PyObject *array_dlpack_device(PyObject *object, PyObject *nothing) {
+    (void)nothing;
+    const py_place *place = ((const array *)object)->place;
+    return Py_BuildValue("(ii)", place ? place->type : DL_CPU, place ? place->id : 0);
 }
 
 /* ---- Attributes -------------------------------------------------------------------------------- */
@@ -275,6 +312,10 @@ static PyObject *get_readonly(PyObject *self, void *closure) {
 
 static PyObject *get_interface(PyObject *object, void *closure) {
     const array *self = (const array *)object;
+    if (self->place) {
+        PyErr_SetString(PyExc_AttributeError, "the array lies on a device");
+        return NULL;
+    }
     PyObject *dict = PyDict_New();
     if (dict && py_set(dict, "shape", get_shape(object, closure)) &&
         py_set(dict, "strides", get_strides(object, closure)) &&
@@ -382,6 +423,10 @@ static bool pick(const array *self, int axis, PyObject *key, array *part) {
     return true;
 }
 
+static PyObject *number_at(const array *self) {
+    return is_reachable(self) ? element(self->dtype, self->data) : NULL;
+}
+
 /* array[i], array[i:j], array[i, j:k]: a number, or an array of the same memory. */
 static PyObject *array_subscript(PyObject *object, PyObject *keys) {
     const array *self = (const array *)object;
@@ -403,9 +448,7 @@ static PyObject *array_subscript(PyObject *object, PyObject *keys) {
     }
     Py_XDECREF(everything);
     measure(part);
-    PyObject *result = !is_picked        ? NULL
-                       : part->rank == 0 ? element(part->dtype, part->data)
-                                         : Py_NewRef((PyObject *)part);
+    PyObject *result = !is_picked ? NULL : part->rank == 0 ? number_at(part) : Py_NewRef((PyObject *)part);
     Py_DECREF(part);
     return result;
 }
@@ -419,7 +462,8 @@ static PyObject *array_item(PyObject *self, Py_ssize_t index) {
 
 static PyObject *array_tolist(PyObject *self, PyObject *nothing) {
     (void)nothing;
-    return list_of((const array *)self, 0, ((const array *)self)->data);
+    return is_reachable((const array *)self) ? list_of((const array *)self, 0, ((const array *)self)->data)
+                                             : NULL;
 }
 
 /* numpy and torch are only looked for when they are asked for. */
@@ -433,6 +477,13 @@ static PyObject *convert(PyObject *self, const char *function) {
 static PyObject *array_numpy(PyObject *self, PyObject *nothing) {
     (void)nothing;
     return convert(self, "to_numpy");
+}
+
+/* numpy asks for this where the buffer protocol has failed, and would make an object of the array without it.
+ */
+static PyObject *array_array(PyObject *self, PyObject *args, PyObject *kwargs) {
+    (void)args, (void)kwargs;
+    return is_reachable((const array *)self) ? convert(self, "to_numpy") : NULL;
 }
 
 static PyObject *array_torch(PyObject *self, PyObject *nothing) {
@@ -459,9 +510,11 @@ static PyObject *array_repr(PyObject *self) {
 static PyMethodDef methods[] = {
     {"__dlpack__", (PyCFunction)(void (*)(void))array_dlpack, METH_VARARGS | METH_KEYWORDS,
      "A DLPack capsule of the memory itself."},
-    {"__dlpack_device__", array_dlpack_device, METH_NOARGS, "The CPU: (1, 0)."},
+    {"__dlpack_device__", array_dlpack_device, METH_NOARGS, "The CPU, (1, 0), or a GPU, (2, its number)."},
     {"view", array_view, METH_O, "The same memory as another dtype of the same size."},
     {"tolist", array_tolist, METH_NOARGS, "A copy as nested lists of numbers."},
+    {"__array__", (PyCFunction)(void (*)(void))array_array, METH_VARARGS | METH_KEYWORDS,
+     "A numpy array of the memory itself; BufferError where it is a device's."},
     {"numpy", array_numpy, METH_NOARGS, "A numpy array of the memory itself."},
     {"torch", array_torch, METH_NOARGS,
      "A torch tensor of the memory itself; uint16, uint32 and uint64 as the signed type of their size."},

@@ -194,7 +194,8 @@ static PyObject *part(PyObject *self, const weir_tensor *tensor) {
                                          .dtype = tensor->dtype,
                                          .rank = (int)tensor->rank,
                                          .shape = tensor->shape,
-                                         .is_writable = owner->is_own});
+                                         .is_writable = owner->is_own,
+                                         .place = owner->place});
 }
 
 static PyObject *get_item(PyObject *self, PyObject *key) {
@@ -219,10 +220,16 @@ static PyObject *arrays(PyObject *self, PyObject *nothing) {
     return all;
 }
 
-/* The same as DLPack capsules. */
-static PyObject *capsules(PyObject *self, PyObject *nothing) {
-    (void)nothing;
+/* The same as DLPack capsules, for a stream of the batch's device that waits for it. */
+static PyObject *capsules(PyObject *self, PyObject *args) {
     const weir_batch *batch = batch_of(self)->batch;
+    const py_place *place = batch_of(self)->place;
+    weir_error error;
+    uint64_t stream = 0;
+    if (!PyArg_ParseTuple(args, "|O&:_capsules", py_to_uint64, &stream))
+        return NULL;
+    if (place && place->await(&batch_of(self)->shared, (weir_stream)stream, &error) != WEIR_OK)
+        return py_raise(&error);
     PyObject *all = PyDict_New();
     for (int id = 0; all && id < WEIR_TENSORS; id++) {
         PyObject *array = part(self, &batch->tensors[id]);
@@ -263,6 +270,8 @@ static PyObject *get_epochs(PyObject *self, void *closure) {
 static PyObject *get_rows(PyObject *self, void *closure) {
     (void)closure;
     const weir_batch *batch = batch_of(self)->batch;
+    if (!batch->rows)
+        Py_RETURN_NONE;
     return beside(self, batch->rows, "uint32", batch->row_stride);
 }
 
@@ -276,6 +285,12 @@ static PyObject *get_digest(PyObject *self, void *closure) {
     (void)closure;
     const weir_batch *batch = batch_of(self)->batch;
     return batch->has_digests ? py_hex(batch->batch_digest, sizeof batch->batch_digest) : Py_NewRef(Py_None);
+}
+
+static PyObject *get_device(PyObject *self, void *closure) {
+    (void)closure;
+    const py_place *place = batch_of(self)->place;
+    return place ? PyLong_FromLong(place->id) : Py_NewRef(Py_None);
 }
 
 static PyObject *get_step(PyObject *self, void *closure) {
@@ -338,6 +353,10 @@ static PyObject *get_nbytes(PyObject *self, void *closure) {
 static PyObject *batch_copy(PyObject *self, PyObject *nothing) {
     (void)nothing;
     py_batch *from = batch_of(self);
+    if (from->place || !from->batch->rows) {
+        PyErr_SetString(PyExc_ValueError, "a batch of a device cannot be copied; clone its tensors");
+        return NULL;
+    }
     py_batch *copy = py_batch_copy(from, &from->shared);
     return copy ? py_object_new(Py_TYPE(self), &copy->shared) : NULL;
 }
@@ -347,7 +366,7 @@ static PyMethodDef methods[] = {
     {"copy", batch_copy, METH_NOARGS,
      "copy()\n--\n\nThe batch in memory of its own, which may be written to and kept."},
     {"_arrays", arrays, METH_NOARGS, "All tensors, by name."},
-    {"_capsules", capsules, METH_NOARGS, "All tensors as DLPack capsules, as torch takes them."},
+    {"_capsules", capsules, METH_VARARGS, "All tensors as DLPack capsules, as torch takes them."},
     {NULL, NULL, 0, NULL}};
 
 #define NUMBER(name, field, doc)                                                                             \
@@ -357,6 +376,8 @@ static PyMethodDef methods[] = {
 
 static PyGetSetDef attributes[] = {
     {"step", get_step, NULL, "The step of the run.", NULL},
+    {"device_index", get_device, NULL, "The number of the GPU that has the tensors; None: the host has.",
+     NULL},
     {"epoch", get_epoch, NULL, "The epoch in which the batch begins.", NULL},
     {"cursor", get_cursor, NULL, "(epoch, position) at which the batch begins, over all ranks.", NULL},
     {"cursor_next", get_cursor_next, NULL, "(epoch, position) behind the batch.", NULL},
@@ -368,7 +389,8 @@ static PyGetSetDef attributes[] = {
     {"sample_digests", get_sample_digests, NULL, "XXH3-64 of each sequence; None without with_digests.",
      NULL},
     {"epochs", get_epochs, NULL, "The epoch of each sequence.", NULL},
-    {"rows", get_rows, NULL, "The store's rows behind each sequence's, in visit order.", NULL},
+    {"rows", get_rows, NULL, "The store's rows behind each sequence's, in visit order; None on a device.",
+     NULL},
     {"nbytes", get_nbytes, NULL, "Bytes of all tensors and fields, padding included.", NULL},
     NUMBER("sequence_count", sequence_count, "B: sequences of this rank."),
     NUMBER("sequence_length", sequence_length, "S: cells of a sequence, padding included."),

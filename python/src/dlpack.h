@@ -5,7 +5,7 @@
 
 #include "module.h"
 
-enum { DL_CPU = 1 };
+enum { DL_CPU = 1, DL_CUDA = 2 };
 enum { DL_INT = 0, DL_UINT = 1, DL_FLOAT = 2, DL_BOOL = 6 };
 enum { DL_FLAG_READ_ONLY = 1 };
 

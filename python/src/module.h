@@ -118,6 +118,15 @@ typedef struct py_dtype {
 /* By numpy's name; NULL where there is none. */
 const py_dtype *py_dtype_find(const char *name);
 
+/* A device whose memory the processor does not reach, by DLPack's numbers. `await` makes what a stream is
+ * given from now on wait until the owner's memory is filled; the owner then gives it up behind that stream.
+ */
+typedef struct py_place {
+    int32_t type;
+    int32_t id;
+    weir_status (*await)(py_shared *owner, weir_stream stream, weir_error *error);
+} py_place;
+
 /* What an array shows. Strides in bytes; NULL: C order. */
 typedef struct py_array_spec {
     py_shared *owner; /* kept by the array */
@@ -127,6 +136,7 @@ typedef struct py_array_spec {
     const uint64_t *shape;
     const int64_t *strides;
     bool is_writable;
+    const py_place *place; /* NULL: the host; lives as long as the owner */
 } py_array_spec;
 PyObject *py_array_new(const py_array_spec *spec);
 
@@ -148,7 +158,8 @@ typedef struct py_batch {
     const weir_dataset *dataset;
     const weir_store *store;
     uint64_t step;
-    bool is_own; /* nobody else reads its memory: it may be written to */
+    const py_place *place; /* of the tensors; NULL: the host */
+    bool is_own;           /* nobody else reads its memory: it may be written to */
 } py_batch;
 
 /* A copy of a batch with all that it points to, in memory of its own. `keep_alive` (stores and manifest) is

@@ -11,6 +11,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "dlpack.h"
 #include "module.h"
 
 typedef unsigned long long ull; /* what "K" takes */
@@ -21,16 +22,26 @@ typedef struct py_run {
     py_shared shared;
     py_sources *sources;
     weir_env env;
-    weir_loader *loader;
+    weir_loader *loader;   /* the staging's, where there is one */
+    weir_device *device;   /* NULL: batches stay on the host */
+    weir_staging *staging; /* NULL too */
+    py_place place;        /* of batches on a GPU */
     pid_t owner;
     weir_trace_writer *trace; /* or NULL */
     bool traces_indices;
 } py_run;
 
+/* Streams that a batch of a device was handed to: none, one (which the slot is given back behind), or more or
+ * an unknown one (then all work of the device is waited for). */
+enum { NO_STREAM, ONE_STREAM, MANY_STREAMS };
+
 typedef struct lease {
     py_batch base;
     py_run *run;
     weir_loaded loaded;
+    weir_staged staged;
+    int streams;
+    weir_stream stream;
 } lease;
 
 static py_run *run_of(PyObject *self) {
@@ -47,15 +58,47 @@ static void close_trace(py_run *run) {
 static void destroy_run(py_shared *self) {
     py_run *run = (py_run *)self;
     close_trace(run);
-    weir_loader_close(run->loader);
+    if (run->device) {
+        weir_staging_close(run->staging);
+        weir_device_close(run->device);
+    } else {
+        weir_loader_close(run->loader);
+    }
     if (run->sources)
         py_drop(&run->sources->shared);
     free(run);
 }
 
+/* ---- On a device ------------------------------------------------------------------------------- */
+
+static weir_status await_batch(py_shared *owner, weir_stream stream, weir_error *error) {
+    lease *lent = (lease *)owner;
+    if (stream == (weir_stream)-1) {
+        lent->streams = MANY_STREAMS;
+        return WEIR_OK;
+    }
+    lent->streams = lent->streams == NO_STREAM || (lent->streams == ONE_STREAM && lent->stream == stream)
+                        ? ONE_STREAM
+                        : MANY_STREAMS;
+    lent->stream = stream;
+    return weir_staging_wait(lent->run->staging, &lent->staged, stream, error);
+}
+
+/* A device that fails here has failed before, and says so to whoever takes the next batch. */
+static void release_staged(lease *lent) {
+    weir_memory memory = weir_device_memory(lent->run->device);
+    weir_status status = lent->streams == MANY_STREAMS ? memory.settle(memory.context, NULL) : WEIR_OK;
+    if (status == WEIR_OK)
+        status = weir_staging_release(lent->run->staging, &lent->staged, lent->stream, NULL);
+    (void)status;
+}
+
 static void destroy_lease(py_shared *self) {
     lease *lent = (lease *)self;
-    weir_loader_release(lent->run->loader, &lent->loaded);
+    if (lent->run->staging)
+        release_staged(lent);
+    else
+        weir_loader_release(lent->run->loader, &lent->loaded);
     py_drop(&lent->run->shared);
     free(lent);
 }
@@ -87,6 +130,8 @@ static void wait_in_slices(void *context, const uint32_t *word, uint32_t expecte
 
 typedef struct run_arguments {
     weir_loader_options options;
+    weir_staging_options staging;
+    const char *device; /* NULL: the host */
     py_sources *sources;
     py_bytes token, checkpoint;
 } run_arguments;
@@ -98,32 +143,51 @@ static void free_arguments(run_arguments *a) {
         py_drop(&a->sources->shared);
 }
 
-static bool parse_names(const char *stage, const char *policy, weir_loader_options *options) {
+static bool parse_names(const char *stage, const char *policy, const char *wire, run_arguments *a) {
     weir_error error;
-    if (weir_stage_parse(stage, &options->stage, &error) == WEIR_OK &&
-        weir_policy_parse(policy, &options->policy, &error) == WEIR_OK)
+    if (weir_stage_parse(stage, &a->options.stage, &error) == WEIR_OK &&
+        weir_policy_parse(policy, &a->options.policy, &error) == WEIR_OK &&
+        weir_wire_form_parse(wire, &a->staging.wire, &error) == WEIR_OK)
         return true;
     py_raise(&error);
     return false;
 }
 
+/* "cuda", "cuda:1", "host", or the path of a driver, which then is its compiler too. */
+static bool parse_device(const char *name, weir_device_options *out) {
+    *out = (weir_device_options){.size = sizeof *out};
+    if (strcmp(name, "host") == 0 || strchr(name, '/')) {
+        out->library = name;
+        out->compiler = strchr(name, '/') ? name : NULL;
+        return true;
+    }
+    char *end = NULL;
+    unsigned long ordinal = strncmp(name, "cuda:", 5) == 0 ? strtoul(name + 5, &end, 10) : 0;
+    out->ordinal = (uint32_t)ordinal;
+    if (strcmp(name, "cuda") == 0 || (end && end > name + 5 && *end == 0 && ordinal < UINT32_MAX))
+        return true;
+    PyErr_Format(PyExc_ValueError, "a device is 'cuda', 'cuda:N' or 'host', not '%s'", name);
+    return false;
+}
+
 /* (stores, manifest, dataset, stage, rank, world_size, token, any_hash, pad, with_digests, steps, first_step,
- * workers, buffer_size, queue_size, policy, max_lead, max_skips_per_round, memory_limit, checkpoint).
+ * workers, buffer_size, queue_size, policy, max_lead, max_skips_per_round, memory_limit, device, wire, depth,
+ * checkpoint).
  * free_arguments also where it fails. */
 static bool parse_arguments(PyObject *args, run_arguments *a) {
     PyObject *stores = NULL, *manifest = NULL;
-    const char *stage = NULL, *policy = NULL;
+    const char *stage = NULL, *policy = NULL, *wire = NULL;
     int any_hash = 0, pad = 0, with_digests = 0;
     weir_loader_options *o = &a->options;
-    *a = (run_arguments){.options = {.size = sizeof *o}};
-    if (!PyArg_ParseTuple(args, "O!O!zsO&O&O&pppO&O&O&O&O&sO&O&O&O&", &PyTuple_Type, &stores, py_the.manifest,
-                          &manifest, &o->dataset, &stage, py_to_uint32, &o->rank, py_to_uint32,
-                          &o->world_size, py_to_bytes, &a->token, &any_hash, &pad, &with_digests,
-                          py_to_uint64, &o->steps, py_to_uint64, &o->first_step, py_to_uint32, &o->workers,
-                          py_to_uint32, &o->buffer_size, py_to_uint32, &o->queue_size, &policy, py_to_uint32,
-                          &o->max_lead, py_to_uint32, &o->max_skips_per_round, py_to_uint64, &o->memory_limit,
-                          py_to_bytes, &a->checkpoint) ||
-        !parse_names(stage, policy, o) || !(a->sources = py_sources_new(stores, manifest)))
+    *a = (run_arguments){.options = {.size = sizeof *o}, .staging = {.size = sizeof a->staging}};
+    if (!PyArg_ParseTuple(
+            args, "O!O!zsO&O&O&pppO&O&O&O&O&sO&O&O&zsO&O&", &PyTuple_Type, &stores, py_the.manifest,
+            &manifest, &o->dataset, &stage, py_to_uint32, &o->rank, py_to_uint32, &o->world_size, py_to_bytes,
+            &a->token, &any_hash, &pad, &with_digests, py_to_uint64, &o->steps, py_to_uint64, &o->first_step,
+            py_to_uint32, &o->workers, py_to_uint32, &o->buffer_size, py_to_uint32, &o->queue_size, &policy,
+            py_to_uint32, &o->max_lead, py_to_uint32, &o->max_skips_per_round, py_to_uint64, &o->memory_limit,
+            &a->device, &wire, py_to_uint32, &a->staging.depth, py_to_bytes, &a->checkpoint) ||
+        !parse_names(stage, policy, wire, a) || !(a->sources = py_sources_new(stores, manifest)))
         return false;
     o->stores = a->sources->opened;
     o->store_count = a->sources->count;
@@ -135,22 +199,45 @@ static bool parse_arguments(PyObject *args, run_arguments *a) {
     o->token_size = a->token.size;
     o->checkpoint = a->checkpoint.data;
     o->checkpoint_size = a->checkpoint.size;
+    if (a->device)
+        o->queue_size = a->staging.depth; /* as the staging does */
     return true;
 }
 
 /* ---- Opening ----------------------------------------------------------------------------------- */
 
+/* Without the GIL. */
+static weir_status open_staged(py_run *run, run_arguments *a, const weir_device_options *device,
+                               weir_error *error) {
+    weir_status status = weir_device_open(&run->env, device, &run->device, error);
+    if (status != WEIR_OK)
+        return status;
+    const weir_device_info *info = weir_device_describe(run->device);
+    run->place = (py_place){.type = DL_CUDA, .id = (int32_t)info->ordinal, .await = await_batch};
+    a->staging.device = run->device;
+    a->staging.loader = &a->options;
+    a->staging.with_checkpoints = true;
+    status = weir_staging_open(&run->env, &a->staging, &run->staging, error);
+    if (status == WEIR_OK)
+        run->loader = weir_staging_loader(run->staging);
+    return status;
+}
+
 static PyObject *run_open(PyObject *class, PyObject *args) {
     run_arguments a;
     weir_error error;
     weir_status status = WEIR_OK;
+    weir_device_options device = {0};
     py_run *run = NULL;
-    if (parse_arguments(args, &a) && (run = py_shared_new(sizeof *run, destroy_run))) {
+    if (parse_arguments(args, &a) && (!a.device || parse_device(a.device, &device)) &&
+        (run = py_shared_new(sizeof *run, destroy_run))) {
         run->env = *weir_env_default();
         run->env.wait = wait_in_slices;
         run->owner = getpid();
         run->sources = (py_sources *)py_keep(&a.sources->shared);
-        Py_BEGIN_ALLOW_THREADS status = weir_loader_open(&run->env, &a.options, &run->loader, &error);
+        Py_BEGIN_ALLOW_THREADS status = a.device
+                                            ? open_staged(run, &a, &device, &error)
+                                            : weir_loader_open(&run->env, &a.options, &run->loader, &error);
         Py_END_ALLOW_THREADS
     }
     free_arguments(&a);
@@ -257,13 +344,33 @@ static PyObject *raise_for(const py_run *run, weir_error *error) {
                  "%llu batches are still held, as many as queue_size allows; let go of them and of what was "
                  "made of their arrays, or pass copy=True or a larger queue_size",
                  (ull)error->diagnostics[0].number);
+    else if (is_contract && error->diagnostic_count > 0 && strcmp(error->diagnostics[0].name, "depth") == 0)
+        snprintf(
+            error->message, sizeof error->message,
+            "%llu batches are still held on the device, as many as depth allows; let go of them and of the "
+            "tensors that were made of them, or pass a larger depth",
+            (ull)error->diagnostics[0].number);
     else if (error->status == WEIR_CANCELLED)
         say(error, "the loader was closed, or has failed before; make a new one");
     return py_raise(error);
 }
 
-static weir_status take(py_run *run, weir_loaded *loaded, weir_error *error) {
+static weir_status take_staged(py_run *run, weir_loaded *loaded, weir_staged *staged, weir_error *error) {
+    weir_status status;
+    taking = run;
+    is_interrupted = false;
+    Py_BEGIN_ALLOW_THREADS status = weir_staging_next(run->staging, staged, error);
+    Py_END_ALLOW_THREADS taking = NULL;
+    if (status == WEIR_OK)
+        *loaded = (weir_loaded){
+            .step = staged->step, .dataset = staged->dataset, .store = staged->store, .batch = staged->batch};
+    return status;
+}
+
+static weir_status take(py_run *run, weir_loaded *loaded, weir_staged *staged, weir_error *error) {
     bool is_ready = false;
+    if (run->staging)
+        return take_staged(run, loaded, staged, error);
     weir_status status = weir_loader_try_next(run->loader, loaded, &is_ready, error);
     if (status != WEIR_OK || is_ready)
         return status;
@@ -274,10 +381,13 @@ static weir_status take(py_run *run, weir_loaded *loaded, weir_error *error) {
     return status;
 }
 
-static PyObject *lend(py_run *run, const weir_loaded *loaded, PyTypeObject *type, bool is_copied) {
+/* Where there is no memory for a lease, a slot goes back; a place on a device is lost until the run ends. */
+static PyObject *lend(py_run *run, const weir_loaded *loaded, const weir_staged *staged, PyTypeObject *type,
+                      bool is_copied) {
     lease *lent = py_shared_new(sizeof *lent, destroy_lease);
     if (!lent) {
-        weir_loader_release(run->loader, loaded);
+        if (!run->staging)
+            weir_loader_release(run->loader, loaded);
         return NULL;
     }
     lent->base.batch = loaded->batch;
@@ -286,6 +396,10 @@ static PyObject *lend(py_run *run, const weir_loaded *loaded, PyTypeObject *type
     lent->base.step = loaded->step;
     lent->run = (py_run *)py_keep(&run->shared);
     lent->loaded = *loaded;
+    if (run->staging) {
+        lent->staged = *staged;
+        lent->base.place = weir_device_describe(run->device)->is_host ? NULL : &run->place;
+    }
     if (!is_copied)
         return py_object_new(type, &lent->base.shared);
     py_batch *copy = py_batch_copy(&lent->base, &run->sources->shared);
@@ -304,8 +418,9 @@ static PyObject *run_next(PyObject *self, PyObject *args) {
         return NULL;
     }
     weir_loaded loaded;
+    weir_staged staged;
     weir_error error;
-    weir_status status = take(run_of(self), &loaded, &error);
+    weir_status status = take(run_of(self), &loaded, &staged, &error);
     if (PyErr_Occurred()) /* a signal handler's: the run was cancelled, and gave nothing */
         return NULL;
     if (status != WEIR_OK)
@@ -316,7 +431,7 @@ static PyObject *run_next(PyObject *self, PyObject *args) {
     }
     if (!loaded.batch)
         Py_RETURN_NONE;
-    return lend(run_of(self), &loaded, (PyTypeObject *)type, is_copied);
+    return lend(run_of(self), &loaded, &staged, (PyTypeObject *)type, is_copied);
 }
 
 /* Closing waits for the workers, who may be in the middle of a batch; Python need not. */
@@ -336,10 +451,21 @@ static PyObject *run_cancel(PyObject *self, PyObject *nothing) {
     Py_RETURN_NONE;
 }
 
+static PyObject *staged_checkpoint(const py_run *run) {
+    const void *data;
+    size_t size;
+    weir_error error;
+    if (weir_staging_checkpoint(run->staging, &data, &size, &error) != WEIR_OK)
+        return py_raise(&error);
+    return PyBytes_FromStringAndSize(data, (Py_ssize_t)size);
+}
+
 static PyObject *run_checkpoint(PyObject *self, PyObject *nothing) {
     (void)nothing;
     weir_cbor_writer w;
     weir_error error;
+    if (run_of(self)->staging)
+        return staged_checkpoint(run_of(self));
     weir_cbor_writer_memory(&w, NULL);
     weir_loader_checkpoint(run_of(self)->loader, &w);
     PyObject *bytes = weir_cbor_finish(&w, &error) == WEIR_OK
@@ -379,7 +505,9 @@ static PyObject *run_metrics(PyObject *self, PyObject *nothing) {
 
 static PyObject *get_step(PyObject *self, void *closure) {
     (void)closure;
-    return PyLong_FromUnsignedLongLong(weir_loader_step(run_of(self)->loader));
+    const py_run *run = run_of(self);
+    return PyLong_FromUnsignedLongLong(run->staging ? weir_staging_step(run->staging)
+                                                    : weir_loader_step(run->loader));
 }
 
 static PyObject *get_end(PyObject *self, void *closure) {

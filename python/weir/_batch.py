@@ -67,11 +67,15 @@ class Batch(_weir.Batch, Mapping[str, Array]):
     def torch(self) -> dict[str, torch.Tensor]:
         """All tensors as torch tensors: no copy. uint16 and uint32 are seen as int16 and int32 (sequences
         longer than 32,768 have their uint16 copied to int32), those that hold 0 and 1 as bool. Do not write to them: the
-        memory is weir's."""
+        memory is weir's. Tensors of a GPU are for the stream that is torch's current one now: it waits for the batch,
+        and the memory is used again only behind what the stream was given when the last of them is gone."""
         import torch
         from torch.utils.dlpack import from_dlpack
 
-        tensors: dict[str, torch.Tensor] = {name: from_dlpack(capsule) for name, capsule in self._capsules().items()}
+        index = self.device_index
+        stream = 0 if index is None else torch.cuda.current_stream(index).cuda_stream
+        capsules = self._capsules(stream)
+        tensors: dict[str, torch.Tensor] = {name: from_dlpack(capsule) for name, capsule in capsules.items()}
         for name in _MASKS:
             tensors[name] = tensors[name].view(torch.bool)
         if self.sequence_length > 2**15:

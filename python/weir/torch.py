@@ -34,7 +34,9 @@ class Dataset(IterableDataset[Tensors]):
     Takes what weir.Loader takes, and:
 
     device: where tensors go. None leaves them on the CPU, as views of weir's memory: do not write to them, and let go of
-    them before the next but one (or pass copy=True). On a device they are copies.
+    them before the next but one (or pass copy=True). On "cuda" they are copied ahead of the loop by weir itself, on a
+    stream of their own, and are views of weir's memory there: use them on the stream that is current when you get
+    them, and let go of them before `depth` (4) more. On other devices they are copies.
     names: the tensors that are wanted; all where it is not given.
     fields: also give step, task_index, category_start and category_count (integers) and sample_index,
     observation_time … (tensors), by name.
@@ -53,8 +55,10 @@ class Dataset(IterableDataset[Tensors]):
         **options: Any,
     ) -> None:
         super().__init__()
-        self.loader = Loader(stores, manifest, **options)
         self.device = None if device is None else torch.device(device)
+        if self.device is not None and self.device.type == "cuda":
+            options["device"], self.device = str(self.device), None
+        self.loader = Loader(stores, manifest, **options)
         self.names = None if names is None else tuple(names)
         self.fields = fields
         self.transform = transform
