@@ -51,7 +51,8 @@ class Devices(ShopTest):
         self.assertEqual(batch.device_index, 0)
         self.assertEqual(array.__dlpack_device__(), (2, 0))
         self.assertFalse(hasattr(array, "__array_interface__"))
-        for use in (memoryview, lambda array: array.tolist(), numpy.asarray):
+        self.assertEqual(array[1:3].__dlpack_device__(), (2, 0))
+        for use in (memoryview, lambda array: array.tolist(), numpy.asarray, lambda array: array[0, 0]):
             with self.assertRaises(BufferError):
                 use(array)
         with self.assertRaisesRegex(ValueError, "clone"):
