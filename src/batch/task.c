@@ -36,7 +36,6 @@ static void make_row_rules(arena *a, const weir__task_rules *rules, const weir_t
     out->cells = take(a, table->column_count, sizeof *out->cells);
     out->column_ids = take(a, (size_t)table->column_count + WEIR__RUN, sizeof *out->column_ids);
     out->stypes = take(a, (size_t)table->column_count + WEIR__RUN, sizeof *out->stypes);
-    out->by_stype = take(a, table->column_count, sizeof *out->by_stype);
     out->count = 0;
     if (!a->at)
         return;
@@ -48,13 +47,6 @@ static void make_row_rules(arena *a, const weir__task_rules *rules, const weir_t
         weir__store32(&out->column_ids[out->count], column);
         out->stypes[out->count] = (int8_t)rules->info->columns[column].stype;
         out->count++;
-    }
-    uint32_t placed = 0;
-    for (int stype = 0; stype <= WEIR_IGNORED; stype++) {
-        for (uint32_t i = 0; i < out->count; i++)
-            if (out->stypes[i] == stype)
-                out->by_stype[placed++] = i;
-        out->stype_end[stype] = placed;
     }
 }
 
@@ -101,7 +93,11 @@ static void make_rules(arena *a, weir__task_rules *rules) {
     const weir_store_info *info = rules->info;
     weir__table_rules *tables = take(a, info->table_count, sizeof *tables);
     uint32_t target = rules->task->is_cell ? rules->task->column : WEIR_NONE;
+    uint32_t blank_size = info->tables[rules->task->anchor_table].stride;
     rules->tables = tables;
+    rules->blank_record = take(a, blank_size, 1);
+    if (rules->blank_record)
+        memset(rules->blank_record, 0xFF, blank_size); /* null bits are set, parents WEIR_NONE */
     for (uint32_t t = 0; t < info->table_count; t++) {
         weir__table_rules counted;
         weir__table_rules *out = tables ? &tables[t] : &counted;
@@ -122,8 +118,6 @@ weir_status weir__task_rules_open(weir__task_rules *rules, const weir_env *env, 
         return weir__out_of_memory(error, operator_name, counting.used);
     arena filling = {.at = rules->memory};
     make_rules(&filling, rules);
-    if (rules->task->is_cell)
-        rules->target = rule_of(info, rules->task->column);
     return WEIR_OK;
 }
 

@@ -26,8 +26,6 @@ typedef struct weir__row_rules {
     weir__cell_rule *cells;
     uint32_t *column_ids; /* little-endian, as delivered */
     int8_t *stypes;
-    uint32_t *by_stype;                   /* numbers of cells, those of one type together, ascending … */
-    uint32_t stype_end[WEIR_IGNORED + 1]; /* … and where each type's end */
 } weir__row_rules;
 
 /* A foreign key that the task shows. */
@@ -52,8 +50,8 @@ typedef struct weir__task_rules {
     const weir_task *task;
     weir_label_visibility label_visibility;
     weir__table_rules *tables;
-    weir__cell_rule target; /* of a cell task */
-    void *memory;           /* one block for all of the above */
+    uint8_t *blank_record; /* of the anchor table: every cell null, no parents */
+    void *memory;          /* one block for all of the above */
 } weir__task_rules;
 
 WEIR_CHECKED weir_status weir__task_rules_open(weir__task_rules *rules, const weir_env *env,

@@ -279,28 +279,43 @@ static bool has_row(const weir_table *table, uint32_t row) {
 
 /* ---- Visiting -------------------------------------------------------------------------------- */
 
-bool weir__label_is_hidden(const weir__task_rules *rules, uint32_t table, uint32_t row) {
+/* Whether the target column's cell of a row is left out: the anchor's is, as it stands before the rest. */
+static bool hides_label(const weir__walk *walk, uint32_t table, uint32_t row) {
+    const weir__task_rules *rules = walk->rules;
     const weir_task *task = rules->task;
-    if (!task->is_cell || table != task->anchor_table || rules->label_visibility == WEIR_LABELS_ALL)
+    if (!task->is_cell || table != task->anchor_table)
         return false;
-    if (rules->label_visibility == WEIR_LABELS_NONE)
+    if (walk->row_count == 0 || rules->label_visibility == WEIR_LABELS_NONE)
         return true;
+    if (rules->label_visibility == WEIR_LABELS_ALL)
+        return false;
     uint32_t index = row - rules->info->tables[table].row_start;
     return task->held_out[index / 8] >> index % 8 & 1;
 }
 
-static uint32_t cells_of(const weir__walk *walk, uint32_t table, uint32_t row) {
+/* An anchor from the future shows neither its cells nor its foreign keys. No other row is from there. */
+static const uint8_t *visible_record(const weir__walk *walk, uint32_t row, uint32_t table) {
+    const weir_table *described = &walk->rules->info->tables[table];
+    const uint8_t *record = record_of(described, row);
+    if (walk->row_count == 0 && row_time(described, record) > walk->observation_time)
+        return walk->rules->blank_record;
+    return record;
+}
+
+/* Gives a row its local number, and its cells their places; the target's is before the anchor's. */
+static void add_to_sequence(weir__walk *walk, uint32_t row, uint32_t table, const uint8_t *record) {
     const weir__table_rules *rules = &walk->rules->tables[table];
-    if (walk->row_count == 0)
-        return 1 + rules->unlabelled.count; /* the target, then the anchor's other cells */
-    return weir__label_is_hidden(walk->rules, table, row) ? rules->unlabelled.count : rules->plain.count;
+    const weir__row_rules *cells = hides_label(walk, table, row) ? &rules->unlabelled : &rules->plain;
+    walk->cell_count += walk->row_count == 0;
+    know(walk, row)->local = (uint16_t)walk->row_count;
+    walk->rows[walk->row_count++] = (weir__walked_row){
+        .row = row, .table = table, .record = record, .rules = cells, .first_cell = walk->cell_count};
+    walk->cell_count += cells->count;
 }
 
 static void list_parents(weir__walk *walk, const uint8_t *record, uint32_t table, uint16_t hop) {
     const weir_store_info *info = walk->rules->info;
     const weir__table_rules *rules = &walk->rules->tables[table];
-    if (row_time(&info->tables[table], record) > walk->observation_time)
-        return; /* an anchor from the future: its edges are hidden */
     for (uint32_t i = 0; i < rules->parent_count; i++) {
         const weir__parent_rule *rule = &rules->parents[i];
         uint32_t parent = weir__load32(record + rule->parent_slot);
@@ -448,12 +463,8 @@ static void list_children(weir__walk *walk, uint32_t row, uint32_t table, uint16
 }
 
 static void visit(weir__walk *walk, uint32_t row, uint32_t table, uint16_t hop) {
-    const uint8_t *record = record_of(&walk->rules->info->tables[table], row);
-    uint32_t cells = cells_of(walk, table, row);
-    know(walk, row)->local = (uint16_t)walk->row_count;
-    walk->rows[walk->row_count++] =
-        (weir__walked_row){.row = row, .table = table, .record = record, .first_cell = walk->cell_count};
-    walk->cell_count += cells;
+    const uint8_t *record = visible_record(walk, row, table);
+    add_to_sequence(walk, row, table, record);
     if (hop >= walk->max_hops)
         return;
     list_parents(walk, record, table, hop);
@@ -530,13 +541,10 @@ static void fetch_neighbours(const weir__walk *walk) {
 
 /* Foreign keys between rows that are both in the sequence. */
 static void join_rows(weir__walk *walk) {
-    const weir_store_info *info = walk->rules->info;
     walk->edge_count = 0;
     for (uint32_t r = 0; r < walk->row_count; r++) {
         const weir__walked_row *walked = &walk->rows[r];
         const weir__table_rules *rules = &walk->rules->tables[walked->table];
-        if (row_time(&info->tables[walked->table], walked->record) > walk->observation_time)
-            continue;
         for (uint32_t i = 0; i < rules->parent_count; i++) {
             uint32_t parent = weir__load32(walked->record + rules->parents[i].parent_slot);
             if (parent == WEIR_NONE ||

@@ -10,7 +10,8 @@ typedef struct weir__walked_row {
     uint32_t row;
     uint32_t table;
     const uint8_t *record;
-    uint32_t first_cell; /* position of its first cell in the sequence */
+    const weir__row_rules *rules; /* its cells */
+    uint32_t first_cell;          /* position of the first of them in the sequence */
 } weir__walked_row;
 
 /* An entry of the table of known rows; see walk.c. */
@@ -118,8 +119,5 @@ bool weir__walk_step(weir__walk *walk);
 
 /* The most foreign keys that a row of the store has. */
 uint32_t weir__most_parents(const weir_store_info *info);
-
-/* Whether the target column's cell of a row that is not the anchor is left out. */
-bool weir__label_is_hidden(const weir__task_rules *rules, uint32_t table, uint32_t row);
 
 #endif
