@@ -255,7 +255,8 @@ static void write_fields(weir_batch_buffer *buffer, uint32_t i, uint64_t sample,
 /* Writes the cells of a finished walk; keeps its edges and row orders for when R is known. */
 static void write_sequence(weir_batch_builder *b, weir_batch_buffer *buffer, uint32_t i, weir__walk *walk) {
     weir__write_cells(&b->writer, buffer, i, walk, &b->seeds[i].target);
-    uint32_t edges = weir__unique_edges(walk->edges, walk->edge_count);
+    uint32_t edges =
+        b->rules.may_repeat_parents ? weir__unique_edges(walk->edges, walk->edge_count) : walk->edge_count;
     memcpy(buffer->edges + (size_t)i * buffer->limits.edges, walk->edges, edges * sizeof *buffer->edges);
     buffer->edge_counts[i] = edges;
     b->row_counts[i] = walk->row_count;
@@ -384,18 +385,30 @@ static bool begin_walk(weir_batch_builder *b, weir_batch_buffer *buffer, const w
     return true;
 }
 
-/* Walks up to ABREAST seeds from the first-th on, taking turns, and writes them; false where the store is
- * damaged. */
+/* Takes the walks row by row, all looking before any visits, until each is done. */
+static void finish_walks(weir__walk *walks, uint32_t count) {
+    weir__walk *active[ABREAST];
+    for (uint32_t k = 0; k < count; k++)
+        active[k] = &walks[k];
+    while (count > 0) {
+        uint32_t left = 0;
+        for (uint32_t k = 0; k < count; k++)
+            weir__walk_look(active[k]);
+        for (uint32_t k = 0; k < count; k++) {
+            active[left] = active[k];
+            left += weir__walk_visit(active[k]);
+        }
+        count = left;
+    }
+}
+
+/* Walks up to ABREAST seeds from the first-th on and writes them; false where the store is damaged. */
 static bool write_group(weir_batch_builder *b, weir_batch_buffer *buffer, const weir_step *step,
                         uint32_t first, uint32_t count) {
-    uint32_t active = count;
     for (uint32_t k = 0; k < count; k++)
         if (!begin_walk(b, buffer, step, first + k, &b->walks[k]))
             return false;
-    while (active > 0)
-        for (uint32_t k = 0; k < count; k++)
-            if (!b->walks[k].is_done)
-                active -= !weir__walk_step(&b->walks[k]);
+    finish_walks(b->walks, count);
     for (uint32_t k = 0; k < count; k++) {
         if (b->walks[k].is_corrupt)
             return false;

@@ -60,12 +60,14 @@ static void make_parent_rules(arena *a, const weir__task_rules *rules, const wei
         return;
     for (uint32_t i = 0; i < table->edge_count; i++) {
         const weir_edge *edge = &info->edges[table->edge_start + i];
+        uint32_t time_offset = info->tables[edge->parent_table].time_offset;
         if (rules->task->edge_hidden[table->edge_start + i])
             continue;
         out->parents[out->parent_count++] = (weir__parent_rule){
             .parent_table = edge->parent_table,
             .parent_slot = edge->parent_slot,
             .known_slot = edge->known_at == WEIR_NONE ? WEIR_NONE : info->columns[edge->known_at].slot,
+            .parent_time_offset = time_offset == WEIR_NONE ? 0 : time_offset,
         };
     }
     for (uint32_t i = 0; i < table->inbound_count; i++)
@@ -89,6 +91,14 @@ static bool drops_its_target(const weir__task_rules *rules) {
     return false;
 }
 
+static bool repeats_parents(const weir__table_rules *rules) {
+    for (uint32_t i = 0; i < rules->parent_count; i++)
+        for (uint32_t k = 0; k < i; k++)
+            if (rules->parents[i].parent_table == rules->parents[k].parent_table)
+                return true;
+    return false;
+}
+
 static void make_rules(arena *a, weir__task_rules *rules) {
     const weir_store_info *info = rules->info;
     weir__table_rules *tables = take(a, info->table_count, sizeof *tables);
@@ -104,6 +114,7 @@ static void make_rules(arena *a, weir__task_rules *rules) {
         make_row_rules(a, rules, &info->tables[t], drops_its_target(rules) ? target : WEIR_NONE, &out->plain);
         make_row_rules(a, rules, &info->tables[t], target, &out->unlabelled);
         make_parent_rules(a, rules, &info->tables[t], out);
+        rules->may_repeat_parents |= repeats_parents(out);
     }
 }
 

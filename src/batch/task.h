@@ -32,7 +32,8 @@ typedef struct weir__row_rules {
 typedef struct weir__parent_rule {
     uint32_t parent_table;
     uint32_t parent_slot;
-    uint32_t known_slot; /* WEIR_NONE: with the row */
+    uint32_t known_slot;         /* WEIR_NONE: with the row */
+    uint32_t parent_time_offset; /* in the parent's record; 0 where it has no time */
 } weir__parent_rule;
 
 typedef struct weir__table_rules {
@@ -50,8 +51,9 @@ typedef struct weir__task_rules {
     const weir_task *task;
     weir_label_visibility label_visibility;
     weir__table_rules *tables;
-    uint8_t *blank_record; /* of the anchor table: every cell null, no parents */
-    void *memory;          /* one block for all of the above */
+    bool may_repeat_parents; /* a table has two foreign keys to the same one */
+    uint8_t *blank_record;   /* of the anchor table: every cell null, no parents */
+    void *memory;            /* one block for all of the above */
 } weir__task_rules;
 
 WEIR_CHECKED weir_status weir__task_rules_open(weir__task_rules *rules, const weir_env *env,
