@@ -381,6 +381,7 @@ static bool begin_walk(weir_batch_builder *b, weir_batch_buffer *buffer, const w
     buffer->epochs[i] = place.epoch;
     if (!weir_store_seed(b->store, b->task, b->first_seed + (uint32_t)b->indices[i], seed))
         return false;
+    weir__fetch_cells(buffer, i);
     weir__walk_begin(walk, walk_seed_of(b, epoch), place.global_index, seed->row, seed->observation_time);
     return true;
 }

@@ -17,23 +17,17 @@ static const char operator_name[] = "weir.batch.cells";
 
 /* ---- Opening --------------------------------------------------------------------------------- */
 
-static weir__date_cache *open_date_cache(const weir_env *env) {
-    weir__date_cache *cache = weir__allocate(env, 1, sizeof *cache);
-    for (size_t i = 0; cache && i < WEIR__DATES; i++)
-        cache->days[i] = INT64_MIN; /* no day of any timestamp */
-    return cache;
-}
-
 weir_status weir__cell_writer_open(weir__cell_writer *writer, const weir_env *env,
                                    const weir__batch_limits *limits, uint32_t tables, weir_error *error) {
     weir_status status =
         weir__text_gatherer_open(&writer->texts, env, limits->sequences * limits->length, error);
     if (status != WEIR_OK)
         return status;
-    writer->dates = open_date_cache(env);
+    writer->dates = weir__date_cache_open(env);
+    writer->micros = weir__allocate(env, limits->length, sizeof *writer->micros);
     writer->rows = weir__allocate(env, limits->rows, sizeof *writer->rows);
     writer->table_ends = weir__allocate(env, (size_t)tables + 1, sizeof *writer->table_ends);
-    if (writer->dates && writer->rows && writer->table_ends)
+    if (writer->dates && writer->micros && writer->rows && writer->table_ends)
         return WEIR_OK;
     weir__cell_writer_close(writer, env);
     return weir__out_of_memory(error, operator_name, sizeof *writer->dates);
@@ -42,6 +36,7 @@ weir_status weir__cell_writer_open(weir__cell_writer *writer, const weir_env *en
 void weir__cell_writer_close(weir__cell_writer *writer, const weir_env *env) {
     weir__text_gatherer_close(&writer->texts, env);
     weir__release(env, writer->dates);
+    weir__release(env, writer->micros);
     weir__release(env, writer->rows);
     weir__release(env, writer->table_ends);
     *writer = (weir__cell_writer){0};
@@ -50,11 +45,10 @@ void weir__cell_writer_close(weir__cell_writer *writer, const weir_env *env) {
 /* ---- A sequence's stretch of each tensor ----------------------------------------------------- */
 
 typedef struct sequence {
-    uint8_t *stypes, *column_ids, *row_ids, *is_null, *numbers, *timestamps, *bools, *categories, *texts,
-        *is_target, *is_padding;
+    uint8_t *stypes, *column_ids, *row_ids, *is_null, *numbers, *bools, *categories, *texts, *is_target,
+        *is_padding;
     uint8_t *column_order; /* where the next position goes */
-    uint16_t *timestamp_cells;
-    uint32_t timestamp_count;
+    weir__timestamps timestamps;
     uint32_t length;
     uint32_t cells;      /* that are not cut */
     bool has_target;     /* in the column order */
@@ -71,17 +65,23 @@ static sequence sequence_of(weir_batch_buffer *b, uint32_t index) {
         .row_ids = weir__part_of(b, WEIR_SEQ_ROW_IDS, index),
         .is_null = weir__part_of(b, WEIR_IS_NULL, index),
         .numbers = weir__part_of(b, WEIR_NUMERIC_VALUES, index),
-        .timestamps = weir__part_of(b, WEIR_TIMESTAMP_VALUES, index),
+        .timestamps = {.out = weir__part_of(b, WEIR_TIMESTAMP_VALUES, index),
+                       .cells = b->timestamp_cells + (size_t)index * b->limits.length},
         .bools = weir__part_of(b, WEIR_BOOL_VALUES, index),
         .categories = weir__part_of(b, WEIR_CATEGORICAL_EMBED_IDS, index),
         .texts = weir__part_of(b, WEIR_TEXT_EMBED_IDS, index),
         .is_target = weir__part_of(b, WEIR_IS_TARGET, index),
         .is_padding = weir__part_of(b, WEIR_IS_PADDING, index),
         .column_order = b->column_orders + 2 * (size_t)index * b->limits.length,
-        .timestamp_cells = b->timestamp_cells + (size_t)index * b->limits.length,
         .length = b->batch.sequence_length,
         .first_cell = index * b->batch.sequence_length,
     };
+}
+
+void weir__fetch_cells(weir_batch_buffer *b, uint32_t index) {
+    sequence s = sequence_of(b, index);
+    for (uint32_t i = 0; i < b->timestamp_counts[index]; i++)
+        weir__fetch_timestamp(s.timestamps.out, s.timestamps.cells[i]);
 }
 
 /* Clears what the last batch wrote and this one will not overwrite: the sparse tensors, and the dense ones
@@ -91,9 +91,7 @@ static void clear_sequence(weir_batch_buffer *b, uint32_t index, sequence *s) {
     uint32_t cells = s->cells;
     uint32_t most = old > cells ? old : cells;
     uint32_t beyond = most - cells;
-    for (uint32_t i = 0; i < b->timestamp_counts[index]; i++)
-        memset(s->timestamps + (size_t)s->timestamp_cells[i] * 4 * WEIR_TIMESTAMP_FLOATS, 0,
-               4 * WEIR_TIMESTAMP_FLOATS);
+    weir__clear_timestamps(s->timestamps.out, s->timestamps.cells, b->timestamp_counts[index]);
     memset(s->numbers, 0, (size_t)most * 4);
     memset(s->categories, 0, (size_t)most * 4);
     memset(s->texts, 0, (size_t)most * 4);
@@ -107,38 +105,6 @@ static void clear_sequence(weir_batch_buffer *b, uint32_t index, sequence *s) {
     memset(s->is_padding + cells, 1, s->length - cells);
 }
 
-/* ---- Timestamps ------------------------------------------------------------------------------ */
-
-static void store_floats(uint8_t *out, const float *values, uint32_t count) {
-    for (uint32_t i = 0; i < count; i++) {
-        uint32_t bits;
-        memcpy(&bits, &values[i], sizeof bits);
-        weir__store32(out + 4 * (size_t)i, bits);
-    }
-}
-
-static const float *date_floats(weir__date_cache *cache, int64_t days) {
-    size_t place = (size_t)days % WEIR__DATES;
-    if (cache->days[place] != days) {
-        weir__date_floats(days, cache->floats[place]);
-        cache->days[place] = days;
-    }
-    return cache->floats[place];
-}
-
-static void write_timestamp(sequence *s, uint32_t at, int64_t micros) {
-    int second_of_day;
-    int64_t days = weir__split_day(micros, &second_of_day);
-    float clock[WEIR__CLOCK_FLOATS];
-    float score = weir_normalise((double)micros, &s->info->timestamps);
-    uint8_t *out = s->timestamps + (size_t)at * 4 * WEIR_TIMESTAMP_FLOATS;
-    weir__clock_floats(second_of_day, clock);
-    store_floats(out, clock, WEIR__CLOCK_FLOATS);
-    store_floats(out + 4 * WEIR__CLOCK_FLOATS, date_floats(s->writer->dates, days), WEIR__DATE_FLOATS);
-    store_floats(out + 4 * (WEIR__CLOCK_FLOATS + WEIR__DATE_FLOATS), &score, 1);
-    s->timestamp_cells[s->timestamp_count++] = (uint16_t)at;
-}
-
 /* ---- Columns --------------------------------------------------------------------------------- */
 
 /* The cells of one column in rows of its table. */
@@ -150,11 +116,11 @@ typedef struct column {
     uint32_t bits_offset; /* in their records */
 } column;
 
-static bool bit_at(const uint8_t *bits, uint32_t bit) {
+static inline bool bit_at(const uint8_t *bits, uint32_t bit) {
     return bits[bit / 8] >> bit % 8 & 1;
 }
 
-static void order_cell(sequence *s, uint32_t at) {
+static inline void order_cell(sequence *s, uint32_t at) {
     weir__store16(s->column_order, (uint16_t)at);
     s->column_order += 2;
 }
@@ -182,17 +148,17 @@ static inline uint32_t begin_cell(sequence *s, const column *c, uint32_t k, bool
 }
 
 /* A 4-byte slot, 0 where the cell is null. */
-static uint32_t word_of(const column *c, uint32_t k, bool is_null) {
+static inline uint32_t word_of(const column *c, uint32_t k, bool is_null) {
     return weir__load32(c->rows[k].record + c->rule->slot) & ((uint32_t)is_null - 1);
 }
 
-static void write_identifiers(sequence *s, const column *c) {
+static inline void write_identifiers(sequence *s, const column *c) {
     bool is_null;
     for (uint32_t k = 0; k < c->count; k++)
         (void)begin_cell(s, c, k, &is_null);
 }
 
-static void write_numbers(sequence *s, const column *c) {
+static inline void write_numbers(sequence *s, const column *c) {
     bool is_null;
     for (uint32_t k = 0; k < c->count; k++) {
         uint32_t at = begin_cell(s, c, k, &is_null);
@@ -200,16 +166,16 @@ static void write_numbers(sequence *s, const column *c) {
     }
 }
 
-static void write_timestamps(sequence *s, const column *c) {
+static inline void write_timestamps(sequence *s, const column *c) {
     bool is_null;
     for (uint32_t k = 0; k < c->count; k++) {
         uint32_t at = begin_cell(s, c, k, &is_null);
-        if (!is_null)
-            write_timestamp(s, at, (int64_t)weir__load64(c->rows[k].record + c->rule->slot));
+        int64_t micros = (int64_t)weir__load64(c->rows[k].record + c->rule->slot);
+        weir__note_timestamp(&s->timestamps, at, micros, is_null);
     }
 }
 
-static void write_bools(sequence *s, const column *c) {
+static inline void write_bools(sequence *s, const column *c) {
     bool is_null;
     for (uint32_t k = 0; k < c->count; k++) {
         uint32_t at = begin_cell(s, c, k, &is_null);
@@ -219,7 +185,7 @@ static void write_bools(sequence *s, const column *c) {
 
 /* Numbers that point nowhere are cut to 0, here and below: a damaged store must not make a batch that
  * points outside its tables. */
-static void write_categories(sequence *s, const column *c) {
+static inline void write_categories(sequence *s, const column *c) {
     uint32_t category_count = s->info->category_count;
     bool is_null;
     for (uint32_t k = 0; k < c->count; k++) {
@@ -229,7 +195,7 @@ static void write_categories(sequence *s, const column *c) {
     }
 }
 
-static void write_texts(sequence *s, const column *c) {
+static inline void write_texts(sequence *s, const column *c) {
     uint32_t text_count = s->info->text_count;
     bool is_null;
     for (uint32_t k = 0; k < c->count; k++) {
@@ -241,7 +207,10 @@ static void write_texts(sequence *s, const column *c) {
     }
 }
 
-static void write_column(sequence *s, const column *c) {
+/* Works on copies, which no store can touch, so that they stay in registers. */
+static void write_column(sequence *out, const column *given) {
+    sequence copy = *out, *s = &copy;
+    const column in = *given, *c = &in;
     switch (c->rule->stype) {
     case WEIR_NUMERICAL:
         write_numbers(s, c);
@@ -261,6 +230,7 @@ static void write_column(sequence *s, const column *c) {
     default:
         write_identifiers(s, c);
     }
+    *out = copy;
 }
 
 /* ---- Rows of a table ------------------------------------------------------------------------- */
@@ -368,7 +338,7 @@ static void write_target(sequence *s, uint32_t column_id, const weir_cell *targe
         weir__store32(s->numbers, bits);
         break;
     case WEIR_TIMESTAMP:
-        write_timestamp(s, 0, target->integer);
+        weir__note_timestamp(&s->timestamps, 0, target->integer, false);
         break;
     case WEIR_BOOLEAN:
         s->bools[0] = target->integer != 0;
@@ -385,12 +355,14 @@ void weir__write_cells(weir__cell_writer *writer, weir_batch_buffer *buffer, uin
     s.observation_time = walk->observation_time;
     s.info = walk->rules->info;
     s.writer = writer;
+    s.timestamps.micros = writer->micros;
     clear_sequence(buffer, index, &s);
     write_runs(&s, walk);
     write_target(&s, walk->rules->task->column, target);
     write_tables(&s, walk);
+    weir__write_timestamps(&s.timestamps, writer->dates, &s.info->timestamps);
     buffer->cell_counts[index] = s.cells;
-    buffer->timestamp_counts[index] = s.timestamp_count;
+    buffer->timestamp_counts[index] = s.timestamps.count;
 }
 
 void weir__write_padding(weir_batch_buffer *buffer, uint32_t index) {

@@ -4,14 +4,7 @@
 
 #include "batch/buffer.h"
 #include "batch/texts.h"
-#include "store/timestamp.h"
-
-/* Dates that were expanded before, by day: timestamps of a database are of few days. */
-enum { WEIR__DATES = 2048 };
-typedef struct weir__date_cache {
-    int64_t days[WEIR__DATES];
-    float floats[WEIR__DATES][WEIR__DATE_FLOATS];
-} weir__date_cache;
+#include "batch/timestamps.h"
 
 /* A row of the sequence while its table's columns are written. */
 typedef struct weir__placed_row {
@@ -24,6 +17,7 @@ typedef struct weir__placed_row {
 typedef struct weir__cell_writer {
     weir__text_gatherer texts;
     weir__date_cache *dates;
+    int64_t *micros;        /* of the timestamps of a sequence */
     weir__placed_row *rows; /* of the sequence, those of one table together */
     uint32_t *table_ends;   /* and where each table's end */
 } weir__cell_writer;
@@ -32,6 +26,9 @@ WEIR_CHECKED weir_status weir__cell_writer_open(weir__cell_writer *writer, const
                                                 const weir__batch_limits *limits, uint32_t tables,
                                                 weir_error *error);
 void weir__cell_writer_close(weir__cell_writer *writer, const weir_env *env);
+
+/* Asks for the memory that writing sequence `index` will clear here and there, some time before. */
+void weir__fetch_cells(weir_batch_buffer *buffer, uint32_t index);
 
 /* Writes sequence `index` of the buffer from a finished walk: its cells, cut at S, and the padding behind
  * them. Text numbers are global still, and their uses noted. What an earlier batch left there is cleared. */

@@ -3,7 +3,7 @@
 
 #include <string.h>
 
-enum { FIRST_BITS = 11, LEAST_BITS = 6, MOST_BITS = 31 };
+enum { FIRST_BITS = 12, LEAST_BITS = 6, MOST_BITS = 31 };
 
 static size_t most_bytes(const weir__known_rows *known) {
     return sizeof *known->entries << known->bits_max;
