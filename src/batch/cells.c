@@ -23,19 +23,19 @@ weir_status weir__cell_writer_open(weir__cell_writer *writer, const weir_env *en
         weir__text_gatherer_open(&writer->texts, env, limits->sequences * limits->length, error);
     if (status != WEIR_OK)
         return status;
-    writer->dates = weir__date_cache_open(env);
+    writer->timestamp_parts = weir__timestamp_parts_open(env);
     writer->micros = weir__allocate(env, limits->length, sizeof *writer->micros);
     writer->rows = weir__allocate(env, limits->rows, sizeof *writer->rows);
     writer->table_ends = weir__allocate(env, (size_t)tables + 1, sizeof *writer->table_ends);
-    if (writer->dates && writer->micros && writer->rows && writer->table_ends)
+    if (writer->timestamp_parts && writer->micros && writer->rows && writer->table_ends)
         return WEIR_OK;
     weir__cell_writer_close(writer, env);
-    return weir__out_of_memory(error, operator_name, sizeof *writer->dates);
+    return weir__out_of_memory(error, operator_name, sizeof *writer->timestamp_parts);
 }
 
 void weir__cell_writer_close(weir__cell_writer *writer, const weir_env *env) {
     weir__text_gatherer_close(&writer->texts, env);
-    weir__release(env, writer->dates);
+    weir__release(env, writer->timestamp_parts);
     weir__release(env, writer->micros);
     weir__release(env, writer->rows);
     weir__release(env, writer->table_ends);
@@ -360,7 +360,7 @@ void weir__write_cells(weir__cell_writer *writer, weir_batch_buffer *buffer, uin
     write_runs(&s, walk);
     write_target(&s, walk->rules->task->column, target);
     write_tables(&s, walk);
-    weir__write_timestamps(&s.timestamps, writer->dates, &s.info->timestamps);
+    weir__write_timestamps(&s.timestamps, writer->timestamp_parts, &s.info->timestamps);
     buffer->cell_counts[index] = s.cells;
     buffer->timestamp_counts[index] = s.timestamps.count;
 }

@@ -16,7 +16,7 @@ typedef struct weir__placed_row {
 /* What writing needs beside the walk and the buffer. */
 typedef struct weir__cell_writer {
     weir__text_gatherer texts;
-    weir__date_cache *dates;
+    weir__timestamp_parts *timestamp_parts;
     int64_t *micros;        /* of the timestamps of a sequence */
     weir__placed_row *rows; /* of the sequence, those of one table together */
     uint32_t *table_ends;   /* and where each table's end */

@@ -6,21 +6,7 @@
 
 #include "base/bytes.h"
 
-weir__date_cache *weir__date_cache_open(const weir_env *env) {
-    weir__date_cache *cache = weir__allocate(env, 1, sizeof *cache);
-    for (size_t i = 0; cache && i < WEIR__DATES; i++)
-        cache->days[i] = INT64_MIN; /* no day of any timestamp */
-    return cache;
-}
-
-static const float *date_floats(weir__date_cache *cache, int64_t days) {
-    size_t place = (size_t)days % WEIR__DATES;
-    if (cache->days[place] != days) {
-        weir__date_floats(days, cache->floats[place]);
-        cache->days[place] = days;
-    }
-    return cache->floats[place];
-}
+enum { SECONDS_PER_HOUR = 3600 };
 
 static void store_floats(uint8_t *out, const float *values, uint32_t count) {
     for (uint32_t i = 0; i < count; i++) {
@@ -30,22 +16,56 @@ static void store_floats(uint8_t *out, const float *values, uint32_t count) {
     }
 }
 
+weir__timestamp_parts *weir__timestamp_parts_open(const weir_env *env) {
+    weir__timestamp_parts *parts = weir__allocate(env, 1, sizeof *parts);
+    float clock[WEIR__CLOCK_FLOATS]; /* a pair each of second, minute, hour */
+    if (!parts)
+        return NULL;
+    for (int i = 0; i < 60; i++) {
+        weir__clock_floats(i, clock);
+        store_floats(parts->sixtieths[i], clock, 2);
+    }
+    for (int i = 0; i < 24; i++) {
+        weir__clock_floats(i * SECONDS_PER_HOUR, clock);
+        store_floats(parts->hours[i], clock + 4, 2);
+    }
+    for (size_t i = 0; i < WEIR__DAYS; i++)
+        parts->days[i] = INT64_MIN; /* no day of any timestamp */
+    return parts;
+}
+
+static const uint8_t *date_of(weir__timestamp_parts *parts, int64_t days) {
+    size_t place = (size_t)days % WEIR__DAYS;
+    if (parts->days[place] != days) {
+        float date[WEIR__DATE_FLOATS];
+        weir__date_floats(days, date);
+        store_floats(parts->dates[place], date, WEIR__DATE_FLOATS);
+        parts->days[place] = days;
+    }
+    return parts->dates[place];
+}
+
 void weir__clear_timestamps(uint8_t *out, const uint16_t *cells, uint32_t count) {
     for (uint32_t i = 0; i < count; i++)
         memset(out + (size_t)cells[i] * WEIR__TIMESTAMP_BYTES, 0, WEIR__TIMESTAMP_BYTES);
 }
 
-void weir__write_timestamps(const weir__timestamps *t, weir__date_cache *dates,
+static void write_timestamp(uint8_t *out, int64_t micros, weir__timestamp_parts *parts,
                             const weir_statistics *statistics) {
-    for (uint32_t i = 0; i < t->count; i++) {
-        uint8_t *out = t->out + (size_t)t->cells[i] * WEIR__TIMESTAMP_BYTES;
-        int second_of_day;
-        int64_t days = weir__split_day(t->micros[i], &second_of_day);
-        float clock[WEIR__CLOCK_FLOATS];
-        float score = weir_normalise((double)t->micros[i], statistics);
-        weir__clock_floats(second_of_day, clock);
-        store_floats(out, clock, WEIR__CLOCK_FLOATS);
-        store_floats(out + 4 * WEIR__CLOCK_FLOATS, date_floats(dates, days), WEIR__DATE_FLOATS);
-        store_floats(out + 4 * (WEIR__CLOCK_FLOATS + WEIR__DATE_FLOATS), &score, 1);
-    }
+    int second_of_day;
+    int64_t days = weir__split_day(micros, &second_of_day);
+    uint32_t second = (uint32_t)second_of_day;
+    float score = weir_normalise((double)micros, statistics);
+    memcpy(out, parts->sixtieths[second % 60], WEIR__PAIR_BYTES);
+    memcpy(out + WEIR__PAIR_BYTES, parts->sixtieths[second / 60 % 60], WEIR__PAIR_BYTES);
+    memcpy(out + 2 * WEIR__PAIR_BYTES, parts->hours[second / SECONDS_PER_HOUR], WEIR__PAIR_BYTES);
+    memcpy(out + 3 * WEIR__PAIR_BYTES, date_of(parts, days), WEIR__DATE_BYTES);
+    store_floats(out + 3 * WEIR__PAIR_BYTES + WEIR__DATE_BYTES, &score, 1);
+}
+
+void weir__write_timestamps(const weir__timestamps *t, weir__timestamp_parts *parts,
+                            const weir_statistics *statistics) {
+    for (uint32_t i = 0; i < t->count; i++)
+        write_timestamp(t->out + (size_t)t->cells[i] * WEIR__TIMESTAMP_BYTES, t->micros[i], parts,
+                        statistics);
 }

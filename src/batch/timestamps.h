@@ -8,15 +8,18 @@
 
 enum { WEIR__TIMESTAMP_BYTES = 4 * WEIR_TIMESTAMP_FLOATS };
 
-/* Dates that were expanded before, by day: timestamps of a database are of few days. */
-enum { WEIR__DATES = 2048 };
-typedef struct weir__date_cache {
-    int64_t days[WEIR__DATES];
-    float floats[WEIR__DATES][WEIR__DATE_FLOATS];
-} weir__date_cache;
+/* Parts of timestamps, expanded before, as delivered: of every second (or minute) and hour, and of the days
+ * that were seen, which are few in a database. */
+enum { WEIR__DAYS = 2048, WEIR__PAIR_BYTES = 8, WEIR__DATE_BYTES = 4 * WEIR__DATE_FLOATS };
+typedef struct weir__timestamp_parts {
+    uint8_t sixtieths[60][WEIR__PAIR_BYTES];
+    uint8_t hours[24][WEIR__PAIR_BYTES];
+    int64_t days[WEIR__DAYS];
+    uint8_t dates[WEIR__DAYS][WEIR__DATE_BYTES];
+} weir__timestamp_parts;
 
-/* An empty cache, or NULL. */
-weir__date_cache *weir__date_cache_open(const weir_env *env);
+/* NULL where there is no memory. */
+weir__timestamp_parts *weir__timestamp_parts_open(const weir_env *env);
 
 /* The cells of one sequence that have a timestamp, and their values. */
 typedef struct weir__timestamps {
@@ -44,7 +47,7 @@ static inline void weir__note_timestamp(weir__timestamps *t, uint32_t cell, int6
 void weir__clear_timestamps(uint8_t *out, const uint16_t *cells, uint32_t count);
 
 /* Writes those that were noted. */
-void weir__write_timestamps(const weir__timestamps *timestamps, weir__date_cache *dates,
+void weir__write_timestamps(const weir__timestamps *timestamps, weir__timestamp_parts *parts,
                             const weir_statistics *statistics);
 
 #endif

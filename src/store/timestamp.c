@@ -204,13 +204,6 @@ static inline void put_pair(float *out, const float pair[2]) {
     out[1] = pair[1];
 }
 
-int64_t weir__split_day(int64_t micros, int *second_of_day) {
-    int64_t seconds = floor_divide(micros, MICROS_PER_SECOND);
-    int64_t days = floor_divide(seconds, SECONDS_PER_DAY);
-    *second_of_day = (int)(seconds - days * SECONDS_PER_DAY);
-    return days;
-}
-
 void weir__clock_floats(int second_of_day, float out[WEIR__CLOCK_FLOATS]) {
     put_pair(out + 0, second_table[second_of_day % 60]);
     put_pair(out + 2, second_table[second_of_day / 60 % 60]);
