@@ -5,13 +5,14 @@
 #include "base/bytes.h"
 #include "batch/cells.h"
 #include "batch/digest.h"
+#include "batch/fetch.h"
 #include "batch/order.h"
 #include "batch/texts.h"
 
 static const char operator_name[] = "weir.batch.build";
 
 /* Walks that take turns, so that they wait for memory together. */
-enum { ABREAST = 8 };
+enum { ABREAST = 8, FETCH_AHEAD = 24 };
 
 struct weir_batch_builder {
     const weir_env *env;
@@ -274,13 +275,18 @@ static void write_sequence(weir_batch_builder *b, weir_batch_buffer *buffer, uin
 
 /* ---- Adjacency and permutations -------------------------------------------------------------- */
 
+/* Entries lie far apart: each is asked for some edges before it is set. */
 static void set_edges(weir_batch_buffer *buffer, uint32_t sequences, uint64_t offset, uint32_t rows,
                       uint8_t value) {
     for (uint32_t i = 0; i < sequences; i++) {
         const struct weir__local_edge *edges = buffer->edges + (size_t)i * buffer->limits.edges;
         uint8_t *matrix = buffer->data + offset + (uint64_t)i * rows * rows;
-        for (uint32_t k = 0; k < buffer->edge_counts[i]; k++)
+        uint32_t count = buffer->edge_counts[i];
+        for (uint32_t k = 0; k < count; k++) {
+            const struct weir__local_edge *ahead = &edges[k + FETCH_AHEAD < count ? k + FETCH_AHEAD : k];
+            weir__fetch_to_write(matrix + (size_t)ahead->child * rows + ahead->parent);
             matrix[(size_t)edges[k].child * rows + edges[k].parent] = value;
+        }
     }
 }
 
@@ -381,7 +387,6 @@ static bool begin_walk(weir_batch_builder *b, weir_batch_buffer *buffer, const w
     buffer->epochs[i] = place.epoch;
     if (!weir_store_seed(b->store, b->task, b->first_seed + (uint32_t)b->indices[i], seed))
         return false;
-    weir__fetch_cells(buffer, i);
     weir__walk_begin(walk, walk_seed_of(b, epoch), place.global_index, seed->row, seed->observation_time);
     return true;
 }
@@ -410,9 +415,12 @@ static bool write_group(weir_batch_builder *b, weir_batch_buffer *buffer, const 
         if (!begin_walk(b, buffer, step, first + k, &b->walks[k]))
             return false;
     finish_walks(b->walks, count);
+    weir__fetch_cells(buffer, first);
     for (uint32_t k = 0; k < count; k++) {
         if (b->walks[k].is_corrupt)
             return false;
+        if (k + 1 < count)
+            weir__fetch_cells(buffer, first + k + 1);
         write_sequence(b, buffer, first + k, &b->walks[k]);
     }
     return true;

@@ -49,15 +49,17 @@ static void load_lanes(lanes out[VECTORS], const uint32_t numbers[NARROW]) {
             out[v][lane] = in_order(numbers[v * LANES + lane]);
 }
 
-/* Whether a number stands twice: each one is found once by itself. */
-static bool has_doubles(const uint32_t numbers[NARROW], uint32_t width) {
-    lanes all[VECTORS], found[VECTORS] = {0};
+/* How often each number stands before itself. */
+static void count_earlier(const uint32_t numbers[NARROW], uint32_t width, uint32_t earlier[NARROW]) {
+    lanes all[VECTORS], index[VECTORS], found[VECTORS] = {0};
     load_lanes(all, numbers);
-    for (uint32_t k = 0; k < width; k++)
+    for (int v = 0; v < VECTORS; v++)
+        for (int lane = 0; lane < LANES; lane++)
+            index[v][lane] = v * LANES + lane;
+    for (uint32_t k = 0; k + 1 < width; k++)
         for (int v = 0; v < VECTORS; v++)
-            found[v] += all[v] == in_order(numbers[k]);
-    lanes sum = found[0] + found[1] + found[2] + found[3];
-    return (uint32_t) - (sum[0] + sum[1] + sum[2] + sum[3]) != width;
+            found[v] -= (all[v] == in_order(numbers[k])) & (index[v] > (int32_t)k);
+    memcpy(earlier, found, sizeof found);
 }
 
 /* Distinct numbers: each one's place is how many are below it. */
@@ -73,14 +75,18 @@ static void sort_narrow(uint32_t taken[NARROW], uint32_t width) {
     memcpy(taken, sorted, width * sizeof *taken);
 }
 
-/* Gives every number that is taken already the last one of its step instead. */
-static void replace_doubles(uint32_t taken[NARROW], uint32_t width, uint32_t n) {
-    for (uint32_t i = 1; i < width; i++)
-        for (uint32_t k = 0; k < i; k++)
-            if (taken[k] == taken[i]) {
-                taken[i] = n - width + i; /* larger than all before: no need to look on */
-                break;
-            }
+/* Gives every number that is taken already the last one of its step instead. It is taken if it stands
+ * before itself, or if it is the last one of an earlier step whose own number was taken. */
+static void replace_doubles(uint32_t numbers[NARROW], uint32_t width, uint32_t n) {
+    uint32_t earlier[NARROW];
+    uint32_t is_double[NARROW] = {0};
+    uint32_t last = n - width; /* of step 0 */
+    count_earlier(numbers, width, earlier);
+    for (uint32_t i = 0; i < width; i++) {
+        uint32_t step = numbers[i] - last < i ? numbers[i] - last : i;
+        is_double[i] = is_double[step] | (earlier[i] != 0);
+        numbers[i] = is_double[i] ? last + i : numbers[i];
+    }
 }
 
 static void choose_narrow(weir__chooser *c, const weir__draws *draws, uint32_t n) {
@@ -88,8 +94,7 @@ static void choose_narrow(weir__chooser *c, const weir__draws *draws, uint32_t n
     memset(taken, 0xFF, sizeof taken);
     for (uint32_t i = 0; i < c->width; i++)
         taken[i] = scaled(draws, i, n - c->width + i);
-    if (has_doubles(taken, c->width))
-        replace_doubles(taken, c->width, n);
+    replace_doubles(taken, c->width, n);
     sort_narrow(taken, c->width);
     memcpy(c->taken, taken, sizeof taken);
 }

@@ -35,6 +35,7 @@ void weir__levels_begin(weir__levels *levels) {
     for (uint32_t level = 0; level <= levels->last; level++)
         levels->first_run[level] = WEIR_NONE;
     levels->row_count = levels->run_count = levels->ranked_count = levels->current = 0;
+    levels->has_ahead = false;
 }
 
 void weir__list_run(weir__levels *levels, uint32_t level, uint32_t count, uint32_t table,
@@ -97,17 +98,29 @@ static bool goes_before(const weir__ranked_row *a, const weir__ranked_row *b) {
     return a->priority != b->priority ? a->priority < b->priority : a->row < b->row;
 }
 
-bool weir__take_child(weir__levels *levels, weir__walk_draws *draws, weir__ranked_row *out) {
-    if (levels->ranked_count == 0 && !reach_next_level(levels, draws))
-        return false;
+/* Takes the least row out of its bucket. */
+static weir__ranked_row take_least(weir__levels *levels) {
     while (levels->buckets[levels->bucket] == WEIR_NONE)
         levels->bucket++;
     uint32_t *least = &levels->buckets[levels->bucket];
     for (uint32_t *link = &levels->next[*least]; *link != WEIR_NONE; link = &levels->next[*link])
         if (goes_before(&levels->ranked[*link], &levels->ranked[*least]))
             least = link;
-    *out = levels->ranked[*least];
+    weir__ranked_row row = levels->ranked[*least];
     *least = levels->next[*least];
     levels->ranked_count--;
+    return row;
+}
+
+bool weir__take_child(weir__levels *levels, weir__walk_draws *draws, weir__ranked_row *out) {
+    if (!levels->has_ahead) {
+        if (!reach_next_level(levels, draws))
+            return false;
+        levels->ahead = take_least(levels);
+    }
+    *out = levels->ahead;
+    levels->has_ahead = levels->ranked_count > 0;
+    if (levels->has_ahead)
+        levels->ahead = take_least(levels);
     return true;
 }

@@ -38,8 +38,10 @@ typedef struct weir__levels {
     weir__ranked_row *ranked;
     uint32_t *next; /* of a ranked row, in its bucket */
     uint32_t *buckets;
-    uint32_t ranked_count; /* not taken yet */
-    uint32_t bucket;       /* all below it are empty */
+    uint32_t ranked_count;  /* in buckets */
+    uint32_t bucket;        /* all below it are empty */
+    weir__ranked_row ahead; /* the next to be taken, where has_ahead says so */
+    bool has_ahead;
 } weir__levels;
 
 /* For at most `rows` listed rows in `runs` runs; false where there is no memory for them. */
@@ -52,7 +54,8 @@ void weir__levels_begin(weir__levels *levels);
 void weir__list_run(weir__levels *levels, uint32_t level, uint32_t count, uint32_t table,
                     uint32_t first_draw);
 
-/* Takes the least child of the lowest level; false where none is left. */
+/* Takes the least child of the lowest level; false where none is left. Where the level has another one, it
+ * is known ahead. */
 bool weir__take_child(weir__levels *levels, weir__walk_draws *draws, weir__ranked_row *out);
 
 #endif

@@ -4,6 +4,7 @@
 #define WEIR_SRC_BATCH_TIMESTAMPS_H
 
 #include "base/internal.h"
+#include "batch/fetch.h"
 #include "store/timestamp.h"
 
 enum { WEIR__TIMESTAMP_BYTES = 4 * WEIR_TIMESTAMP_FLOATS };
@@ -31,8 +32,8 @@ typedef struct weir__timestamps {
 
 /* Asks for the memory of a cell, to write it later. */
 static inline void weir__fetch_timestamp(uint8_t *out, uint32_t cell) {
-    __builtin_prefetch(out + (size_t)cell * WEIR__TIMESTAMP_BYTES, 1);
-    __builtin_prefetch(out + (size_t)cell * WEIR__TIMESTAMP_BYTES + WEIR__TIMESTAMP_BYTES - 1, 1);
+    weir__fetch_to_write(out + (size_t)cell * WEIR__TIMESTAMP_BYTES);
+    weir__fetch_to_write(out + (size_t)cell * WEIR__TIMESTAMP_BYTES + WEIR__TIMESTAMP_BYTES - 1);
 }
 
 /* Notes the timestamp of a cell, or, without a branch, that it has none. */

@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "base/bytes.h"
+#include "batch/fetch.h"
 
 static const char operator_name[] = "weir.batch.walk";
 
@@ -107,23 +108,28 @@ static bool has_row(const weir_table *table, uint32_t row) {
 /* ---- Choosing the next row ------------------------------------------------------------------- */
 
 static void fetch(const uint8_t *first, size_t size) {
-    __builtin_prefetch(first);
-    __builtin_prefetch(first + size - 1);
+    weir__fetch(first);
+    weir__fetch(first + size - 1);
 }
 
-/* Makes a row the next of the sequence, and asks for what it says itself: its record, and where its
- * children are. */
-static void choose(weir__walk *walk, uint64_t *entry, uint32_t row, uint32_t table, uint32_t hop) {
+/* Asks for what a row says itself, before it is looked at: its record, and where its children are. */
+static void fetch_row(const weir__walk *walk, uint32_t row, uint32_t table, uint32_t hop) {
     const weir_store_info *info = walk->rules->info;
     const weir_table *described = &info->tables[table];
     const weir__table_rules *rules = &walk->rules->tables[table];
-    const uint8_t *record = record_of(described, row);
-    *entry = (*entry & ~(uint64_t)WEIR__UNVISITED) | walk->row_count;
-    walk->next = (struct weir__next_row){.record = record, .row = row, .table = table, .hop = (uint16_t)hop};
-    fetch(record, described->stride);
+    fetch(record_of(described, row), described->stride);
     if (hop < walk->max_hops)
         for (uint32_t i = 0; i < rules->inbound_count; i++)
             fetch(info->edges[rules->inbound[i]].starts + 4 * (size_t)(row - described->row_start), 8);
+}
+
+/* Makes a row the next of the sequence. */
+static void choose(weir__walk *walk, uint64_t *entry, uint32_t row, uint32_t table, uint32_t hop) {
+    *entry = (*entry & ~(uint64_t)WEIR__UNVISITED) | walk->row_count;
+    walk->next = (struct weir__next_row){.record = record_of(&walk->rules->info->tables[table], row),
+                                         .row = row,
+                                         .table = table,
+                                         .hop = (uint16_t)hop};
 }
 
 /* Parents first, then the least child of the lowest level. False where nothing is left. A queued parent is
@@ -134,18 +140,31 @@ static bool choose_next(weir__walk *walk) {
         choose(walk, weir__know(&walk->known, queued.row), queued.row, queued.table, queued.hop);
         return true;
     }
+    const weir__levels *levels = &walk->levels;
     weir__ranked_row child;
     while (weir__take_child(&walk->levels, &walk->draws, &child)) {
+        if (levels->has_ahead)
+            fetch_row(walk, levels->ahead.row, levels->ahead.table, levels->current);
         uint64_t *entry = weir__know(&walk->known, child.row);
         if ((uint16_t)*entry != WEIR__UNVISITED)
             continue;
-        choose(walk, entry, child.row, child.table, walk->levels.current);
+        choose(walk, entry, child.row, child.table, levels->current);
         return true;
     }
     return false;
 }
 
 /* ---- Looking --------------------------------------------------------------------------------- */
+
+/* A list that is searched and picked from: all of a short one, of a long one its beginning, middle and
+ * end. */
+static void fetch_list(const uint8_t *first, size_t size) {
+    enum { LINE = 64, LINES = 8 };
+    for (size_t line = 0; line < size && line < LINES * LINE; line += LINE)
+        weir__fetch(first + line);
+    weir__fetch(first + size / 2);
+    weir__fetch(first + size - 1);
+}
 
 /* Notes the row's visible foreign keys, and asks for their parents' times. */
 static void look_at_parents(weir__walk *walk) {
@@ -163,13 +182,13 @@ static void look_at_parents(weir__walk *walk) {
             walk->is_corrupt = true;
             return;
         }
-        __builtin_prefetch(record_of(parents, parent) + rule->parent_time_offset);
+        weir__fetch(record_of(parents, parent) + rule->parent_time_offset);
         walk->links[walk->link_count++] = (weir__link){
             .parent = parent, .table = (uint16_t)rule->parent_table, .child = (uint16_t)walk->row_count};
     }
 }
 
-/* Asks for the ends and the middle of the row's lists of children. */
+/* Asks for the row's lists of children. */
 static void look_at_children(const weir__walk *walk) {
     const weir_store_info *info = walk->rules->info;
     const weir__table_rules *rules = &walk->rules->tables[walk->next.table];
@@ -180,11 +199,9 @@ static void look_at_children(const weir__walk *walk) {
         uint32_t end = weir__load32(edge->starts + 4 * (size_t)index + 4);
         if (start >= end || end > edge->edges)
             continue;
-        fetch(edge->child_rows + 4 * (size_t)start, 4 * (size_t)(end - start));
-        if (!edge->child_times)
-            continue;
-        fetch(edge->child_times + 8 * (size_t)start, 8 * (size_t)(end - start));
-        __builtin_prefetch(edge->child_times + 8 * ((size_t)start + (end - start) / 2));
+        fetch_list(edge->child_rows + 4 * (size_t)start, 4 * (size_t)(end - start));
+        if (edge->child_times)
+            fetch_list(edge->child_times + 8 * (size_t)start, 8 * (size_t)(end - start));
     }
 }
 
@@ -240,6 +257,7 @@ static void queue_parents(weir__walk *walk) {
         if (!is_new || !is_visible)
             continue;
         *entry |= WEIR__QUEUED;
+        fetch_row(walk, link.parent, link.table, walk->next.hop + 1u);
         walk->queue[walk->queue_end++ & walk->queue_mask] = (weir__queued_row){
             .row = link.parent, .hop = (uint16_t)(walk->next.hop + 1), .table = link.table};
     }
@@ -349,4 +367,5 @@ void weir__walk_begin(weir__walk *walk, weir_seed walk_seed, uint64_t position, 
     walk->is_corrupt = false;
     walk->observation_time = observation_time;
     choose(walk, weir__know(&walk->known, row), row, walk->rules->task->anchor_table, 0);
+    fetch_row(walk, row, walk->rules->task->anchor_table, 0);
 }

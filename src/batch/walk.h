@@ -77,8 +77,9 @@ WEIR_CHECKED weir_status weir__walk_open(weir__walk *walk, const weir_env *env, 
 void weir__walk_close(weir__walk *walk, const weir_env *env);
 
 /* A walk is begun; then it looks and visits, row by row, until weir__walk_visit says false: then it is done,
- * or the store is damaged (is_corrupt). Each only reads what the one before has asked for, so that several
- * walks that take turns wait for their cache misses together. */
+ * or the store is damaged (is_corrupt). What a row says is asked for long before it is looked at, and what
+ * that leads to before it is visited, so that several walks that take turns wait for their cache misses
+ * together. */
 void weir__walk_begin(weir__walk *walk, weir_seed walk_seed, uint64_t position, uint32_t row,
                       int64_t observation_time);
 void weir__walk_look(weir__walk *walk);
