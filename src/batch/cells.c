@@ -109,11 +109,10 @@ static void clear_sequence(weir_batch_buffer *b, uint32_t index, sequence *s) {
 
 /* The cells of one column in rows of its table. */
 typedef struct column {
-    const weir__cell_rule *rule;
+    weir__cell_rule rule;
     const weir__placed_row *rows;
-    uint32_t count;       /* rows */
-    uint32_t cell;        /* its number in those rows */
-    uint32_t bits_offset; /* in their records */
+    uint32_t count; /* rows */
+    uint32_t cell;  /* its number in those rows */
 } column;
 
 static inline bool bit_at(const uint8_t *bits, uint32_t bit) {
@@ -137,9 +136,9 @@ static void order_target(sequence *s) {
 static inline uint32_t begin_cell(sequence *s, const column *c, uint32_t k, bool *is_null) {
     const weir__placed_row *row = &c->rows[k];
     uint32_t at = row->first_cell + c->cell;
-    *is_null = bit_at(row->record + c->bits_offset, c->rule->null_bit);
-    if (c->rule->known_slot != WEIR_NONE) {
-        int64_t known = (int64_t)weir__load64(row->record + c->rule->known_slot);
+    *is_null = bit_at(row->record, c->rule.null_bit);
+    if (c->rule.known_slot != WEIR_NONE) {
+        int64_t known = (int64_t)weir__load64(row->record + c->rule.known_slot);
         *is_null |= (known == WEIR_TIME_ALWAYS) | (known > s->observation_time);
     }
     s->is_null[at] = *is_null;
@@ -149,7 +148,7 @@ static inline uint32_t begin_cell(sequence *s, const column *c, uint32_t k, bool
 
 /* A 4-byte slot, 0 where the cell is null. */
 static inline uint32_t word_of(const column *c, uint32_t k, bool is_null) {
-    return weir__load32(c->rows[k].record + c->rule->slot) & ((uint32_t)is_null - 1);
+    return weir__load32(c->rows[k].record + c->rule.slot) & ((uint32_t)is_null - 1);
 }
 
 static inline void write_identifiers(sequence *s, const column *c) {
@@ -170,7 +169,7 @@ static inline void write_timestamps(sequence *s, const column *c) {
     bool is_null;
     for (uint32_t k = 0; k < c->count; k++) {
         uint32_t at = begin_cell(s, c, k, &is_null);
-        int64_t micros = (int64_t)weir__load64(c->rows[k].record + c->rule->slot);
+        int64_t micros = (int64_t)weir__load64(c->rows[k].record + c->rule.slot);
         weir__note_timestamp(&s->timestamps, at, micros, is_null);
     }
 }
@@ -179,7 +178,7 @@ static inline void write_bools(sequence *s, const column *c) {
     bool is_null;
     for (uint32_t k = 0; k < c->count; k++) {
         uint32_t at = begin_cell(s, c, k, &is_null);
-        s->bools[at] = bit_at(c->rows[k].record + c->bits_offset, c->rule->bool_bit) & !is_null;
+        s->bools[at] = bit_at(c->rows[k].record, c->rule.bool_bit) & !is_null;
     }
 }
 
@@ -211,7 +210,7 @@ static inline void write_texts(sequence *s, const column *c) {
 static void write_column(sequence *out, const column *given) {
     sequence copy = *out, *s = &copy;
     const column in = *given, *c = &in;
-    switch (c->rule->stype) {
+    switch (c->rule.stype) {
     case WEIR_NUMERICAL:
         write_numbers(s, c);
         break;
@@ -250,13 +249,10 @@ static void write_table(sequence *s, const weir__task_rules *rules, uint32_t tab
                         uint32_t count) {
     const weir__row_rules *plain = &rules->tables[table].plain;
     for (uint32_t i = 0; i < plain->count; i++) {
-        column c = {.rule = &plain->cells[i],
-                    .rows = rows,
-                    .cell = i,
-                    .bits_offset = rules->info->tables[table].bits_offset};
-        if (c.rule->column >= rules->task->column)
+        column c = {.rule = plain->cells[i], .rows = rows, .cell = i};
+        if (c.rule.column >= rules->task->column)
             order_target(s);
-        if (c.rule->column == rules->task->column) {
+        if (c.rule.column == rules->task->column) {
             write_labels(s, c, rows, count);
             continue;
         }

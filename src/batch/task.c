@@ -9,11 +9,12 @@ static const char operator_name[] = "weir.batch.open";
 
 static weir__cell_rule rule_of(const weir_store_info *info, uint32_t column) {
     const weir_column *c = &info->columns[column];
+    uint32_t first_bit = 8 * info->tables[c->table].bits_offset;
     return (weir__cell_rule){
         .column = column,
         .slot = c->slot,
-        .null_bit = c->null_bit,
-        .bool_bit = c->bool_bit,
+        .null_bit = first_bit + c->null_bit,
+        .bool_bit = c->bool_bit == WEIR_NONE ? WEIR_NONE : first_bit + c->bool_bit,
         .known_slot = c->known_at == WEIR_NONE ? WEIR_NONE : info->columns[c->known_at].slot,
         .stype = (uint8_t)c->stype,
     };

@@ -11,9 +11,9 @@
 /* One cell that rows of a table give. */
 typedef struct weir__cell_rule {
     uint32_t column;
-    uint32_t slot; /* of the value */
-    uint32_t null_bit;
-    uint32_t bool_bit;
+    uint32_t slot;       /* of the value */
+    uint32_t null_bit;   /* counted from the record's first, as the next one */
+    uint32_t bool_bit;   /* of a boolean */
     uint32_t known_slot; /* of the timestamp that says when it is known; WEIR_NONE: with the row */
     uint8_t stype;
 } weir__cell_rule;
