@@ -49,16 +49,17 @@ static void load_lanes(lanes out[VECTORS], const uint32_t numbers[NARROW]) {
             out[v][lane] = in_order(numbers[v * LANES + lane]);
 }
 
-/* How often each number stands before itself. */
-static void count_earlier(const uint32_t numbers[NARROW], uint32_t width, uint32_t earlier[NARROW]) {
-    lanes all[VECTORS], index[VECTORS], found[VECTORS] = {0};
+/* How often each number stands before itself. Vectors in which all places are before the k-th are left out;
+ * as the loops are unrolled, nothing is left of that question. */
+static void count_earlier(const uint32_t numbers[NARROW], uint32_t earlier[NARROW]) {
+    lanes all[VECTORS], found[VECTORS] = {0};
+    const lanes lane_numbers = {0, 1, 2, 3};
     load_lanes(all, numbers);
-    for (int v = 0; v < VECTORS; v++)
-        for (int lane = 0; lane < LANES; lane++)
-            index[v][lane] = v * LANES + lane;
-    for (uint32_t k = 0; k + 1 < width; k++)
-        for (int v = 0; v < VECTORS; v++)
-            found[v] -= (all[v] == in_order(numbers[k])) & (index[v] > (int32_t)k);
+#pragma GCC unroll 16
+    for (int k = 0; k < NARROW; k++)
+#pragma GCC unroll 4
+        for (int v = k / LANES; v < VECTORS; v++)
+            found[v] -= (all[v] == in_order(numbers[k])) & (lane_numbers + v * LANES > k);
     memcpy(earlier, found, sizeof found);
 }
 
@@ -67,7 +68,9 @@ static void sort_narrow(uint32_t taken[NARROW], uint32_t width) {
     lanes all[VECTORS], below[VECTORS] = {0};
     uint32_t sorted[NARROW];
     load_lanes(all, taken);
-    for (uint32_t k = 0; k < width; k++)
+#pragma GCC unroll 16
+    for (int k = 0; k < NARROW; k++)
+#pragma GCC unroll 4
         for (int v = 0; v < VECTORS; v++)
             below[v] -= all[v] > in_order(taken[k]);
     for (uint32_t i = 0; i < width; i++)
@@ -81,7 +84,7 @@ static void replace_doubles(uint32_t numbers[NARROW], uint32_t width, uint32_t n
     uint32_t earlier[NARROW];
     uint32_t is_double[NARROW] = {0};
     uint32_t last = n - width; /* of step 0 */
-    count_earlier(numbers, width, earlier);
+    count_earlier(numbers, earlier);
     for (uint32_t i = 0; i < width; i++) {
         uint32_t step = numbers[i] - last < i ? numbers[i] - last : i;
         is_double[i] = is_double[step] | (earlier[i] != 0);

@@ -120,7 +120,7 @@ static void fetch_row(const weir__walk *walk, uint32_t row, uint32_t table, uint
     fetch(record_of(described, row), described->stride);
     if (hop < walk->max_hops)
         for (uint32_t i = 0; i < rules->inbound_count; i++)
-            fetch(info->edges[rules->inbound[i]].starts + 4 * (size_t)(row - described->row_start), 8);
+            weir__fetch(info->edges[rules->inbound[i]].starts + 4 * (size_t)(row - described->row_start));
 }
 
 /* Makes a row the next of the sequence. */
