@@ -1,7 +1,8 @@
-/* A sequence next to a hub: what it costs must not depend on how many children the hub has. One table holds
- * the children of hubs with 10^3, 10^4, 10^5 and 10^6 of them (10^7 too with WEIR_BENCH_LARGE=1), strewn
- * over it alike, so that cache misses are the same for all; a task a hub starts at some of its children, and
- * walks through the hub to 16 others. */
+/* A sequence next to a hub: what it costs must not depend on how many children the hub has. One table holds a
+ * million children of a thousand hubs, a million of a hundred hubs, and so on to a single hub (and ten
+ * million of another one with WEIR_BENCH_LARGE=1), strewn over it alike, so that caches help none of them
+ * more than the others. A task each starts at some of the children, and walks through their hub to 16 more.
+ */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -11,31 +12,30 @@
 #include "batches.h"
 #include "bench.h"
 
-enum { LEAST_POWER = 3, ANCHORS = 640, ROUNDS = 12, SQL_MAX = 2048 };
+enum { LEAST_POWER = 3, ANCHORS = 640, ROUNDS = 200, SQL_MAX = 2048 };
 
-/* 10^3 + 10^4 + … + 10^most */
-static uint64_t child_count(int most) {
-    uint64_t count = 0, power = 1000;
-    for (int i = LEAST_POWER; i <= most; i++, power *= 10)
-        count += power;
-    return count;
+static uint64_t power_of_ten(int n) {
+    return n == 0 ? 1 : 10 * power_of_ten(n - 1);
 }
 
+/* Children with k from 0 on: a million for each power up to 6, then ten million. Hub numbers are the power
+ * and three digits. */
 static void make_database(const char *path, int most) {
     sqlite3 *db;
-    char sql[SQL_MAX], hub[512] = "3";
-    unsigned long long children = child_count(most);
-    for (int i = LEAST_POWER; i < most; i++)
-        snprintf(hub + strlen(hub), sizeof hub - strlen(hub), " + (i * 7919 %% %llu >= %llu)", children,
-                 (unsigned long long)child_count(i));
+    char sql[SQL_MAX];
+    unsigned long long children = 4 * power_of_ten(6) + (most == 7 ? power_of_ten(7) : 0);
     snprintf(
         sql, sizeof sql,
         "CREATE TABLE hubs (id INTEGER PRIMARY KEY, size REAL);"
         "CREATE TABLE children (id INTEGER PRIMARY KEY, hub INTEGER REFERENCES hubs (id), x REAL, y REAL);"
-        "WITH RECURSIVE n (i) AS (SELECT 0 UNION ALL SELECT i + 1 FROM n WHERE i + 1 < %llu)"
-        " INSERT INTO children SELECT i, %s, i %% 97, i %% 89 FROM n;"
-        "INSERT INTO hubs SELECT DISTINCT hub, hub FROM children;",
-        children, hub);
+        "WITH RECURSIVE n (i) AS (SELECT 0 UNION ALL SELECT i + 1 FROM n WHERE i + 1 < %llu),"
+        " strewn (i, k) AS (SELECT i, i * 7919 %% %llu FROM n),"
+        " powers (i, k, p) AS (SELECT i, k, min(3 + k / 1000000, %d) FROM strewn)"
+        " INSERT INTO children SELECT i, 1000 * p +"
+        " k %% (CASE p WHEN 3 THEN 1000 WHEN 4 THEN 100 WHEN 5 THEN 10 ELSE 1 END), i %% 97, i %% 89"
+        " FROM powers;"
+        "INSERT INTO hubs SELECT hub, count(*) FROM children GROUP BY hub;",
+        children, children, most);
     remove(path);
     if (sqlite3_open(path, &db) != SQLITE_OK || sqlite3_exec(db, sql, NULL, NULL, NULL) != SQLITE_OK) {
         fprintf(stderr, "%s: %s\n", path, sqlite3_errmsg(db));
@@ -56,7 +56,8 @@ static void make_schema(const char *path, int most) {
                   " \"x\": {\"stype\": \"numerical\"}, \"y\": {\"stype\": \"numerical\"}}}}, \"tasks\": {");
     for (int i = LEAST_POWER; i <= most; i++)
         fprintf(file,
-                "%s\"power_%d\": {\"query\": \"SELECT id, x > 50 AS large FROM children WHERE hub = %d LIMIT "
+                "%s\"power_%d\": {\"query\": \"SELECT id, x > 50 AS large FROM children WHERE hub / 1000 = "
+                "%d LIMIT "
                 "%d\","
                 " \"anchor_table\": \"children\", \"anchor_key\": \"id\", \"target_column\": \"large\","
                 " \"target_stype\": \"boolean\","
