@@ -300,7 +300,7 @@ static void clear_behind(weir_batch_buffer *buffer, uint64_t old_end, uint64_t o
         memset(buffer->data + old_end, 0, (size_t)(dirty_end - old_end));
 }
 
-static void write_positions(uint8_t *out, uint32_t first, uint32_t count) {
+static inline void write_positions(uint8_t *out, uint32_t first, uint32_t count) {
     for (uint32_t i = 0; i < count; i++)
         weir__store16(out + 2 * (size_t)i, (uint16_t)(first + i));
 }
@@ -313,8 +313,10 @@ static void write_row_order(const uint16_t *order, uint32_t rows, const uint32_t
     for (uint32_t i = 0; i < rows; i++) {
         uint32_t start = starts[order[i]];
         uint32_t count = starts[order[i] + 1] - start;
-        uint32_t written = count <= WEIR__RUN && place + WEIR__RUN <= length ? WEIR__RUN : count;
-        write_positions(out + 2 * (size_t)place, start, written);
+        if (count <= WEIR__RUN && place + WEIR__RUN <= length)
+            write_positions(out + 2 * (size_t)place, start, WEIR__RUN);
+        else
+            write_positions(out + 2 * (size_t)place, start, count);
         place += count;
     }
 }
