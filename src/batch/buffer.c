@@ -105,9 +105,12 @@ static bool allocate_lists(weir_batch_buffer *b) {
     b->timestamps = weir__allocate(env, (size_t)l->sequences * l->length, sizeof *b->timestamps);
     b->edge_counts = weir__allocate_zero(env, l->sequences, sizeof *b->edge_counts);
     b->edges = weir__allocate(env, (size_t)l->sequences * l->edges, sizeof *b->edges);
+    b->column_orders = weir__allocate(env, (size_t)l->sequences * l->length, 2);
+    b->row_starts = weir__allocate(env, (size_t)l->sequences * (l->rows + 1), sizeof *b->row_starts);
     b->row_orders = weir__allocate(env, 2 * (size_t)l->sequences * l->rows, sizeof *b->row_orders);
     return b->epochs && b->digests && b->rows && b->cell_counts && b->timestamp_counts &&
-           b->timestamp_cells && b->timestamps && b->edge_counts && b->edges && b->row_orders;
+           b->timestamp_cells && b->timestamps && b->edge_counts && b->edges && b->column_orders &&
+           b->row_starts && b->row_orders;
 }
 
 weir_status weir__batch_buffer_open(const weir_env *env, const weir__batch_limits *limits, void *memory,
@@ -151,6 +154,8 @@ void weir_batch_buffer_close(weir_batch_buffer *b) {
     weir__release(env, b->timestamps);
     weir__release(env, b->edge_counts);
     weir__release(env, b->edges);
+    weir__release(env, b->column_orders);
+    weir__release(env, b->row_starts);
     weir__release(env, b->row_orders);
     weir__release(env, b);
 }

@@ -31,11 +31,13 @@ struct weir_batch_buffer {
     /* Of the batch that is in the buffer: what a sequence wrote beyond the dense parts. */
     uint32_t *cell_counts;          /* cells, at most S */
     uint32_t *timestamp_counts;     /* its timestamp cells … */
-    uint16_t *timestamp_cells;      /* … and where, S a sequence */
+    uint16_t *timestamp_cells;      /* … and where, by column, S a sequence */
     int64_t *timestamps;            /* … and when, in microseconds */
     uint32_t *edge_counts;          /* set entries of fk_adj … */
     struct weir__local_edge *edges; /* … and which, limits.edges a sequence */
-    uint16_t *row_orders;           /* out and in order, rows each, of the batch under way */
+    uint8_t *column_orders;         /* col_perm up to the padding, as delivered, S a sequence */
+    uint32_t *row_starts;           /* where each row's cells begin, and the end: rows + 1 a sequence */
+    uint16_t *row_orders;           /* out and in order, rows each */
     weir_statistics timestamps_of;  /* the store of the batch */
     bool has_batch;                 /* the lists describe what is in the buffer */
 };
@@ -55,6 +57,15 @@ WEIR_CHECKED weir_status weir__batch_buffer_open(const weir_env *env, const weir
 static inline uint8_t *weir__part_of(weir_batch_buffer *buffer, weir_tensor_id id, uint32_t index) {
     const weir_tensor *tensor = &buffer->batch.tensors[id];
     return buffer->data + tensor->offset + tensor->size / buffer->batch.sequence_count * index;
+}
+
+/* The lists of sequence `index`. */
+static inline uint32_t *weir__row_starts_of(const weir_batch_buffer *buffer, uint32_t index) {
+    return buffer->row_starts + (size_t)index * (buffer->limits.rows + 1);
+}
+
+static inline uint16_t *weir__row_orders_of(const weir_batch_buffer *buffer, uint32_t index) {
+    return buffer->row_orders + 2 * (size_t)index * buffer->limits.rows;
 }
 
 #endif

@@ -5,13 +5,14 @@
 #include "base/bytes.h"
 #include "batch/cells.h"
 #include "batch/digest.h"
+#include "batch/fetch.h"
 #include "batch/order.h"
 #include "batch/texts.h"
 
 static const char operator_name[] = "weir.batch.build";
 
 /* Walks that take turns, so that they wait for memory together. */
-enum { ABREAST = 8 };
+enum { ABREAST = 8, FETCH_AHEAD = 24 };
 
 struct weir_batch_builder {
     const weir_env *env;
@@ -23,13 +24,11 @@ struct weir_batch_builder {
     weir__task_rules rules;
     weir__walk walks[ABREAST];
     weir__row_orders orders;
-    weir__text_gatherer texts;
-    weir__date_cache *dates;
+    weir__cell_writer writer;
     weir__digester digester;
     uint64_t *indices;
-    weir_seed_row *seeds;    /* of the sequences under way */
-    uint32_t *row_counts;    /* and their rows */
-    uint32_t *column_starts; /* by ColumnIdx, for col_perm */
+    weir_seed_row *seeds; /* of the sequences under way */
+    uint32_t *row_counts; /* and their rows */
     uint64_t cardinality;
     uint32_t rank;
     uint32_t task;
@@ -135,17 +134,15 @@ static weir_status open_parts(weir_batch_builder *b, const weir_batch_options *o
     if (status == WEIR_OK)
         status = weir__row_orders_open(&b->orders, b->env, b->limits.rows, b->limits.edges, error);
     if (status == WEIR_OK)
-        status = weir__text_gatherer_open(&b->texts, b->env, b->limits.sequences * b->limits.length, error);
+        status = weir__cell_writer_open(&b->writer, b->env, &b->limits, info->table_count, error);
     if (status == WEIR_OK && options->with_digests)
         status = weir__digester_open(&b->digester, error);
     if (status != WEIR_OK)
         return status;
-    b->dates = weir__date_cache_open(b->env);
     b->indices = weir__allocate(b->env, b->limits.sequences, sizeof *b->indices);
     b->seeds = weir__allocate(b->env, b->limits.sequences, sizeof *b->seeds);
     b->row_counts = weir__allocate(b->env, b->limits.sequences, sizeof *b->row_counts);
-    b->column_starts = weir__allocate(b->env, (size_t)info->column_count + 1, sizeof *b->column_starts);
-    if (!b->dates || !b->indices || !b->seeds || !b->row_counts || !b->column_starts)
+    if (!b->indices || !b->seeds || !b->row_counts)
         return weir__out_of_memory(error, operator_name, b->limits.sequences * sizeof *b->indices);
     return WEIR_OK;
 }
@@ -186,13 +183,11 @@ void weir_batch_builder_close(weir_batch_builder *b) {
     for (uint32_t i = 0; i < ABREAST; i++)
         weir__walk_close(&b->walks[i], b->env);
     weir__row_orders_close(&b->orders, b->env);
-    weir__text_gatherer_close(&b->texts, b->env);
+    weir__cell_writer_close(&b->writer, b->env);
     weir__digester_close(&b->digester);
-    weir__release(b->env, b->dates);
     weir__release(b->env, b->indices);
     weir__release(b->env, b->seeds);
     weir__release(b->env, b->row_counts);
-    weir__release(b->env, b->column_starts);
     weir__release(b->env, b);
 }
 
@@ -260,26 +255,38 @@ static void write_fields(weir_batch_buffer *buffer, uint32_t i, uint64_t sample,
 
 /* Writes the cells of a finished walk; keeps its edges and row orders for when R is known. */
 static void write_sequence(weir_batch_builder *b, weir_batch_buffer *buffer, uint32_t i, weir__walk *walk) {
-    weir__write_cells(buffer, i, walk, &b->seeds[i].target, &b->texts, b->dates);
-    uint32_t edges = weir__unique_edges(walk->edges, walk->edge_count);
+    weir__write_cells(&b->writer, buffer, i, walk, &b->seeds[i].target);
+    uint32_t edges =
+        b->rules.may_repeat_parents ? weir__unique_edges(walk->edges, walk->edge_count) : walk->edge_count;
     memcpy(buffer->edges + (size_t)i * buffer->limits.edges, walk->edges, edges * sizeof *buffer->edges);
     buffer->edge_counts[i] = edges;
     b->row_counts[i] = walk->row_count;
-    for (uint32_t r = 0; r < walk->row_count; r++)
-        buffer->rows[(size_t)i * buffer->limits.rows + r] = walk->rows[r].row;
-    uint16_t *orders = buffer->row_orders + 2 * (size_t)i * buffer->limits.rows;
+    uint32_t *rows = buffer->rows + (size_t)i * buffer->limits.rows;
+    uint32_t *starts = weir__row_starts_of(buffer, i);
+    for (uint32_t r = 0; r < walk->row_count; r++) {
+        rows[r] = walk->rows[r].row;
+        starts[r] = walk->rows[r].first_cell;
+    }
+    starts[0] = 0; /* the target is the anchor's too */
+    starts[walk->row_count] = buffer->cell_counts[i];
+    uint16_t *orders = weir__row_orders_of(buffer, i);
     weir__row_order(&b->orders, walk->row_count, walk->edges, edges, orders, orders + buffer->limits.rows);
 }
 
 /* ---- Adjacency and permutations -------------------------------------------------------------- */
 
+/* Entries lie far apart: each is asked for some edges before it is set. */
 static void set_edges(weir_batch_buffer *buffer, uint32_t sequences, uint64_t offset, uint32_t rows,
                       uint8_t value) {
     for (uint32_t i = 0; i < sequences; i++) {
         const struct weir__local_edge *edges = buffer->edges + (size_t)i * buffer->limits.edges;
         uint8_t *matrix = buffer->data + offset + (uint64_t)i * rows * rows;
-        for (uint32_t k = 0; k < buffer->edge_counts[i]; k++)
+        uint32_t count = buffer->edge_counts[i];
+        for (uint32_t k = 0; k < count; k++) {
+            const struct weir__local_edge *ahead = &edges[k + FETCH_AHEAD < count ? k + FETCH_AHEAD : k];
+            weir__fetch_to_write(matrix + (size_t)ahead->child * rows + ahead->parent);
             matrix[(size_t)edges[k].child * rows + edges[k].parent] = value;
+        }
     }
 }
 
@@ -293,61 +300,41 @@ static void clear_behind(weir_batch_buffer *buffer, uint64_t old_end) {
         memset(buffer->data + old_end, 0, (size_t)(dirty_end - old_end));
 }
 
-static void write_identity(uint8_t *out, uint32_t begin, uint32_t end) {
-    for (uint32_t i = begin; i < end; i++)
-        weir__store16(out + 2 * (size_t)i, (uint16_t)i);
+static inline void write_positions(uint8_t *out, uint32_t first, uint32_t count) {
+    for (uint32_t i = 0; i < count; i++)
+        weir__store16(out + 2 * (size_t)i, (uint16_t)(first + i));
 }
 
-/* Cells by (column, position): a counting sort. */
-static void write_column_order(weir_batch_builder *b, const uint8_t *column_ids, uint32_t cells,
-                               uint8_t *out) {
-    uint32_t columns = weir_store_describe(b->store)->column_count;
-    memset(b->column_starts, 0, ((size_t)columns + 1) * sizeof *b->column_starts);
-    for (uint32_t i = 0; i < cells; i++)
-        b->column_starts[weir__load32(column_ids + 4 * (size_t)i) + 1]++;
-    for (uint32_t c = 0; c < columns; c++)
-        b->column_starts[c + 1] += b->column_starts[c];
-    for (uint32_t i = 0; i < cells; i++) {
-        uint32_t place = b->column_starts[weir__load32(column_ids + 4 * (size_t)i)]++;
-        weir__store16(out + 2 * (size_t)place, (uint16_t)i);
+/* The positions of each row, together, rows in the given order. Short rows are written with a fixed size
+ * where there is room: what lies beyond is overwritten by what follows. */
+static void write_row_order(const uint16_t *order, uint32_t rows, const uint32_t *starts, uint32_t length,
+                            uint8_t *out) {
+    uint32_t place = 0;
+    for (uint32_t i = 0; i < rows; i++) {
+        uint32_t start = starts[order[i]];
+        uint32_t count = starts[order[i] + 1] - start;
+        if (count <= WEIR__RUN && place + WEIR__RUN <= length)
+            write_positions(out + 2 * (size_t)place, start, WEIR__RUN);
+        else
+            write_positions(out + 2 * (size_t)place, start, count);
+        place += count;
     }
 }
 
-/* The positions of each row, together, rows in the given order. A row's cells are consecutive: from where
- * its number first stands to where the next one's does. */
-static void write_row_order(const uint16_t *order, uint32_t rows, const uint32_t *first_cells, uint8_t *out) {
-    size_t place = 0;
-    for (uint32_t i = 0; i < rows; i++)
-        for (uint32_t cell = first_cells[order[i]]; cell < first_cells[order[i] + 1]; cell++)
-            weir__store16(out + 2 * place++, (uint16_t)cell);
-}
-
-/* first_cells[r] is the position of row r's first cell; one more entry ends the last row. Rows without a
- * cell have none. */
-static void find_rows(const uint8_t *row_ids, uint32_t cells, uint32_t rows, uint32_t *first_cells) {
-    uint32_t at = 0;
-    for (uint32_t r = 0; r <= rows; r++) {
-        while (at < cells && weir__load16(row_ids + 2 * (size_t)at) < r)
-            at++;
-        first_cells[r] = at;
-    }
-}
-
-static void write_permutations(weir_batch_builder *b, weir_batch_buffer *buffer, uint32_t i, uint32_t rows) {
+static void write_permutations(weir_batch_buffer *buffer, uint32_t i, uint32_t rows) {
     uint32_t cells = buffer->cell_counts[i];
     uint32_t length = buffer->batch.sequence_length;
     uint8_t *columns = weir__part_of(buffer, WEIR_COL_PERM, i);
     uint8_t *outs = weir__part_of(buffer, WEIR_OUT_PERM, i);
     uint8_t *ins = weir__part_of(buffer, WEIR_IN_PERM, i);
-    const uint16_t *orders = buffer->row_orders + 2 * (size_t)i * buffer->limits.rows;
-    uint32_t *first_cells = b->orders.starts; /* scratch of rows + 2 */
-    find_rows(weir__part_of(buffer, WEIR_SEQ_ROW_IDS, i), cells, rows, first_cells);
-    write_column_order(b, weir__part_of(buffer, WEIR_COLUMN_IDS, i), cells, columns);
-    write_row_order(orders, rows, first_cells, outs);
-    write_row_order(orders + buffer->limits.rows, rows, first_cells, ins);
-    write_identity(columns, cells, length);
-    write_identity(outs, cells, length);
-    write_identity(ins, cells, length);
+    const uint32_t *starts = weir__row_starts_of(buffer, i);
+    const uint16_t *orders = weir__row_orders_of(buffer, i);
+    memcpy(columns, buffer->column_orders + 2 * (size_t)i * buffer->limits.length, 2 * (size_t)cells);
+    write_row_order(orders, rows, starts, length, outs);
+    write_row_order(orders + buffer->limits.rows, rows, starts, length, ins);
+    write_positions(columns + 2 * (size_t)cells, cells, length - cells);
+    write_positions(outs + 2 * (size_t)cells, cells, length - cells);
+    write_positions(ins + 2 * (size_t)cells, cells, length - cells);
 }
 
 /* ---- A batch --------------------------------------------------------------------------------- */
@@ -405,21 +392,36 @@ static bool begin_walk(weir_batch_builder *b, weir_batch_buffer *buffer, const w
     return true;
 }
 
-/* Walks up to ABREAST seeds from the first-th on, taking turns, and writes them; false where the store is
- * damaged. */
+/* Takes the walks row by row, all looking before any visits, until each is done. */
+static void finish_walks(weir__walk *walks, uint32_t count) {
+    weir__walk *active[ABREAST];
+    for (uint32_t k = 0; k < count; k++)
+        active[k] = &walks[k];
+    while (count > 0) {
+        uint32_t left = 0;
+        for (uint32_t k = 0; k < count; k++)
+            weir__walk_look(active[k]);
+        for (uint32_t k = 0; k < count; k++) {
+            active[left] = active[k];
+            left += weir__walk_visit(active[k]);
+        }
+        count = left;
+    }
+}
+
+/* Walks up to ABREAST seeds from the first-th on and writes them; false where the store is damaged. */
 static bool write_group(weir_batch_builder *b, weir_batch_buffer *buffer, const weir_step *step,
                         uint32_t first, uint32_t count) {
-    uint32_t active = count;
     for (uint32_t k = 0; k < count; k++)
         if (!begin_walk(b, buffer, step, first + k, &b->walks[k]))
             return false;
-    while (active > 0)
-        for (uint32_t k = 0; k < count; k++)
-            if (!b->walks[k].is_done)
-                active -= !weir__walk_step(&b->walks[k]);
+    finish_walks(b->walks, count);
+    weir__fetch_cells(buffer, first);
     for (uint32_t k = 0; k < count; k++) {
         if (b->walks[k].is_corrupt)
             return false;
+        if (k + 1 < count)
+            weir__fetch_cells(buffer, first + k + 1);
         write_sequence(b, buffer, first + k, &b->walks[k]);
     }
     return true;
@@ -436,7 +438,7 @@ static void write_padding(weir_batch_builder *b, weir_batch_buffer *buffer, uint
 /* Walks and writes all sequences; false where the store is damaged. */
 static bool write_sequences(weir_batch_builder *b, weir_batch_buffer *buffer, const weir_step *step) {
     uint32_t valid = (uint32_t)step->valid_count;
-    b->texts.use_count = 0;
+    b->writer.texts.use_count = 0;
     for (uint32_t first = 0; first < valid; first += ABREAST)
         if (!write_group(b, buffer, step, first, valid - first < ABREAST ? valid - first : ABREAST))
             return false;
@@ -453,21 +455,23 @@ static void complete(weir_batch_builder *b, weir_batch_buffer *buffer, const wei
     uint32_t rows = b->config.pad_rows && batch->sequence_count > 0 ? b->config.max_rows : 0;
     for (uint32_t i = 0; i < batch->sequence_count; i++)
         rows = b->row_counts[i] > rows ? b->row_counts[i] : rows;
-    weir__batch_place_rest(batch, rows, weir__gather_texts(&b->texts, info->text_count), info->embedding_dim);
+    weir__batch_place_rest(batch, rows, weir__gather_texts(&b->writer.texts, info->text_count),
+                           info->embedding_dim);
     clear_behind(buffer, old_adjacency_end);
     buffer->written = batch->size > buffer->written ? batch->size : buffer->written;
     set_edges(buffer, batch->sequence_count, batch->tensors[WEIR_FK_ADJ].offset, rows, 1);
     for (uint32_t i = 0; i < batch->sequence_count; i++) {
         bool is_valid = i < step->valid_count;
         weir_cursor place = is_valid ? place_of(b, step, i) : (weir_cursor){0, 0};
-        write_permutations(b, buffer, i, b->row_counts[i]);
+        write_permutations(buffer, i, b->row_counts[i]);
         write_fields(buffer, i, is_valid ? b->indices[i] : 0, place, &b->seeds[i], b->row_counts[i]);
         if (b->digester.is_open)
             buffer->digests[i] = weir__sample_digest(&b->digester, buffer, i, b->row_counts[i]);
     }
-    weir__localise_texts(&b->texts, buffer->data + batch->tensors[WEIR_TEXT_EMBED_IDS].offset);
+    weir__localise_texts(&b->writer.texts, buffer->data + batch->tensors[WEIR_TEXT_EMBED_IDS].offset);
     if (batch->embedding_dim > 0)
-        weir__copy_texts(&b->texts, info, buffer->data + batch->tensors[WEIR_TEXT_BATCH_EMBEDDINGS].offset);
+        weir__copy_texts(&b->writer.texts, info,
+                         buffer->data + batch->tensors[WEIR_TEXT_BATCH_EMBEDDINGS].offset);
     if (b->digester.is_open)
         weir__batch_digest(&b->digester, batch, buffer->data, batch->batch_digest);
 }

@@ -4,17 +4,25 @@
 
 #include "batch/walk.h"
 
+/* A row and one of its neighbours. */
+typedef struct weir__half_edge {
+    uint16_t row;
+    uint16_t neighbour;
+} weir__half_edge;
+
 /* Scratch for the row orders of one sequence. */
 typedef struct weir__row_orders {
-    uint32_t *edge_starts; /* of each row's foreign keys among the edges: rows + 1 */
-    uint32_t *starts;      /* of each row's neighbours: rows + 2 */
-    uint16_t *neighbours;  /* both directions, no loops, no doubles */
-    uint16_t *sorted;      /* the same, each row's by (key, row) */
-    uint32_t *ends;        /* while lists are filled */
+    uint32_t *edge_starts;       /* of each row's foreign keys among the edges: rows + 1 */
+    uint64_t *parent_masks;      /* of each row: bit p % 64 is set where p is a parent */
+    uint32_t *starts;            /* of each row's neighbours: rows + 1 */
+    weir__half_edge *half_edges; /* by the row's (key, number) */
+    uint16_t *neighbours;        /* of each row, by (key, number) */
+    uint32_t *ends;              /* while lists are filled */
     uint32_t *degree;
     uint32_t *children;
     uint32_t *key_starts;
-    uint16_t *by_key; /* rows by (key, row) */
+    uint16_t *by_key; /* rows by (key, number) */
+    uint16_t *queue;  /* rows as they are placed */
     uint8_t *placed;
 } weir__row_orders;
 

@@ -9,11 +9,12 @@ static const char operator_name[] = "weir.batch.open";
 
 static weir__cell_rule rule_of(const weir_store_info *info, uint32_t column) {
     const weir_column *c = &info->columns[column];
+    uint32_t first_bit = 8 * info->tables[c->table].bits_offset;
     return (weir__cell_rule){
         .column = column,
         .slot = c->slot,
-        .null_bit = c->null_bit,
-        .bool_bit = c->bool_bit,
+        .null_bit = first_bit + c->null_bit,
+        .bool_bit = c->bool_bit == WEIR_NONE ? WEIR_NONE : first_bit + c->bool_bit,
         .known_slot = c->known_at == WEIR_NONE ? WEIR_NONE : info->columns[c->known_at].slot,
         .stype = (uint8_t)c->stype,
     };
@@ -36,7 +37,6 @@ static void make_row_rules(arena *a, const weir__task_rules *rules, const weir_t
     out->cells = take(a, table->column_count, sizeof *out->cells);
     out->column_ids = take(a, (size_t)table->column_count + WEIR__RUN, sizeof *out->column_ids);
     out->stypes = take(a, (size_t)table->column_count + WEIR__RUN, sizeof *out->stypes);
-    out->by_stype = take(a, table->column_count, sizeof *out->by_stype);
     out->count = 0;
     if (!a->at)
         return;
@@ -48,13 +48,6 @@ static void make_row_rules(arena *a, const weir__task_rules *rules, const weir_t
         weir__store32(&out->column_ids[out->count], column);
         out->stypes[out->count] = (int8_t)rules->info->columns[column].stype;
         out->count++;
-    }
-    uint32_t placed = 0;
-    for (int stype = 0; stype <= WEIR_IGNORED; stype++) {
-        for (uint32_t i = 0; i < out->count; i++)
-            if (out->stypes[i] == stype)
-                out->by_stype[placed++] = i;
-        out->stype_end[stype] = placed;
     }
 }
 
@@ -68,12 +61,14 @@ static void make_parent_rules(arena *a, const weir__task_rules *rules, const wei
         return;
     for (uint32_t i = 0; i < table->edge_count; i++) {
         const weir_edge *edge = &info->edges[table->edge_start + i];
+        uint32_t time_offset = info->tables[edge->parent_table].time_offset;
         if (rules->task->edge_hidden[table->edge_start + i])
             continue;
         out->parents[out->parent_count++] = (weir__parent_rule){
             .parent_table = edge->parent_table,
             .parent_slot = edge->parent_slot,
             .known_slot = edge->known_at == WEIR_NONE ? WEIR_NONE : info->columns[edge->known_at].slot,
+            .parent_time_offset = time_offset == WEIR_NONE ? 0 : time_offset,
         };
     }
     for (uint32_t i = 0; i < table->inbound_count; i++)
@@ -97,17 +92,30 @@ static bool drops_its_target(const weir__task_rules *rules) {
     return false;
 }
 
+static bool repeats_parents(const weir__table_rules *rules) {
+    for (uint32_t i = 0; i < rules->parent_count; i++)
+        for (uint32_t k = 0; k < i; k++)
+            if (rules->parents[i].parent_table == rules->parents[k].parent_table)
+                return true;
+    return false;
+}
+
 static void make_rules(arena *a, weir__task_rules *rules) {
     const weir_store_info *info = rules->info;
     weir__table_rules *tables = take(a, info->table_count, sizeof *tables);
     uint32_t target = rules->task->is_cell ? rules->task->column : WEIR_NONE;
+    uint32_t blank_size = info->tables[rules->task->anchor_table].stride;
     rules->tables = tables;
+    rules->blank_record = take(a, blank_size, 1);
+    if (rules->blank_record)
+        memset(rules->blank_record, 0xFF, blank_size); /* null bits are set, parents WEIR_NONE */
     for (uint32_t t = 0; t < info->table_count; t++) {
         weir__table_rules counted;
         weir__table_rules *out = tables ? &tables[t] : &counted;
         make_row_rules(a, rules, &info->tables[t], drops_its_target(rules) ? target : WEIR_NONE, &out->plain);
         make_row_rules(a, rules, &info->tables[t], target, &out->unlabelled);
         make_parent_rules(a, rules, &info->tables[t], out);
+        rules->may_repeat_parents |= repeats_parents(out);
     }
 }
 
@@ -122,8 +130,6 @@ weir_status weir__task_rules_open(weir__task_rules *rules, const weir_env *env, 
         return weir__out_of_memory(error, operator_name, counting.used);
     arena filling = {.at = rules->memory};
     make_rules(&filling, rules);
-    if (rules->task->is_cell)
-        rules->target = rule_of(info, rules->task->column);
     return WEIR_OK;
 }
 

@@ -11,9 +11,9 @@
 /* One cell that rows of a table give. */
 typedef struct weir__cell_rule {
     uint32_t column;
-    uint32_t slot; /* of the value */
-    uint32_t null_bit;
-    uint32_t bool_bit;
+    uint32_t slot;       /* of the value */
+    uint32_t null_bit;   /* counted from the record's first, as the next one */
+    uint32_t bool_bit;   /* of a boolean */
     uint32_t known_slot; /* of the timestamp that says when it is known; WEIR_NONE: with the row */
     uint8_t stype;
 } weir__cell_rule;
@@ -26,15 +26,14 @@ typedef struct weir__row_rules {
     weir__cell_rule *cells;
     uint32_t *column_ids; /* little-endian, as delivered */
     int8_t *stypes;
-    uint32_t *by_stype;                   /* numbers of cells, those of one type together, ascending … */
-    uint32_t stype_end[WEIR_IGNORED + 1]; /* … and where each type's end */
 } weir__row_rules;
 
 /* A foreign key that the task shows. */
 typedef struct weir__parent_rule {
     uint32_t parent_table;
     uint32_t parent_slot;
-    uint32_t known_slot; /* WEIR_NONE: with the row */
+    uint32_t known_slot;         /* WEIR_NONE: with the row */
+    uint32_t parent_time_offset; /* in the parent's record; 0 where it has no time */
 } weir__parent_rule;
 
 typedef struct weir__table_rules {
@@ -52,8 +51,9 @@ typedef struct weir__task_rules {
     const weir_task *task;
     weir_label_visibility label_visibility;
     weir__table_rules *tables;
-    weir__cell_rule target; /* of a cell task */
-    void *memory;           /* one block for all of the above */
+    bool may_repeat_parents; /* a table has two foreign keys to the same one */
+    uint8_t *blank_record;   /* of the anchor table: every cell null, no parents */
+    void *memory;            /* one block for all of the above */
 } weir__task_rules;
 
 WEIR_CHECKED weir_status weir__task_rules_open(weir__task_rules *rules, const weir_env *env,

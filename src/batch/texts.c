@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/bytes.h"
+#include "batch/fetch.h"
 
 static const char operator_name[] = "weir.batch.texts";
 
@@ -71,7 +72,7 @@ static void fetch_ahead(const weir__text_gatherer *texts, const uint8_t *embeddi
         return;
     const uint8_t *next = embeddings + size * (size_t)(texts->uses[i + FETCH_AHEAD] >> 32);
     for (size_t line = 0; line < size && line < FETCH_BYTES; line += 64)
-        __builtin_prefetch(next + line);
+        weir__fetch(next + line);
 }
 
 void weir__copy_texts(const weir__text_gatherer *texts, const weir_store_info *info, uint8_t *out) {

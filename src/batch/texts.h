@@ -17,8 +17,10 @@ WEIR_CHECKED weir_status weir__text_gatherer_open(weir__text_gatherer *texts, co
                                                   uint32_t cells, weir_error *error);
 void weir__text_gatherer_close(weir__text_gatherer *texts, const weir_env *env);
 
-static inline void weir__use_text(weir__text_gatherer *texts, uint32_t text, uint32_t cell) {
-    texts->uses[texts->use_count++] = (uint64_t)text << 32 | cell;
+/* Notes that a cell uses a text, or, without a branch, that it does not. */
+static inline void weir__use_text(weir__text_gatherer *texts, uint32_t text, uint32_t cell, bool is_used) {
+    texts->uses[texts->use_count] = (uint64_t)text << 32 | cell;
+    texts->use_count += is_used;
 }
 
 /* Sorts the uses by text; returns how many texts there are. Numbers are below text_count. */

@@ -97,10 +97,12 @@ bool weir_store_cell(const weir_store *store, uint32_t row, uint32_t column, wei
     return true;
 }
 
-/* How many of the times[0, count), ascending, are at most `limit`. */
+/* How many of the times[0, count), ascending, are at most `limit`: often all. */
 static uint32_t count_up_to(const uint8_t *times, uint32_t count, int64_t limit) {
     uint32_t low = 0;
     uint32_t high = count;
+    if (count > 0 && (int64_t)weir__load64(times + 8 * ((size_t)count - 1)) <= limit)
+        return count;
     while (low < high) {
         uint32_t middle = low + (high - low) / 2;
         if ((int64_t)weir__load64(times + 8 * (size_t)middle) <= limit)

@@ -58,9 +58,14 @@ static inline void put_pair(float *out, const float pair[2]) {
 
 /* Days since 1970, and the second of that day. */
 static inline int64_t split_day(int64_t micros, int *second_of_day) {
-    int64_t seconds = floor_divide(micros, MICROS_PER_SECOND);
-    int64_t days = floor_divide(seconds, SECONDS_PER_DAY);
-    *second_of_day = (int)(seconds - days * SECONDS_PER_DAY);
+    const int64_t micros_per_day = (int64_t)SECONDS_PER_DAY * MICROS_PER_SECOND;
+    int64_t days = micros / micros_per_day;
+    int64_t rest = micros - days * micros_per_day;
+    if (rest < 0) { /* before 1970 */
+        days--;
+        rest += micros_per_day;
+    }
+    *second_of_day = (int)((uint64_t)rest / MICROS_PER_SECOND);
     return days;
 }
 

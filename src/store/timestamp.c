@@ -155,10 +155,6 @@ void weir_timestamp_format(int64_t micros, char out[40]) {
 
 /* ---- Floats ---------------------------------------------------------------------------------- */
 
-int64_t weir__split_day(int64_t micros, int *second_of_day) {
-    return split_day(micros, second_of_day);
-}
-
 void weir__clock_floats(int second_of_day, float out[WEIR__CLOCK_FLOATS]) {
     write_clock_floats(second_of_day, out);
 }

@@ -6,9 +6,6 @@
 
 enum { WEIR__CLOCK_FLOATS = 6, WEIR__DATE_FLOATS = 8 };
 
-/* Days since 1970, and the second of that day. */
-int64_t weir__split_day(int64_t micros, int *second_of_day);
-
 /* second, minute, hour; and weekday, day of month, month, day of year: a pair each. */
 void weir__clock_floats(int second_of_day, float out[WEIR__CLOCK_FLOATS]);
 void weir__date_floats(int64_t days, float out[WEIR__DATE_FLOATS]);

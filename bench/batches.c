@@ -1,0 +1,145 @@
+/* See batches.h. */
+#include "batches.h"
+
+#include <inttypes.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+static void stop(const char *message) {
+    fprintf(stderr, "%s\n", message);
+    exit(1);
+}
+
+void batches_check(weir_status status, const weir_error *error) {
+    if (status == WEIR_OK)
+        return;
+    fprintf(stderr, "%s: ", weir_status_name(status));
+    stop(error->message);
+}
+
+int batches_want_large(void) {
+    const char *wanted = getenv("WEIR_BENCH_LARGE");
+    return wanted && strcmp(wanted, "1") == 0;
+}
+
+/* ---- Stores ---------------------------------------------------------------------------------- */
+
+static int folder_size(const char *program) {
+    const char *slash = strrchr(program, '/');
+    return slash ? (int)(slash - program) : 0;
+}
+
+batches_store batches_locate(const char *program, const char *name) {
+    batches_store at;
+    int size = folder_size(program);
+    snprintf(at.store, sizeof at.store, "%.*s/stores/%s.weir", size, program, name);
+    snprintf(at.manifest, sizeof at.manifest, "%.*s/stores/%s.manifest.json", size, program, name);
+    return at;
+}
+
+void batches_make_folder(const char *program) {
+    char path[512];
+    snprintf(path, sizeof path, "%.*s/stores", folder_size(program), program);
+    (void)mkdir(path, 0777); /* or it is there */
+}
+
+int batches_exists(const batches_store *store) {
+    return access(store->store, R_OK) == 0 && access(store->manifest, R_OK) == 0;
+}
+
+void batches_run_weir(const char *program, const char *arguments, ...) {
+    char command[4096];
+    va_list list;
+    int size = snprintf(command, sizeof command, "'%.*s/../weir' ", folder_size(program), program);
+    va_start(list, arguments);
+    vsnprintf(command + size, sizeof command - (size_t)size, arguments, list);
+    va_end(list);
+    if (system(command) != 0)
+        stop(command);
+}
+
+batches_store batches_make_shop(const char *program, uint64_t rows) {
+    char name[64];
+    snprintf(name, sizeof name, "shop_%" PRIu64 "/shop", rows);
+    batches_store at = batches_locate(program, name);
+    if (batches_exists(&at))
+        return at;
+    batches_make_folder(program);
+    batches_run_weir(
+        program, "demo --scale %" PRIu64 " --dir '%.*s/stores/shop_%" PRIu64 "' --no-run --json > /dev/null",
+        rows, folder_size(program), program, rows);
+    return at;
+}
+
+/* ---- Building -------------------------------------------------------------------------------- */
+
+/* The manifest that ingest wrote, with another sequence length. */
+static weir_manifest *read_manifest(const char *path, uint32_t length) {
+    static char text[65536];
+    weir_error error;
+    weir_manifest *manifest;
+    FILE *file = fopen(path, "rb");
+    if (!file)
+        stop(path);
+    size_t size = fread(text, 1, sizeof text - 128, file);
+    fclose(file);
+    while (size > 0 && text[size - 1] != '}')
+        size--;
+    snprintf(text + size - 1, 128, ", \"batch\": {\"sequence_length\": %u}}", length);
+    batches_check(weir_manifest_read(NULL, text, strlen(text), path, &manifest, &error), &error);
+    return manifest;
+}
+
+void batches_open(batches *b, const batches_store *store, const char *dataset, uint32_t length, int count) {
+    weir_error error;
+    *b = (batches){.count = count};
+    batches_check(weir_store_open(NULL, store->store, &b->store, &error), &error);
+    b->manifest = read_manifest(store->manifest, length);
+    weir_batch_options options = {.size = sizeof options,
+                                  .store = b->store,
+                                  .manifest = b->manifest,
+                                  .dataset = dataset,
+                                  .world_size = 1};
+    batches_check(weir_batch_builder_open(NULL, &options, &b->builder, &error), &error);
+    for (int i = 0; i < BATCHES_RING; i++)
+        batches_check(weir_batch_buffer_open(&b->builder, 1, NULL, &b->ring[i], &error), &error);
+}
+
+void batches_close(batches *b) {
+    for (int i = 0; i < BATCHES_RING; i++)
+        weir_batch_buffer_close(b->ring[i]);
+    weir_batch_builder_close(b->builder);
+    weir_manifest_close(b->manifest);
+    weir_store_close(b->store);
+}
+
+static uint64_t sum_of(const weir_batch *batch, weir_tensor_id field) {
+    uint64_t sum = 0;
+    for (uint32_t i = 0; i < batch->sequence_count; i++) {
+        uint32_t value;
+        memcpy(&value, batch->data + batch->tensors[field].offset + 4 * i, 4);
+        sum += value;
+    }
+    return sum;
+}
+
+void batches_build(void *context) {
+    batches *b = context;
+    weir_error error;
+    weir_cursor cursor = {0, 0};
+    b->bytes = b->sequences = b->cells = b->rows = 0;
+    for (int i = 0; i < b->count; i++) {
+        weir_batch_buffer *buffer = b->ring[i % BATCHES_RING];
+        batches_check(weir_batch_build(b->builder, cursor, buffer, &error), &error);
+        const weir_batch *batch = weir_batch_view(buffer);
+        cursor = batch->step.cursor_next;
+        b->bytes += batch->size;
+        b->sequences += batch->sequence_count;
+        b->cells += sum_of(batch, WEIR_NUM_CELLS);
+        b->rows += sum_of(batch, WEIR_NUM_ROWS);
+    }
+}

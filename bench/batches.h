@@ -1,0 +1,53 @@
+/* What the benchmarks of batches share: stores that are made once, beside the program, and a builder with a
+ * ring of buffers. */
+#ifndef WEIR_BENCH_BATCHES_H
+#define WEIR_BENCH_BATCHES_H
+
+#include "weir/weir.h"
+
+/* Ends the program with the error's message unless the status is OK. */
+void batches_check(weir_status status, const weir_error *error);
+
+typedef struct batches_store {
+    char store[512];
+    char manifest[512];
+} batches_store;
+
+/* Where a store of that name is, or would be: in a folder beside the benchmark `program`. */
+batches_store batches_locate(const char *program, const char *name);
+int batches_exists(const batches_store *store);
+void batches_make_folder(const char *program); /* that it is in */
+
+/* Makes the demo shop of that many rows unless it is there. */
+batches_store batches_make_shop(const char *program, uint64_t rows);
+
+/* Runs the weir program that was built with the benchmark; its arguments are made as by printf. */
+void batches_run_weir(const char *program, const char *arguments, ...) __attribute__((format(printf, 2, 3)));
+
+/* Whether what takes minutes and gigabytes is wanted: WEIR_BENCH_LARGE=1. */
+int batches_want_large(void);
+
+enum { BATCHES_RING = 16 };
+
+typedef struct batches {
+    weir_store *store;
+    weir_manifest *manifest;
+    weir_batch_builder *builder;
+    weir_batch_buffer *ring[BATCHES_RING];
+    int count; /* batches of one round */
+
+    /* Of the last round. */
+    uint64_t bytes;
+    uint64_t sequences;
+    uint64_t cells;
+    uint64_t rows;
+} batches;
+
+/* Batches of a dataset of the store, with sequences of `length` cells. */
+void batches_open(batches *b, const batches_store *store, const char *dataset, uint32_t length, int count);
+void batches_close(batches *b);
+
+/* Builds `count` batches from the first on, into the ring. A round for bench_best. */
+void batches_build(void *b);
+
+#endif
