@@ -1,5 +1,5 @@
 /* The rows that a walk knows: visited, queued as a parent, or listed as a child. A small open table of
- * 8-byte entries that stays near; it starts at 16 KiB and grows where a sequence needs it. A generation in
+ * 8-byte entries that stays near; it starts at 32 KiB and grows where a sequence needs it. A generation in
  * each entry makes emptying it free. Looking a row up and adding it are one thing, done without a branch on
  * whether it was there, which nothing could foresee. */
 #ifndef WEIR_SRC_BATCH_KNOWN_H
