@@ -41,7 +41,7 @@ typedef struct weir_staging_options {
     size_t size; /* sizeof(weir_staging_options) */
     weir_device *device;
     const weir_loader_options *loader; /* memory, hook and queue_size are the staging's to set */
-    uint32_t depth;                    /* batches on the device at a time, at most 64; 0: WEIR_STAGING_DEPTH */
+    uint32_t depth; /* batches on the device at a time, at most 64; 0: WEIR_STAGING_DEPTH */
     weir_wire_form wire;
     bool with_checkpoints; /* keep the run's state behind each batch, for weir_staging_checkpoint */
 } weir_staging_options;

@@ -1,49 +1,11 @@
 /* The run-time compiler: CUDA C in, machine code for one processor out. Machine code and not PTX, so that a
  * compiler that is newer than the driver does no harm. Products are not contracted (--fmad=false): floats
  * are the same as on the host. */
-#include <dlfcn.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "device/cuda_api.h"
 #include "device/device.h"
-
-#define HOW_TO_GET_IT                                                                                        \
-    "install CUDA's libnvrtc (it comes with the toolkit and with PyTorch), or use the plain wire form"
-
-static void *load(const char *path) {
-    return dlopen(path, RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE);
-}
-
-static void *load_from_usual_places(void) {
-    static const char *const places[] = {"libnvrtc.so", "libnvrtc.so.13", "libnvrtc.so.12",
-                                         "/usr/local/cuda/lib64/libnvrtc.so"};
-    void *library = NULL;
-    for (size_t i = 0; i < sizeof places / sizeof *places && !library; i++)
-        library = load(places[i]);
-    return library;
-}
-
-weir_status weir__nvrtc_load(const char *path, weir__nvrtc_api *out, weir_error *error) {
-    void *library = path ? load(path) : load_from_usual_places();
-    const char *missing = NULL;
-    void *address;
-    if (!library)
-        return weir__fail(error, WEIR_DEVICE_ERROR, WEIR__DEVICE_OPERATOR,
-                          "CUDA's run-time compiler cannot be loaded (%s); " HOW_TO_GET_IT, dlerror());
-#define FIND(name, parameters)                                                                               \
-    address = dlsym(library, "nvrtc" #name);                                                                 \
-    memcpy(&out->name, &address, sizeof address);                                                            \
-    if (!address && !missing)                                                                                \
-        missing = "nvrtc" #name;
-    WEIR__NVRTC_FUNCTIONS(FIND)
-    FIND(GetErrorString, )
-#undef FIND
-    if (missing)
-        return weir__fail(error, WEIR_DEVICE_ERROR, WEIR__DEVICE_OPERATOR,
-                          "CUDA's run-time compiler lacks the function %s; " HOW_TO_GET_IT, missing);
-    return WEIR_OK;
-}
 
 typedef struct compilation {
     const weir_env *env;

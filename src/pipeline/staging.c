@@ -141,8 +141,8 @@ weir_status weir_staging_checkpoint(const weir_staging *s, const void **data, si
 
 weir_status weir_staging_checkpoint_save(const weir_staging *s, const char *path,
                                          uint8_t hash[WEIR_HASH_SIZE], weir_error *error) {
-    const void *data;
-    size_t size;
+    const void *data = NULL;
+    size_t size = 0;
     weir_status status = weir_staging_checkpoint(s, &data, &size, error);
     return status ? status : weir__checkpoint_save(s->env, data, size, path, hash, error);
 }

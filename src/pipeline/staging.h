@@ -42,6 +42,11 @@ typedef struct weir__wires {
     uint64_t count;
 } weir__wires;
 
+typedef struct weir__store_tables {
+    const weir_store *store;
+    weir_staged_tables there;
+} weir__store_tables;
+
 struct weir_staging {
     const weir_env *env;
     weir_device *device;
@@ -65,9 +70,8 @@ struct weir_staging {
     const weir_cbor_writer *checkpoint; /* behind the batch that was given last */
     weir_status failure;                /* of a batch that was to come behind those that are queued */
     weir_error failure_record;
-    const weir_store **stores;
+    weir__store_tables *tables; /* one a store */
     size_t store_count;
-    weir_staged_tables *tables; /* one a store */
     weir_staging_metrics metrics;
     uint8_t *read_back; /* pinned, `capacity` bytes, from the first weir_staging_verify on */
     weir__digester digester;

@@ -103,14 +103,13 @@ static weir_status upload(weir_staging *s, const uint8_t *from, uint64_t size, c
 
 static weir_status upload_tables(weir_staging *s, const weir_store *const *stores, weir_error *error) {
     weir_status status = WEIR_OK;
-    s->stores = weir__allocate(s->env, s->store_count, sizeof *s->stores);
     s->tables = weir__allocate_zero(s->env, s->store_count, sizeof *s->tables);
-    if (!s->stores || !s->tables)
+    if (!s->tables)
         return weir__out_of_memory(error, WEIR__STAGING_OPERATOR, s->store_count * sizeof *s->tables);
     for (size_t i = 0; i < s->store_count && status == WEIR_OK; i++) {
         const weir_store_info *info = weir_store_describe(stores[i]);
-        s->stores[i] = stores[i];
-        weir_staged_tables *tables = &s->tables[i];
+        weir_staged_tables *tables = &s->tables[i].there;
+        s->tables[i].store = stores[i];
         if (info->embedding_dim == 0)
             continue;
         *tables = (weir_staged_tables){.embedding_dim = info->embedding_dim,
@@ -127,18 +126,17 @@ static weir_status upload_tables(weir_staging *s, const weir_store *const *store
 
 static void close_tables(weir_staging *s) {
     for (size_t i = 0; s->tables && i < s->store_count; i++) {
-        const weir_staged_tables *tables = &s->tables[i];
+        const weir_staged_tables *tables = &s->tables[i].there;
         release(&s->memory, tables->column_embeddings, table_size(tables, tables->column_count));
         release(&s->memory, tables->category_embeddings, table_size(tables, tables->category_count));
     }
     weir__release(s->env, s->tables);
-    weir__release(s->env, s->stores);
 }
 
 weir_staged_tables weir_staging_tables(const weir_staging *staging, const weir_store *store) {
     for (size_t i = 0; i < staging->store_count; i++)
-        if (staging->stores[i] == store)
-            return staging->tables[i];
+        if (staging->tables[i].store == store)
+            return staging->tables[i].there;
     return (weir_staged_tables){0};
 }
 
