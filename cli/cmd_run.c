@@ -90,7 +90,15 @@ static weir_loader_options loader_options(const request *r, const weir_manifest 
 static int show_plan(const request *r, const weir_loader_options *options) {
     weir_error error;
     weir_plan *plan;
-    if (weir_loader_plan(NULL, options, &plan, &error) != WEIR_OK)
+    weir_staging_options staging = {
+        .size = sizeof staging, .loader = options, .depth = r->device.depth, .wire = WEIR_WIRE_BEST};
+    weir_status status = WEIR_OK;
+    if (r->device.name && r->device.wire)
+        status = weir_wire_form_parse(r->device.wire, &staging.wire, &error);
+    if (status == WEIR_OK)
+        status = r->device.name ? weir_staging_plan(NULL, &staging, &plan, &error)
+                                : weir_loader_plan(NULL, options, &plan, &error);
+    if (status != WEIR_OK)
         return cli_fail(&error, r->as_json);
     int result = r->as_json ? cli_plan_print_json(plan) : cli_plan_print_table(plan, "weir run");
     weir_plan_close(plan);

@@ -104,7 +104,14 @@ typedef struct weir_staging_metrics {
 } weir_staging_metrics;
 WEIR_API void weir_staging_measure(const weir_staging *staging, weir_staging_metrics *out);
 
-/* The loader behind it, for its plan, metrics, end, trace and cancel; batches are the staging's to take. Its
+/* The plan of all memory: what the loader plans, arena `wires` (packed batches, pinned: wire/N) and arena
+ * `device` (place/N, place_wire/N, tables/0). It belongs to the staging. weir_staging_plan makes it (the
+ * caller closes it) without a device; the best form is taken to be compact. */
+WEIR_API const weir_plan *weir_staging_memory(const weir_staging *staging);
+WEIR_API WEIR_CHECKED weir_status weir_staging_plan(const weir_env *env, const weir_staging_options *options,
+                                                    weir_plan **out, weir_error *error);
+
+/* The loader behind it, for its metrics, end, trace and cancel; batches are the staging's to take. Its
  * step runs ahead; that behind the last batch that weir_staging_next gave is weir_staging_step. */
 WEIR_API weir_loader *weir_staging_loader(const weir_staging *staging);
 WEIR_API uint64_t weir_staging_step(const weir_staging *staging);

@@ -381,13 +381,19 @@ static weir_status take(py_run *run, weir_loaded *loaded, weir_staged *staged, w
     return status;
 }
 
-/* Where there is no memory for a lease, a slot goes back; a place on a device is lost until the run ends. */
+/* What was taken and nobody has seen. */
+static void give_back(py_run *run, const weir_loaded *loaded, const weir_staged *staged) {
+    if (!run->staging)
+        weir_loader_release(run->loader, loaded);
+    else if (staged->batch && weir_staging_release(run->staging, staged, 0, NULL) != WEIR_OK)
+        weir_staging_cancel(run->staging);
+}
+
 static PyObject *lend(py_run *run, const weir_loaded *loaded, const weir_staged *staged, PyTypeObject *type,
                       bool is_copied) {
     lease *lent = py_shared_new(sizeof *lent, destroy_lease);
     if (!lent) {
-        if (!run->staging)
-            weir_loader_release(run->loader, loaded);
+        give_back(run, loaded, staged);
         return NULL;
     }
     lent->base.batch = loaded->batch;
@@ -426,7 +432,7 @@ static PyObject *run_next(PyObject *self, PyObject *args) {
     if (status != WEIR_OK)
         return raise_for(run_of(self), &error);
     if (run_of(self)->trace && record(run_of(self), &loaded, &error) != WEIR_OK) {
-        weir_loader_release(run_of(self)->loader, &loaded);
+        give_back(run_of(self), &loaded, &staged);
         return py_raise(&error);
     }
     if (!loaded.batch)

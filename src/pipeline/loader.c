@@ -115,7 +115,7 @@ static weir_status open_planned(weir_loader *loader, const weir_loader_options *
 }
 
 static weir_status open_arena(weir_loader *loader, weir_error *error) {
-    uint64_t size = weir__memory_arena_size(loader->plan);
+    uint64_t size = weir__memory_arena_size(loader->plan, "slots");
     weir_error refused = {0};
     if (size > SIZE_MAX)
         return weir__out_of_memory(error, operator_name, SIZE_MAX);
@@ -140,7 +140,7 @@ static weir_status open_slots(weir_loader *loader, weir_error *error) {
     for (size_t i = 0; i < count && status == WEIR_OK; i++) {
         loader->slot_pointers[i] = &loader->slots[i];
         status = weir_batch_buffer_open(loader->workers[0].list, loader->workers[0].count,
-                                        loader->arena + weir__memory_slot_offset(loader->plan, i),
+                                        loader->arena + weir__memory_offset(loader->plan, "slot", i),
                                         &loader->slots[i].buffer, error);
     }
     return status;

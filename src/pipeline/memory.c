@@ -9,8 +9,11 @@ static const char operator_name[] = "weir.loader.plan";
 
 static const char slot_arena[] = "slots";
 static const char builder_arena[] = "builders";
+static const char wire_arena[] = "wires";
+static const char device_arena[] = "device";
 static const char arena_document[] =
-    "{\"slots\": {\"alignment_bytes\": 256}, \"builders\": {\"alignment_bytes\": 64}}";
+    "{\"slots\": {\"alignment_bytes\": 256}, \"builders\": {\"alignment_bytes\": 64}, "
+    "\"wires\": {\"alignment_bytes\": 256}, \"device\": {\"alignment_bytes\": 256}}";
 
 /* A buffer's own memory is mapped, and not touched here: only its lists are counted. */
 weir_status weir__memory_measure(weir__memory_need *need, const weir__builders *builders,
@@ -49,6 +52,16 @@ static weir_status add_tensors(weir_graph *graph, const char *kind, uint64_t cou
     return status;
 }
 
+static weir_status add_device_tensors(weir_graph *graph, const weir__memory_need *need, weir_error *error) {
+    weir_status status = add_tensors(graph, "place", need->places, need->slot_size, device_arena, error);
+    if (status == WEIR_OK)
+        status = add_tensors(graph, "tables", need->table_size > 0, need->table_size, device_arena, error);
+    if (status != WEIR_OK || need->wire_size == 0)
+        return status;
+    status = add_tensors(graph, "place_wire", need->places, need->wire_size, device_arena, error);
+    return status ? status : add_tensors(graph, "wire", need->slots, need->wire_size, wire_arena, error);
+}
+
 static weir_status make_graph(const weir_env *env, const weir__memory_need *need, weir_graph **out,
                               weir_error *error) {
     static const char name[] = "weir.run";
@@ -61,6 +74,8 @@ static weir_status make_graph(const weir_env *env, const weir__memory_need *need
         status = add_tensors(graph, "lists", need->slots, need->list_size, builder_arena, error);
     if (status == WEIR_OK)
         status = add_tensors(graph, "worker", need->workers, need->builder_size, builder_arena, error);
+    if (status == WEIR_OK && need->places > 0)
+        status = add_device_tensors(graph, need, error);
     if (status == WEIR_OK)
         status = weir_graph_finish(graph, error);
     if (status != WEIR_OK) {
@@ -71,15 +86,22 @@ static weir_status make_graph(const weir_env *env, const weir__memory_need *need
     return WEIR_OK;
 }
 
+static bool is_named(weir_text name, const char *wanted) {
+    return name.size == strlen(wanted) && memcmp(name.data, wanted, name.size) == 0;
+}
+
 static weir_status check_limit(const weir_plan *plan, const weir__memory_need *need, uint64_t limit,
                                weir_error *error) {
     uint64_t required = 0;
-    for (size_t i = 0; i < weir_plan_arena_count(plan); i++)
-        if (__builtin_add_overflow(required, weir_plan_arena_at(plan, i).peak_bytes, &required))
+    for (size_t i = 0; i < weir_plan_arena_count(plan); i++) {
+        weir_plan_arena arena = weir_plan_arena_at(plan, i);
+        if (!is_named(arena.name, device_arena) &&
+            __builtin_add_overflow(required, arena.peak_bytes, &required))
             required = UINT64_MAX;
+    }
     if (limit == 0 || required <= limit)
         return WEIR_OK;
-    uint64_t slot_bytes = need->slot_size + need->list_size;
+    uint64_t slot_bytes = need->slot_size + need->list_size + need->wire_size;
     weir_status status = weir__fail(
         error, WEIR_ARENA_TOO_SMALL, operator_name,
         "the run needs %llu bytes (%llu slots of %llu each, and %llu for each of %llu workers), the limit is "
@@ -119,20 +141,42 @@ weir_status weir__memory_plan(const weir_env *env, const weir__memory_need *need
     return WEIR_OK;
 }
 
-uint64_t weir__memory_arena_size(const weir_plan *plan) {
-    for (size_t i = 0; i < weir_plan_arena_count(plan); i++) {
-        weir_plan_arena arena = weir_plan_arena_at(plan, i);
-        if (arena.name.size == sizeof slot_arena - 1 &&
-            memcmp(arena.name.data, slot_arena, sizeof slot_arena - 1) == 0)
-            return arena.peak_bytes;
-    }
+uint64_t weir__memory_arena_size(const weir_plan *plan, const char *arena) {
+    for (size_t i = 0; i < weir_plan_arena_count(plan); i++)
+        if (is_named(weir_plan_arena_at(plan, i).name, arena))
+            return weir_plan_arena_at(plan, i).peak_bytes;
     return 0;
 }
 
-uint64_t weir__memory_slot_offset(const weir_plan *plan, uint64_t slot) {
+uint64_t weir__memory_offset(const weir_plan *plan, const char *kind, uint64_t index) {
     char name[NAME_CAPACITY];
-    weir_text id = name_of(name, "slot", slot);
-    size_t index = 0;
-    (void)weir_plan_find(plan, id.data, id.size, &index);
-    return weir_plan_tensor_at(plan, index).offset;
+    weir_text id = name_of(name, kind, index);
+    size_t at = 0;
+    (void)weir_plan_find(plan, id.data, id.size, &at);
+    return weir_plan_tensor_at(plan, at).offset;
+}
+
+/* The size of the tensors of a kind, which are all of one size; and how many there are. */
+static uint64_t size_of(const weir_plan *plan, const char *kind, uint64_t *count) {
+    char name[NAME_CAPACITY];
+    size_t at = 0;
+    uint64_t size = 0;
+    for (*count = 0;; ++*count) {
+        weir_text id = name_of(name, kind, *count);
+        if (!weir_plan_find(plan, id.data, id.size, &at))
+            return size;
+        size = weir_plan_tensor_at(plan, at).size;
+    }
+}
+
+weir__memory_need weir__memory_need_of(const weir_plan *plan) {
+    weir__memory_need need = {0};
+    uint64_t count;
+    need.slot_size = size_of(plan, "slot", &need.slots);
+    need.list_size = size_of(plan, "lists", &count);
+    need.builder_size = size_of(plan, "worker", &need.workers);
+    need.wire_size = size_of(plan, "wire", &count);
+    need.table_size = size_of(plan, "tables", &count);
+    (void)size_of(plan, "place", &need.places);
+    return need;
 }

@@ -81,16 +81,16 @@ static weir_status copy_plain(weir_staging *s, weir__place *place, weir_error *e
 
 static weir_status copy_compact(weir_staging *s, weir__place *place, weir_error *error) {
     const weir_batch *batch = place->loaded.batch;
-    uint32_t slot = place->loaded.item.slot_index;
+    const weir__wire_slot *wire = &s->wire_slots[place->loaded.item.slot_index];
     void *arguments[] = {&place->wire, &place->data};
     weir__launch launch = {.blocks_x = batch->sequence_count,
                            .blocks_y = BLOCKS_OF_A_SEQUENCE,
                            .threads = THREADS_OF_A_BLOCK,
                            .arguments = arguments,
                            .stream = s->stream};
-    weir_status status = weir_copy_to_device(s->device, place->wire, s->wires.memory + slot * s->wires.stride,
-                                             (size_t)s->wires.sizes[slot], s->stream, error);
-    s->metrics.wire_bytes += s->wires.sizes[slot];
+    weir_status status =
+        weir_copy_to_device(s->device, place->wire, wire->data, (size_t)wire->size, s->stream, error);
+    s->metrics.wire_bytes += wire->size;
     if (status == WEIR_OK)
         status = weir_event_record(s->device, place->copied, s->stream, error);
     if (status == WEIR_OK)
@@ -290,7 +290,7 @@ uint64_t weir_staging_step(const weir_staging *s) {
 static weir_status open_verifier(weir_staging *s, weir_error *error) {
     weir_error refused = {.status = WEIR_OUT_OF_MEMORY};
     if (!s->read_back)
-        s->read_back = s->pinned.allocate(s->pinned.context, (size_t)s->capacity, &refused);
+        s->read_back = s->pinned.allocate(s->pinned.context, (size_t)s->need.slot_size, &refused);
     if (s->read_back)
         return s->digester.is_open ? WEIR_OK : weir__digester_open(&s->digester, error);
     if (error)

@@ -7,6 +7,7 @@
 #include "base/internal.h"
 #include "batch/digest.h"
 #include "device/kernel.h"
+#include "pipeline/memory.h"
 #include "weir/staging.h"
 
 #define WEIR__STAGING_OPERATOR "weir.staging"
@@ -35,12 +36,16 @@ typedef struct weir__place {
 } weir__place;
 
 /* Where a worker packs the batch of a loader's slot. */
-typedef struct weir__wires {
-    uint8_t *memory; /* pinned */
-    uint64_t stride; /* of a slot */
-    uint64_t *sizes; /* of what is packed, by slot */
-    uint64_t count;
-} weir__wires;
+typedef struct weir__wire_slot {
+    uint8_t *data; /* pinned */
+    uint64_t size; /* of what is packed */
+} weir__wire_slot;
+
+/* A stretch of one kind of memory, laid out by the plan. */
+typedef struct weir__stretch {
+    uint8_t *base;
+    uint64_t size;
+} weir__stretch;
 
 typedef struct weir__store_tables {
     const weir_store *store;
@@ -54,11 +59,14 @@ struct weir_staging {
     weir_memory pinned;
     weir_loader *loader;
     weir_wire_form form; /* plain or compact */
-    weir__wires wires;   /* compact */
+    weir_plan *plan;
+    weir__memory_need need;      /* what the plan is for */
+    weir__stretch there;         /* the arena `device` */
+    weir__stretch wires;         /* the arena `wires`, pinned; compact */
+    weir__wire_slot *wire_slots; /* by the loader's slots; compact */
     weir__kernel_source expansion;
     weir__kernel kernel; /* compact */
     weir_stream stream;  /* of the copies */
-    uint64_t capacity;   /* bytes of a batch */
     uint32_t depth;
     weir__place *places;
     uint32_t queued;
@@ -73,7 +81,7 @@ struct weir_staging {
     weir__store_tables *tables; /* one a store */
     size_t store_count;
     weir_staging_metrics metrics;
-    uint8_t *read_back; /* pinned, `capacity` bytes, from the first weir_staging_verify on */
+    uint8_t *read_back; /* pinned, of a slot's size, from the first weir_staging_verify on */
     weir__digester digester;
 };
 

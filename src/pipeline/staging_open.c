@@ -6,55 +6,58 @@
 #include "batch/wire.h"
 #include "pipeline/staging.h"
 
-static void *allocate(const weir_memory *memory, uint64_t size, weir_status *status, weir_error *error) {
+static weir_status open_stretch(const weir_memory *memory, uint64_t size, weir__stretch *out,
+                                weir_error *error) {
     weir_error refused = {.status = WEIR_OUT_OF_MEMORY};
-    void *data = size <= SIZE_MAX ? memory->allocate(memory->context, (size_t)size, &refused) : NULL;
-    *status = data ? WEIR_OK : refused.status;
-    if (!data && error)
+    if (size <= SIZE_MAX)
+        out->base = memory->allocate(memory->context, (size_t)size, &refused);
+    out->size = size;
+    if (out->base)
+        return WEIR_OK;
+    if (error)
         *error = refused;
-    return data;
+    return refused.status;
 }
 
-static void release(const weir_memory *memory, const void *data, uint64_t size) {
-    if (data)
-        memory->release(memory->context, (void *)(uintptr_t)data, (size_t)size);
+static void close_stretch(const weir_memory *memory, weir__stretch *stretch) {
+    if (stretch->base)
+        memory->release(memory->context, stretch->base, (size_t)stretch->size);
 }
 
 /* ---- Packing, in the workers' threads ---------------------------------------------------------- */
 
 static weir_status pack(void *context, const weir_item *item, const weir_batch_buffer *buffer,
                         weir_error *error) {
-    weir__wires *wires = &((weir_staging *)context)->wires;
-    return weir_wire_pack(buffer, wires->memory + item->slot_index * wires->stride, wires->stride,
-                          &wires->sizes[item->slot_index], error);
+    weir_staging *s = context;
+    weir__wire_slot *wire = &s->wire_slots[item->slot_index];
+    return weir_wire_pack(buffer, wire->data, s->need.wire_size, &wire->size, error);
 }
 
-static weir_status open_wires(weir_staging *s, uint64_t slot_count, weir_error *error) {
-    weir_status status;
-    uint64_t stride = (weir_wire_capacity(s->capacity) + 255) & ~(uint64_t)255;
-    s->wires.stride = stride;
-    s->wires.count = slot_count;
-    s->wires.sizes = weir__allocate_zero(s->env, (size_t)slot_count, sizeof *s->wires.sizes);
-    if (!s->wires.sizes)
-        return weir__out_of_memory(error, WEIR__STAGING_OPERATOR, (size_t)slot_count * sizeof(uint64_t));
-    s->wires.memory = allocate(&s->pinned, stride * slot_count, &status, error);
+static weir_status open_wires(weir_staging *s, weir_error *error) {
+    s->wire_slots = weir__allocate_zero(s->env, (size_t)s->need.slots, sizeof *s->wire_slots);
+    if (!s->wire_slots)
+        return weir__out_of_memory(error, WEIR__STAGING_OPERATOR,
+                                   (size_t)s->need.slots * sizeof *s->wire_slots);
+    weir_status status =
+        open_stretch(&s->pinned, weir__memory_arena_size(s->plan, "wires"), &s->wires, error);
+    for (uint64_t i = 0; i < s->need.slots && status == WEIR_OK; i++)
+        s->wire_slots[i].data = s->wires.base + weir__memory_offset(s->plan, "wire", i);
     return status;
 }
 
 /* ---- Places on the device ---------------------------------------------------------------------- */
 
-static weir_status open_place(weir_staging *s, weir__place *place, uint64_t sequences, weir_error *error) {
-    weir_status status;
+static weir_status open_place(weir_staging *s, uint32_t index, uint64_t sequences, weir_error *error) {
+    weir__place *place = &s->places[index];
     weir_cbor_writer_memory(&place->checkpoint, s->env);
     place->epochs = weir__allocate_zero(s->env, (size_t)sequences, sizeof *place->epochs);
     place->digests = weir__allocate_zero(s->env, (size_t)sequences, sizeof *place->digests);
     if (!place->epochs || !place->digests)
         return weir__out_of_memory(error, WEIR__STAGING_OPERATOR, (size_t)sequences * sizeof(uint64_t));
-    place->data = allocate(&s->memory, s->capacity, &status, error);
-    if (status == WEIR_OK && s->form == WEIR_WIRE_COMPACT)
-        place->wire = allocate(&s->memory, s->wires.stride, &status, error);
-    if (status == WEIR_OK)
-        status = weir_event_open(s->device, &place->copied, error);
+    place->data = s->there.base + weir__memory_offset(s->plan, "place", index);
+    if (s->form == WEIR_WIRE_COMPACT)
+        place->wire = s->there.base + weir__memory_offset(s->plan, "place_wire", index);
+    weir_status status = weir_event_open(s->device, &place->copied, error);
     if (status == WEIR_OK)
         status = weir_event_open(s->device, &place->ready, error);
     if (status == WEIR_OK)
@@ -63,8 +66,6 @@ static weir_status open_place(weir_staging *s, weir__place *place, uint64_t sequ
 }
 
 static void close_place(weir_staging *s, weir__place *place) {
-    release(&s->memory, place->data, s->capacity);
-    release(&s->memory, place->wire, s->wires.stride);
     weir_event_close(s->device, place->copied);
     weir_event_close(s->device, place->ready);
     weir_event_close(s->device, place->free);
@@ -81,28 +82,37 @@ static weir_status open_places(weir_staging *s, uint64_t sequences, weir_error *
     if (!s->places)
         return weir__out_of_memory(error, WEIR__STAGING_OPERATOR, s->depth * sizeof *s->places);
     for (uint32_t i = 0; i < s->depth && status == WEIR_OK; i++)
-        status = open_place(s, &s->places[i], sequences, error);
+        status = open_place(s, i, sequences, error);
     return status;
 }
 
 /* ---- Tables ------------------------------------------------------------------------------------ */
 
-static uint64_t table_size(const weir_staged_tables *tables, uint32_t count) {
-    return 2 * (uint64_t)tables->embedding_dim * count;
+static uint64_t table_size(const weir_store_info *info, uint32_t count) {
+    return (2 * (uint64_t)info->embedding_dim * count + 255) & ~(uint64_t)255;
 }
 
-static weir_status upload(weir_staging *s, const uint8_t *from, uint64_t size, const void **out,
-                          weir_error *error) {
-    weir_status status = WEIR_OK;
-    if (size == 0)
-        return WEIR_OK;
-    void *there = allocate(&s->memory, size, &status, error);
-    *out = there;
-    return status ? status : weir__memory_write(&s->memory, there, from, (size_t)size, error);
+static uint64_t size_of_tables(const weir_store *const *stores, size_t count) {
+    uint64_t size = 0;
+    for (size_t i = 0; i < count; i++) {
+        const weir_store_info *info = weir_store_describe(stores[i]);
+        size += table_size(info, info->column_count) + table_size(info, info->category_count);
+    }
+    return size;
+}
+
+/* Writes a table where the next one goes. */
+static weir_status upload(weir_staging *s, const weir_store_info *info, const uint8_t *table, uint32_t count,
+                          uint8_t **next, const void **out, weir_error *error) {
+    *out = *next;
+    *next += table_size(info, count);
+    return weir__memory_write(&s->memory, (void *)(uintptr_t)*out, table,
+                              2 * (size_t)info->embedding_dim * count, error);
 }
 
 static weir_status upload_tables(weir_staging *s, const weir_store *const *stores, weir_error *error) {
     weir_status status = WEIR_OK;
+    uint8_t *next = s->there.base + (s->need.table_size ? weir__memory_offset(s->plan, "tables", 0) : 0);
     s->tables = weir__allocate_zero(s->env, s->store_count, sizeof *s->tables);
     if (!s->tables)
         return weir__out_of_memory(error, WEIR__STAGING_OPERATOR, s->store_count * sizeof *s->tables);
@@ -115,22 +125,13 @@ static weir_status upload_tables(weir_staging *s, const weir_store *const *store
         *tables = (weir_staged_tables){.embedding_dim = info->embedding_dim,
                                        .column_count = info->column_count,
                                        .category_count = info->category_count};
-        status = upload(s, info->column_embeddings, table_size(tables, info->column_count),
+        status = upload(s, info, info->column_embeddings, info->column_count, &next,
                         &tables->column_embeddings, error);
         if (status == WEIR_OK)
-            status = upload(s, info->category_embeddings, table_size(tables, info->category_count),
+            status = upload(s, info, info->category_embeddings, info->category_count, &next,
                             &tables->category_embeddings, error);
     }
     return status;
-}
-
-static void close_tables(weir_staging *s) {
-    for (size_t i = 0; s->tables && i < s->store_count; i++) {
-        const weir_staged_tables *tables = &s->tables[i].there;
-        release(&s->memory, tables->column_embeddings, table_size(tables, tables->column_count));
-        release(&s->memory, tables->category_embeddings, table_size(tables, tables->category_count));
-    }
-    weir__release(s->env, s->tables);
 }
 
 weir_staged_tables weir_staging_tables(const weir_staging *staging, const weir_store *store) {
@@ -158,35 +159,62 @@ static weir_status choose_form(weir_staging *s, weir_wire_form wanted, weir_erro
     return wanted == WEIR_WIRE_BEST ? WEIR_OK : status;
 }
 
-/* The size of a slot is the loader's to plan. */
-static weir_status find_capacity(weir_staging *s, const weir_loader_options *options, weir_error *error) {
+/* What the loader is opened with, but for what the staging adds. */
+static weir_loader_options loading_of(const weir_staging_options *options) {
+    weir_loader_options loading = *options->loader;
+    loading.queue_size = options->depth ? options->depth : WEIR_STAGING_DEPTH;
+    loading.memory = (weir_memory){0};
+    loading.hook = (weir_loader_hook){0};
+    return loading;
+}
+
+/* The loader's plan, and what comes to it. */
+static weir_status make_plan(const weir_env *env, const weir_staging_options *options, bool is_compact,
+                             weir_plan **out, weir_error *error) {
+    weir_loader_options loading = loading_of(options);
     weir_plan *plan;
-    size_t slot = 0;
-    weir_status status = weir_loader_plan(s->env, options, &plan, error);
+    weir_status status = weir_loader_plan(env, &loading, &plan, error);
     if (status != WEIR_OK)
         return status;
-    if (weir_plan_find(plan, "slot/0", 6, &slot))
-        s->capacity = weir_plan_tensor_at(plan, slot).size;
+    weir__memory_need need = weir__memory_need_of(plan);
     weir_plan_close(plan);
-    return WEIR_OK;
+    need.places = loading.queue_size;
+    need.wire_size = is_compact ? weir_wire_capacity(need.slot_size) : 0;
+    need.table_size = size_of_tables(loading.stores, loading.store_count);
+    return weir__memory_plan(env, &need, loading.memory_limit, out, error);
+}
+
+weir_status weir_staging_plan(const weir_env *env, const weir_staging_options *options, weir_plan **out,
+                              weir_error *error) {
+    return make_plan(weir__env(env), options, options->wire != WEIR_WIRE_PLAIN, out, error);
+}
+
+const weir_plan *weir_staging_memory(const weir_staging *staging) {
+    return staging->plan;
+}
+
+static weir_status open_memory(weir_staging *s, const weir_staging_options *options, weir_error *error) {
+    weir_status status = make_plan(s->env, options, s->form == WEIR_WIRE_COMPACT, &s->plan, error);
+    if (status != WEIR_OK)
+        return status;
+    s->need = weir__memory_need_of(s->plan);
+    status = open_stretch(&s->memory, weir__memory_arena_size(s->plan, "device"), &s->there, error);
+    if (status == WEIR_OK && s->form == WEIR_WIRE_COMPACT)
+        status = open_wires(s, error);
+    return status;
 }
 
 static weir_status open_parts(weir_staging *s, const weir_staging_options *options, weir_error *error) {
-    weir_loader_options loading = *options->loader;
-    loading.queue_size = s->depth;
-    loading.memory = (weir_memory){0};
-    loading.hook = (weir_loader_hook){0};
+    weir_loader_options loading = loading_of(options);
     uint64_t sequences =
         weir_manifest_global_batch_size(loading.manifest) / (loading.world_size ? loading.world_size : 1);
-    weir_status status = find_capacity(s, &loading, error);
+    weir_status status = choose_form(s, options->wire, error);
     if (status == WEIR_OK)
-        status = choose_form(s, options->wire, error);
-    if (status == WEIR_OK && s->form == WEIR_WIRE_COMPACT)
-        status = open_wires(s, weir_loader_slot_count(&loading), error);
+        status = open_memory(s, options, error);
     if (status == WEIR_OK)
         status = open_places(s, sequences, error);
     if (status == WEIR_OK)
-        status = upload_tables(s, options->loader->stores, error);
+        status = upload_tables(s, loading.stores, error);
     if (status != WEIR_OK)
         return status;
     if (s->form == WEIR_WIRE_COMPACT)
@@ -240,11 +268,14 @@ void weir_staging_close(weir_staging *s) {
     for (uint32_t i = 0; s->places && i < s->depth; i++)
         close_place(s, &s->places[i]);
     weir_stream_close(s->device, s->stream);
-    close_tables(s);
-    release(&s->pinned, s->wires.memory, s->wires.stride * s->wires.count);
-    weir__release(s->env, s->wires.sizes);
+    weir__release(s->env, s->tables);
     weir__release(s->env, s->places);
-    release(&s->pinned, s->read_back, s->capacity);
+    weir__release(s->env, s->wire_slots);
+    close_stretch(&s->memory, &s->there);
+    close_stretch(&s->pinned, &s->wires);
+    if (s->read_back)
+        s->pinned.release(s->pinned.context, s->read_back, (size_t)s->need.slot_size);
+    weir_plan_close(s->plan);
     weir__digester_close(&s->digester);
     weir_cbor_release(&s->beginning);
     weir__release(s->env, s);

@@ -77,6 +77,12 @@ class Device(unittest.TestCase):
         merged = subprocess.run([WEIR, "diff", whole, first], capture_output=True, text=True)
         self.assertEqual(merged.returncode, 0, merged.stdout + merged.stderr)
 
+    def test_the_plan_shows_both_sides(self):
+        arenas = {wire: self.run_ok("--plan", "--device", "cuda", "--wire", wire)["arenas"] for wire in ("plain", "compact")}
+        self.assertEqual(set(arenas["plain"]), {"slots", "builders", "device"})
+        self.assertEqual(set(arenas["compact"]), {"slots", "builders", "device", "wires"})
+        self.assertEqual(arenas["plain"]["slots"], arenas["compact"]["slots"])
+
     def test_calls_that_make_no_sense(self):
         for arguments in (["--wire", "plain"], ["--depth", "2"], ["--verify"], ["--device", "host", "--queue", "2"],
                           ["--device", "host", "--trace", self.folder / "t", "--trace-indices"]):

@@ -371,6 +371,47 @@ static void test_tables_are_there(void **state) {
     end(&c);
 }
 
+static uint64_t peak_of(const weir_plan *plan, const char *arena) {
+    for (size_t i = 0; i < weir_plan_arena_count(plan); i++) {
+        weir_plan_arena found = weir_plan_arena_at(plan, i);
+        if (found.name.size == strlen(arena) && memcmp(found.name.data, arena, found.name.size) == 0)
+            return found.peak_bytes;
+    }
+    return 0;
+}
+
+/* All memory is planned, on both sides; the limit is the host's. */
+static void test_memory_is_planned(void **state) {
+    (void)state;
+    static const char *const host[] = {"slots", "builders", "wires"};
+    for (int form = WEIR_WIRE_PLAIN; form <= WEIR_WIRE_COMPACT; form++) {
+        weir_error error;
+        weir_plan *plan = NULL;
+        weir_plan_hashes before, during;
+        consumer c;
+        trial t = trial_of(2, 3, (weir_wire_form)form);
+        t.options.loader = &t.loading;
+        assert_ok(weir_staging_plan(NULL, &t.options, &plan, &error), &error);
+        weir_plan_get_hashes(plan, &before);
+        uint64_t needed = 0;
+        for (size_t i = 0; i < 3; i++)
+            needed += peak_of(plan, host[i]);
+        assert_int_equal(peak_of(plan, "wires") > 0, form == WEIR_WIRE_COMPACT);
+        assert_true(peak_of(plan, "device") > peak_of(plan, "slots") / 7 * 3);
+        weir_plan_close(plan);
+        t.loading.memory_limit = needed;
+        begin(&c, &t, fake_device(0));
+        weir_plan_get_hashes(weir_staging_memory(c.staging), &during);
+        assert_memory_equal(before.plan, during.plan, WEIR_HASH_SIZE);
+        end(&c);
+        t.loading.memory_limit = needed - 1;
+        t.options.device = fake_device(0);
+        assert_fails(weir_staging_open(NULL, &t.options, &c.staging, &error), WEIR_ARENA_TOO_SMALL, &error);
+        weir_device_close(t.options.device);
+        assert_int_equal(fake.live(), 0);
+    }
+}
+
 /* A run that stops after any number of batches goes on with the next, though more were taken ahead. */
 static void test_checkpoints(void **state) {
     (void)state;
@@ -434,6 +475,7 @@ int main(void) {
         cmocka_unit_test(test_what_cannot_be_opened),
         cmocka_unit_test(test_the_best_form),
         cmocka_unit_test(test_tables_are_there),
+        cmocka_unit_test(test_memory_is_planned),
         cmocka_unit_test(test_checkpoints),
     };
     return cmocka_run_group_tests(tests, set_up, tear_down);
