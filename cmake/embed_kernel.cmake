@@ -18,17 +18,5 @@ foreach(source IN LISTS SOURCES)
   string(APPEND text "${content}")
 endforeach()
 
-file(WRITE "${OUTPUT}.cu" "${text}")
-file(READ "${OUTPUT}.cu" bytes HEX)
-string(REGEX REPLACE "(................................)" "\\1\n" bytes "${bytes}")
-string(REGEX REPLACE "([0-9a-f][0-9a-f])" "0x\\1," bytes "${bytes}")
-file(WRITE "${OUTPUT}" "#include <stddef.h>
-
-extern const unsigned char ${SYMBOL}[];
-extern const size_t ${SYMBOL}_size;
-
-const unsigned char ${SYMBOL}[] = {
-${bytes}
-};
-const size_t ${SYMBOL}_size = sizeof ${SYMBOL};
-")
+include("${CMAKE_CURRENT_LIST_DIR}/embed_bytes.cmake")
+embed_bytes("${text}" "${OUTPUT}" "${SYMBOL}")

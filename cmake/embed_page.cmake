@@ -11,17 +11,5 @@ foreach(include IN LISTS includes)
   string(REPLACE "${include}\n" "${content}" text "${text}")
 endforeach()
 
-file(WRITE "${OUTPUT}.html" "${text}")
-file(READ "${OUTPUT}.html" bytes HEX)
-string(REGEX REPLACE "(................................)" "\\1\n" bytes "${bytes}")
-string(REGEX REPLACE "([0-9a-f][0-9a-f])" "0x\\1," bytes "${bytes}")
-file(WRITE "${OUTPUT}" "#include <stddef.h>
-
-extern const unsigned char ${SYMBOL}[];
-extern const size_t ${SYMBOL}_size;
-
-const unsigned char ${SYMBOL}[] = {
-${bytes}
-};
-const size_t ${SYMBOL}_size = sizeof ${SYMBOL};
-")
+include("${CMAKE_CURRENT_LIST_DIR}/embed_bytes.cmake")
+embed_bytes("${text}" "${OUTPUT}" "${SYMBOL}")

@@ -5,8 +5,6 @@
 
 #include "support/loading.h"
 
-static loading fixture;
-static weir_manifest *manifest;
 static char path[160];
 
 /* One dataset, so that the sweep is short; the schedule of its mix all the same. */
@@ -131,18 +129,11 @@ static int set_up(void **state) {
     return 0;
 }
 
-static int tear_down(void **state) {
-    (void)state;
-    weir_manifest_close(manifest);
-    loading_close(&fixture);
-    return 0;
-}
-
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_opening),
         cmocka_unit_test(test_planning),
         cmocka_unit_test(test_saving),
     };
-    return cmocka_run_group_tests(tests, set_up, tear_down);
+    return cmocka_run_group_tests(tests, set_up, loading_tear_down);
 }

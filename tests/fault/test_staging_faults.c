@@ -6,8 +6,6 @@
 enum { STEPS = 5 };
 
 static fake_driver fake;
-static loading fixture;
-static weir_manifest *manifest;
 
 typedef struct attempt {
     weir_wire_form wire;
@@ -103,15 +101,7 @@ static void test_memory_fails(void **state) {
 static int set_up(void **state) {
     (void)state;
     fake_driver_open(&fake);
-    loading_open(&fixture);
-    manifest = loading_manifest(&fixture, SMALL_BATCHES);
-    return 0;
-}
-
-static int tear_down(void **state) {
-    (void)state;
-    weir_manifest_close(manifest);
-    loading_close(&fixture);
+    loading_set_up(NULL);
     return 0;
 }
 
@@ -120,5 +110,5 @@ int main(void) {
         cmocka_unit_test(test_the_driver_fails),
         cmocka_unit_test(test_memory_fails),
     };
-    return cmocka_run_group_tests(tests, set_up, tear_down);
+    return cmocka_run_group_tests(tests, set_up, loading_tear_down);
 }

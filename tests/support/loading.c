@@ -89,11 +89,11 @@ weir_manifest *loading_manifest(const loading *l, const char *more) {
     return manifest_of_text(text);
 }
 
-weir_loader_options loading_options(const loading *l, const weir_manifest *manifest) {
+weir_loader_options loading_options(const loading *l, const weir_manifest *over) {
     return (weir_loader_options){.size = sizeof(weir_loader_options),
                                  .stores = (const weir_store *const *)l->stores,
                                  .store_count = 2,
-                                 .manifest = manifest,
+                                 .manifest = over,
                                  .world_size = 1,
                                  .with_digests = true};
 }
@@ -207,4 +207,23 @@ const char *diagnostic_of_field(const weir_error *error) {
         if (strcmp(error->diagnostics[i].name, "field") == 0)
             return error->diagnostics[i].text;
     return "";
+}
+
+/* ---- The fixture of a group ------------------------------------------------------------------ */
+
+loading fixture;
+weir_manifest *manifest;
+
+int loading_set_up(void **state) {
+    (void)state;
+    loading_open(&fixture);
+    manifest = loading_manifest(&fixture, SMALL_BATCHES);
+    return 0;
+}
+
+int loading_tear_down(void **state) {
+    (void)state;
+    weir_manifest_close(manifest);
+    loading_close(&fixture);
+    return 0;
 }

@@ -13,6 +13,12 @@ typedef struct loading {
 void loading_open(loading *l);
 void loading_close(loading *l);
 
+/* What every test of a group uses: both stores, and a manifest of small batches over them. */
+extern loading fixture;
+extern weir_manifest *manifest;
+int loading_set_up(void **state);
+int loading_tear_down(void **state);
+
 /* A copy of the shop's store in which every seed row of the task "spend" leads nowhere. The caller closes it
  * and frees its memory. */
 weir_store *loading_damage(const loading *l, uint8_t **memory);
@@ -23,7 +29,7 @@ weir_store *loading_damage(const loading *l, uint8_t **memory);
 weir_manifest *loading_manifest(const loading *l, const char *more);
 
 /* Options of a run over both stores, with digests: all of it, at world size 1, one worker. */
-weir_loader_options loading_options(const loading *l, const weir_manifest *manifest);
+weir_loader_options loading_options(const loading *l, const weir_manifest *over);
 
 /* What identifies a batch. */
 typedef struct loading_batch {

@@ -25,10 +25,11 @@ static inline void shop_store_close(shop_store *shop) {
     remove_folder(shop->folder);
 }
 
-/* A manifest of three of its datasets. `data` and `batch` are members of those objects, and may be "". */
+/* A manifest of four of its datasets. `data` and `batch` are members of those objects, and may be "". */
 static inline weir_manifest *shop_manifest(const shop_store *shop, uint64_t batch_size, const char *data,
                                            const char *batch) {
-    static const char *const keys[] = {"shop/churn/train", "shop/rating/train", "shop/spend/train"};
+    static const char *const keys[] = {"shop/churn/train", "shop/rating/train", "shop/status/val",
+                                       "shop/spend/train"};
     char text[4096], hash[2 * WEIR_HASH_SIZE + 1];
     weir_error error;
     weir_manifest *manifest;

@@ -1,43 +1,16 @@
 /* The batch builder on the golden shop: a buffer that is used again holds what a fresh one would; sequences
  * do not depend on the world size; nothing is allocated after open; a damaged store never leads outside.
  * (The golden batches themselves are checked through the program.) */
-#include "support/database.h"
+#include "support/shop_store.h"
 
-static char folder[64];
-static weir_store *store;
+static shop_store shop;
 static uint8_t *store_bytes;
 static size_t store_size;
-
-static weir_manifest *manifest_of_shop(uint64_t batch_size, const char *data, const char *batch) {
-    static const char *const keys[] = {"shop/churn/train", "shop/rating/train", "shop/status/val",
-                                       "shop/spend/train"};
-    char text[4096];
-    weir_error error;
-    weir_manifest *manifest;
-    int size = snprintf(
-        text, sizeof text,
-        "{\"seed\": 3, \"global_batch_size\": %llu, \"data\": {%s}, \"batch\": {%s}, \"datasets\": {",
-        (unsigned long long)batch_size, data, batch);
-    for (size_t i = 0; i < sizeof keys / sizeof keys[0]; i++) {
-        weir_stored_dataset stored;
-        assert_ok(weir_store_dataset(store, keys[i], &stored, &error), &error);
-        size +=
-            snprintf(text + size, sizeof text - (size_t)size,
-                     "%s\"%s\": {\"id\": \"shop\", \"version\": \"1\", \"cardinality\": %llu, \"hash\": \"",
-                     i ? ", " : "", keys[i], (unsigned long long)stored.cardinality);
-        for (size_t k = 0; k < WEIR_HASH_SIZE; k++)
-            size += snprintf(text + size, sizeof text - (size_t)size, "%02x", stored.hash[k]);
-        size += snprintf(text + size, sizeof text - (size_t)size, "\"}");
-    }
-    size += snprintf(text + size, sizeof text - (size_t)size, "}}");
-    assert_ok(weir_manifest_read(NULL, text, (size_t)size, "test", &manifest, &error), &error);
-    return manifest;
-}
 
 static weir_batch_options options_of(const weir_manifest *manifest, const char *dataset, uint32_t world_size,
                                      uint32_t rank) {
     return (weir_batch_options){.size = sizeof(weir_batch_options),
-                                .store = store,
+                                .store = shop.store,
                                 .manifest = manifest,
                                 .dataset = dataset,
                                 .world_size = world_size,
@@ -66,7 +39,7 @@ static void test_a_used_buffer_is_as_good_as_a_new_one(void **state) {
     random_stream random = {11};
     weir_error error;
     for (size_t trial = 0; trial < 2 * CONFIGS; trial++) {
-        weir_manifest *manifest = manifest_of_shop(trial % 2 ? 1 : 5, "", configs[trial / 2]);
+        weir_manifest *manifest = shop_manifest(&shop, trial % 2 ? 1 : 5, "", configs[trial / 2]);
         weir_batch_builder *builders[3];
         weir_batch_buffer *used = NULL;
         for (size_t d = 0; d < 3; d++) {
@@ -127,7 +100,7 @@ static void test_samples_do_not_depend_on_the_world(void **state) {
         "\"intra_block\": \"feistel_v1\", \"sampler_block_size\": 4, \"drop_last\": true"};
     static const uint32_t worlds[] = {2, 3, 4, 8};
     for (size_t mode = 0; mode < 3; mode++) {
-        weir_manifest *manifest = manifest_of_shop(mode == 2 ? 8 : 24, modes[mode], configs[0]);
+        weir_manifest *manifest = shop_manifest(&shop, mode == 2 ? 8 : 24, modes[mode], configs[0]);
         for (size_t d = 0; d < 3; d++)
             for (uint64_t position = 0; position < 9; position += 4) {
                 uint64_t whole[64], parts[64];
@@ -151,7 +124,7 @@ static void test_nothing_is_allocated_after_open(void **state) {
     weir_batch_builder *builder;
     weir_batch_buffer *buffer;
     fault_env_init(&faults);
-    weir_manifest *manifest = manifest_of_shop(5, "", configs[0]);
+    weir_manifest *manifest = shop_manifest(&shop, 5, "", configs[0]);
     weir_batch_options options = options_of(manifest, datasets[1], 1, 0);
     assert_ok(weir_batch_builder_open(&faults.env, &options, &builder, &error), &error);
     assert_ok(weir_batch_buffer_open(&builder, 1, NULL, &buffer, &error), &error);
@@ -174,7 +147,7 @@ static void test_a_dataset_must_be_the_stores(void **state) {
     (void)state;
     weir_error error;
     weir_batch_builder *builder;
-    weir_manifest *manifest = manifest_of_shop(5, "", configs[0]);
+    weir_manifest *manifest = shop_manifest(&shop, 5, "", configs[0]);
     weir_batch_options options = options_of(manifest, "shop/none/train", 1, 0);
     assert_fails(weir_batch_builder_open(NULL, &options, &builder, &error), WEIR_INVALID_DATASET_KEY, &error);
     weir_manifest_close(manifest);
@@ -183,7 +156,7 @@ static void test_a_dataset_must_be_the_stores(void **state) {
         "\"1\", \"cardinality\": "
         "%d, \"hash\": \"0000000000000000000000000000000000000000000000000000000000000000\"}}}";
     weir_stored_dataset stored;
-    assert_ok(weir_store_dataset(store, "shop/churn/train", &stored, &error), &error);
+    assert_ok(weir_store_dataset(shop.store, "shop/churn/train", &stored, &error), &error);
     for (int wrong = 0; wrong < 2; wrong++) {
         char json[512];
         snprintf(json, sizeof json, text, (int)stored.cardinality + wrong);
@@ -207,8 +180,7 @@ static void test_a_damaged_store_never_leads_outside(void **state) {
     random_stream random = {5};
     weir_error error;
     uint32_t refused = 0;
-    const weir_store *sound = store;
-    weir_manifest *manifest = manifest_of_shop(5, "", configs[4]);
+    weir_manifest *manifest = shop_manifest(&shop, 5, "", configs[4]);
     uint8_t *copy = aligned_alloc(4096, (store_size + 4095) / 4096 * 4096);
     for (int round = 0; round < 300; round++) {
         weir_store *damaged;
@@ -237,32 +209,25 @@ static void test_a_damaged_store_never_leads_outside(void **state) {
     assert_true(refused > 0);
     free(copy);
     weir_manifest_close(manifest);
-    assert_ptr_equal(store, sound);
 }
 
 static int set_up(void **state) {
     (void)state;
-    char source[160], path[160];
-    weir_error error;
-    weir_ingest_report report;
-    make_folder(folder);
-    make_shop(folder, source);
-    path_in(folder, "shop.weir", path);
-    assert_ok(ingest_shop(NULL, source, path, 2, &report, &error), &error);
+    char path[160];
+    shop_store_open(&shop);
+    path_in(shop.folder, "shop.weir", path);
     FILE *file = fopen(path, "rb");
     assert_non_null(file);
     store_bytes = aligned_alloc(4096, 16 << 20);
     store_size = fread(store_bytes, 1, 16 << 20, file);
     fclose(file);
-    assert_ok(weir_store_open_memory(NULL, store_bytes, store_size, &store, &error), &error);
     return 0;
 }
 
 static int tear_down(void **state) {
     (void)state;
-    weir_store_close(store);
+    shop_store_close(&shop);
     free(store_bytes);
-    remove_folder(folder);
     return 0;
 }
 

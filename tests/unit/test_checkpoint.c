@@ -5,9 +5,6 @@
 
 #include "support/loading.h"
 
-static loading fixture;
-static weir_manifest *manifest;
-
 static void test_every_split_point(void **state) {
     (void)state;
     enum { SPLITS = 14 };
@@ -189,20 +186,6 @@ static void test_damaged_checkpoints(void **state) {
     free(checkpoint);
 }
 
-static int set_up(void **state) {
-    (void)state;
-    loading_open(&fixture);
-    manifest = loading_manifest(&fixture, SMALL_BATCHES);
-    return 0;
-}
-
-static int tear_down(void **state) {
-    (void)state;
-    weir_manifest_close(manifest);
-    loading_close(&fixture);
-    return 0;
-}
-
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_every_split_point),
@@ -212,5 +195,5 @@ int main(void) {
         cmocka_unit_test(test_best_effort_keeps_its_place_in_the_world),
         cmocka_unit_test(test_damaged_checkpoints),
     };
-    return cmocka_run_group_tests(tests, set_up, tear_down);
+    return cmocka_run_group_tests(tests, loading_set_up, loading_tear_down);
 }

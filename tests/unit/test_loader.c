@@ -7,9 +7,6 @@
 
 enum { STEPS = 30 };
 
-static loading fixture;
-static weir_manifest *manifest;
-
 /* ---- Order ----------------------------------------------------------------------------------- */
 
 static void test_any_workers_in_any_world(void **state) {
@@ -336,20 +333,6 @@ static void test_what_cannot_be_opened(void **state) {
     assert_fails(weir_loader_open(NULL, &options, &loader, &error), WEIR_CONTRACT_VIOLATION, &error);
 }
 
-static int set_up(void **state) {
-    (void)state;
-    loading_open(&fixture);
-    manifest = loading_manifest(&fixture, SMALL_BATCHES);
-    return 0;
-}
-
-static int tear_down(void **state) {
-    (void)state;
-    weir_manifest_close(manifest);
-    loading_close(&fixture);
-    return 0;
-}
-
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_any_workers_in_any_world),
@@ -365,5 +348,5 @@ int main(void) {
         cmocka_unit_test(test_a_damaged_store_fails_at_its_step),
         cmocka_unit_test(test_what_cannot_be_opened),
     };
-    return cmocka_run_group_tests(tests, set_up, tear_down);
+    return cmocka_run_group_tests(tests, loading_set_up, loading_tear_down);
 }

@@ -7,9 +7,6 @@
 
 enum { STEPS = 30 };
 
-static loading fixture;
-static weir_manifest *manifest;
-
 static void record_run(const weir_loader_options *options, const char *path, bool with_indices) {
     weir_error error;
     weir_loader *loader;
@@ -253,20 +250,6 @@ static void test_replay_wants_the_stores_of_the_trace(void **state) {
     remove(path);
 }
 
-static int set_up(void **state) {
-    (void)state;
-    loading_open(&fixture);
-    manifest = loading_manifest(&fixture, SMALL_BATCHES);
-    return 0;
-}
-
-static int tear_down(void **state) {
-    (void)state;
-    weir_manifest_close(manifest);
-    loading_close(&fixture);
-    return 0;
-}
-
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_a_recorded_run_replays),
@@ -275,5 +258,5 @@ int main(void) {
         cmocka_unit_test(test_a_digest_that_is_another),
         cmocka_unit_test(test_replay_wants_the_stores_of_the_trace),
     };
-    return cmocka_run_group_tests(tests, set_up, tear_down);
+    return cmocka_run_group_tests(tests, loading_set_up, loading_tear_down);
 }

@@ -11,8 +11,6 @@
 enum { STEPS = 24, LATE = 3 };
 
 static fake_driver fake;
-static loading fixture;
-static weir_manifest *manifest;
 static loading_batch expected[STEPS];
 
 static void assert_digest(const weir_batch *batch, const uint8_t *data, const uint8_t digest[16]) {
@@ -450,17 +448,9 @@ static void test_checkpoints(void **state) {
 static int set_up(void **state) {
     (void)state;
     fake_driver_open(&fake);
-    loading_open(&fixture);
-    manifest = loading_manifest(&fixture, SMALL_BATCHES);
+    loading_set_up(NULL);
     weir_loader_options options = loading_options(&fixture, manifest);
     loading_build(&options, 0, STEPS, expected);
-    return 0;
-}
-
-static int tear_down(void **state) {
-    (void)state;
-    weir_manifest_close(manifest);
-    loading_close(&fixture);
     return 0;
 }
 
@@ -478,5 +468,5 @@ int main(void) {
         cmocka_unit_test(test_memory_is_planned),
         cmocka_unit_test(test_checkpoints),
     };
-    return cmocka_run_group_tests(tests, set_up, tear_down);
+    return cmocka_run_group_tests(tests, set_up, loading_tear_down);
 }
