@@ -9,6 +9,7 @@ import argparse
 import json
 import os
 import signal
+import socket
 import subprocess
 import sys
 import tempfile
@@ -18,10 +19,17 @@ from pathlib import Path
 TRAIN = Path(__file__).with_name("train_shop.py")
 
 
+def free_port() -> int:
+    with socket.socket() as listener:
+        listener.bind(("127.0.0.1", 0))
+        return listener.getsockname()[1]
+
+
 def command(world_size: int, folder: Path, steps: int, checkpoint: Path, log: Path) -> list[str]:
     launcher = [sys.executable]
     if world_size > 1:
-        launcher += ["-m", "torch.distributed.run", "--standalone", f"--nproc_per_node={world_size}"]
+        launcher += ["-m", "torch.distributed.run", f"--nproc_per_node={world_size}"]
+        launcher += ["--master_addr=127.0.0.1", f"--master_port={free_port()}"]
         # torch 1.13 cannot read its own defaults of these two under Python 3.11.
         launcher += ["--redirects=1:1", "--tee=1:1", f"--log_dir={log.parent}"]
     return [*launcher, str(TRAIN), str(folder), f"--steps={steps}", "--every=4", f"--checkpoint={checkpoint}", f"--log={log}"]
@@ -59,6 +67,7 @@ def main() -> None:
     parser.add_argument("folder", type=Path, help="where `weir demo` made the shop")
     parser.add_argument("--steps", type=int, default=24)
     arguments = parser.parse_args()
+    os.environ.setdefault("GLOO_SOCKET_IFNAME", "lo")  # the machine's name may lead nowhere
     samples = {}
     with tempfile.TemporaryDirectory() as scratch:
         for world_size in (1, 2):
