@@ -173,23 +173,16 @@ static void write_cells(const packing *p, uint32_t i, uint64_t first) {
 /* Where each row's cells begin: in the sequence, then in both permutations, by walking their row orders. */
 static void write_places(const packing *p, uint32_t i, uint64_t first) {
     uint8_t *places = p->wire + p->sections[WIRE_PLACES] + first * PLACE_SIZE;
-    const uint8_t *row_ids = part_at(p, WEIR_SEQ_ROW_IDS, i);
+    const uint32_t *starts = weir__row_starts_of(p->buffer, i);
     uint32_t rows = rows_of(p, i);
-    uint32_t cells = p->buffer->cell_counts[i];
-    uint32_t at = 0;
-    for (uint32_t r = 0; r < rows; r++) {
-        while (at < cells && weir__load16(row_ids + 2 * (size_t)at) < r)
-            at++;
-        weir__store32(places + r * PLACE_SIZE, at);
-    }
+    for (uint32_t r = 0; r < rows; r++)
+        weir__store32(places + (size_t)r * PLACE_SIZE, starts[r]);
     for (uint32_t which = 0; which < 2; which++) {
-        const uint16_t *order = p->buffer->row_orders + (2 * (size_t)i + which) * p->buffer->limits.rows;
+        const uint16_t *order = weir__row_orders_of(p->buffer, i) + which * (size_t)p->buffer->limits.rows;
         uint32_t next = 0;
         for (uint32_t k = 0; k < rows; k++) {
-            uint8_t *row = places + (size_t)order[k] * PLACE_SIZE;
-            uint32_t end = order[k] + 1u < rows ? weir__load32(row + PLACE_SIZE) : cells;
-            weir__store16(row + 4 + 2 * which, (uint16_t)next);
-            next += end - weir__load32(row);
+            weir__store16(places + (size_t)order[k] * PLACE_SIZE + 4 + 2 * which, (uint16_t)next);
+            next += starts[order[k] + 1] - starts[order[k]];
         }
     }
 }

@@ -53,18 +53,24 @@ static void give_slot_back(weir_staging *s, weir__place *place) {
     place->has_loaded = false;
 }
 
-/* Gives back the host's slots whose copies are done. */
-static weir_status retire(weir_staging *s, weir_error *error) {
+static weir__place *oldest_loaded(weir_staging *s) {
+    weir__place *oldest = NULL;
     for (uint32_t i = 0; i < s->depth; i++) {
         weir__place *place = &s->places[i];
+        if (place->has_loaded && (!oldest || place->order < oldest->order))
+            oldest = place;
+    }
+    return oldest;
+}
+
+/* Gives back the host's slots whose copies are done: they end in the order in which they began. */
+static weir_status retire(weir_staging *s, weir_error *error) {
+    for (weir__place *place = oldest_loaded(s); place; place = oldest_loaded(s)) {
         bool is_done = false;
-        if (!place->has_loaded)
-            continue;
         weir_status status = weir_event_query(s->device, place->copied, &is_done, error);
-        if (status != WEIR_OK)
+        if (status != WEIR_OK || !is_done)
             return status;
-        if (is_done)
-            give_slot_back(s, place);
+        give_slot_back(s, place);
     }
     return WEIR_OK;
 }
@@ -155,6 +161,7 @@ static weir_status queue(weir_staging *s, weir__place *place, const weir_loaded 
     weir_status status = WEIR_OK;
     place->loaded = *loaded;
     place->has_loaded = true;
+    place->order = s->taken++;
     keep_view(place);
     if (s->keeps_checkpoints)
         status = weir__staging_keep_checkpoint(s, &place->checkpoint, error);
@@ -166,7 +173,6 @@ static weir_status queue(weir_staging *s, weir__place *place, const weir_loaded 
             give_slot_back(s, place);
         return status;
     }
-    place->order = s->taken++;
     place->step = weir_loader_step(s->loader);
     s->queued++;
     s->metrics.batches++;
