@@ -392,6 +392,76 @@ static void bench_digests(setting *s, weir_wire_form form) {
     bench_report(name, same, "batches", "steps", s->steps, "all");
 }
 
+/* ---- Arenas ----------------------------------------------------------------------------------------- */
+
+/* A chain of operators on tensors of 4 MB, planned. */
+static weir_plan *plan_chain(unsigned nodes) {
+    weir_error error;
+    weir_graph *graph;
+    weir_plan *plan;
+    uint64_t shape = 1 << 20;
+    char names[2][16] = {"t0", ""};
+    weir_plan_options options = {.size = sizeof options, .mode = "forward"};
+    check(weir_graph_create(NULL, (weir_text){"chain", 5}, &graph, &error), &error);
+    for (unsigned i = 0; i <= nodes; i++) {
+        snprintf(names[i % 2], sizeof names[0], "t%u", i);
+        weir_text input = {names[(i + 1) % 2], strlen(names[(i + 1) % 2])};
+        weir_text id = {names[i % 2], strlen(names[i % 2])};
+        weir_tensor_info tensor = {.id = id,
+                                   .type = WEIR_TENSOR_F32,
+                                   .role = i ? WEIR_ROLE_ACTIVATION : WEIR_ROLE_INPUT,
+                                   .shape = &shape,
+                                   .rank = 1};
+        weir_node_info node = {.id = id,
+                               .op = {"relu", 4},
+                               .inputs = &input,
+                               .input_count = 1,
+                               .outputs = &id,
+                               .output_count = 1};
+        check(weir_graph_add_tensor(graph, &tensor, &error), &error);
+        if (i > 0)
+            check(weir_graph_add_node(graph, &node, &error), &error);
+    }
+    check(weir_graph_finish(graph, &error), &error);
+    check(weir_plan_make(NULL, graph, &options, &plan, &error), &error);
+    weir_graph_close(graph);
+    return plan;
+}
+
+/* A plan's arenas, filled and committed there, and read back: bytes that are the same as the host's. */
+static void bench_arenas(setting *s) {
+    weir_error error;
+    uint8_t token[WEIR_TOKEN_SIZE] = {1}, hashes[2][WEIR_HASH_SIZE];
+    weir_plan *plan = plan_chain(20);
+    weir_arenas *arenas[2];
+    weir_memory memories[2] = {{0}, weir_device_memory(s->device)};
+    size_t size = 0;
+    uint8_t *bases[2];
+    for (int i = 0; i < 2; i++) {
+        weir_arenas_options options = {.size = sizeof options,
+                                       .fill_token = token,
+                                       .fill_token_size = sizeof token,
+                                       .memory = memories[i]};
+        check(weir_arenas_open(NULL, plan, &options, &arenas[i], &error), &error);
+        check(weir_arenas_zero(arenas[i], "t3", 2, &error), &error);
+        check(weir_arenas_commit(arenas[i], 1, hashes[i], &error), &error);
+        bases[i] = weir_arenas_base(arenas[i], "activations", 11, &size);
+    }
+    uint8_t *back = malloc(size);
+    check(weir_copy_to_host(s->device, back, bases[1], size, s->stream, &error), &error);
+    check(weir_stream_sync(s->device, s->stream, &error), &error);
+    size_t same = 0;
+    for (size_t i = 0; i < size; i++)
+        same += back[i] == bases[0][i];
+    bool is_sealed = memcmp(hashes[0], hashes[1], WEIR_HASH_SIZE) == 0;
+    bench_report("bytes of a plan's arena there that are the host's", is_sealed ? (double)same : 0, "bytes",
+                 "the arena", (double)size, "all");
+    free(back);
+    weir_arenas_close(arenas[0]);
+    weir_arenas_close(arenas[1]);
+    weir_plan_close(plan);
+}
+
 /* ---- The whole ---------------------------------------------------------------------------------------- */
 
 static const char *next_argument(char **argv, int *at) {
@@ -460,6 +530,8 @@ static void bench_all(setting *s) {
         bench_digests(s, WEIR_WIRE_PLAIN);
         bench_digests(s, WEIR_WIRE_COMPACT);
     }
+    if (wants(s, "arenas"))
+        bench_arenas(s);
     if (wants(s, "kernel"))
         bench_kernel(s);
     if (wants(s, "copies"))
