@@ -258,7 +258,9 @@ static PyObject *run_plan(PyObject *class, PyObject *args) {
     weir_status status = WEIR_OK;
     bool is_parsed = parse_arguments(args, &a);
     if (is_parsed) {
-        Py_BEGIN_ALLOW_THREADS status = weir_loader_plan(NULL, &a.options, &plan, &error);
+        a.staging.loader = &a.options;
+        Py_BEGIN_ALLOW_THREADS status = a.device ? weir_staging_plan(NULL, &a.staging, &plan, &error)
+                                                 : weir_loader_plan(NULL, &a.options, &plan, &error);
         Py_END_ALLOW_THREADS
     }
     free_arguments(&a);

@@ -92,6 +92,10 @@ class Devices(ShopTest):
             resumed.load_state_dict(state)
             self.assertEqual([batch.step for batch in resumed], list(range(stop, 12)))
 
+    def test_the_plan_has_both_sides(self) -> None:
+        arenas = self.loader(device="cuda", wire="compact").plan().arenas  # planning needs no GPU
+        self.assertEqual(set(arenas), {"slots", "builders", "wires", "device"})
+
     def test_what_is_wrong_is_said(self) -> None:
         for options, error in (({"device": "gpu"}, ValueError), ({"device": "cuda:x"}, ValueError),
                                ({"device": "host", "copy": True}, ValueError),
