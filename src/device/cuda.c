@@ -1,5 +1,6 @@
-/* A GPU: each operation pushes the device's primary context, calls the driver, and pops the context again,
- * so that the caller's thread is left as it was. Results are checked, all but those of giving back. */
+/* A GPU: each operation makes the device's primary context the thread's current one, where it is not (in a
+ * program of PyTorch's it is), calls the driver, and leaves the thread as it was. Results are checked, all
+ * but those of giving back. */
 #include <stdio.h>
 #include <string.h>
 
@@ -60,24 +61,43 @@ static weir_status check(const cuda_device *d, int result, const char *function,
 
 /* ---- The context ------------------------------------------------------------------------------- */
 
-static weir_status enter(cuda_device *d, weir_error *error) {
-    return CALL(d, error, CtxPushCurrent, (d->context));
+/* *is_pushed: what leave must undo. */
+static weir_status enter(cuda_device *d, bool *is_pushed, weir_error *error) {
+    uintptr_t current = 0;
+    *is_pushed = false;
+    weir_status status = CALL(d, error, CtxGetCurrent, (&current));
+    if (status != WEIR_OK || current == d->context)
+        return status;
+    status = CALL(d, error, CtxPushCurrent, (d->context));
+    *is_pushed = status == WEIR_OK;
+    return status;
 }
 
 /* The first failure of the two. */
-static weir_status leave(cuda_device *d, weir_status status, weir_error *error) {
+static weir_status leave(cuda_device *d, bool is_pushed, weir_status status, weir_error *error) {
     uintptr_t popped;
+    if (!is_pushed)
+        return status;
     weir_status left = CALL(d, status == WEIR_OK ? error : NULL, CtxPopCurrent, (&popped));
     return status ? status : left;
 }
 
 #define IN_CONTEXT(d, error, function, arguments)                                                            \
     do {                                                                                                     \
-        weir_status status_ = enter(d, error);                                                               \
+        bool is_pushed_;                                                                                     \
+        weir_status status_ = enter(d, &is_pushed_, error);                                                  \
         if (status_ != WEIR_OK)                                                                              \
             return status_;                                                                                  \
-        return leave(d, CALL(d, error, function, arguments), error);                                         \
+        return leave(d, is_pushed_, CALL(d, error, function, arguments), error);                             \
     } while (0)
+
+static weir_status hold(weir_device *device, bool *is_held, weir_error *error) {
+    return enter(cuda_of(device), is_held, error);
+}
+
+static void let_go(weir_device *device, bool is_held) {
+    (void)leave(cuda_of(device), is_held, WEIR_OK, NULL);
+}
 
 /* ---- Resources --------------------------------------------------------------------------------- */
 
@@ -132,12 +152,13 @@ static weir_status make(weir_device *device, weir__resource kind, size_t size, u
                         weir_error *error) {
     cuda_device *d = cuda_of(device);
     uintptr_t made = 0;
-    weir_status status = enter(d, error);
+    bool is_pushed;
+    weir_status status = enter(d, &is_pushed, error);
     if (status != WEIR_OK)
         return status;
     status = make_inside(d, kind, size ? size : 1, &made, error);
     bool is_made = status == WEIR_OK;
-    status = leave(d, status, error);
+    status = leave(d, is_pushed, status, error);
     if (is_made && status != WEIR_OK)
         drop_inside(d, kind, made); /* the context could not be popped: it is current still */
     if (status == WEIR_OK)
@@ -147,11 +168,12 @@ static weir_status make(weir_device *device, weir__resource kind, size_t size, u
 
 static void drop(weir_device *device, weir__resource kind, uintptr_t handle, size_t size) {
     cuda_device *d = cuda_of(device);
-    weir_status status = enter(d, NULL);
+    bool is_pushed;
     (void)size;
+    if (enter(d, &is_pushed, NULL) != WEIR_OK)
+        is_pushed = false; /* tried all the same: a driver that is gone has taken all with it */
     drop_inside(d, kind, handle);
-    if (status == WEIR_OK)
-        (void)leave(d, WEIR_OK, NULL);
+    (void)leave(d, is_pushed, WEIR_OK, NULL);
 }
 
 /* ---- Streams and events ------------------------------------------------------------------------ */
@@ -172,12 +194,13 @@ static weir_status record_event(weir_device *device, weir_event event, weir_stre
 
 static weir_status query_event(weir_device *device, weir_event event, bool *is_done, weir_error *error) {
     cuda_device *d = cuda_of(device);
-    weir_status status = enter(d, error);
+    bool is_pushed;
+    weir_status status = enter(d, &is_pushed, error);
     if (status != WEIR_OK)
         return status;
     int result = d->api.EventQuery(event);
     bool is_answer = result == WEIR__CUDA_SUCCESS || result == WEIR__CUDA_NOT_READY;
-    status = leave(d, is_answer ? WEIR_OK : failed(d, result, "EventQuery", error), error);
+    status = leave(d, is_pushed, is_answer ? WEIR_OK : failed(d, result, "EventQuery", error), error);
     if (status == WEIR_OK)
         *is_done = result == WEIR__CUDA_SUCCESS;
     return status;
@@ -221,12 +244,13 @@ static weir_status load_inside(cuda_device *d, weir__kernel *kernel, const char 
 }
 
 static weir_status load_kernel(cuda_device *d, weir__kernel *kernel, const char *image, weir_error *error) {
-    weir_status status = enter(d, error);
+    bool is_pushed;
+    weir_status status = enter(d, &is_pushed, error);
     if (status != WEIR_OK)
         return status;
     status = load_inside(d, kernel, image, error);
     bool is_loaded = status == WEIR_OK;
-    status = leave(d, status, error);
+    status = leave(d, is_pushed, status, error);
     if (is_loaded && status != WEIR_OK)
         (void)d->api.ModuleUnload(kernel->module);
     if (status != WEIR_OK)
@@ -249,10 +273,11 @@ static weir_status open_kernel(weir_device *device, weir__kernel *kernel, weir_e
 
 static void close_kernel(weir_device *device, weir__kernel *kernel) {
     cuda_device *d = cuda_of(device);
-    weir_status status = enter(d, NULL);
+    bool is_pushed;
+    if (enter(d, &is_pushed, NULL) != WEIR_OK)
+        is_pushed = false;
     (void)d->api.ModuleUnload(kernel->module);
-    if (status == WEIR_OK)
-        (void)leave(d, WEIR_OK, NULL);
+    (void)leave(d, is_pushed, WEIR_OK, NULL);
 }
 
 static weir_status launch(weir_device *device, const weir__kernel *kernel, const weir__launch *l,
@@ -345,6 +370,8 @@ weir_status weir__cuda_device_open(const weir_env *env, const weir_device_option
                                    weir_error *error) {
     static const weir__device_operations operations = {
         .close = close_cuda,
+        .hold = hold,
+        .let_go = let_go,
         .make = make,
         .drop = drop,
         .stream_sync = sync_stream,

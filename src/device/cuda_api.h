@@ -40,6 +40,7 @@ enum {
     X(DeviceTotalMem, "cuDeviceTotalMem_v2", (size_t *, int))                                                \
     X(DevicePrimaryCtxRetain, "cuDevicePrimaryCtxRetain", (uintptr_t *, int))                                \
     X(DevicePrimaryCtxRelease, "cuDevicePrimaryCtxRelease_v2", (int))                                        \
+    X(CtxGetCurrent, "cuCtxGetCurrent", (uintptr_t *))                                                       \
     X(CtxPushCurrent, "cuCtxPushCurrent_v2", (uintptr_t))                                                    \
     X(CtxPopCurrent, "cuCtxPopCurrent_v2", (uintptr_t *))                                                    \
     X(CtxSynchronize, "cuCtxSynchronize", (void))                                                            \

@@ -31,6 +31,14 @@ const weir_device_info *weir_device_describe(const weir_device *device) {
     return &device->info;
 }
 
+weir_status weir__device_hold(weir_device *device, bool *is_held, weir_error *error) {
+    return device->operations->hold(device, is_held, error);
+}
+
+void weir__device_let_go(weir_device *device, bool is_held) {
+    device->operations->let_go(device, is_held);
+}
+
 /* ---- Memory ------------------------------------------------------------------------------------ */
 
 static void *allocate(void *context, size_t size, weir_error *error) {

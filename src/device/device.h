@@ -19,6 +19,8 @@ typedef enum weir__resource {
 
 typedef struct weir__device_operations {
     void (*close)(weir_device *device);
+    weir_status (*hold)(weir_device *device, bool *is_held, weir_error *error);
+    void (*let_go)(weir_device *device, bool is_held);
     weir_status (*make)(weir_device *device, weir__resource kind, size_t size, uintptr_t *out,
                         weir_error *error);
     void (*drop)(weir_device *device, weir__resource kind, uintptr_t handle, size_t size);

@@ -6,6 +6,16 @@
 
 enum { ANY_HANDLE = 1 };
 
+static weir_status hold(weir_device *device, bool *is_held, weir_error *error) {
+    (void)device, (void)error;
+    *is_held = true;
+    return WEIR_OK;
+}
+
+static void let_go(weir_device *device, bool is_held) {
+    (void)device, (void)is_held;
+}
+
 static void close_host(weir_device *device) {
     weir__release(device->env, device);
 }
@@ -94,6 +104,8 @@ static weir_status launch(weir_device *device, const weir__kernel *kernel, const
 weir_status weir__host_device_open(const weir_env *env, weir_device **out, weir_error *error) {
     static const weir__device_operations operations = {
         .close = close_host,
+        .hold = hold,
+        .let_go = let_go,
         .make = make,
         .drop = drop,
         .stream_sync = sync_stream,

@@ -1,5 +1,6 @@
-/* Kernels: work on a device that is written once, as a function that compiles as CUDA C and as C. The GPU
- * runs what NVRTC makes of the text; the host runs the function. */
+/* What the library itself needs of a device beyond the public calls. Kernels: work that is written once, as a
+ * function that compiles as CUDA C and as C. The GPU runs what NVRTC makes of the text; the host runs the
+ * function. */
 #ifndef WEIR_SRC_DEVICE_KERNEL_H
 #define WEIR_SRC_DEVICE_KERNEL_H
 
@@ -26,6 +27,10 @@ typedef struct weir__launch {
     void *const *arguments;
     weir_stream stream;
 } weir__launch;
+
+/* Many calls in a row are cheaper between these two, in one thread. let_go takes what hold gave. */
+WEIR_CHECKED weir_status weir__device_hold(weir_device *device, bool *is_held, weir_error *error);
+void weir__device_let_go(weir_device *device, bool is_held);
 
 /* DEVICE_ERROR where there is no compiler, with how to get it, or the compiler's own words. */
 WEIR_CHECKED weir_status weir__kernel_open(weir_device *device, const weir__kernel_source *source,

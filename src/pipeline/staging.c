@@ -237,7 +237,7 @@ static void give(weir_staging *s, weir_staged *out) {
                          .slot = (uint32_t)(place - s->places)};
 }
 
-weir_status weir_staging_next(weir_staging *s, weir_staged *out, weir_error *error) {
+static weir_status next_held(weir_staging *s, weir_staged *out, weir_error *error) {
     bool is_taken;
     weir_status status = retire(s, error);
     if (status == WEIR_OK && s->queued == 0 && s->failure == WEIR_OK && !s->is_ended)
@@ -258,6 +258,16 @@ weir_status weir_staging_next(weir_staging *s, weir_staged *out, weir_error *err
     }
     *out = (weir_staged){.step = weir_loader_step(s->loader)};
     return WEIR_OK;
+}
+
+weir_status weir_staging_next(weir_staging *s, weir_staged *out, weir_error *error) {
+    bool is_held;
+    weir_status status = weir__device_hold(s->device, &is_held, error);
+    if (status != WEIR_OK)
+        return status;
+    status = next_held(s, out, error);
+    weir__device_let_go(s->device, is_held);
+    return status;
 }
 
 weir_status weir_staging_wait(weir_staging *s, const weir_staged *staged, weir_stream stream,

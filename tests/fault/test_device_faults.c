@@ -90,11 +90,11 @@ static weir_status use_device(const weir_env *env, void *context, weir_error *er
 
 /* Giving back may fail without harm. */
 static bool gives_back(const char *function) {
-    static const char *const names[] = {"cuMemFree_v2",        "cuMemFreeHost",
-                                        "cuStreamDestroy_v2",  "cuEventDestroy_v2",
-                                        "cuModuleUnload",      "cuDevicePrimaryCtxRelease_v2",
-                                        "cuCtxPopCurrent_v2",  "cuCtxPushCurrent_v2",
-                                        "cuStreamSynchronize", "nvrtcDestroyProgram"};
+    static const char *const names[] = {
+        "cuMemFree_v2",        "cuMemFreeHost",       "cuStreamDestroy_v2",
+        "cuEventDestroy_v2",   "cuModuleUnload",      "cuDevicePrimaryCtxRelease_v2",
+        "cuCtxPopCurrent_v2",  "cuCtxPushCurrent_v2", "cuCtxGetCurrent",
+        "cuStreamSynchronize", "nvrtcDestroyProgram"};
     for (size_t i = 0; i < sizeof names / sizeof names[0]; i++)
         if (strcmp(names[i], function) == 0)
             return true;
@@ -154,6 +154,7 @@ static void test_the_driver_fails(void **state) {
                                             "cuCtxSynchronize",
                                             "cuStreamWaitEvent",
                                             "cuCtxPushCurrent_v2",
+                                            "cuCtxGetCurrent",
                                             "cuCtxPopCurrent_v2",
                                             "nvrtcCreateProgram",
                                             "nvrtcCompileProgram",

@@ -77,7 +77,8 @@ static void test_the_driver_fails(void **state) {
         "cuMemAlloc_v2", "cuMemcpyHtoDAsync_v2", "cuMemsetD8Async", "cuStreamCreate", "cuStreamWaitEvent",
         "cuEventCreate", "cuEventRecord",        "cuEventQuery",    "cuMemHostAlloc", "cuMemcpyDtoHAsync_v2"};
     static const char *const harmless[] = {"cuMemFree_v2",      "cuMemFreeHost",       "cuStreamDestroy_v2",
-                                           "cuEventDestroy_v2", "cuStreamSynchronize", "cuCtxPushCurrent_v2"};
+                                           "cuEventDestroy_v2", "cuStreamSynchronize", "cuCtxPushCurrent_v2",
+                                           "cuCtxGetCurrent"};
     for (int form = WEIR_WIRE_PLAIN; form <= WEIR_WIRE_COMPACT; form++) {
         attempt a = {(weir_wire_form)form, STEPS};
         for (size_t i = 0; i < sizeof harmful / sizeof harmful[0]; i++)

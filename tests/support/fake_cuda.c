@@ -244,6 +244,7 @@ EXPORT void fake_cuda_set_schedule(uint64_t seed);
 EXPORT void fake_cuda_fail_call(const char *function, uint64_t nth, int result);
 EXPORT uint64_t fake_cuda_calls(const char *function);
 EXPORT int64_t fake_cuda_live(void);
+EXPORT int fake_cuda_depth(void);
 EXPORT void fake_cuda_set_version(int version);
 EXPORT void fake_cuda_set_device_count(int count);
 
@@ -280,6 +281,10 @@ int64_t fake_cuda_live(void) {
     for (allocation *a = allocations; a; a = a->next)
         live++;
     return live;
+}
+
+int fake_cuda_depth(void) {
+    return stack_depth;
 }
 
 void fake_cuda_set_version(int version) {
@@ -370,6 +375,12 @@ DRIVER(cuDevicePrimaryCtxRelease_v2, (int device)) {
     BEGIN_GIVING_BACK()
     live_handles--;
     return end(result_);
+}
+
+DRIVER(cuCtxGetCurrent, (uintptr_t * context)) {
+    BEGIN()
+    *context = stack_depth > 0 ? CONTEXT : 0;
+    return end(SUCCESS);
 }
 
 DRIVER(cuCtxPushCurrent_v2, (uintptr_t context)) {

@@ -21,6 +21,9 @@ typedef struct fake_driver {
     /* Memory, streams, events, modules, programs and contexts that are not given back. */
     int64_t (*live)(void);
 
+    /* How deep this thread's stack of contexts is. */
+    int (*depth)(void);
+
     void (*set_version)(int version);
     void (*set_device_count)(int count);
     void *library;

@@ -22,6 +22,7 @@ static inline void fake_driver_open(fake_driver *fake) {
     FIND(fail_call);
     FIND(calls);
     FIND(live);
+    FIND(depth);
     FIND(set_version);
     FIND(set_device_count);
 #undef FIND

@@ -24,6 +24,7 @@ static weir_device *device_of(open_device open) {
 static void close_device(weir_device *device) {
     weir_device_close(device);
     assert_int_equal(fake.live(), 0);
+    assert_int_equal(fake.depth(), 0); /* the thread is left as it was */
 }
 
 static void *take(weir_memory memory, size_t size) {

@@ -84,6 +84,7 @@ static void end(consumer *c) {
     }
     weir_device_close(c->device);
     assert_int_equal(fake.live(), 0);
+    assert_int_equal(fake.depth(), 0);
 }
 
 /* Takes one batch and reads it back; false at the end of the run. */
