@@ -21,7 +21,7 @@ try:
 except ImportError:
     sys.exit(0)
 
-WORKERS, ROUNDS, WARM, STEPS, WIDTH = min(14, os.cpu_count() or 1), 4, 50, 300, 2048
+WORKERS, ROUNDS, WARM, STEPS, WIDTH = min(14, os.cpu_count() or 1), 4, 30, 120, 4096
 
 
 class Model(torch.nn.Module):

@@ -426,7 +426,7 @@ static PyObject *run_next(PyObject *self, PyObject *args) {
         return NULL;
     }
     weir_loaded loaded;
-    weir_staged staged;
+    weir_staged staged = {0};
     weir_error error;
     weir_status status = take(run_of(self), &loaded, &staged, &error);
     if (PyErr_Occurred()) /* a signal handler's: the run was cancelled, and gave nothing */

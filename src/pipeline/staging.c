@@ -82,35 +82,46 @@ static weir_status copy_plain(weir_staging *s, weir__place *place, weir_error *e
     weir_status status =
         weir_copy_to_device(s->device, place->data, batch->data, (size_t)batch->size, s->stream, error);
     s->metrics.wire_bytes += batch->size;
-    return status ? status : weir_event_record(s->device, place->copied, s->stream, error);
+    if (status == WEIR_OK)
+        status = weir_event_record(s->device, place->copied, s->stream, error);
+    return status ? status : weir_event_record(s->device, place->ready, s->stream, error);
 }
 
-static weir_status copy_compact(weir_staging *s, weir__place *place, weir_error *error) {
+static weir_status expand(weir_staging *s, weir__place *place, weir_error *error) {
     const weir_batch *batch = place->loaded.batch;
-    const weir__wire_slot *wire = &s->wire_slots[place->loaded.item.slot_index];
     void *arguments[] = {&place->wire, &place->data};
     weir__launch launch = {.blocks_x = batch->sequence_count,
                            .blocks_y = BLOCKS_OF_A_SEQUENCE,
                            .threads = THREADS_OF_A_BLOCK,
                            .arguments = arguments,
-                           .stream = s->stream};
-    weir_status status =
-        weir_copy_to_device(s->device, place->wire, wire->data, (size_t)wire->size, s->stream, error);
+                           .stream = s->expansions};
+    weir_status status = weir_stream_wait(s->device, s->expansions, place->copied, error);
+    if (status == WEIR_OK)
+        status = weir_device_clear(s->device, place->data, (size_t)batch->size, s->expansions, error);
+    if (status == WEIR_OK && batch->sequence_count > 0)
+        status = weir__kernel_launch(s->device, &s->kernel, &launch, error);
+    return status ? status : weir_event_record(s->device, place->ready, s->expansions, error);
+}
+
+/* Copies and expansions go on at the same time, on a stream each: one batch is copied while the one before it
+ * is expanded. What was packed in this place before has been expanded when `ready` is done. */
+static weir_status copy_compact(weir_staging *s, weir__place *place, weir_error *error) {
+    const weir__wire_slot *wire = &s->wire_slots[place->loaded.item.slot_index];
+    weir_status status = weir_stream_wait(s->device, s->stream, place->ready, error);
+    if (status == WEIR_OK)
+        status =
+            weir_copy_to_device(s->device, place->wire, wire->data, (size_t)wire->size, s->stream, error);
     s->metrics.wire_bytes += wire->size;
     if (status == WEIR_OK)
         status = weir_event_record(s->device, place->copied, s->stream, error);
-    if (status == WEIR_OK)
-        status = weir_device_clear(s->device, place->data, (size_t)batch->size, s->stream, error);
-    if (status == WEIR_OK && batch->sequence_count > 0)
-        status = weir__kernel_launch(s->device, &s->kernel, &launch, error);
-    return status;
+    return status ? status : expand(s, place, error);
 }
 
 static weir_status start_copy(weir_staging *s, weir__place *place, weir_error *error) {
     weir_status status = weir_stream_wait(s->device, s->stream, place->free, error);
-    if (status == WEIR_OK)
-        status = s->form == WEIR_WIRE_COMPACT ? copy_compact(s, place, error) : copy_plain(s, place, error);
-    return status ? status : weir_event_record(s->device, place->ready, s->stream, error);
+    if (status != WEIR_OK)
+        return status;
+    return s->form == WEIR_WIRE_COMPACT ? copy_compact(s, place, error) : copy_plain(s, place, error);
 }
 
 /* What the view says beside the tensors is kept: the host's slot goes back before the consumer reads it. */
@@ -314,7 +325,7 @@ static weir_status open_verifier(weir_staging *s, weir_error *error) {
     return refused.status;
 }
 
-/* The staging's own stream reads: what comes before on it has filled the place. */
+/* The staging's own stream reads, behind what fills the place. */
 weir_status weir_staging_verify(weir_staging *s, const weir_staged *staged, weir_error *error) {
     const weir_batch *batch = staged->batch;
     uint8_t digest[16];
@@ -322,6 +333,8 @@ weir_status weir_staging_verify(weir_staging *s, const weir_staged *staged, weir
         return weir__fail(error, WEIR_CONTRACT_VIOLATION, WEIR__STAGING_OPERATOR,
                           "the batches have no digests to compare with; open the loader with_digests");
     weir_status status = open_verifier(s, error);
+    if (status == WEIR_OK)
+        status = weir_stream_wait(s->device, s->stream, staged->ready, error);
     if (status == WEIR_OK)
         status =
             weir_copy_to_host(s->device, s->read_back, batch->data, (size_t)batch->size, s->stream, error);

@@ -65,8 +65,9 @@ struct weir_staging {
     weir__stretch wires;         /* the arena `wires`, pinned; compact */
     weir__wire_slot *wire_slots; /* by the loader's slots; compact */
     weir__kernel_source expansion;
-    weir__kernel kernel; /* compact */
-    weir_stream stream;  /* of the copies */
+    weir__kernel kernel;    /* compact */
+    weir_stream stream;     /* of the copies */
+    weir_stream expansions; /* of the kernels; compact */
     uint32_t depth;
     weir__place *places;
     uint32_t queued;

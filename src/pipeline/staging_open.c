@@ -76,6 +76,8 @@ static void close_place(weir_staging *s, weir__place *place) {
 
 static weir_status open_places(weir_staging *s, uint64_t sequences, weir_error *error) {
     weir_status status = weir_stream_open(s->device, &s->stream, error);
+    if (status == WEIR_OK && s->form == WEIR_WIRE_COMPACT)
+        status = weir_stream_open(s->device, &s->expansions, error);
     if (status != WEIR_OK)
         return status;
     s->places = weir__allocate_zero(s->env, s->depth, sizeof *s->places);
@@ -263,11 +265,14 @@ void weir_staging_close(weir_staging *s) {
         return;
     if (s->stream && weir_stream_sync(s->device, s->stream, NULL) != WEIR_OK)
         s->failure = WEIR_DEVICE_ERROR; /* nobody is left to tell */
+    if (s->expansions && weir_stream_sync(s->device, s->expansions, NULL) != WEIR_OK)
+        s->failure = WEIR_DEVICE_ERROR;
     weir_loader_close(s->loader);
     weir__kernel_close(s->device, &s->kernel);
     for (uint32_t i = 0; s->places && i < s->depth; i++)
         close_place(s, &s->places[i]);
     weir_stream_close(s->device, s->stream);
+    weir_stream_close(s->device, s->expansions);
     weir__release(s->env, s->tables);
     weir__release(s->env, s->places);
     weir__release(s->env, s->wire_slots);
