@@ -335,7 +335,7 @@ static void bench_overlap(setting *s) {
     for (int factor = 1; factor <= 2; factor++) {
         char name[128];
         double alone = 1e300, with = 1e300;
-        for (int repeat = 0; repeat < 3; repeat++) {
+        for (int repeat = 0; repeat < 6; repeat++) {
             double seconds = spin_alone(s, &kernel, factor * cycles);
             alone = seconds < alone ? seconds : alone;
             seconds = spin_over_batches(s, &kernel, staging, factor * cycles);
