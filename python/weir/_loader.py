@@ -46,7 +46,7 @@ class Loader:
     trace: a file to record every batch in that is taken, for weir.replay, `weir diff` and `weir merge`; in a world of several
     ranks FILE.rankN. A run that goes on from a state goes on with its trace.
 
-    device: "cuda" or "cuda:1": batches are copied to the GPU ahead of the loop, and their arrays lie there; torch and JAX take
+    device: "cuda:1" ("cuda" is the first GPU): batches are copied to the GPU ahead of the loop, and their arrays lie there; torch and JAX take
     them with their streams in order (batch.torch(), torch.from_dlpack). At most `depth` can be held at a time, queue_size
     does not count, and copy is not for them. wire: how they travel, "plain", "compact" (packed, and expanded on the
     device), or "best" of the two. "host" is a device on any machine.

@@ -57,7 +57,8 @@ class Dataset(IterableDataset[Tensors]):
         super().__init__()
         self.device = None if device is None else torch.device(device)
         if self.device is not None and self.device.type == "cuda":
-            options["device"], self.device = str(self.device), None
+            index = torch.cuda.current_device() if self.device.index is None else self.device.index
+            options["device"], self.device = f"cuda:{index}", None
         self.loader = Loader(stores, manifest, **options)
         self.names = None if names is None else tuple(names)
         self.fields = fields
