@@ -39,11 +39,18 @@ static const char *find_clash(const request *r, const cli_run_files *files) {
     return NULL;
 }
 
+/* What an unset variable of a shell script leaves of a name. */
+static bool is_empty(const char *name) {
+    return name && !name[0];
+}
+
 static const char *find_fault(const request *r, bool has_rank, bool has_world_size, bool has_steps) {
     if (has_rank != has_world_size)
         return "--rank and --world-size belong together";
     if (has_steps && r->steps == 0)
         return "--steps takes at least 1; leave it away for a run without an end";
+    if (is_empty(r->trace) || is_empty(r->checkpoint) || is_empty(r->resume))
+        return "--trace, --checkpoint and --resume take the name of a file, and one is empty";
     if ((r->trace_indices || r->no_digests) && !r->trace)
         return r->trace_indices ? "--trace-indices belongs to --trace" : "--no-digests belongs to --trace";
     if (!r->device.name && (r->device.wire || r->device.depth || r->device.verifies))
@@ -154,9 +161,13 @@ static int run_with(const request *r, const weir_loader_options *options, const 
 static weir_status read_checkpoint(const char *path, char **data, size_t *size, weir_checkpoint *out,
                                    weir_error *error) {
     weir_status status = cli_read_file(path, data, size, error);
-    if (status == WEIR_OK)
-        status = weir_checkpoint_read(*data, *size, out, error);
-    return status;
+    if (status != WEIR_OK)
+        return status;
+    weir_error reason;
+    status = weir_checkpoint_read(*data, *size, out, &reason);
+    return status == WEIR_OK
+               ? WEIR_OK
+               : cli_error(error, status, "%s cannot be gone on from: %s", path, reason.message);
 }
 
 static int run_named(const cli_command *self, const request *r, const weir_manifest *manifest,
@@ -178,6 +189,8 @@ static int run_named(const cli_command *self, const request *r, const weir_manif
     const char *clash = status == WEIR_OK ? find_clash(r, &files) : NULL;
     if (clash)
         return cli_usage(self, "%s; give it a name of its own", clash);
+    if (status == WEIR_OK)
+        status = cli_run_check_replaced(&files, &error);
     if (status == WEIR_OK && files.resume[0])
         status = read_checkpoint(files.resume, &data, &size, &from, &error);
     options.checkpoint = data;

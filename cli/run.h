@@ -26,10 +26,14 @@ typedef struct cli_run_files {
 
 /* Names them: NAME, or NAME.rankN in a larger world; the checkpoint to resume from is NAME if there is one,
  * else NAME.rankN. IO_ERROR where that is missing (unless it is the file that the run saves to: then the run
- * begins), or where a run that begins would replace a checkpoint. */
+ * begins). */
 WEIR_CHECKED weir_status cli_run_name_files(cli_run_files *files, const char *trace, const char *checkpoint,
                                             const char *resume, uint32_t rank, uint32_t world_size,
                                             weir_error *error);
+
+/* IO_ERROR where a run that begins would replace any file by its checkpoint, or one that goes on a file that
+ * is no checkpoint. */
+WEIR_CHECKED weir_status cli_run_check_replaced(const cli_run_files *files, weir_error *error);
 
 /* Opens the trace of a run that begins (from NULL) or goes on from a checkpoint: appends to a trace that is
  * there, begins one where there is none. */

@@ -1,4 +1,5 @@
 /* The files of one rank of a run. Ranks share nothing, so in a larger world each has its own, NAME.rankN. */
+#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 
@@ -36,6 +37,25 @@ static weir_status find_resume(cli_run_files *files, const char *resume, uint32_
                      resume, files->resume);
 }
 
+/* A run that goes on replaces a checkpoint, and nothing else that has its name. */
+static weir_status check_is_checkpoint(const char *path, weir_error *error) {
+    enum { SIZE_MAX_READ = 1 << 26 };
+    struct stat file;
+    weir_checkpoint found;
+    char *data = NULL;
+    size_t size = 0;
+    bool is_one = stat(path, &file) == 0 && S_ISREG(file.st_mode) && file.st_size <= SIZE_MAX_READ &&
+                  cli_read_file(path, &data, &size, error) == WEIR_OK &&
+                  weir_checkpoint_read(data, size, &found, error) == WEIR_OK;
+    free(data);
+    if (is_one)
+        return WEIR_OK;
+    return cli_error(error, WEIR_IO_ERROR,
+                     "%s exists already and is not a checkpoint; give --checkpoint another name, or move the "
+                     "file away",
+                     path);
+}
+
 weir_status cli_run_name_files(cli_run_files *files, const char *trace, const char *checkpoint,
                                const char *resume, uint32_t rank, uint32_t world_size, weir_error *error) {
     weir_status status = WEIR_OK;
@@ -46,8 +66,14 @@ weir_status cli_run_name_files(cli_run_files *files, const char *trace, const ch
         status = name_file(files->checkpoint, checkpoint, rank, world_size, error);
     if (status == WEIR_OK && resume)
         status = find_resume(files, resume, rank, checkpoint && strcmp(checkpoint, resume) == 0, error);
-    if (status != WEIR_OK || files->resume[0] || !files->checkpoint[0] || !exists(files->checkpoint))
-        return status;
+    return status;
+}
+
+weir_status cli_run_check_replaced(const cli_run_files *files, weir_error *error) {
+    if (!files->checkpoint[0] || !exists(files->checkpoint))
+        return WEIR_OK;
+    if (files->resume[0])
+        return check_is_checkpoint(files->checkpoint, error);
     return cli_error(
         error, WEIR_IO_ERROR,
         "%s exists already, and a run that begins would replace it; go on from it with --resume, "

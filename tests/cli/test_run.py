@@ -162,6 +162,8 @@ class Refusals(WithFolder):
         self.assert_usage("name one file", "--trace", self.trace, "--checkpoint", self.trace)
         self.assert_usage("names the manifest", "--checkpoint", shop / "shop.manifest.json", "--resume",
                           shop / "shop.manifest.json")
+        for option in "--trace", "--checkpoint", "--resume":
+            self.assert_usage("one is empty", option, "")
         for size in "", "x", "12x", "1Kx", "-1", "99999999999999999999", "99999999T", "1.5G":
             self.assert_usage("--memory-limit takes a number of bytes", f"--memory-limit={size}")
 
@@ -186,6 +188,21 @@ class Refusals(WithFolder):
         self.assert_error("IO_ERROR", "--steps", 5, "--checkpoint", self.checkpoint)
         self.assertEqual(self.checkpoint.read_bytes(), before)
 
+    def test_a_run_that_goes_on_replaces_checkpoints_only(self):
+        self.run_ok("--steps", 2, "--checkpoint", self.checkpoint)
+        mine, large = self.folder / "mine", self.folder / "large"
+        mine.write_text("not to be lost")
+        with large.open("wb") as file:
+            file.truncate(2**40)
+        for path in mine, large, self.folder:
+            record = self.assert_error("IO_ERROR", "--steps", 4, "--resume", self.checkpoint, "--checkpoint", path)
+            self.assertIn("not a checkpoint", record["message"])
+        self.assertEqual((mine.read_text(), large.stat().st_size), ("not to be lost", 2**40))
+        other = self.folder / "other"
+        other.write_bytes(self.checkpoint.read_bytes())
+        self.run_ok("--steps", 4, "--resume", self.checkpoint, "--checkpoint", other)
+        self.assertNotEqual(other.read_bytes(), self.checkpoint.read_bytes())
+
     def test_a_checkpoint_of_another_run(self):
         self.run_ok("--steps", 5, "--checkpoint", self.checkpoint, "--dataset", "shop/churn/train")
         record = self.assert_error("CHECKPOINT_MISMATCH", "--resume", self.checkpoint)
@@ -196,7 +213,8 @@ class Refusals(WithFolder):
         self.checkpoint.write_bytes(b"\xa0")
         self.assert_error("CHECKPOINT_MISMATCH", "--resume", self.checkpoint)
         self.checkpoint.write_bytes(b"junk")
-        self.assert_error("CBOR_INVALID", "--resume", self.checkpoint)
+        record = self.assert_error("CBOR_INVALID", "--resume", self.checkpoint)
+        self.assertIn(str(self.checkpoint), record["message"])
 
 
 class Memory(WithFolder):
