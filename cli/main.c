@@ -1,4 +1,5 @@
 /* weir: picks the command and runs it. */
+#include <signal.h>
 #include <string.h>
 
 #include "cli.h"
@@ -31,6 +32,7 @@ static bool asks_for_help(int argc, char **argv) {
 }
 
 int main(int argc, char **argv) {
+    signal(SIGXFSZ, SIG_IGN); /* a file that reaches its limit is an error to be told, as a full disk is */
     const char *name = argc > 1 ? argv[1] : "help";
     if (strcmp(name, "--help") == 0 || strcmp(name, "-h") == 0)
         name = "help";

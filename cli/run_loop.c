@@ -20,25 +20,48 @@ uint64_t cli_run_now_ns(void) {
 
 static volatile sig_atomic_t caught_signal;
 static weir_loader *running_loader; /* set while the handlers are */
+static uint64_t caught_ns;
 
+/* A second signal ends the program at once, but one within half a second is the first one's echo: `timeout`,
+ * mpirun and terminals tell the process and its group. */
 static void stop(int number) {
-    caught_signal = number;
-    weir_loader_cancel(running_loader);
+    enum { ECHO_NS = 500000000 };
+    if (!caught_signal) {
+        caught_ns = cli_run_now_ns();
+        caught_signal = number;
+        weir_loader_cancel(running_loader);
+    } else if (cli_run_now_ns() - caught_ns >= ECHO_NS) {
+        signal(number, SIG_DFL);
+        raise(number);
+    }
 }
 
-/* A second signal of the kind ends the program at once. */
+/* What the caller has the program ignore (nohup, a shell's background jobs) stays ignored. */
+static void catch_signal(int number) {
+    struct sigaction action = {.sa_handler = stop, .sa_flags = SA_RESTART}, before;
+    sigemptyset(&action.sa_mask);
+    sigaddset(&action.sa_mask, SIGINT);
+    sigaddset(&action.sa_mask, SIGTERM);
+    if (sigaction(number, NULL, &before) == 0 && before.sa_handler != SIG_IGN)
+        sigaction(number, &action, NULL);
+}
+
 static void catch_signals(weir_loader *loader) {
-    struct sigaction action = {.sa_handler = stop, .sa_flags = (int)SA_RESETHAND};
     caught_signal = 0;
     running_loader = loader;
-    sigemptyset(&action.sa_mask);
-    sigaction(SIGINT, &action, NULL);
-    sigaction(SIGTERM, &action, NULL);
+    catch_signal(SIGINT);
+    catch_signal(SIGTERM);
+}
+
+static void restore_signal(int number) {
+    struct sigaction now;
+    if (sigaction(number, NULL, &now) == 0 && now.sa_handler == stop)
+        signal(number, SIG_DFL);
 }
 
 static void restore_signals(void) {
-    signal(SIGINT, SIG_DFL);
-    signal(SIGTERM, SIG_DFL);
+    restore_signal(SIGINT);
+    restore_signal(SIGTERM);
 }
 
 /* ---- Saving ---------------------------------------------------------------------------------- */

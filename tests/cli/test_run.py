@@ -6,6 +6,7 @@ import os
 import pty
 import random
 import re
+import resource
 import shutil
 import signal
 import subprocess
@@ -385,6 +386,40 @@ class Signals(WithFolder):
                 self.assertEqual((again["first_step"], again["step"]), (report["step"], end))
                 replayed = json.loads(weir("replay", trace, "--json").stdout)
                 self.assertEqual((replayed["steps"], replayed["complete"]), (end, True))
+
+    def test_a_signal_that_comes_twice_at_once_is_one(self):
+        """As from `timeout`, which tells the process and its group."""
+        call = ["timeout", "--signal=TERM", "0.2", *command("--trace", self.trace, "--checkpoint", self.checkpoint)]
+        for _ in range(5):
+            result = subprocess.run(call, capture_output=True, text=True, timeout=60, env=environment())
+            self.assertEqual(result.returncode, 124)
+            if self.trace.exists() and self.trace.stat().st_size >= 100000:  # it was under way
+                self.assertIn("stopped by SIGTERM", result.stderr)
+            for path in self.trace, self.checkpoint:
+                path.unlink(missing_ok=True)
+
+    def test_a_signal_that_is_ignored_stays_ignored(self):
+        process = subprocess.Popen(command("--trace", self.trace, "--json"), stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+                                   text=True, env=environment(),
+                                   preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_IGN))
+        while not self.trace.exists() or self.trace.stat().st_size < 100000:
+            self.assertIsNone(process.poll())
+        process.send_signal(signal.SIGINT)
+        process.send_signal(signal.SIGTERM)
+        output, _ = process.communicate(timeout=60)
+        self.assertEqual((process.returncode, json.loads(output)["stopped_by"]), (143, "SIGTERM"))
+
+    def test_a_file_that_reaches_its_limit_is_an_error(self):
+        call = command("--steps", 1000, "--trace", self.trace, "--checkpoint", self.checkpoint, "--checkpoint-every", 10)
+        limited = subprocess.run(call, capture_output=True, text=True, timeout=60, env=environment(),
+                                 preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (100000, 100000)))
+        self.assertEqual(limited.returncode, 1)
+        self.assertRegex(limited.stderr, r"\Aweir: IO_ERROR: cannot write .*run.trace: File too large\n\Z")
+        again = self.run_ok("--steps", STEPS * 5, "--trace", self.trace, "--checkpoint", self.checkpoint, "--resume",
+                            self.checkpoint)
+        self.assertGreater(again["first_step"], 0)
+        replayed = json.loads(weir("replay", self.trace, "--json").stdout)
+        self.assertEqual((replayed["steps"], replayed["complete"]), (STEPS * 5, True))
 
     def test_without_a_checkpoint_it_says_so(self):
         process = subprocess.Popen(command("--trace", self.trace), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
