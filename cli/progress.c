@@ -1,4 +1,5 @@
 /* See progress.h. */
+#include <sys/ioctl.h>
 #include <unistd.h>
 
 #include "progress.h"
@@ -18,39 +19,58 @@ void cli_format_bytes(uint64_t bytes, char out[32]) {
     snprintf(out, 32, unit == 0 ? "%.0f %s" : "%.1f %s", value, units[unit]);
 }
 
-void cli_progress_bar(double share) {
+void cli_progress_bar(FILE *out, double share) {
     enum { WIDTH = 24 };
     int filled = (int)(share * WIDTH);
-    fputc('[', stderr);
+    fputc('[', out);
     for (int i = 0; i < WIDTH; i++)
-        fputc(i < filled ? '#' : ' ', stderr);
-    fprintf(stderr, "] %3d%% ", (int)(share * 100));
+        fputc(i < filled ? '#' : ' ', out);
+    fprintf(out, "] %3d%% ", (int)(share * 100));
+}
+
+void cli_progress_line(const char *line) {
+    struct winsize terminal;
+    int width = CLI_PROGRESS_MAX;
+    if (ioctl(STDERR_FILENO, TIOCGWINSZ, &terminal) == 0 && terminal.ws_col > 0)
+        width = terminal.ws_col - 1;
+    fprintf(stderr, "\r\033[K%.*s", width, line);
+    fflush(stderr);
+}
+
+/* The rows, and where it is known the bytes, that a phase has behind it. */
+static void print_state(FILE *out, const cli_progress *progress, const weir_progress *state) {
+    char done_bytes[32], total_bytes[32];
+    double spent_s = (double)(state->elapsed_ns - progress->phase_began_ns) * 1e-9;
+    fprintf(out, "%-6s ", state->phase);
+    if (state->total > 0) {
+        double share = state->done < state->total ? (double)state->done / (double)state->total : 1;
+        cli_progress_bar(out, share);
+        if (share > 0.01 && spent_s > 0.5)
+            fprintf(out, "%.0f s left  ", spent_s * (1 - share) / share);
+    }
+    fprintf(out, "%llu rows", (unsigned long long)state->done);
+    if (state->total_bytes > 0) {
+        cli_format_bytes(state->done_bytes, done_bytes);
+        cli_format_bytes(state->total_bytes, total_bytes);
+        fprintf(out, "  %s of %s", done_bytes, total_bytes);
+    }
 }
 
 bool cli_progress_show(void *context, const weir_progress *state) {
     cli_progress *progress = context;
-    char done_bytes[32], total_bytes[32];
+    char line[CLI_PROGRESS_MAX];
     if (!progress->is_shown)
         return true;
     if (progress->phase != state->phase) {
         progress->phase = state->phase;
         progress->phase_began_ns = state->elapsed_ns;
     }
-    fprintf(stderr, "\r\033[K%-6s ", state->phase);
-    double spent_s = (double)(state->elapsed_ns - progress->phase_began_ns) * 1e-9;
-    if (state->total > 0) {
-        double share = state->done < state->total ? (double)state->done / (double)state->total : 1;
-        cli_progress_bar(share);
-        if (share > 0.01 && spent_s > 0.5)
-            fprintf(stderr, "%.0f s left  ", spent_s * (1 - share) / share);
-    }
-    fprintf(stderr, "%llu rows", (unsigned long long)state->done);
-    if (state->total_bytes > 0) {
-        cli_format_bytes(state->done_bytes, done_bytes);
-        cli_format_bytes(state->total_bytes, total_bytes);
-        fprintf(stderr, "  %s of %s", done_bytes, total_bytes);
-    }
-    fflush(stderr);
+    FILE *out = fmemopen(line, sizeof line, "w");
+    if (!out)
+        return true;
+    print_state(out, progress, state);
+    fclose(out);
+    cli_progress_line(line);
     return true;
 }
 

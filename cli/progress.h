@@ -16,9 +16,12 @@ bool cli_progress_show(void *context, const weir_progress *state);
 /* Wipes the line. */
 void cli_progress_end(cli_progress *progress);
 
-/* The parts of such a line, on standard error: a bar from 0 to 1 with its percentage, and nothing again. */
-void cli_progress_bar(double share);
+/* The parts of such a line: a bar from 0 to 1 with its percentage; a line of ASCII in place of the last one,
+ * cut where the terminal ends, because one that wraps cannot be replaced; and nothing again. */
+void cli_progress_bar(FILE *out, double share);
+void cli_progress_line(const char *line);
 void cli_progress_wipe(void);
+enum { CLI_PROGRESS_MAX = 256 };
 
 /* "1.2 GB", "950 B". */
 void cli_format_bytes(uint64_t bytes, char out[32]);

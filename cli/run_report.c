@@ -35,32 +35,38 @@ static void print_rates(FILE *out, const cli_running *run, uint64_t ns) {
             format_count(per_second(run->samples, ns), samples), bytes, 100 * wait_share(run, ns));
 }
 
+static void print_state(FILE *out, const cli_running *run, uint64_t spent_ns) {
+    uint64_t end = weir_loader_end(run->loader);
+    uint64_t step = cli_run_step(run);
+    fputs("run    ", out);
+    if (end != WEIR_ENDLESS) {
+        cli_progress_bar(out, end ? (double)step / (double)end : 1);
+        double left_s = (double)(end - step) / per_second(run->batches, spent_ns);
+        if (left_s >= 1)
+            fprintf(out, "%.0f s left  ", left_s);
+    }
+    fprintf(out, "step %" PRIu64 "  ", step);
+    print_rates(out, run, spent_ns);
+}
+
 void cli_run_show(const cli_running *run, bool is_last) {
     enum { INTERVAL_NS = 100000000 };
     static uint64_t shown_ns; /* a program has one run */
+    char line[CLI_PROGRESS_MAX];
     if (!run->shows_progress)
         return;
     uint64_t now_ns = cli_run_now_ns();
-    if (is_last) {
+    if (is_last)
         cli_progress_wipe();
-        return;
-    }
-    if (now_ns - shown_ns < INTERVAL_NS)
+    if (is_last || now_ns - shown_ns < INTERVAL_NS)
         return;
     shown_ns = now_ns;
-    uint64_t spent_ns = now_ns - run->loop_began_ns;
-    uint64_t end = weir_loader_end(run->loader);
-    uint64_t step = cli_run_step(run);
-    fputs("\r\033[Krun    ", stderr);
-    if (end != WEIR_ENDLESS) {
-        cli_progress_bar(end ? (double)step / (double)end : 1);
-        double left_s = (double)(end - step) / per_second(run->batches, spent_ns);
-        if (left_s >= 1)
-            fprintf(stderr, "%.0f s left  ", left_s);
-    }
-    fprintf(stderr, "step %" PRIu64 "  ", step);
-    print_rates(stderr, run, spent_ns);
-    fflush(stderr);
+    FILE *out = fmemopen(line, sizeof line, "w");
+    if (!out)
+        return;
+    print_state(out, run, now_ns - run->loop_began_ns);
+    fclose(out);
+    cli_progress_line(line);
 }
 
 /* ---- The summary ----------------------------------------------------------------------------- */
@@ -85,9 +91,11 @@ static void print_text(const cli_running *run) {
         printf("rank %" PRIu32 " of %" PRIu32 ": ", run->rank, run->world_size);
     printf("steps %" PRIu64 " to %" PRIu64 ": %" PRIu64 " batches, %" PRIu64 " samples, %s in %.1f s\n",
            run->first_step, step, run->batches, run->samples, bytes, (double)run->loop_ns / 1e9);
-    printf("  ");
-    print_rates(stdout, run, run->loop_ns);
-    printf("; first batch after %.0f ms\n", (double)run->first_batch_ns / 1e6);
+    if (run->batches > 0) {
+        printf("  ");
+        print_rates(stdout, run, run->loop_ns);
+        printf("; first batch after %.0f ms\n", (double)run->first_batch_ns / 1e6);
+    }
     if (run->device)
         print_device(run);
     if (run->files.trace[0])

@@ -234,9 +234,12 @@ static weir_status open_parts(weir_staging *s, const weir_staging_options *optio
 weir_status weir_staging_open(const weir_env *env, const weir_staging_options *options, weir_staging **out,
                               weir_error *error) {
     env = weir__env(env);
-    if (options->size < sizeof *options || options->depth > WEIR__STAGING_DEPTH_MAX)
+    if (options->size < sizeof *options)
         return weir__fail(error, WEIR_CONTRACT_VIOLATION, WEIR__STAGING_OPERATOR,
-                          "the options' size is not set, or the depth of %u is more than %d", options->depth,
+                          "the options' size is not set; set it to sizeof(weir_staging_options)");
+    if (options->depth > WEIR__STAGING_DEPTH_MAX)
+        return weir__fail(error, WEIR_CONTRACT_VIOLATION, WEIR__STAGING_OPERATOR,
+                          "a depth of %u batches on the device is too much; %d are the most", options->depth,
                           WEIR__STAGING_DEPTH_MAX);
     weir_staging *s = weir__allocate_zero(env, 1, sizeof *s);
     if (!s)

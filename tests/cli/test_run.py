@@ -12,6 +12,7 @@ import signal
 import subprocess
 import sys
 import tempfile
+import termios
 import unittest
 from pathlib import Path
 
@@ -133,23 +134,39 @@ class Summary(WithFolder):
         replayed = weir("replay", self.trace, "--store", shop / "shop.weir")
         self.assertIn("every digest is equal", replayed.stdout)
 
+    def seen_on_a_terminal(self, *arguments, columns=0):
+        try:
+            master, slave = pty.openpty()
+        except OSError as reason:  # a bare container without /dev/pts
+            self.skipTest(f"no terminal to be had: {reason}")
+        if columns:
+            termios.tcsetwinsize(slave, (24, columns))
+        subprocess.run(command(*arguments), stderr=slave, stdout=subprocess.DEVNULL, check=True, timeout=60, env=environment())
+        os.write(slave, b"$")  # its end
+        shown = ""
+        while not shown.endswith("$"):
+            shown += os.read(master, 65536).decode()
+        os.close(slave)
+        os.close(master)
+        return shown
+
     def test_a_terminal_sees_a_bar_and_only_rank_0_does(self):
         for rank, is_shown in (0, True), (1, False):
-            try:
-                master, slave = pty.openpty()
-            except OSError as reason:  # a bare container without /dev/pts
-                self.skipTest(f"no terminal to be had: {reason}")
-            subprocess.run(command("--steps", 20, "--rank", rank, "--world-size", 2), stderr=slave,
-                           stdout=subprocess.DEVNULL, check=True, timeout=60, env=environment())
-            os.write(slave, b"$")  # its end
-            shown = ""
-            while not shown.endswith("$"):
-                shown += os.read(master, 65536).decode()
-            os.close(slave)
-            os.close(master)
+            shown = self.seen_on_a_terminal("--steps", 20, "--rank", rank, "--world-size", 2)
             bar = r"\r\x1b\[Krun +\[#* *\] +\d+% .*step \d+  \S+ batches/s, .*waited \d+%"
             self.assertEqual(bool(re.match(bar, shown)), is_shown, shown)
             self.assertTrue(shown.endswith("\r\x1b[K$" if is_shown else "$"), shown)
+
+    def test_the_bar_ends_where_the_terminal_does(self):
+        for columns in 40, 80:
+            shown = self.seen_on_a_terminal("--steps", 20, columns=columns)
+            lines = re.findall(r"\x1b\[K([^\r]+)\r", shown)
+            self.assertEqual({len(line) for line in lines}, {columns - 1}, shown)
+
+    def test_a_run_with_nothing_left_has_no_rates(self):
+        self.run_ok("--steps", 3, "--checkpoint", self.checkpoint)
+        result = run("--steps", 3, "--resume", self.checkpoint)
+        self.assertRegex(result.stdout, r"\Asteps 3 to 3: 0 batches, 0 samples, 0 B in 0.\d s\n\Z")
 
 
 class Refusals(WithFolder):
@@ -173,6 +190,8 @@ class Refusals(WithFolder):
         self.assert_error("CONTRACT_VIOLATION", "--policy", "fastest")
         self.assert_error("CONTRACT_VIOLATION", "--stage", "eval")
         self.assert_error("CONTRACT_VIOLATION", "--workers", 5000)
+        record = self.assert_error("CONTRACT_VIOLATION", "--device", "host", "--depth", 65)
+        self.assertRegex(record["message"], r"\Aa depth of 65 .* 64 are the most\Z")
         self.assert_error("INVALID_DATASET_KEY", "--dataset", "shop/nothing/train")
         self.assert_error("BATCH_SIZE_INCONSISTENT", "--rank", 0, "--world-size", 3)
         self.assert_error("IO_ERROR", "--resume", self.checkpoint)
