@@ -206,6 +206,19 @@ static bool await_on(const array *self, PyObject *stream) {
     return false;
 }
 
+/* A consumer may name the device that it wants the memory on: it is where it is. */
+static bool is_on(const array *self, PyObject *device) {
+    int type = 0, id = 0;
+    if (!device || device == Py_None)
+        return true;
+    if (!PyArg_Parse(device, "(ii)", &type, &id))
+        return false;
+    if (type == (self->place ? self->place->type : DL_CPU) && id == (self->place ? self->place->id : 0))
+        return true;
+    PyErr_SetString(PyExc_BufferError, "an array does not move to another device; move what you make of it");
+    return false;
+}
+
 static PyObject *array_dlpack(PyObject *object, PyObject *args, PyObject *kwargs) {
     static char *names[] = {"stream", "max_version", "dl_device", "copy", NULL};
     PyObject *stream = NULL, *max_version = NULL, *device = NULL, *copy = NULL;
@@ -218,7 +231,7 @@ static PyObject *array_dlpack(PyObject *object, PyObject *args, PyObject *kwargs
     }
     const array *self = (const array *)object;
     int is_versioned = wants_versioned(max_version);
-    if (is_versioned < 0 || !await_on(self, stream))
+    if (is_versioned < 0 || !is_on(self, device) || !await_on(self, stream))
         return NULL;
     py_export *export = py_export_new(is_versioned, !self->is_writable);
     if (!export)

@@ -92,6 +92,15 @@ class Arrays(ShopTest):
             thread.join()
         self.assertEqual(self.batch["column_ids"].shape, (32, 1024))
 
+    def test_a_consumer_may_name_the_device(self) -> None:
+        array = self.batch["column_ids"]
+        for device in None, array.__dlpack_device__():
+            self.assertIn("dltensor", repr(array.__dlpack__(dl_device=device)))
+        with self.assertRaises(BufferError):
+            array.__dlpack__(dl_device=(2, 0))
+        with self.assertRaises(TypeError):
+            array.__dlpack__(dl_device="cpu")
+
     def test_capsules_that_nobody_takes_are_freed(self) -> None:
         for version in (None, (1, 0), (0, 8)):
             self.assertEqual(type(self.batch["fk_adj"].__dlpack__(max_version=version)).__name__, "PyCapsule")
