@@ -334,24 +334,32 @@ static void say(weir_error *error, const char *text) {
     snprintf(error->message, sizeof error->message, "%s", text);
 }
 
+/* A loop's variable holds its batch while the next one is asked for, so one is never enough for a loop. */
+static void say_held(weir_error *error, ull held, const char *where, const char *limit, const char *way_out) {
+    if (held == 1)
+        snprintf(error->message, sizeof error->message,
+                 "a batch is still held%s, and %s allows one (a loop holds its last batch while it asks for "
+                 "the next); let go of it and of what was made of its arrays, or pass %s",
+                 where, limit, way_out);
+    else
+        snprintf(error->message, sizeof error->message,
+                 "%llu batches are still held%s, as many as %s allows; let go of them and of what was made "
+                 "of their arrays, or pass %s",
+                 held, where, limit, way_out);
+}
+
 /* What the C layer says of items and prefetchers, said of batches and loaders. */
 static PyObject *raise_for(const py_run *run, weir_error *error) {
     bool is_contract = error->status == WEIR_CONTRACT_VIOLATION;
+    const weir_diagnostic *first = is_contract && error->diagnostic_count > 0 ? &error->diagnostics[0] : NULL;
     if (is_contract && run->owner != getpid())
         say(error,
             "this loader was opened before a fork, and its workers live in the parent; make a Loader in "
             "the child");
-    else if (is_contract && error->diagnostic_count > 0 && strcmp(error->diagnostics[0].name, "held") == 0)
-        snprintf(error->message, sizeof error->message,
-                 "%llu batches are still held, as many as queue_size allows; let go of them and of what was "
-                 "made of their arrays, or pass copy=True or a larger queue_size",
-                 (ull)error->diagnostics[0].number);
-    else if (is_contract && error->diagnostic_count > 0 && strcmp(error->diagnostics[0].name, "depth") == 0)
-        snprintf(
-            error->message, sizeof error->message,
-            "%llu batches are still held on the device, as many as depth allows; let go of them and of the "
-            "tensors that were made of them, or pass a larger depth",
-            (ull)error->diagnostics[0].number);
+    else if (first && strcmp(first->name, "held") == 0)
+        say_held(error, (ull)first->number, "", "queue_size", "copy=True or a larger queue_size");
+    else if (first && strcmp(first->name, "depth") == 0)
+        say_held(error, (ull)first->number, " on the device", "depth", "a larger depth");
     else if (error->status == WEIR_CANCELLED)
         say(error, "the loader was closed, or has failed before; make a new one");
     return py_raise(error);

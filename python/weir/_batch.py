@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     import numpy
     import torch
 
-_NAMES = (
+TENSOR_NAMES = (
     "semantic_types",
     "column_ids",
     "seq_row_ids",
@@ -56,7 +56,7 @@ class Batch(_weir.Batch, Mapping[str, Array]):
     __slots__ = ("__weakref__",)
 
     def __iter__(self) -> Iterator[str]:
-        return iter(_NAMES)
+        return iter(TENSOR_NAMES)
 
     def numpy(self) -> dict[str, numpy.ndarray[Any, Any]]:
         """All tensors as numpy arrays: no copy, read-only (but for those of a copied batch)."""

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import base64
+import binascii
 import itertools
+import operator
 import os
 import threading
 from collections.abc import Iterator, Mapping
@@ -87,6 +89,12 @@ class Loader:
     ) -> None:
         self.stores, self.manifest = as_stores(stores), as_manifest(manifest)
         self.rank, self.world_size = rank_and_world_size(rank, world_size)
+        _check_numbers(64, steps=steps or 0, first_step=first_step, memory_limit=memory_limit or 0)
+        _check_numbers(
+            32, rank=self.rank, world_size=self.world_size, workers=workers, buffer_size=buffer_size,
+            queue_size=queue_size, max_lead=max_lead, max_skips_per_round=max_skips_per_round, depth=depth,
+        )  # fmt: skip
+        _check_texts(dataset="" if dataset is None else dataset, stage=stage, policy=policy, wire=wire)
         self.dataset, self.stage, self.first_step, self.copy = dataset, stage, first_step, copy
         if device is not None and copy:
             raise ValueError("batches on a device are not copied; clone what you want to keep of their tensors")
@@ -101,13 +109,14 @@ class Loader:
             steps or 0, first_step, workers, buffer_size, queue_size, policy, max_lead, max_skips_per_round,
             memory_limit or 0, None if device is None else str(device), wire, depth,
         )  # fmt: skip
-        self._trace = None if trace is None else os.fspath(trace) + f".rank{self.rank}" * (self.world_size > 1)
+        self._trace = None if trace is None else os.fsdecode(trace) + f".rank{self.rank}" * (self.world_size > 1)
         self._trace_indices = trace_indices
         self._lock = threading.RLock()
         self._run: _weir.Run | None = None
         self._checkpoint: bytes | None = None  # where the next run begins
         self._is_fresh = True  # nothing was taken since it was made, or since a state was loaded
         self._is_closed = False
+        self._end = steps if stage == "train" else 0  # 0: not yet known
         self._memory = _weir.Run._plan(*self._options, None)  # and whatever is wrong is said now
 
     # ---- Batches ----
@@ -115,6 +124,8 @@ class Loader:
     def __iter__(self) -> Iterator[Batch]:
         with self._lock:
             if self.stage != "train" and not self._is_fresh:
+                if self._trace is not None:
+                    raise ValueError(f"{self._trace} is of one pass; make a Loader with a trace of its own for the next")
                 self._drop_run()
                 self._checkpoint, self._is_fresh = None, True
         return self
@@ -127,8 +138,7 @@ class Loader:
             except Error:
                 raise
             except BaseException:  # a signal handler's: if asked again, go on from here
-                self._checkpoint = run._checkpoint()
-                self._drop_run()
+                self._leave_run()
                 raise
             self._is_fresh = False
         if batch is None:
@@ -152,9 +162,12 @@ class Loader:
 
     @property
     def end(self) -> int | None:
-        """The step at which the run ends; None where it does not."""
+        """The step at which the run ends; None where it does not. Does not begin the run."""
         with self._lock:
-            return (self._run or self._open()).end
+            if self._end == 0:
+                self._check_open()
+                self._end = (self._run or _weir.Run._open(*self._options, None)).end
+            return self._end
 
     # ---- State ----
 
@@ -179,15 +192,15 @@ class Loader:
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Goes on where a state stands. It may be another world size's or another number of workers'; what cannot be
         gone on with exactly is weir.errors.CheckpointMismatch, which says what differs, and changes nothing."""
-        if state.get("version") != 1 or not isinstance(state.get("checkpoint"), str):
-            raise ValueError(f"this is not the state of a weir.Loader: its version is {state.get('version')!r}")
-        checkpoint = base64.b64decode(state["checkpoint"], validate=True)
+        checkpoint = _checkpoint_of(state)
         with self._lock:
             self._check_open()
+            if self._run is not None:
+                self._run._sync()  # the next run may go on with its trace
             run = _weir.Run._open(*self._options, checkpoint)
+            self._begin_trace(run, checkpoint)
             self._drop_run()
-            self._checkpoint, self._is_fresh = checkpoint, True
-            self._begin(run)
+            self._run, self._checkpoint, self._is_fresh = run, checkpoint, True
 
     # ---- About the run ----
 
@@ -202,13 +215,13 @@ class Loader:
 
     def close(self) -> None:
         """Ends the run: its workers stop, and a thread that waits for a batch gets weir.errors.Cancelled. Batches that are
-        still held stay valid."""
+        still held stay valid, and so do step and state_dict()."""
         self._is_closed = True
         run = self._run
         if run is not None:
             run._cancel()
         with self._lock:
-            self._drop_run()
+            self._leave_run()
 
     def __enter__(self) -> Loader:
         return self
@@ -220,19 +233,29 @@ class Loader:
         place = f"rank {self.rank} of {self.world_size}"
         return f"<weir.Loader {self.dataset or 'mix'} ({self.stage}), {place}, at step {self.step}>"
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        raise TypeError("a weir.Loader has threads and cannot be pickled or copied; make one in each process")
+
     def _check_open(self) -> None:
         if self._is_closed:
             raise ValueError("the loader is closed")
 
     def _open(self) -> _weir.Run:
         self._check_open()
-        return self._begin(_weir.Run._open(*self._options, self._checkpoint))
-
-    def _begin(self, run: _weir.Run) -> _weir.Run:
-        if self._trace is not None:
-            run._trace(self._trace, self._checkpoint, self._trace_indices, os.path.exists(self._trace))
+        run = _weir.Run._open(*self._options, self._checkpoint)
+        self._begin_trace(run, self._checkpoint)
         self._run = run
         return run
+
+    def _begin_trace(self, run: _weir.Run, checkpoint: bytes | None) -> None:
+        if self._trace is not None:
+            run._trace(self._trace, checkpoint, self._trace_indices, os.path.exists(self._trace))
+
+    def _leave_run(self) -> None:
+        """Lets go of the run, but not of where it stood."""
+        if self._run is not None:
+            self._checkpoint = self._run._checkpoint()
+        self._drop_run()
 
     def _drop_run(self) -> None:
         """Lets go of the run; batches that are held keep what they need of it."""
@@ -241,3 +264,28 @@ class Loader:
             run._cancel()
             run._end_trace()
 
+
+def _check_numbers(bits: int, **numbers: int) -> None:
+    for name, number in numbers.items():
+        try:
+            is_known = 0 <= operator.index(number) < 1 << bits
+        except TypeError:
+            raise TypeError(f"{name} is a whole number, not {number!r}") from None
+        if not is_known:
+            raise OverflowError(f"{name} is {number}, which is not between 0 and 2^{bits}-1")
+
+
+def _check_texts(**texts: str) -> None:
+    for name, text in texts.items():
+        if not isinstance(text, str):
+            raise TypeError(f"{name} is a str, not {text!r}")
+
+
+def _checkpoint_of(state: Mapping[str, Any]) -> bytes:
+    found = state if isinstance(state, Mapping) else {}
+    if found.get("version") != 1 or not isinstance(found.get("checkpoint"), str):
+        raise ValueError("this is not the state_dict() of a weir.Loader: it is no dict of version 1 with a checkpoint")
+    try:
+        return base64.b64decode(found["checkpoint"], validate=True)
+    except binascii.Error as error:
+        raise ValueError(f"the state's checkpoint is damaged: {error}") from None

@@ -20,7 +20,7 @@ from typing import Any
 import torch
 from torch.utils.data import IterableDataset, get_worker_info
 
-from weir._batch import Batch
+from weir._batch import TENSOR_NAMES, Batch
 from weir._loader import Loader
 
 __all__ = ["Dataset", "embeddings"]
@@ -36,7 +36,7 @@ class Dataset(IterableDataset[Tensors]):
     device: where tensors go. None leaves them on the CPU, as views of weir's memory: do not write to them, and let go of
     them before the next but one (or pass copy=True). On "cuda" they are copied ahead of the loop by weir itself, on a
     stream of their own, and are views of weir's memory there: use them on the stream that is current when you get
-    them, and let go of them before `depth` (4) more. On other devices they are copies.
+    them, and let go of them before `depth` (4) more; "host" is the same without a GPU. On other devices they are copies.
     names: the tensors that are wanted; all where it is not given.
     fields: also give step, task_index, category_start and category_count (integers) and sample_index,
     observation_time … (tensors), by name.
@@ -55,12 +55,17 @@ class Dataset(IterableDataset[Tensors]):
         **options: Any,
     ) -> None:
         super().__init__()
-        self.device = None if device is None else torch.device(device)
-        if self.device is not None and self.device.type == "cuda":
+        self.names = None if names is None else tuple(names)
+        unknown = [name for name in self.names or () if name not in TENSOR_NAMES]
+        if isinstance(names, str) or unknown:
+            raise ValueError(f"names is a list of some of {', '.join(TENSOR_NAMES)}; not {names!r}")
+        self.device = None if device is None or device == "host" else torch.device(device)
+        if device == "host":
+            options["device"] = device
+        elif self.device is not None and self.device.type == "cuda":
             index = torch.cuda.current_device() if self.device.index is None else self.device.index
             options["device"], self.device = f"cuda:{index}", None
         self.loader = Loader(stores, manifest, **options)
-        self.names = None if names is None else tuple(names)
         self.fields = fields
         self.transform = transform
 

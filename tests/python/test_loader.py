@@ -1,5 +1,6 @@
 """weir.Loader: order, leases, resuming, threads, forks, interrupts, and memory that does not grow."""
 
+import copy
 import gc
 import json
 import multiprocessing
@@ -100,6 +101,11 @@ class Order(LoaderTest):
         }.items():
             with self.subTest(kind.__name__), self.assertRaises(kind):
                 self.loader(**options)
+        for name, value in (("workers", None), ("steps", "3"), ("depth", 1.5), ("rank", "0"), ("first_step", -1),
+                            ("max_lead", 2**32), ("stage", None), ("policy", 3), ("dataset", b"x"), ("wire", None)):
+            options = {name: value, **({"world_size": 1} if name == "rank" else {})}
+            with self.subTest(name), self.assertRaisesRegex((TypeError, OverflowError), f"^{name} is "):
+                self.loader(**options)
         self.assertGreater(self.loader().plan().arenas["slots"]["peak_bytes"], 1000)
 
 
@@ -121,6 +127,10 @@ class Leases(LoaderTest):
             next(loader)
         held.pop()
         self.assertEqual(next(loader).step, 3)
+        for options in {"queue_size": 1}, {"device": "host", "depth": 1}:
+            with self.assertRaisesRegex(weir.errors.ContractViolation, "a loop holds its last batch"):
+                for _ in self.loader(**options):
+                    pass
 
     def test_whatever_is_made_of_a_batch_holds_it(self) -> None:
         loader = self.loader(queue_size=1)
@@ -183,6 +193,15 @@ class Leases(LoaderTest):
         with self.assertRaisesRegex(ValueError, "closed"):
             next(loader)
         loader.close()
+        self.assertEqual((loader.step, loader.state_dict()["step"]), (1, 1))
+        other = self.loader()
+        other.load_state_dict(loader.state_dict())
+        self.assertEqual(next(other).step, 1)
+
+    def test_a_loader_is_not_copied(self) -> None:
+        for attempt in pickle.dumps, copy.copy, copy.deepcopy:
+            with self.assertRaisesRegex(TypeError, "make one in each process"):
+                attempt(self.loader())
 
 
 class Resuming(LoaderTest):
@@ -239,9 +258,12 @@ class Resuming(LoaderTest):
         with self.assertRaises(weir.errors.CheckpointMismatch):
             other.load_state_dict(state)
         self.assertEqual(next(other).step, 0)
-        for wrong in ({}, {"version": 2}, {"version": 1}, {**state, "checkpoint": "?"}, {**state, "checkpoint": "AAAA"}):
-            with self.subTest(wrong), self.assertRaises((ValueError, weir.Error)):
+        for wrong in ({}, {"version": 2}, {"version": 1}, {**state, "checkpoint": "?"}, {**state, "checkpoint": b""},
+                      None, 3, [], "x"):
+            with self.subTest(wrong), self.assertRaisesRegex(ValueError, "state"):
                 other.load_state_dict(wrong)
+        with self.assertRaises(weir.errors.CborInvalid):
+            other.load_state_dict({**state, "checkpoint": "AAAA"})
 
 
 class Traces(LoaderTest):
@@ -270,6 +292,26 @@ class Traces(LoaderTest):
         self.assertIn('"differs": false', run_weir("diff", "whole", "parts", "--json"))
         with self.assertRaises(weir.errors.IoError):
             next(self.loader(trace="parts"))
+
+    def test_a_state_that_the_trace_does_not_reach_changes_nothing(self) -> None:
+        loader = self.loader(steps=9, trace="short")
+        skip(loader, 2)
+        with self.assertRaises(weir.errors.TraceCorrupt):
+            loader.load_state_dict(self.loader(first_step=7, steps=9).state_dict())
+        self.assertEqual([batch.step for batch in loader], list(range(2, 9)))
+        self.assertEqual(weir.replay("short", stores=self.store).steps, 9)
+        with self.loader(steps=4) as early:
+            skip(early, 3)
+            loader.load_state_dict(early.state_dict())
+        self.assertEqual([batch.step for batch in loader], list(range(3, 9)))
+        self.assertEqual(weir.replay("short", stores=self.store).checked_digests, 9)
+
+    def test_a_trace_is_of_one_pass(self) -> None:
+        loader = self.loader(stage="eval", dataset="shop/churn/val", trace="pass")
+        whole = [batch.step for batch in loader]
+        with self.assertRaisesRegex(ValueError, "pass is of one pass"):
+            iter(loader)
+        self.assertEqual(weir.replay("pass").steps, len(whole))
 
     def test_ranks_have_traces_of_their_own(self) -> None:
         for rank in range(2):

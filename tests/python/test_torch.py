@@ -48,6 +48,23 @@ class Datasets(ShopTest):
         pair = next(iter(self.dataset(transform=lambda tensors, batch: (len(tensors), batch.task))))
         self.assertEqual(pair, (16, "churn"))
 
+    def test_names_are_checked_when_it_is_made(self) -> None:
+        for names in ["column_ids", "colum_ids"], "column_ids", [3]:
+            with self.subTest(names), self.assertRaisesRegex(ValueError, "names is a list of some of semantic_types"):
+                self.dataset(names=names)
+
+    def test_the_length_does_not_begin_a_run(self) -> None:
+        """A data loader's length is asked for before its worker is forked."""
+        for options, length in ({"steps": 3}, 3), ({"stage": "eval", "dataset": "shop/churn/val", "steps": 2}, 2):
+            loader = torch.utils.data.DataLoader(self.dataset(**options), batch_size=None, num_workers=1)
+            self.assertEqual(len(loader), length)
+            self.assertEqual(sum(1 for _ in loader), length)
+
+    def test_the_host_as_the_device(self) -> None:
+        data = self.dataset(device="host", steps=3)
+        self.assertEqual([tensors["column_ids"].device.type for tensors in data], ["cpu"] * 3)
+        self.assertEqual(data.loader.metrics()["consumed"], 3)
+
     def test_on_a_device_tensors_are_copies(self) -> None:
         data = self.dataset(device="cpu")
         kept = list(data)
