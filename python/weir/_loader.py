@@ -8,6 +8,7 @@ import itertools
 import operator
 import os
 import threading
+import weakref
 from collections.abc import Iterator, Mapping
 from typing import Any
 
@@ -112,6 +113,7 @@ class Loader:
         self._trace = None if trace is None else os.fsdecode(trace) + f".rank{self.rank}" * (self.world_size > 1)
         self._trace_indices = trace_indices
         self._lock = threading.RLock()
+        _loaders.add(self)
         self._run: _weir.Run | None = None
         self._checkpoint: bytes | None = None  # where the next run begins
         self._is_fresh = True  # nothing was taken since it was made, or since a state was loaded
@@ -263,6 +265,18 @@ class Loader:
         if run is not None:
             run._cancel()
             run._end_trace()
+
+
+_loaders: weakref.WeakSet[Loader] = weakref.WeakSet()
+
+
+def _renew_locks() -> None:
+    """In a child of fork: whichever thread held a loader's lock is not here to let go of it."""
+    for loader in list(_loaders):
+        loader._lock = threading.RLock()
+
+
+os.register_at_fork(after_in_child=_renew_locks)
 
 
 def _check_numbers(bits: int, **numbers: int) -> None:

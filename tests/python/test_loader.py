@@ -440,6 +440,32 @@ class Concurrency(LoaderTest):
         self.assertEqual([batch.step for batch in loader], [1, 2])
         self.assertEqual(weir.replay("forked").steps, 3)
 
+    def test_a_child_of_fork_is_told_while_a_thread_waits(self) -> None:
+        loader = self.loader()
+        holds, may_end = threading.Event(), threading.Event()
+
+        def hold() -> None:
+            with loader._lock:  # as a thread does that waits for a batch
+                holds.set()
+                may_end.wait()
+
+        thread = threading.Thread(target=hold)
+        next(loader)
+        thread.start()
+        holds.wait()
+        child = os.fork()
+        if child == 0:
+            signal.alarm(30)
+            try:
+                next(loader)
+            except weir.errors.ContractViolation:
+                os._exit(0)
+            os._exit(1)
+        may_end.set()
+        thread.join()
+        self.assertEqual(os.waitpid(child, 0)[1], 0)
+        self.assertEqual(next(loader).step, 1)
+
     def test_a_program_that_ends_in_the_middle_ends(self) -> None:
         code = (
             "import weir, sys\n"
