@@ -2,6 +2,7 @@
  * worker that has it locates it (run.h), builds its batch into the item's slot with builders of its own, and
  * leaves a note of which dataset it was. Slots are batch buffers over one planned arena (memory.h). */
 #include <stdatomic.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "base/bytes.h"
@@ -207,6 +208,26 @@ static weir_status find_start(weir_loader *loader, const weir_loader_options *op
     return status;
 }
 
+static const char *describe_end(uint64_t end, char out[32]) {
+    snprintf(out, 32, end == WEIR_ENDLESS ? "nowhere" : "at step %llu", (unsigned long long)end);
+    return out;
+}
+
+/* Best effort deals the steps out to its workers from the beginning, up to the end. */
+static weir_status check_end(const weir_loader *loader, const weir_cbor_value *prefetch, weir_error *error) {
+    char was[32], is[32];
+    weir_cbor_value end;
+    if (!weir_cbor_get(prefetch, "length", &end) || end.type != WEIR_CBOR_UINT ||
+        end.number == loader->run.end)
+        return WEIR_OK;
+    weir_status status = weir__fail(error, WEIR_CHECKPOINT_MISMATCH, operator_name,
+                                    "the checkpoint's run ends %s, and this one %s; in best effort a run "
+                                    "goes on to the end that it began with: give the same number of steps",
+                                    describe_end(end.number, was), describe_end(loader->run.end, is));
+    weir__note_text(error, "field", "steps", strlen("steps"));
+    return status;
+}
+
 static weir_status start(weir_loader *loader, const weir_loader_options *options, weir_error *error) {
     weir_prefetch_options prefetching = prefetch_options(options);
     weir__restored from;
@@ -217,8 +238,12 @@ static weir_status start(weir_loader *loader, const weir_loader_options *options
     prefetching.source = (weir_source){.context = loader, .length = loader->run.end, .produce = produce};
     prefetching.slots = loader->slot_pointers;
     prefetching.start_position = from.start_position;
-    if (options->checkpoint && loader->policy == WEIR_POLICY_BEST_EFFORT)
+    if (options->checkpoint && loader->policy == WEIR_POLICY_BEST_EFFORT) {
         prefetching.state = &from.prefetch;
+        status = check_end(loader, &from.prefetch, error);
+    }
+    if (status != WEIR_OK)
+        return status;
     return weir_prefetch_open(loader->env, &prefetching, &loader->prefetch, error);
 }
 

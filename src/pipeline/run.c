@@ -61,8 +61,11 @@ static weir_status add_named(weir__run *run, const weir_loader_options *options,
     for (size_t i = 0; i < weir_manifest_dataset_count(run->manifest); i++)
         if (strcmp(weir_manifest_dataset(run->manifest, i)->key, options->dataset) == 0)
             return add_member(run, options, i, error);
+    size_t count = weir_manifest_dataset_count(run->manifest);
     weir_status status = weir__fail(error, WEIR_INVALID_DATASET_KEY, operator_name,
-                                    "the manifest has no dataset '%s'", options->dataset);
+                                    "the manifest has no dataset '%s'; it has %s%s", options->dataset,
+                                    count ? weir_manifest_dataset(run->manifest, 0)->key : "none",
+                                    count > 1 ? " and others" : "");
     weir__note_text(error, "dataset", options->dataset, strlen(options->dataset));
     return status;
 }

@@ -192,7 +192,8 @@ class Refusals(WithFolder):
         self.assert_error("CONTRACT_VIOLATION", "--workers", 5000)
         record = self.assert_error("CONTRACT_VIOLATION", "--device", "host", "--depth", 65)
         self.assertRegex(record["message"], r"\Aa depth of 65 .* 64 are the most\Z")
-        self.assert_error("INVALID_DATASET_KEY", "--dataset", "shop/nothing/train")
+        record = self.assert_error("INVALID_DATASET_KEY", "--dataset", "shop/nothing/train")
+        self.assertIn("it has shop/category/test and others", record["message"])
         self.assert_error("BATCH_SIZE_INCONSISTENT", "--rank", 0, "--world-size", 3)
         self.assert_error("IO_ERROR", "--resume", self.checkpoint)
         self.assert_error("IO_ERROR", "--steps", 1, "--trace", self.folder / "none" / "run.trace")
@@ -353,6 +354,10 @@ class Resume(WithFolder):
         result = weir("replay", self.trace, "--store", shop / "shop.weir", "--json")
         self.assertEqual(json.loads(result.stdout)["checked_digests"], STEPS)
         self.assert_error("CHECKPOINT_MISMATCH", "--resume", self.checkpoint, "--steps", STEPS)
+        for steps, end in (["--steps", STEPS + 9], f"at step {STEPS + 9}"), ([], "nowhere"):
+            record = self.assert_error("CHECKPOINT_MISMATCH", "--resume", self.checkpoint, "--policy", "best_effort",
+                                       "--workers", 3, *steps)
+            self.assertIn(f"ends at step {STEPS}, and this one {end};", record["message"])
 
 
 class Checkpoint(WithFolder):
