@@ -36,9 +36,10 @@ WEIR_CHECKED weir_status cli_run_name_files(cli_run_files *files, const char *tr
 WEIR_CHECKED weir_status cli_run_check_replaced(const cli_run_files *files, weir_error *error);
 
 /* Opens the trace of a run that begins (from NULL) or goes on from a checkpoint: appends to a trace that is
- * there, begins one where there is none. */
+ * there, begins one where there is none. IO_ERROR where another run is writing it: the descriptor in
+ * `locked`, which the caller closes after the writer (-1: none), keeps others away. */
 WEIR_CHECKED weir_status cli_run_open_trace(const weir_loader *loader, const char *path,
-                                            const weir_checkpoint *from, weir_trace_writer **out,
+                                            const weir_checkpoint *from, weir_trace_writer **out, int *locked,
                                             weir_error *error);
 
 /* ---- The run --------------------------------------------------------------------------------- */

@@ -1,6 +1,9 @@
 /* The files of one rank of a run. Ranks share nothing, so in a larger world each has its own, NAME.rankN. */
+#include <errno.h>
+#include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/file.h>
 #include <sys/stat.h>
 
 #include "run.h"
@@ -81,13 +84,29 @@ weir_status cli_run_check_replaced(const cli_run_files *files, weir_error *error
         files->checkpoint);
 }
 
+/* Two runs that write one trace would spoil it: the second one of a command that is given twice is refused.
+ * The lock lasts as long as its descriptor or the program, however that ends. Where the file system has no
+ * locks there is none. */
+static weir_status lock(const char *path, int *out, weir_error *error) {
+    *out = open(path, O_RDONLY | O_CLOEXEC);
+    if (*out < 0 || flock(*out, LOCK_EX | LOCK_NB) == 0 || errno != EWOULDBLOCK)
+        return WEIR_OK;
+    return cli_error(error, WEIR_IO_ERROR,
+                     "another run is writing %s; wait until it has ended, or give this one files of its own",
+                     path);
+}
+
 weir_status cli_run_open_trace(const weir_loader *loader, const char *path, const weir_checkpoint *from,
-                               weir_trace_writer **out, weir_error *error) {
+                               weir_trace_writer **out, int *locked, weir_error *error) {
     weir_trace_run description;
     weir_loader_describe(loader, &description);
-    if (!from)
-        return weir_trace_create(NULL, path, &description, NULL, out, error);
-    weir_trace_start start = {from->step, from->hash};
-    return exists(path) ? weir_trace_resume(NULL, path, &description, from->step, from->hash, out, error)
-                        : weir_trace_create(NULL, path, &description, &start, out, error);
+    if (from && exists(path)) {
+        weir_status status = lock(path, locked, error);
+        return status == WEIR_OK
+                   ? weir_trace_resume(NULL, path, &description, from->step, from->hash, out, error)
+                   : status;
+    }
+    weir_trace_start start = {from ? from->step : 0, from ? from->hash : NULL};
+    weir_status status = weir_trace_create(NULL, path, &description, from ? &start : NULL, out, error);
+    return status == WEIR_OK ? lock(path, locked, error) : status;
 }

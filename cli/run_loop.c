@@ -79,10 +79,10 @@ static weir_status save(const cli_running *run, weir_trace_writer *trace, bool i
 /* Opens the trace and saves the first checkpoint. A run that begins saves it first: whatever comes in
  * between, the same command goes on from there. A run that goes on opens its trace first: only a trace that
  * reaches the step may have a checkpoint of it. */
-static weir_status begin(cli_running *run, weir_trace_writer **trace, weir_error *error) {
+static weir_status begin(cli_running *run, weir_trace_writer **trace, int *locked, weir_error *error) {
     weir_status status = run->from ? WEIR_OK : save(run, NULL, false, error);
     if (status == WEIR_OK && run->files.trace[0])
-        status = cli_run_open_trace(run->loader, run->files.trace, run->from, trace, error);
+        status = cli_run_open_trace(run->loader, run->files.trace, run->from, trace, locked, error);
     if (status == WEIR_OK && run->from)
         status = save(run, *trace, false, error);
     else if (status != WEIR_OK && !run->from && run->files.checkpoint[0])
@@ -163,13 +163,20 @@ static void leave_nothing(const cli_running *run) {
         unlink(run->files.checkpoint);
 }
 
+static void close_trace(weir_trace_writer *trace, int locked) {
+    weir_trace_writer_close(trace);
+    if (locked >= 0)
+        close(locked);
+}
+
 weir_status cli_run_loop(cli_running *run, weir_error *error) {
     weir_trace_writer *trace = NULL;
+    int locked = -1;
     bool is_over = false;
     run->first_step = cli_run_step(run);
-    weir_status status = begin(run, &trace, error);
+    weir_status status = begin(run, &trace, &locked, error);
     if (status != WEIR_OK) {
-        weir_trace_writer_close(trace);
+        close_trace(trace, locked);
         return status;
     }
     catch_signals(run->loader);
@@ -182,7 +189,7 @@ weir_status cli_run_loop(cli_running *run, weir_error *error) {
         status = save(run, trace, is_over, error);
     else if (run->batches > 0 || run->from)
         (void)!save(run, trace, false, NULL);
-    weir_trace_writer_close(trace);
+    close_trace(trace, locked);
     if (status != WEIR_OK && run->batches == 0 && !run->from)
         leave_nothing(run);
     restore_signals();

@@ -445,6 +445,20 @@ class Signals(WithFolder):
         replayed = json.loads(weir("replay", self.trace, "--json").stdout)
         self.assertEqual((replayed["steps"], replayed["complete"]), (STEPS * 5, True))
 
+    def test_two_runs_do_not_write_one_trace(self):
+        call = ["--trace", self.trace, "--checkpoint", self.checkpoint, "--resume", self.checkpoint, "--checkpoint-every", 10]
+        process = subprocess.Popen(command(*call), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, env=environment())
+        while not self.trace.exists() or self.trace.stat().st_size < 100000:
+            self.assertIsNone(process.poll())
+        record = self.assert_error("IO_ERROR", *call)
+        self.assertIn("another run is writing", record["message"])
+        process.send_signal(signal.SIGINT)
+        self.assertEqual(process.wait(timeout=60), 130)
+        stopped = cbor.decode(self.checkpoint.read_bytes())["step"]
+        again = self.run_ok(*call, "--steps", stopped + 5)
+        self.assertEqual(again["first_step"], stopped)
+        self.assertEqual(json.loads(weir("replay", self.trace, "--json").stdout)["steps"], stopped + 5)
+
     def test_without_a_checkpoint_it_says_so(self):
         process = subprocess.Popen(command("--trace", self.trace), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
                                    env=environment())
