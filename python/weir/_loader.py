@@ -254,10 +254,11 @@ class Loader:
             run._trace(self._trace, checkpoint, self._trace_indices, os.path.exists(self._trace))
 
     def _leave_run(self) -> None:
-        """Lets go of the run, but not of where it stood."""
+        """Lets go of the run, but not of where it stood; unless its trace failed, which then does not reach so far."""
         if self._run is not None:
-            self._checkpoint = self._run._checkpoint()
-        self._drop_run()
+            checkpoint = self._run._checkpoint()
+            self._drop_run()
+            self._checkpoint = checkpoint
 
     def _drop_run(self) -> None:
         """Lets go of the run; batches that are held keep what they need of it."""

@@ -306,6 +306,26 @@ class Traces(LoaderTest):
         self.assertEqual([batch.step for batch in loader], list(range(3, 9)))
         self.assertEqual(weir.replay("short", stores=self.store).checked_digests, 9)
 
+    def test_a_trace_that_fails_leaves_no_state_behind_it(self) -> None:
+        limit = resource.getrlimit(resource.RLIMIT_FSIZE)
+        loader = self.loader(trace="full")
+        skip(loader, 2)
+        state = loader.state_dict()
+        resource.setrlimit(resource.RLIMIT_FSIZE, (os.path.getsize("full") + 10, limit[1]))
+        self.addCleanup(resource.setrlimit, resource.RLIMIT_FSIZE, limit)
+        with self.assertRaises(weir.errors.IoError):
+            skip(loader, 2**20)
+        for attempt in loader.state_dict, loader.close:
+            with self.assertRaises(weir.errors.IoError):
+                attempt()
+        with self.assertRaisesRegex(ValueError, "closed"):
+            loader.state_dict()
+        resource.setrlimit(resource.RLIMIT_FSIZE, limit)
+        again = self.loader(trace="full", steps=9)
+        again.load_state_dict(state)
+        self.assertEqual([batch.step for batch in again], list(range(2, 9)))
+        self.assertEqual(weir.replay("full", stores=self.store).checked_digests, 9)
+
     def test_a_trace_is_of_one_pass(self) -> None:
         loader = self.loader(stage="eval", dataset="shop/churn/val", trace="pass")
         whole = [batch.step for batch in loader]
