@@ -13,14 +13,18 @@ bool weir__known_open(weir__known_rows *known, const weir_env *env, uint64_t row
     *known = (weir__known_rows){.bits_max = LEAST_BITS};
     while (known->bits_max < MOST_BITS && (uint64_t)1 << known->bits_max < 2 * rows)
         known->bits_max++;
-    known->entries = weir__allocate_zero(env, most_bytes(known), 1);
-    known->spare = weir__allocate_zero(env, most_bytes(known), 1);
-    return known->entries && known->spare;
+    /* Mapped, so that what no sequence ever needs is never touched, and opening a builder is quick. */
+    known->memory = env->map(env->context, -1, 2 * most_bytes(known));
+    if (!known->memory)
+        return false;
+    known->entries = known->memory;
+    known->spare = known->memory + ((size_t)1 << known->bits_max);
+    return true;
 }
 
 void weir__known_close(weir__known_rows *known, const weir_env *env) {
-    weir__release(env, known->entries);
-    weir__release(env, known->spare);
+    if (known->memory)
+        env->unmap(env->context, known->memory, 2 * most_bytes(known));
     *known = (weir__known_rows){0};
 }
 

@@ -19,6 +19,7 @@ enum {
 };
 
 typedef struct weir__known_rows {
+    uint64_t *memory; /* two tables of 2^bits_max places */
     uint64_t *entries;
     uint64_t *spare; /* where they move when the table grows */
     uint32_t count;
