@@ -274,6 +274,19 @@ static weir_status read_failure(const char *path, weir_error *error) {
     return cli_error(error, WEIR_IO_ERROR, "cannot read %s: %s", path, strerror(errno));
 }
 
+/* What is larger is not what was meant: a store, a device. Reading it would take all memory before that is
+ * said. */
+static const size_t read_max = (size_t)1 << 31;
+
+static bool is_too_large(FILE *file, size_t used) {
+    struct stat about;
+    bool is_known = used == 0 && fstat(fileno(file), &about) == 0 && S_ISREG(about.st_mode);
+    if (used <= read_max && !(is_known && about.st_size > (off_t)read_max))
+        return false;
+    errno = EFBIG;
+    return true;
+}
+
 weir_status cli_read_file(const char *path, char **data, size_t *size, weir_error *error) {
     FILE *file = strcmp(path, "-") == 0 ? stdin : fopen(path, "rb");
     if (!file)
@@ -282,6 +295,8 @@ weir_status cli_read_file(const char *path, char **data, size_t *size, weir_erro
     size_t used = 0;
     size_t capacity = 0;
     do {
+        if (is_too_large(file, used))
+            break;
         if (capacity - used < 4096) {
             capacity = capacity ? 2 * capacity : 65536;
             char *grown = realloc(bytes, capacity);
@@ -291,7 +306,7 @@ weir_status cli_read_file(const char *path, char **data, size_t *size, weir_erro
         }
         used += fread(bytes + used, 1, capacity - used - 1, file);
     } while (!feof(file) && !ferror(file));
-    bool complete = feof(file) && !ferror(file);
+    bool complete = bytes && feof(file) && !ferror(file);
     weir_status status = complete ? WEIR_OK : read_failure(path, error);
     if (file != stdin)
         fclose(file);

@@ -81,7 +81,7 @@ int cli_flush(void);
 /* Hex text from the command line into memory that the caller frees with free(); false where it is not hex. */
 bool cli_hex(const char *text, uint8_t **data, size_t *size);
 
-/* A whole file, or standard input for "-", into memory that the caller frees with free(). */
+/* A whole file of at most 2 GiB, or standard input for "-", into memory that the caller frees with free(). */
 WEIR_CHECKED weir_status cli_read_file(const char *path, char **data, size_t *size, weir_error *error);
 
 /* A file that a command writes. It is written under a temporary name beside its own and takes its name when

@@ -218,6 +218,8 @@ class Refusals(WithFolder):
         for path in mine, large, self.folder:
             record = self.assert_error("IO_ERROR", "--steps", 4, "--resume", self.checkpoint, "--checkpoint", path)
             self.assertIn("not a checkpoint", record["message"])
+        record = self.assert_error("IO_ERROR", "--steps", 4, "--resume", large)
+        self.assertIn("too large", record["message"])
         self.assertEqual((mine.read_text(), large.stat().st_size), ("not to be lost", 2**40))
         other = self.folder / "other"
         other.write_bytes(self.checkpoint.read_bytes())
