@@ -43,7 +43,7 @@ static weir_staging *open_staging(setting *s, uint32_t workers, uint32_t ahead, 
                                   bool with_digests) {
     weir_error error;
     weir_staging *staging;
-    const weir_store *stores[] = {s->store};
+    weir_store *stores[] = {s->store};
     weir_loader_options loading = {.size = sizeof loading,
                                    .stores = stores,
                                    .store_count = 1,

@@ -101,7 +101,7 @@ static double build_alone(builder_thread *threads, uint32_t count) {
 
 static weir_loader_options options_of(const shop *s, uint32_t workers) {
     return (weir_loader_options){.size = sizeof(weir_loader_options),
-                                 .stores = (const weir_store *const *)&s->store,
+                                 .stores = &s->store,
                                  .store_count = 1,
                                  .manifest = s->manifest,
                                  .world_size = 1,

@@ -56,10 +56,8 @@ static int run(const cli_command *self, int argc, char **argv) {
         status = weir_manifest_open(NULL, manifest_path, &manifest, &error);
     if (status == WEIR_OK)
         status = cli_stores_open(&stores, &store_paths, &error);
-    weir_replay_options replay = {.size = sizeof replay,
-                                  .manifest = manifest,
-                                  .stores = (const weir_store *const *)stores.list,
-                                  .store_count = stores.count};
+    weir_replay_options replay = {
+        .size = sizeof replay, .manifest = manifest, .stores = stores.list, .store_count = stores.count};
     if (status == WEIR_OK)
         status = weir_trace_replay(NULL, trace, &replay, &report, &error);
     cli_stores_close(&stores);

@@ -74,7 +74,7 @@ static uint32_t queue_of(const request *r) {
 static weir_loader_options loader_options(const request *r, const weir_manifest *manifest,
                                           const cli_stores *stores) {
     return (weir_loader_options){.size = sizeof(weir_loader_options),
-                                 .stores = (const weir_store *const *)stores->list,
+                                 .stores = stores->list,
                                  .store_count = stores->count,
                                  .manifest = manifest,
                                  .dataset = r->of.dataset,

@@ -23,7 +23,7 @@ static weir_status sit(const demo_run_files *files, const opened *o, uint64_t st
     weir_checkpoint from;
     cli_running run = {.began_ns = cli_run_now_ns(), .world_size = 1, .workers = workers};
     weir_loader_options options = {.size = sizeof options,
-                                   .stores = (const weir_store *const *)&o->store,
+                                   .stores = &o->store,
                                    .store_count = 1,
                                    .manifest = o->manifest,
                                    .world_size = 1,
@@ -56,8 +56,7 @@ static weir_status sit(const demo_run_files *files, const opened *o, uint64_t st
 
 static weir_status replay(const demo_run_files *files, const opened *o, weir_error *error) {
     weir_replay_report report;
-    weir_replay_options options = {
-        .size = sizeof options, .stores = (const weir_store *const *)&o->store, .store_count = 1};
+    weir_replay_options options = {.size = sizeof options, .stores = &o->store, .store_count = 1};
     weir_status status = weir_trace_replay(NULL, files->trace, &options, &report, error);
     if (status == WEIR_OK)
         printf("Replayed from %s: %" PRIu64 " steps, %" PRIu64

@@ -35,7 +35,7 @@ typedef struct weir_loader_hook {
 
 typedef struct weir_loader_options {
     size_t size; /* sizeof(weir_loader_options) */
-    const weir_store *const *stores;
+    weir_store *const *stores;
     size_t store_count;
     const weir_manifest *manifest;
     const char *dataset; /* NULL: the mix, or the only dataset. Eval and infer run one dataset at a time */

@@ -127,9 +127,9 @@ typedef struct weir_replay_report {
 
 /* Zero what is not wanted. */
 typedef struct weir_replay_options {
-    size_t size;                     /* sizeof(weir_replay_options) */
-    const weir_manifest *manifest;   /* NULL: the one in the trace; another must have the same hashes */
-    const weir_store *const *stores; /* to build batches again from, and compare their digests */
+    size_t size;                   /* sizeof(weir_replay_options) */
+    const weir_manifest *manifest; /* NULL: the one in the trace; another must have the same hashes */
+    weir_store *const *stores;     /* to build batches again from, and compare their digests */
     size_t store_count;
 } weir_replay_options;
 

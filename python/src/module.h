@@ -172,7 +172,7 @@ typedef struct py_sources {
     py_shared shared;
     py_manifest *manifest;
     size_t count;
-    const weir_store **opened; /* of each store: what weir's options take */
+    weir_store **opened; /* of each store: what weir's options take */
     py_store *stores[];
 } py_sources;
 py_sources *py_sources_new(PyObject *stores, PyObject *manifest);

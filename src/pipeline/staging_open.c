@@ -94,7 +94,7 @@ static uint64_t table_size(const weir_store_info *info, uint32_t count) {
     return (2 * (uint64_t)info->embedding_dim * count + 255) & ~(uint64_t)255;
 }
 
-static uint64_t size_of_tables(const weir_store *const *stores, size_t count) {
+static uint64_t size_of_tables(weir_store *const *stores, size_t count) {
     uint64_t size = 0;
     for (size_t i = 0; i < count; i++) {
         const weir_store_info *info = weir_store_describe(stores[i]);
@@ -112,7 +112,7 @@ static weir_status upload(weir_staging *s, const weir_store_info *info, const ui
                               2 * (size_t)info->embedding_dim * count, error);
 }
 
-static weir_status upload_tables(weir_staging *s, const weir_store *const *stores, weir_error *error) {
+static weir_status upload_tables(weir_staging *s, weir_store *const *stores, weir_error *error) {
     weir_status status = WEIR_OK;
     uint8_t *next = s->there.base + (s->need.table_size ? weir__memory_offset(s->plan, "tables", 0) : 0);
     s->tables = weir__allocate_zero(s->env, s->store_count, sizeof *s->tables);

@@ -21,7 +21,7 @@ struct weir__rebuilder {
     const weir_env *env;
     const weir_manifest *manifest;
     const weir_cbor_value *header;
-    const weir_store *const *stores;
+    weir_store *const *stores;
     size_t store_count;
     rebuilt_dataset *datasets;
     size_t dataset_count;
@@ -47,8 +47,8 @@ static weir_status check_store(const weir_cbor_value *header, const weir_store *
 }
 
 weir_status weir__rebuilder_open(const weir_env *env, const weir_manifest *manifest,
-                                 const weir_cbor_value *header, const weir_store *const *stores,
-                                 size_t store_count, weir__rebuilder **out, weir_error *error) {
+                                 const weir_cbor_value *header, weir_store *const *stores, size_t store_count,
+                                 weir__rebuilder **out, weir_error *error) {
     for (size_t i = 0; i < store_count; i++) {
         weir_status status = check_store(header, stores[i], error);
         if (status != WEIR_OK)

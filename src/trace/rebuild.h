@@ -9,7 +9,7 @@ typedef struct weir__rebuilder weir__rebuilder;
 /* Builds as the rank that the header names. Every store must be one of the header's: CHECKPOINT_MISMATCH.
  * The manifest, the header and the stores must outlive it. */
 WEIR_CHECKED weir_status weir__rebuilder_open(const weir_env *env, const weir_manifest *manifest,
-                                              const weir_cbor_value *header, const weir_store *const *stores,
+                                              const weir_cbor_value *header, weir_store *const *stores,
                                               size_t store_count, weir__rebuilder **out, weir_error *error);
 void weir__rebuilder_close(weir__rebuilder *rebuilder);
 

@@ -91,7 +91,7 @@ weir_manifest *loading_manifest(const loading *l, const char *more) {
 
 weir_loader_options loading_options(const loading *l, const weir_manifest *over) {
     return (weir_loader_options){.size = sizeof(weir_loader_options),
-                                 .stores = (const weir_store *const *)l->stores,
+                                 .stores = l->stores,
                                  .store_count = 2,
                                  .manifest = over,
                                  .world_size = 1,

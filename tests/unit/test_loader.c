@@ -284,7 +284,7 @@ static void test_a_damaged_store_fails_at_its_step(void **state) {
     loading_batch whole[STEPS], got[STEPS];
     uint8_t *memory;
     weir_store *damaged = loading_damage(&fixture, &memory);
-    const weir_store *stores[] = {damaged, fixture.stores[1]};
+    weir_store *stores[] = {damaged, fixture.stores[1]};
     weir_loader_options options = loading_options(&fixture, manifest);
     loading_build(&options, 0, STEPS, whole);
     options.stores = stores;

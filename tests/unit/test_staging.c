@@ -220,7 +220,7 @@ static void test_a_failure_comes_at_its_step(void **state) {
     (void)state;
     uint8_t *memory;
     weir_store *damaged = loading_damage(&fixture, &memory);
-    const weir_store *stores[] = {damaged, fixture.stores[1]};
+    weir_store *stores[] = {damaged, fixture.stores[1]};
     size_t sound = 0;
     while (strcmp(expected[sound].dataset, "shop/spend/train") != 0)
         sound++;
