@@ -1,5 +1,6 @@
 /* Sequences at the limits: a hub with a million children, rows that do not fit, as many rows and cells as
  * the configuration allows. The store is made from a small SQLite database whose rows SQLite counts up. */
+#include "base/bytes.h"
 #include "support/database.h"
 
 enum { CHILDREN = 1000000, WIDE_ROWS = 5000, WIDE_CELLS = 20, ANCHORS = 64 };
@@ -54,15 +55,11 @@ static void close_built(built *b) {
 }
 
 static uint32_t field_of(const weir_batch *batch, weir_tensor_id id, uint32_t i) {
-    uint32_t value;
-    memcpy(&value, batch->data + batch->tensors[id].offset + 4 * i, sizeof value);
-    return value;
+    return weir__load32(batch->data + batch->tensors[id].offset + 4 * (size_t)i);
 }
 
 static uint16_t place_at(const weir_batch *batch, weir_tensor_id id, uint32_t i) {
-    uint16_t value;
-    memcpy(&value, batch->data + batch->tensors[id].offset + 2 * i, sizeof value);
-    return value;
+    return weir__load16(batch->data + batch->tensors[id].offset + 2 * (size_t)i);
 }
 
 /* From a child through the hub to others, every row once; no two sequences choose alike. */
