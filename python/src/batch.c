@@ -80,6 +80,7 @@ static weir_status build(built *out, weir_batch_options *options, weir_cursor cu
     if (status == WEIR_OK) {
         out->base.batch = weir_batch_view(out->buffer);
         out->base.store = options->store;
+        out->base.sources = &out->sources->shared;
         out->base.dataset = weir_manifest_find(options->manifest, options->dataset);
     }
     return status;
@@ -133,7 +134,6 @@ static PyObject *batch_build(PyObject *class, PyObject *args) {
 typedef struct copied {
     py_batch base;
     weir_batch view;
-    py_shared *keep_alive;
     uint64_t *epochs;
     uint32_t *rows;
     uint64_t *sample_digests;
@@ -142,7 +142,7 @@ typedef struct copied {
 
 static void destroy_copied(py_shared *self) {
     copied *copy = (copied *)self;
-    py_drop(copy->keep_alive);
+    py_drop(copy->base.sources);
     free(copy->epochs);
     free(copy->rows);
     free(copy->sample_digests);
@@ -154,7 +154,7 @@ static void *copy_of(const void *data, size_t size) {
     return copy ? memcpy(copy, data, size) : NULL;
 }
 
-py_batch *py_batch_copy(const py_batch *from, py_shared *keep_alive) {
+py_batch *py_batch_copy(const py_batch *from) {
     const weir_batch *batch = from->batch;
     size_t size = (sizeof(copied) + (size_t)batch->size + 255) / 256 * 256;
     copied *copy = aligned_alloc(256, size);
@@ -162,7 +162,8 @@ py_batch *py_batch_copy(const py_batch *from, py_shared *keep_alive) {
         PyErr_NoMemory();
         return NULL;
     }
-    *copy = (copied){.base = *from, .view = *batch, .keep_alive = py_keep(keep_alive)};
+    *copy = (copied){.base = *from, .view = *batch};
+    copy->base.sources = py_keep(from->sources);
     atomic_init(&copy->base.shared.count, 1);
     copy->base.shared.destroy = destroy_copied;
     copy->base.batch = &copy->view;
@@ -357,7 +358,7 @@ static PyObject *batch_copy(PyObject *self, PyObject *nothing) {
         PyErr_SetString(PyExc_ValueError, "a batch of a device cannot be copied; clone its tensors");
         return NULL;
     }
-    py_batch *copy = py_batch_copy(from, &from->shared);
+    py_batch *copy = py_batch_copy(from);
     return copy ? py_object_new(Py_TYPE(self), &copy->shared) : NULL;
 }
 

@@ -157,14 +157,15 @@ typedef struct py_batch {
     const weir_batch *batch;
     const weir_dataset *dataset;
     const weir_store *store;
+    py_shared *sources; /* what the dataset and the store are parts of; what keeps the batch keeps it */
     uint64_t step;
     const py_place *place; /* of the tensors; NULL: the host */
     bool is_own;           /* nobody else reads its memory: it may be written to */
 } py_batch;
 
-/* A copy of a batch with all that it points to, in memory of its own. `keep_alive` (stores and manifest) is
- * kept by it. */
-py_batch *py_batch_copy(const py_batch *from, py_shared *keep_alive);
+/* A copy of a batch with all that it points to, in memory of its own. It keeps the sources, and neither the
+ * batch nor its slot. */
+py_batch *py_batch_copy(const py_batch *from);
 
 /* The stores (a tuple) and the manifest (or None: NULL) of a run, as one piece. NULL with an exception set.
  */

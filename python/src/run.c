@@ -409,6 +409,7 @@ static PyObject *lend(py_run *run, const weir_loaded *loaded, const weir_staged 
     lent->base.batch = loaded->batch;
     lent->base.dataset = loaded->dataset;
     lent->base.store = loaded->store;
+    lent->base.sources = &run->sources->shared;
     lent->base.step = loaded->step;
     lent->run = (py_run *)py_keep(&run->shared);
     lent->loaded = *loaded;
@@ -418,7 +419,7 @@ static PyObject *lend(py_run *run, const weir_loaded *loaded, const weir_staged 
     }
     if (!is_copied)
         return py_object_new(type, &lent->base.shared);
-    py_batch *copy = py_batch_copy(&lent->base, &run->sources->shared);
+    py_batch *copy = py_batch_copy(&lent->base);
     py_drop(&lent->base.shared);
     return copy ? py_object_new(type, &copy->shared) : NULL;
 }

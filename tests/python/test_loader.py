@@ -175,6 +175,15 @@ class Leases(LoaderTest):
             gc.collect()
         self.assertEqual(loader.step, 3)
 
+    def test_a_copy_does_not_hold_its_slot(self) -> None:
+        loader = self.loader(queue_size=1)
+        kept = [next(loader).copy() for _ in range(3)]
+        loader.close()
+        for step, batch in enumerate(kept):
+            expected = weir.batch(self.store, loader.manifest, TRAIN, step=step)
+            self.assertEqual((batch.dataset, batch.task, batch.digest), (TRAIN, expected.task, expected.digest))
+            np.testing.assert_array_equal(batch.copy()["column_ids"].numpy(), expected["column_ids"].numpy())
+
     def test_arrays_outlive_their_loader(self) -> None:
         loader = self.loader()
         batch = next(loader)
