@@ -151,8 +151,8 @@ weir_status weir_staging_checkpoint(const weir_staging *s, const void **data, si
     if (!s->keeps_checkpoints)
         return weir__fail(error, WEIR_CONTRACT_VIOLATION, WEIR__STAGING_OPERATOR,
                           "the staging keeps no checkpoints; open it with with_checkpoints");
-    *data = s->checkpoint->data;
-    *size = s->checkpoint->size;
+    *data = s->checkpoint.data;
+    *size = s->checkpoint.size;
     return WEIR_OK;
 }
 
@@ -234,10 +234,13 @@ static void take_ahead(weir_staging *s) {
         s->failure = take(s, false, &is_taken, &s->failure_record);
 }
 
+/* The checkpoint leaves the place, which is filled anew, or fails to be, before the next batch is given. */
 static void give(weir_staging *s, weir_staged *out) {
     weir__place *place = oldest_queued(s);
+    weir_cbor_writer before = s->checkpoint;
     s->queued--;
-    s->checkpoint = &place->checkpoint;
+    s->checkpoint = place->checkpoint;
+    place->checkpoint = before;
     s->step = place->step;
     atomic_store_explicit(&place->state, WEIR__PLACE_HELD, memory_order_relaxed);
     *out = (weir_staged){.step = place->loaded.step,

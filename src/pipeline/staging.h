@@ -75,9 +75,8 @@ struct weir_staging {
     uint64_t step; /* behind the last batch that was given */
     bool is_ended;
     bool keeps_checkpoints;
-    weir_cbor_writer beginning;         /* the checkpoint before the first batch */
-    const weir_cbor_writer *checkpoint; /* behind the batch that was given last */
-    weir_status failure;                /* of a batch that was to come behind those that are queued */
+    weir_cbor_writer checkpoint; /* behind the batch that was given last; before the first, the run's start */
+    weir_status failure;         /* of a batch that was to come behind those that are queued */
     weir_error failure_record;
     weir__store_tables *tables; /* one a store */
     size_t store_count;

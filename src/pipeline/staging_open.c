@@ -225,7 +225,7 @@ static weir_status open_parts(weir_staging *s, const weir_staging_options *optio
         loading.memory = s->pinned;
     status = weir_loader_open(s->env, &loading, &s->loader, error);
     if (status == WEIR_OK && s->keeps_checkpoints)
-        status = weir__staging_keep_checkpoint(s, &s->beginning, error);
+        status = weir__staging_keep_checkpoint(s, &s->checkpoint, error);
     if (status == WEIR_OK)
         s->step = weir_loader_step(s->loader);
     return status;
@@ -251,8 +251,7 @@ weir_status weir_staging_open(const weir_env *env, const weir_staging_options *o
     s->depth = options->depth ? options->depth : WEIR_STAGING_DEPTH;
     s->keeps_checkpoints = options->with_checkpoints;
     s->store_count = options->loader->store_count;
-    weir_cbor_writer_memory(&s->beginning, env);
-    s->checkpoint = &s->beginning;
+    weir_cbor_writer_memory(&s->checkpoint, env);
     weir_status status = open_parts(s, options, error);
     s->metrics.wire = s->form;
     if (status != WEIR_OK) {
@@ -285,6 +284,6 @@ void weir_staging_close(weir_staging *s) {
         s->pinned.release(s->pinned.context, s->read_back, (size_t)s->need.slot_size);
     weir_plan_close(s->plan);
     weir__digester_close(&s->digester);
-    weir_cbor_release(&s->beginning);
+    weir_cbor_release(&s->checkpoint);
     weir__release(s->env, s);
 }

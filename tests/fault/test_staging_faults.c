@@ -91,6 +91,36 @@ static void test_the_driver_fails(void **state) {
     assert_int_equal(sweep("cuModuleLoadData", &compact, true), 1);
 }
 
+/* A batch that was not given is in no checkpoint, also where its place was the last one's. */
+static void test_a_failure_keeps_the_checkpoint(void **state) {
+    (void)state;
+    static const char copying[] = "cuMemcpyHtoDAsync_v2";
+    weir_error error;
+    weir_device *device;
+    weir_staging *staging;
+    weir_staged staged;
+    weir_checkpoint found;
+    const void *data;
+    size_t size;
+    weir_loader_options run = loading_options(&fixture, manifest);
+    weir_staging_options options = {
+        .size = sizeof options, .loader = &run, .depth = 1, .with_checkpoints = true};
+    fake.reset();
+    assert_ok(open_fake_device(NULL, &device, &error), &error);
+    options.device = device;
+    assert_ok(weir_staging_open(NULL, &options, &staging, &error), &error);
+    assert_ok(weir_staging_next(staging, &staged, &error), &error);
+    assert_ok(weir_staging_release(staging, &staged, 0, &error), &error);
+    fake.fail_call(copying, fake.calls(copying) + 1, 719);
+    assert_fails(weir_staging_next(staging, &staged, &error), WEIR_DEVICE_ERROR, &error);
+    assert_ok(weir_staging_checkpoint(staging, &data, &size, &error), &error);
+    assert_ok(weir_checkpoint_read(data, size, &found, &error), &error);
+    assert_int_equal(found.step, 1);
+    assert_int_equal(weir_staging_step(staging), 1);
+    weir_staging_close(staging);
+    weir_device_close(device);
+}
+
 static void test_memory_fails(void **state) {
     (void)state;
     attempt a = {WEIR_WIRE_COMPACT, 1};
@@ -109,6 +139,7 @@ static int set_up(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_the_driver_fails),
+        cmocka_unit_test(test_a_failure_keeps_the_checkpoint),
         cmocka_unit_test(test_memory_fails),
     };
     return cmocka_run_group_tests(tests, set_up, loading_tear_down);
