@@ -320,8 +320,10 @@ static weir_status reopen_at(weir_trace_writer *w, uint64_t cut, weir_error *err
     w->file = env->open(env->context, w->path, O_WRONLY | O_APPEND, 0);
     if (w->file < 0)
         return weir__io_error(error, operator_name, "open", w->path);
-    if (env->truncate(env->context, w->file, cut) != 0)
+    if (env->truncate(env->context, w->file, cut) != 0) {
+        w->is_broken = true; /* what is buffered belongs behind the cut, not behind what is there */
         return weir__io_error(error, operator_name, "cut", w->path);
+    }
     return WEIR_OK;
 }
 

@@ -108,6 +108,25 @@ static void test_resuming(void **state) {
     assert_true(sweep_faults(resume_half, check_resumable, NULL) > 10);
 }
 
+/* A trace that cannot be cut is the one that was there before. */
+static void test_a_cut_that_fails(void **state) {
+    (void)state;
+    fault_env faults;
+    weir_error error;
+    weir_trace_writer *writer;
+    weir_replay_report report;
+    uint8_t hash[WEIR_HASH_SIZE] = {1};
+    assert_ok(write_whole(NULL, NULL, &error), &error);
+    fault_env_init(&faults);
+    faults.kind = FAULT_TRUNCATE;
+    faults.fail_at = 1;
+    assert_fails(weir_trace_resume(&faults.env, path, description(), 3, hash, &writer, &error), WEIR_IO_ERROR,
+                 &error);
+    assert_ok(weir_trace_replay(NULL, path, NULL, &report, &error), &error);
+    assert_int_equal(report.steps, STEPS);
+    assert_true(report.is_complete);
+}
+
 static weir_status replay_and_merge(const weir_env *env, void *context, weir_error *error) {
     (void)context;
     weir_replay_report report;
@@ -156,6 +175,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_writing),
         cmocka_unit_test(test_resuming),
+        cmocka_unit_test(test_a_cut_that_fails),
         cmocka_unit_test(test_judging),
     };
     return cmocka_run_group_tests(tests, set_up, tear_down);
