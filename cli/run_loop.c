@@ -155,6 +155,12 @@ static weir_status take_all(cli_running *run, weir_trace_writer *trace, bool *is
     return status == WEIR_CANCELLED && caught_signal ? WEIR_OK : status;
 }
 
+/* A batch that the device gave and that then failed there is behind the run's step, and in no trace: the
+ * checkpoint before it is the one to go on from. */
+static bool is_all_counted(const cli_running *run) {
+    return cli_run_step(run) == run->first_step + run->batches;
+}
+
 /* A run that failed before its first batch has nothing to go on from. */
 static void leave_nothing(const cli_running *run) {
     if (run->files.trace[0])
@@ -187,7 +193,7 @@ weir_status cli_run_loop(cli_running *run, weir_error *error) {
     cli_run_show(run, true);
     if (status == WEIR_OK)
         status = save(run, trace, is_over, error);
-    else if (run->batches > 0 || run->from)
+    else if ((run->batches > 0 || run->from) && is_all_counted(run))
         (void)!save(run, trace, false, NULL);
     close_trace(trace, locked);
     if (status != WEIR_OK && run->batches == 0 && !run->from)

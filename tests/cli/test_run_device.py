@@ -26,9 +26,10 @@ def setUpModule():
     path.write_text(json.dumps(manifest))
 
 
-def run(*arguments):
+def run(*arguments, **environment):
     return subprocess.run([WEIR, "run", "--store", shop / "shop.weir", "--manifest", shop / "shop.manifest.json",
-                           "--dataset", "shop/churn/train", *map(str, arguments)], capture_output=True, text=True, timeout=60)
+                           "--dataset", "shop/churn/train", *map(str, arguments)], capture_output=True, text=True, timeout=60,
+                          env={**os.environ, **environment})
 
 
 class Device(unittest.TestCase):
@@ -76,6 +77,17 @@ class Device(unittest.TestCase):
         self.assertEqual((result["first_step"], result["step"]), (13, STEPS))
         merged = subprocess.run([WEIR, "diff", whole, first], capture_output=True, text=True)
         self.assertEqual(merged.returncode, 0, merged.stdout + merged.stderr)
+
+    def test_a_batch_that_fails_there_is_in_no_checkpoint(self):
+        whole, trace, checkpoint = (self.folder / name for name in ("whole.trace", "run.trace", "run.checkpoint"))
+        self.run_ok("--steps", 9, "--trace", whole)
+        arguments = ("--steps", 9, "--trace", trace, "--checkpoint", checkpoint, "--checkpoint-every", 2, "--device", FAKE,
+                     "--wire", "plain", "--verify")
+        result = run(*arguments, WEIR_FAKE_CUDA_FAILS="cuMemcpyDtoHAsync_v2 4")
+        self.assertEqual(result.returncode, 1)
+        self.assertIn("DEVICE_ERROR", result.stderr)
+        self.assertEqual(self.run_ok(*arguments, "--resume", checkpoint)["first_step"], 2)
+        self.assertEqual(subprocess.run([WEIR, "diff", whole, trace]).returncode, 0)
 
     def test_the_plan_shows_both_sides(self):
         arenas = {wire: self.run_ok("--plan", "--device", "cuda", "--wire", wire)["arenas"] for wire in ("plain", "compact")}

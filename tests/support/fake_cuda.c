@@ -269,6 +269,14 @@ void fake_cuda_fail_call(const char *function, uint64_t nth, int result) {
     failing_result = result;
 }
 
+__attribute__((constructor)) static void read_environment(void) {
+    const char *fails = getenv("WEIR_FAKE_CUDA_FAILS");
+    char function[sizeof failing_name];
+    unsigned long long nth = 0;
+    if (fails && sscanf(fails, "%63s %llu", function, &nth) == 2)
+        fake_cuda_fail_call(function, nth, 719);
+}
+
 uint64_t fake_cuda_calls(const char *function) {
     for (size_t i = 0; counters[i].name; i++)
         if (strcmp(counters[i].name, function) == 0)

@@ -14,7 +14,8 @@ typedef struct fake_driver {
      * work first, in every order that streams and events allow. */
     void (*set_schedule)(uint64_t seed);
 
-    /* The nth call (from 1) of a function, such as "cuMemAlloc_v2", gives `result`. 0 calls: none. */
+    /* The nth call (from 1) of a function, such as "cuMemAlloc_v2", gives `result`. 0 calls: none. From
+     * outside: WEIR_FAKE_CUDA_FAILS="cuMemAlloc_v2 3" in the environment, with the result 719. */
     void (*fail_call)(const char *function, uint64_t nth, int result);
     uint64_t (*calls)(const char *function);
 
