@@ -319,12 +319,14 @@ static PyObject *run_end_trace(PyObject *self, PyObject *nothing) {
     return result;
 }
 
-/* Records a batch that was taken, or the end. */
+/* Records a batch that was taken, or the end. A trace that could not be finished stays: no state is given
+ * out that it does not reach. */
 static weir_status record(py_run *run, const weir_loaded *loaded, weir_error *error) {
     if (loaded->batch)
         return weir_loader_record(run->loader, loaded, run->traces_indices, run->trace, error);
     weir_status status = weir_trace_finish(run->trace, error);
-    close_trace(run);
+    if (status == WEIR_OK)
+        close_trace(run);
     return status;
 }
 

@@ -335,6 +335,22 @@ class Traces(LoaderTest):
         self.assertEqual([batch.step for batch in again], list(range(2, 9)))
         self.assertEqual(weir.replay("full", stores=self.store).checked_digests, 9)
 
+    def test_a_trace_that_cannot_be_finished_leaves_no_state_behind_it(self) -> None:
+        limit = resource.getrlimit(resource.RLIMIT_FSIZE)
+        loader = self.loader(trace="unfinished", steps=3)
+        state = loader.state_dict()
+        skip(loader, 3)
+        resource.setrlimit(resource.RLIMIT_FSIZE, (os.path.getsize("unfinished") + 10, limit[1]))
+        self.addCleanup(resource.setrlimit, resource.RLIMIT_FSIZE, limit)
+        for attempt in loader.__next__, loader.state_dict, loader.__next__, loader.close:
+            with self.assertRaises(weir.errors.IoError):
+                attempt()
+        resource.setrlimit(resource.RLIMIT_FSIZE, limit)
+        again = self.loader(trace="unfinished", steps=3)
+        again.load_state_dict(state)
+        skip(again, 4)
+        self.assertEqual(weir.replay("unfinished", stores=self.store).checked_digests, 3)
+
     def test_a_trace_is_of_one_pass(self) -> None:
         loader = self.loader(stage="eval", dataset="shop/churn/val", trace="pass")
         whole = [batch.step for batch in loader]
