@@ -21,15 +21,17 @@ def to_numpy(array: Array) -> numpy.ndarray[Any, Any]:
 
 
 def to_torch(array: Array) -> torch.Tensor:
+    import torch
     from torch.utils.dlpack import from_dlpack
 
     dtype = array.dtype
+    kind, index = array.__dlpack_device__()
+    # A GPU's memory is for torch's current stream there. DLPack calls the default one, torch's 0, 1.
+    stream = None if kind == 1 else torch.cuda.current_stream(index).cuda_stream or 1
     if dtype == "bool":
-        import torch
-
-        tensor: torch.Tensor = from_dlpack(array.view("uint8").__dlpack__())
+        tensor: torch.Tensor = from_dlpack(array.view("uint8").__dlpack__(stream=stream))
         return tensor.view(torch.bool)
     if dtype in TORCH_DTYPES:
         array = array.view(TORCH_DTYPES[dtype])
-    tensor = from_dlpack(array.__dlpack__())
+    tensor = from_dlpack(array.__dlpack__(stream=stream))
     return tensor

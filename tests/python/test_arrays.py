@@ -164,6 +164,20 @@ class Arrays(ShopTest):
         with self.assertRaises(TypeError):
             weir.Array()
 
+    def test_torch_gets_memory_of_a_gpu_for_its_current_stream(self) -> None:
+        from weir._convert import to_torch
+
+        array = mock.Mock(dtype="float32", __dlpack_device__=lambda: (2, 1), __dlpack__=mock.Mock())
+        with (
+            mock.patch("torch.utils.dlpack.from_dlpack"),
+            mock.patch("torch.cuda.current_stream", return_value=types.SimpleNamespace(cuda_stream=0)) as current,
+        ):
+            for stream, named in ((0, 1), (77, 77)):
+                current.return_value.cuda_stream = stream
+                to_torch(array)
+                current.assert_called_with(1)
+                array.__dlpack__.assert_called_with(stream=named)
+
     def test_a_batch_is_a_mapping(self) -> None:
         self.assertEqual(len(self.batch), 16)
         self.assertIn("fk_adj", self.batch)
