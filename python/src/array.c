@@ -132,7 +132,8 @@ static int array_getbuffer(PyObject *object, Py_buffer *view, int flags) {
     }
     bool wants_strides = (flags & PyBUF_STRIDES) == PyBUF_STRIDES;
     bool wants_fortran = (flags & PyBUF_F_CONTIGUOUS) == PyBUF_F_CONTIGUOUS && self->rank > 1;
-    bool wants_order = flags & (PyBUF_C_CONTIGUOUS | PyBUF_ANY_CONTIGUOUS) & ~PyBUF_STRIDES;
+    bool wants_order =
+        flags & (PyBUF_C_CONTIGUOUS | PyBUF_F_CONTIGUOUS | PyBUF_ANY_CONTIGUOUS) & ~PyBUF_STRIDES;
     if (wants_fortran || (!self->is_contiguous && (!wants_strides || wants_order))) {
         PyErr_SetString(PyExc_BufferError, "the array does not lie in memory as it is asked for");
         return -1;

@@ -164,6 +164,16 @@ class Arrays(ShopTest):
         with self.assertRaises(TypeError):
             weir.Array()
 
+    def test_order_is_promised_where_it_is_asked_for(self) -> None:
+        view = (ctypes.c_char * 256)()  # more than a Py_buffer
+        get, release = ctypes.pythonapi.PyObject_GetBuffer, ctypes.pythonapi.PyBuffer_Release
+        row = self.batch["column_ids"][0]
+        for name, order in (("C", 0x38), ("Fortran", 0x58), ("any", 0x98)):  # PyBUF_C_CONTIGUOUS and so on
+            self.assertEqual(get(ctypes.py_object(row), view, order), 0, name)
+            release(view)
+            with self.assertRaises(BufferError, msg=name):
+                get(ctypes.py_object(row[::2]), view, order)
+
     def test_torch_gets_memory_of_a_gpu_for_its_current_stream(self) -> None:
         from weir._convert import to_torch
 
