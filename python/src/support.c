@@ -117,8 +117,13 @@ int py_to_uint32(PyObject *value, void *out) {
     return 1;
 }
 
+/* Without a value it is the call's turn to undo it: a later argument was refused. */
 int py_to_bytes(PyObject *value, void *out) {
     py_bytes *bytes = out;
+    if (!value) {
+        Py_CLEAR(bytes->holder);
+        return 1;
+    }
     *bytes = (py_bytes){NULL, NULL, 0};
     if (value == Py_None)
         return 1;
@@ -131,7 +136,7 @@ int py_to_bytes(PyObject *value, void *out) {
     if (PyBytes_AsStringAndSize(value, &data, &size) != 0)
         return 0;
     *bytes = (py_bytes){Py_NewRef(value), data, (size_t)size};
-    return 1;
+    return Py_CLEANUP_SUPPORTED;
 }
 
 /* Names in a store are UTF-8, but an unverified one may hold anything. */

@@ -188,6 +188,13 @@ class Arrays(ShopTest):
                 current.assert_called_with(1)
                 array.__dlpack__.assert_called_with(stream=named)
 
+    def test_a_refused_call_keeps_no_argument(self) -> None:
+        token = bytes(range(40))
+        before = sys.getrefcount(token)
+        with self.assertRaises(OverflowError):
+            weir.batch(self.store, self.manifest, TRAIN, cursor=(-1, 0), token=token)
+        self.assertEqual(sys.getrefcount(token), before)
+
     def test_a_batch_is_a_mapping(self) -> None:
         self.assertEqual(len(self.batch), 16)
         self.assertIn("fk_adj", self.batch)
