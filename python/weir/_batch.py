@@ -122,7 +122,7 @@ def batch(
     opened = as_manifest(manifest)
     rank, world_size = rank_and_world_size(rank, world_size)
     if cursor is None:
-        place = _locate(opened, dataset, step, token)
+        place = _locate(opened, dataset, stage, step, token)
         dataset, cursor = place.dataset, (place.epoch, place.position)
     elif dataset is None:
         raise ValueError("a cursor is one of a dataset: name it")
@@ -133,11 +133,11 @@ def batch(
     )
 
 
-def _locate(manifest: Manifest, dataset: str | None, step: int, token: bytes | None) -> Location:
-    """The dataset and cursor of a step: of the mix, or of one dataset alone."""
-    if dataset is None:
+def _locate(manifest: Manifest, dataset: str | None, stage: str, step: int, token: bytes | None) -> Location:
+    """The dataset and cursor of a step: of the mix, or of one dataset alone, as a Loader's."""
+    if dataset is None and stage == "train":
         return Mix(manifest, token=token).locate(step)
     from weir._sampler import Sampler
 
-    alone = Sampler(manifest, dataset, rank=0, world_size=1, token=token)
-    return Location(dataset, *alone.cursor_of(step))
+    alone = Sampler(manifest, dataset, rank=0, world_size=1, stage=stage, token=token)
+    return Location(alone.dataset, *alone.cursor_of(step))

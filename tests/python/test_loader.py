@@ -53,6 +53,15 @@ class Order(LoaderTest):
                     self.assertEqual(batch.digest, alone.digest)
                     self.assertEqual(batch.sample_index.tolist(), alone.sample_index.tolist())
 
+    def test_the_last_batch_of_an_evaluation_is_that_of_its_step(self) -> None:
+        for changes in ({"drop_last": True}, {"epoch_boundary": "stream"}):
+            manifest = self.changed_manifest(global_batch_size=16, data=changes)
+            loader = self.loader(manifest=manifest, stage="eval", dataset="shop/churn/val")
+            for batch in loader:
+                alone = weir.batch(self.store, manifest, loader.dataset, stage="eval", step=batch.step)
+                self.assertEqual((batch.digest, batch.cursor), (alone.digest, alone.cursor))
+            self.assertLess(batch.valid_count, 16)
+
     def test_a_run_ends(self) -> None:
         loader = self.loader(steps=7, first_step=2)
         self.assertEqual(len(loader), 5)
