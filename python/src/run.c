@@ -256,7 +256,8 @@ static PyObject *run_plan(PyObject *class, PyObject *args) {
     weir_error error;
     weir_plan *plan = NULL;
     weir_status status = WEIR_OK;
-    bool is_parsed = parse_arguments(args, &a);
+    weir_device_options device;
+    bool is_parsed = parse_arguments(args, &a) && (!a.device || parse_device(a.device, &device));
     if (is_parsed) {
         a.staging.loader = &a.options;
         Py_BEGIN_ALLOW_THREADS status = a.device ? weir_staging_plan(NULL, &a.staging, &plan, &error)

@@ -186,8 +186,22 @@ static weir_status make_plan(const weir_env *env, const weir_staging_options *op
     return weir__memory_plan(env, &need, loading.memory_limit, out, error);
 }
 
+static weir_status check_options(const weir_staging_options *options, weir_error *error) {
+    if (options->size < sizeof *options)
+        return weir__fail(error, WEIR_CONTRACT_VIOLATION, WEIR__STAGING_OPERATOR,
+                          "the options' size is not set; set it to sizeof(weir_staging_options)");
+    if (options->depth > WEIR__STAGING_DEPTH_MAX)
+        return weir__fail(error, WEIR_CONTRACT_VIOLATION, WEIR__STAGING_OPERATOR,
+                          "a depth of %u batches on the device is too much; %d are the most", options->depth,
+                          WEIR__STAGING_DEPTH_MAX);
+    return WEIR_OK;
+}
+
 weir_status weir_staging_plan(const weir_env *env, const weir_staging_options *options, weir_plan **out,
                               weir_error *error) {
+    weir_status status = check_options(options, error);
+    if (status != WEIR_OK)
+        return status;
     return make_plan(weir__env(env), options, options->wire != WEIR_WIRE_PLAIN, out, error);
 }
 
@@ -234,13 +248,9 @@ static weir_status open_parts(weir_staging *s, const weir_staging_options *optio
 weir_status weir_staging_open(const weir_env *env, const weir_staging_options *options, weir_staging **out,
                               weir_error *error) {
     env = weir__env(env);
-    if (options->size < sizeof *options)
-        return weir__fail(error, WEIR_CONTRACT_VIOLATION, WEIR__STAGING_OPERATOR,
-                          "the options' size is not set; set it to sizeof(weir_staging_options)");
-    if (options->depth > WEIR__STAGING_DEPTH_MAX)
-        return weir__fail(error, WEIR_CONTRACT_VIOLATION, WEIR__STAGING_OPERATOR,
-                          "a depth of %u batches on the device is too much; %d are the most", options->depth,
-                          WEIR__STAGING_DEPTH_MAX);
+    weir_status status = check_options(options, error);
+    if (status != WEIR_OK)
+        return status;
     weir_staging *s = weir__allocate_zero(env, 1, sizeof *s);
     if (!s)
         return weir__out_of_memory(error, WEIR__STAGING_OPERATOR, sizeof *s);
@@ -252,7 +262,7 @@ weir_status weir_staging_open(const weir_env *env, const weir_staging_options *o
     s->keeps_checkpoints = options->with_checkpoints;
     s->store_count = options->loader->store_count;
     weir_cbor_writer_memory(&s->checkpoint, env);
-    weir_status status = open_parts(s, options, error);
+    status = open_parts(s, options, error);
     s->metrics.wire = s->form;
     if (status != WEIR_OK) {
         weir_staging_close(s);

@@ -104,6 +104,11 @@ class Devices(ShopTest):
             with self.subTest(options), self.assertRaises(error):
                 next(self.loader(**options))
 
+    def test_what_needs_no_device_is_said_when_a_loader_is_made(self) -> None:
+        for options in ({"device": "gpu"}, {"device": "cuda:x"}, {"device": "cuda", "depth": 65}):
+            with self.subTest(options), self.assertRaises(ValueError):
+                self.loader(**options)
+
     def test_ctrl_c(self) -> None:
         loader = self.loader(device="host", steps=None)
         timer = threading.Timer(0.05, lambda: signal.raise_signal(signal.SIGINT))
