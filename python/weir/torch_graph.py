@@ -15,6 +15,7 @@ torch's name.
 """
 
 import argparse
+import contextlib
 import importlib
 import json
 import sys
@@ -275,12 +276,25 @@ def fx_graph(module: torch.fx.GraphModule, name: str | None = None) -> dict[str,
     return builder.finish(outputs)
 
 
+@contextlib.contextmanager
+def _unchanged(module: torch.nn.Module) -> Iterator[None]:
+    """Undoes what running a module does to its buffers (running means) and to torch's random numbers (dropout)."""
+    devices = range(torch.cuda.device_count()) if torch.cuda.is_initialized() else ()
+    before = [(buffer, buffer.clone()) for buffer in module.buffers()]
+    with torch.random.fork_rng(devices=list(devices)):
+        try:
+            yield
+        finally:
+            for buffer, value in before:
+                buffer.copy_(value)
+
+
 def traced_graph(model: torch.nn.Module, *inputs: Any, name: str | None = None) -> dict[str, Any]:
     """Traces a model symbolically and runs the example inputs through it once, for the shapes."""
     from torch.fx.passes.shape_prop import ShapeProp
 
     module = model if isinstance(model, torch.fx.GraphModule) else torch.fx.symbolic_trace(model)
-    with torch.no_grad():
+    with torch.no_grad(), _unchanged(module):
         ShapeProp(module).propagate(*inputs)
     return fx_graph(module, name or type(model).__name__)
 

@@ -64,6 +64,15 @@ class TorchGraph(unittest.TestCase):
     def ops(self, made: dict[str, Any]) -> list[str]:
         return [node["op"] for node in made["nodes"]]
 
+    def test_a_model_stays_as_it_is(self) -> None:
+        model = nn.Sequential(nn.Linear(4, 4), nn.BatchNorm1d(4), nn.Dropout())
+        before = {name: value.clone() for name, value in model.state_dict().items()}
+        random = torch.get_rng_state()
+        torch_graph.traced_graph(model, torch.ones(8, 4))
+        for name, value in model.state_dict().items():
+            self.assertTrue(torch.equal(value, before[name]), name)
+        self.assertTrue(torch.equal(torch.get_rng_state(), random))
+
     def test_a_traced_model(self) -> None:
         made = torch_graph.traced_graph(Mlp(), torch.zeros(3, 16))
         self.assertEqual(made["name"], "Mlp")
