@@ -105,7 +105,7 @@ WEIR_API uint64_t weir_loader_end(const weir_loader *loader);
 /* The plan of the run's memory. Arena `slots`: one tensor slot/N a slot, 256-byte aligned. Arena `builders`:
  * what the builders of each worker keep (worker/N), and each slot's lists beside its batch (lists/N). It
  * belongs to the loader. weir_loader_plan makes it (the caller closes it) without starting anything; it has
- * the errors of weir_loader_open. */
+ * the errors of weir_loader_open, but for what best effort's own part of a checkpoint may have. */
 WEIR_API const weir_plan *weir_loader_memory(const weir_loader *loader);
 WEIR_API WEIR_CHECKED weir_status weir_loader_plan(const weir_env *env, const weir_loader_options *options,
                                                    weir_plan **out, weir_error *error);

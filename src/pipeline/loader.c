@@ -189,14 +189,14 @@ static weir_status open_consumer(weir_loader *loader, weir_error *error) {
                            : weir__out_of_memory(error, operator_name, (size_t)share * sizeof(uint64_t));
 }
 
-/* Where the run begins or goes on. */
+/* Where the run begins or goes on. The first worker lends its mix: no thread is there yet. */
 static weir_status find_start(weir_loader *loader, const weir_loader_options *options, weir__restored *out,
                               weir_error *error) {
     weir__run_state here = {.policy = loader->policy, .workers = loader->worker_count};
     weir_status status = WEIR_OK;
     *out = (weir__restored){.step = options->first_step, .start_position = options->first_step};
     if (options->checkpoint)
-        status = weir__checkpoint_restore(&loader->run, loader->mix, &here, options->checkpoint,
+        status = weir__checkpoint_restore(&loader->run, loader->workers[0].mix, &here, options->checkpoint,
                                           options->checkpoint_size, out, error);
     if (status != WEIR_OK || out->step <= loader->run.end)
         return status;
@@ -373,13 +373,17 @@ const weir_plan *weir_loader_memory(const weir_loader *loader) {
 weir_status weir_loader_plan(const weir_env *env, const weir_loader_options *options, weir_plan **out,
                              weir_error *error) {
     weir_status status;
+    weir__restored from;
     weir_loader *loader = new_loader(weir__env(env), options, &status, error);
     if (!loader)
         return status;
-    *out = loader->plan;
-    loader->plan = NULL;
+    status = find_start(loader, options, &from, error);
+    if (status == WEIR_OK) {
+        *out = loader->plan;
+        loader->plan = NULL;
+    }
     weir_loader_close(loader);
-    return WEIR_OK;
+    return status;
 }
 
 /* ---- Traces and checkpoints ------------------------------------------------------------------ */

@@ -171,6 +171,20 @@ static void test_memory_is_planned_and_limited(void **state) {
     weir_plan_close(plan);
 }
 
+/* What opening would refuse, the plan refuses before anything is started. */
+static void test_a_plan_knows_where_the_run_begins(void **state) {
+    (void)state;
+    weir_error error;
+    weir_plan *plan;
+    weir_loader_options options = loading_options(&fixture, manifest);
+    options.steps = 10;
+    options.first_step = 11;
+    assert_fails(weir_loader_plan(NULL, &options, &plan, &error), WEIR_CONTRACT_VIOLATION, &error);
+    options.checkpoint = "\xa0"; /* an empty map */
+    options.checkpoint_size = 1;
+    assert_fails(weir_loader_plan(NULL, &options, &plan, &error), WEIR_CHECKPOINT_MISMATCH, &error);
+}
+
 static void test_too_many_slots(void **state) {
     (void)state;
     weir_error error;
@@ -342,6 +356,7 @@ int main(void) {
         cmocka_unit_test(test_a_run_that_begins_later),
         cmocka_unit_test(test_the_step_and_the_end),
         cmocka_unit_test(test_memory_is_planned_and_limited),
+        cmocka_unit_test(test_a_plan_knows_where_the_run_begins),
         cmocka_unit_test(test_too_many_slots),
         cmocka_unit_test(test_slots_lie_in_given_memory),
         cmocka_unit_test(test_a_failure_comes_at_its_step),
