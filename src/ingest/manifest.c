@@ -3,22 +3,7 @@
 #include <string.h>
 
 #include "ingest/state.h"
-
-static weir_status hash_dataset(const weir__ingest *ingest, const char *task, const char *split,
-                                uint8_t hash[WEIR_HASH_SIZE], weir_error *error) {
-    weir_sha256 sha;
-    weir_cbor_writer w;
-    weir_sha256_init(&sha);
-    weir_cbor_writer_hash(&w, &sha);
-    weir_cbor_array(&w, 4);
-    weir_cbor_text(&w, "dataset_v1");
-    weir_cbor_bytes(&w, ingest->info.store_hash, WEIR_HASH_SIZE);
-    weir_cbor_text(&w, task);
-    weir_cbor_text(&w, split);
-    weir_status status = weir_cbor_finish(&w, error);
-    weir_sha256_final(&sha, hash);
-    return status;
-}
+#include "store/reader.h"
 
 /* "<name>/<task>/<split>" as the next key. */
 static bool put_key(const weir__ingest *ingest, const char *task, const char *split, weir_json_writer *w) {
@@ -39,7 +24,8 @@ static weir_status put_dataset(const weir__ingest *ingest, const weir_task *task
                                weir_json_writer *w, weir_error *error) {
     uint8_t hash[WEIR_HASH_SIZE];
     const char *split_name = weir_split_name((weir_split)split);
-    weir_status status = hash_dataset(ingest, task->name, split_name, hash, error);
+    weir_status status =
+        weir__dataset_hash(ingest->info.store_hash, task->name, (weir_split)split, hash, error);
     if (status != WEIR_OK)
         return status;
     if (!put_key(ingest, task->name, split_name, w))

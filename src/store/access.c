@@ -252,16 +252,16 @@ size_t weir_store_category_text(const weir_store *store, uint32_t index, char *o
 
 /* ---- Datasets -------------------------------------------------------------------------------- */
 
-static weir_status hash_dataset(const weir_store_info *info, const weir_task *task, weir_split split,
-                                uint8_t hash[WEIR_HASH_SIZE], weir_error *error) {
+weir_status weir__dataset_hash(const uint8_t store_hash[WEIR_HASH_SIZE], const char *task, weir_split split,
+                               uint8_t hash[WEIR_HASH_SIZE], weir_error *error) {
     weir_sha256 sha;
     weir_cbor_writer w;
     weir_sha256_init(&sha);
     weir_cbor_writer_hash(&w, &sha);
     weir_cbor_array(&w, 4);
     weir_cbor_text(&w, "dataset_v1");
-    weir_cbor_bytes(&w, info->store_hash, WEIR_HASH_SIZE);
-    weir_cbor_text(&w, task->name);
+    weir_cbor_bytes(&w, store_hash, WEIR_HASH_SIZE);
+    weir_cbor_text(&w, task);
     weir_cbor_text(&w, weir_split_name(split));
     weir_status status = weir_cbor_finish(&w, error);
     weir_sha256_final(&sha, hash);
@@ -288,7 +288,7 @@ weir_status weir_store_dataset(const weir_store *store, const char *key, weir_st
             out->task = t;
             out->split = (weir_split)split;
             out->cardinality = task->split_start[split + 1] - task->split_start[split];
-            return hash_dataset(info, task, out->split, out->hash, error);
+            return weir__dataset_hash(info->store_hash, task->name, out->split, out->hash, error);
         }
     return weir__fail(error, WEIR_INVALID_DATASET_KEY, "weir.store.dataset",
                       "the store %s has no dataset '%s'; `weir info` lists them", info->name, key);

@@ -22,4 +22,10 @@ static inline const weir_section *weir__section(const weir_store *store, weir__s
     return &store->sections[kind - 1];
 }
 
+/* A dataset's identity, of a store that is open or still being written. CBOR_INVALID for a name that is no
+ * UTF-8. */
+WEIR_CHECKED weir_status weir__dataset_hash(const uint8_t store_hash[WEIR_HASH_SIZE], const char *task,
+                                            weir_split split, uint8_t hash[WEIR_HASH_SIZE],
+                                            weir_error *error);
+
 #endif
