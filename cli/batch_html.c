@@ -283,10 +283,8 @@ static void write_parents(weir_json_writer *w, const sequence *s, uint32_t local
 static void write_row(weir_json_writer *w, const sequence *s, uint32_t local) {
     const weir_table *table = table_of(s, local);
     weir_json_object(w);
-    weir_json_key(w, "row");
-    weir_json_uint(w, s->rows[local]);
-    weir_json_key(w, "table");
-    weir_json_uint(w, (uint64_t)(table - s->info->tables));
+    cli_json_uint(w, "row", s->rows[local]);
+    cli_json_uint(w, "table", (uint64_t)(table - s->info->tables));
     weir_json_key(w, "time");
     write_time(w, weir_store_row_time(s->context->store, s->rows[local]));
     weir_json_key(w, "cells");
@@ -332,10 +330,8 @@ static void write_sequence(weir_json_writer *w, sequence *s) {
     write_uint(w, "position", load(batch, WEIR_POSITION, s->index, 8));
     weir_json_key(w, "seen");
     write_time(w, s->observation_time);
-    weir_json_key(w, "digest");
-    weir_json_text(w, digest);
-    weir_json_key(w, "cells");
-    weir_json_uint(w, s->cell_count);
+    cli_json_text(w, "digest", digest);
+    cli_json_uint(w, "cells", s->cell_count);
     if (s->row_count > 0)
         write_target(w, s, sample);
     write_permutation(w, s, "col_perm", WEIR_COL_PERM);
@@ -356,16 +352,6 @@ static void write_sequence(weir_json_writer *w, sequence *s) {
 
 /* ---- What all sequences share ---------------------------------------------------------------- */
 
-static void write_text(weir_json_writer *w, const char *key, const char *text) {
-    weir_json_key(w, key);
-    weir_json_text(w, text);
-}
-
-static void write_number(weir_json_writer *w, const char *key, uint64_t value) {
-    weir_json_key(w, key);
-    weir_json_uint(w, value);
-}
-
 /* A number, or null for WEIR_NONE. */
 static void write_link(weir_json_writer *w, const char *key, uint32_t value) {
     weir_json_key(w, key);
@@ -380,9 +366,9 @@ static void write_tables(weir_json_writer *w, const weir_store_info *info) {
     weir_json_array(w);
     for (uint32_t t = 0; t < info->table_count; t++) {
         weir_json_object(w);
-        write_text(w, "name", info->tables[t].name);
-        write_number(w, "row_start", info->tables[t].row_start);
-        write_number(w, "column_start", info->tables[t].column_start);
+        cli_json_text(w, "name", info->tables[t].name);
+        cli_json_uint(w, "row_start", info->tables[t].row_start);
+        cli_json_uint(w, "column_start", info->tables[t].column_start);
         weir_json_end_object(w);
     }
     weir_json_end_array(w);
@@ -390,9 +376,9 @@ static void write_tables(weir_json_writer *w, const weir_store_info *info) {
     weir_json_array(w);
     for (uint32_t c = 0; c < info->column_count; c++) {
         weir_json_object(w);
-        write_text(w, "name", info->columns[c].name);
-        write_text(w, "about", info->columns[c].description);
-        write_text(w, "stype", weir_stype_name(info->columns[c].stype));
+        cli_json_text(w, "name", info->columns[c].name);
+        cli_json_text(w, "about", info->columns[c].description);
+        cli_json_text(w, "stype", weir_stype_name(info->columns[c].stype));
         write_link(w, "known_at", info->columns[c].known_at);
         weir_json_end_object(w);
     }
@@ -404,9 +390,9 @@ static void write_edges(weir_json_writer *w, const weir_store_info *info) {
     weir_json_array(w);
     for (uint32_t e = 0; e < info->edge_count; e++) {
         weir_json_object(w);
-        write_text(w, "name", info->edges[e].name);
+        cli_json_text(w, "name", info->edges[e].name);
         write_link(w, "column", info->edges[e].column);
-        write_number(w, "parent_table", info->edges[e].parent_table);
+        cli_json_uint(w, "parent_table", info->edges[e].parent_table);
         weir_json_end_object(w);
     }
     weir_json_end_array(w);
@@ -415,13 +401,12 @@ static void write_edges(weir_json_writer *w, const weir_store_info *info) {
 static void write_task(weir_json_writer *w, const weir_store_info *info, const weir_task *task) {
     weir_json_key(w, "task");
     weir_json_object(w);
-    write_text(w, "name", task->name);
-    write_text(w, "target", task->target_column);
-    write_text(w, "stype", weir_stype_name(task->stype));
-    write_text(w, "anchor_table", info->tables[task->anchor_table].name);
-    write_number(w, "column", task->column);
-    weir_json_key(w, "is_cell");
-    weir_json_bool(w, task->is_cell);
+    cli_json_text(w, "name", task->name);
+    cli_json_text(w, "target", task->target_column);
+    cli_json_text(w, "stype", weir_stype_name(task->stype));
+    cli_json_text(w, "anchor_table", info->tables[task->anchor_table].name);
+    cli_json_uint(w, "column", task->column);
+    cli_json_bool(w, "is_cell", task->is_cell);
     weir_json_key(w, "drop_columns");
     weir_json_array(w);
     for (uint32_t i = 0; i < task->drop_column_count; i++)
@@ -433,19 +418,20 @@ static void write_task(weir_json_writer *w, const weir_store_info *info, const w
 static void write_head(weir_json_writer *w, const weir_batch *batch, const cli_batch_context *context) {
     static const char *const visibilities[] = {"train", "all", "none"};
     const weir_store_info *info = weir_store_describe(context->store);
-    write_text(w, "version", weir_version());
-    write_text(w, "dataset", context->dataset);
-    write_text(w, "stage", context->stage);
-    write_text(w, "label_visibility", visibilities[weir_manifest_batch(context->manifest)->label_visibility]);
-    write_number(w, "world_size", context->world_size);
-    write_number(w, "rank", context->rank);
+    cli_json_text(w, "version", weir_version());
+    cli_json_text(w, "dataset", context->dataset);
+    cli_json_text(w, "stage", context->stage);
+    cli_json_text(w, "label_visibility",
+                  visibilities[weir_manifest_batch(context->manifest)->label_visibility]);
+    cli_json_uint(w, "world_size", context->world_size);
+    cli_json_uint(w, "rank", context->rank);
     write_uint(w, "epoch", batch->step.cursor_before.epoch);
     write_uint(w, "position", batch->step.cursor_before.global_index);
-    write_number(w, "sequence_length", batch->sequence_length);
-    write_number(w, "row_count", batch->row_count);
-    write_number(w, "text_count", batch->text_count);
+    cli_json_uint(w, "sequence_length", batch->sequence_length);
+    cli_json_uint(w, "row_count", batch->row_count);
+    cli_json_uint(w, "text_count", batch->text_count);
     write_uint(w, "bytes", batch->size);
-    cli_json_hex_field(w, "digest", batch->batch_digest, sizeof batch->batch_digest);
+    cli_json_hex(w, "digest", batch->batch_digest, sizeof batch->batch_digest);
     write_task(w, info, &info->tasks[batch->task]);
     write_tables(w, info);
     write_edges(w, info);

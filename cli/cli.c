@@ -204,18 +204,31 @@ int cli_print_json(weir_json_writer *w) {
     return result;
 }
 
-void cli_json_hex_field(weir_json_writer *w, const char *key, const void *data, size_t size) {
+void cli_json_hex(weir_json_writer *w, const char *key, const void *data, size_t size) {
     weir_json_key(w, key);
     weir_json_hex(w, data, size);
+}
+
+void cli_json_uint(weir_json_writer *w, const char *key, uint64_t value) {
+    weir_json_key(w, key);
+    weir_json_uint(w, value);
+}
+
+void cli_json_bool(weir_json_writer *w, const char *key, bool value) {
+    weir_json_key(w, key);
+    weir_json_bool(w, value);
+}
+
+void cli_json_text(weir_json_writer *w, const char *key, const char *value) {
+    weir_json_key(w, key);
+    weir_json_text(w, value);
 }
 
 void cli_json_cursor(weir_json_writer *w, const char *key, weir_cursor cursor) {
     weir_json_key(w, key);
     weir_json_object(w);
-    weir_json_key(w, "epoch");
-    weir_json_uint(w, cursor.epoch);
-    weir_json_key(w, "global_index");
-    weir_json_uint(w, cursor.global_index);
+    cli_json_uint(w, "epoch", cursor.epoch);
+    cli_json_uint(w, "global_index", cursor.global_index);
     weir_json_end_object(w);
 }
 

@@ -70,9 +70,12 @@ weir_status cli_error(weir_error *error, weir_status status, const char *format,
  * terminal would obey. Cut to capacity; returns out. */
 const char *cli_printable(const char *text, char *out, size_t capacity);
 
-/* "key": hex, and "key": {"epoch": …, "global_index": …}. */
+/* A member of an object: its key and its value; a cursor is {"epoch": …, "global_index": …}. */
+void cli_json_uint(weir_json_writer *w, const char *key, uint64_t value);
+void cli_json_bool(weir_json_writer *w, const char *key, bool value);
+void cli_json_text(weir_json_writer *w, const char *key, const char *value);
 void cli_json_cursor(weir_json_writer *w, const char *key, weir_cursor cursor);
-void cli_json_hex_field(weir_json_writer *w, const char *key, const void *data, size_t size);
+void cli_json_hex(weir_json_writer *w, const char *key, const void *data, size_t size);
 
 /* Flushes stdout; CLI_FAILED (said on stderr) where that fails, so that a full disk or a closed pipe is not
  * taken for success. */

@@ -30,23 +30,16 @@ static void write_sequences(weir_json_writer *w, const weir_batch *batch) {
     for (uint32_t i = 0; i < batch->sequence_count; i++) {
         char digest[24];
         weir_json_object(w);
-        weir_json_key(w, "sample_index");
-        weir_json_uint(w, load(batch, WEIR_SAMPLE_INDEX, i));
-        weir_json_key(w, "epoch");
-        weir_json_uint(w, batch->epochs[i]);
-        weir_json_key(w, "position");
-        weir_json_uint(w, load(batch, WEIR_POSITION, i));
-        weir_json_key(w, "anchor_row");
-        weir_json_uint(w, load(batch, WEIR_ANCHOR_ROW, i));
+        cli_json_uint(w, "sample_index", load(batch, WEIR_SAMPLE_INDEX, i));
+        cli_json_uint(w, "epoch", batch->epochs[i]);
+        cli_json_uint(w, "position", load(batch, WEIR_POSITION, i));
+        cli_json_uint(w, "anchor_row", load(batch, WEIR_ANCHOR_ROW, i));
         weir_json_key(w, "observation_time");
         weir_json_int(w, (int64_t)load(batch, WEIR_OBSERVATION_TIME, i));
-        weir_json_key(w, "num_cells");
-        weir_json_uint(w, load(batch, WEIR_NUM_CELLS, i));
-        weir_json_key(w, "num_rows");
-        weir_json_uint(w, load(batch, WEIR_NUM_ROWS, i));
+        cli_json_uint(w, "num_cells", load(batch, WEIR_NUM_CELLS, i));
+        cli_json_uint(w, "num_rows", load(batch, WEIR_NUM_ROWS, i));
         snprintf(digest, sizeof digest, "%016" PRIx64, batch->sample_digests[i]);
-        weir_json_key(w, "sample_digest");
-        weir_json_text(w, digest);
+        cli_json_text(w, "sample_digest", digest);
         weir_json_end_object(w);
     }
     weir_json_end_array(w);
@@ -91,8 +84,7 @@ static void write_tensors(weir_json_writer *w, const weir_batch *batch) {
         const weir_tensor *tensor = &batch->tensors[id];
         weir_json_key(w, tensor->name);
         weir_json_object(w);
-        weir_json_key(w, "dtype");
-        weir_json_text(w, tensor->dtype);
+        cli_json_text(w, "dtype", tensor->dtype);
         weir_json_key(w, "shape");
         write_shape(w, tensor);
         weir_json_key(w, "data");
@@ -106,20 +98,14 @@ static int print_json(const request *r, const weir_store *store, const weir_batc
     weir_json_writer w;
     weir_json_writer_memory(&w, NULL);
     weir_json_object(&w);
-    weir_json_key(&w, "dataset");
-    weir_json_text(&w, r->of.dataset);
-    weir_json_key(&w, "task");
-    weir_json_text(&w, weir_store_describe(store)->tasks[batch->task].name);
-    weir_json_key(&w, "task_idx");
-    weir_json_uint(&w, batch->task);
-    weir_json_key(&w, "target_stype");
-    weir_json_uint(&w, batch->target_stype);
-    weir_json_key(&w, "cat_emb_start");
-    weir_json_uint(&w, batch->category_start);
-    weir_json_key(&w, "cat_emb_count");
-    weir_json_uint(&w, batch->category_count);
+    cli_json_text(&w, "dataset", r->of.dataset);
+    cli_json_text(&w, "task", weir_store_describe(store)->tasks[batch->task].name);
+    cli_json_uint(&w, "task_idx", batch->task);
+    cli_json_uint(&w, "target_stype", batch->target_stype);
+    cli_json_uint(&w, "cat_emb_start", batch->category_start);
+    cli_json_uint(&w, "cat_emb_count", batch->category_count);
     write_dims(&w, batch);
-    cli_json_hex_field(&w, "batch_digest", batch->batch_digest, sizeof batch->batch_digest);
+    cli_json_hex(&w, "batch_digest", batch->batch_digest, sizeof batch->batch_digest);
     write_sequences(&w, batch);
     cli_json_cursor(&w, "cursor_next", batch->step.cursor_next);
     if (r->with_tensors)

@@ -15,7 +15,7 @@ static int print_encoding(const weir_cbor_writer *cbor, bool as_json) {
     weir_json_writer w;
     weir_json_writer_memory(&w, NULL);
     weir_json_object(&w);
-    cli_json_hex_field(&w, "cbor", cbor->data, cbor->size);
+    cli_json_hex(&w, "cbor", cbor->data, cbor->size);
     weir_json_end_object(&w);
     return cli_print_json(&w);
 }

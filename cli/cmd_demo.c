@@ -212,14 +212,10 @@ static int print_json(const demo *d) {
     weir_json_writer w;
     weir_json_writer_memory(&w, NULL);
     weir_json_object(&w);
-    weir_json_key(&w, "database");
-    weir_json_text(&w, d->database);
-    weir_json_key(&w, "schema");
-    weir_json_text(&w, d->schema);
-    weir_json_key(&w, "store");
-    weir_json_text(&w, d->report.store_path);
-    weir_json_key(&w, "manifest");
-    weir_json_text(&w, d->report.manifest_path);
+    cli_json_text(&w, "database", d->database);
+    cli_json_text(&w, "schema", d->schema);
+    cli_json_text(&w, "store", d->report.store_path);
+    cli_json_text(&w, "manifest", d->report.manifest_path);
     weir_json_key(&w, "rows");
     weir_json_object(&w);
     for (int table = 0; table < DEMO_TABLES; table++) {
@@ -227,15 +223,13 @@ static int print_json(const demo *d) {
         weir_json_uint(&w, d->counts.rows[table]);
     }
     weir_json_end_object(&w);
-    weir_json_key(&w, "database_bytes");
-    weir_json_uint(&w, d->database_bytes);
-    weir_json_key(&w, "store_bytes");
-    weir_json_uint(&w, d->report.store_bytes);
+    cli_json_uint(&w, "database_bytes", d->database_bytes);
+    cli_json_uint(&w, "store_bytes", d->report.store_bytes);
     weir_json_key(&w, "make_seconds");
     weir_json_double(&w, d->make_seconds);
     weir_json_key(&w, "ingest_seconds");
     weir_json_double(&w, (double)d->report.total_ns / 1e9);
-    cli_json_hex_field(&w, "store_hash", d->report.store_hash, WEIR_HASH_SIZE);
+    cli_json_hex(&w, "store_hash", d->report.store_hash, WEIR_HASH_SIZE);
     weir_json_end_object(&w);
     return cli_print_json(&w);
 }

@@ -18,25 +18,17 @@ static int print_json(const weir_trace_difference *d) {
     weir_json_writer w;
     weir_json_writer_memory(&w, NULL);
     weir_json_object(&w);
-    weir_json_key(&w, "comparable");
-    weir_json_bool(&w, d->is_comparable);
+    cli_json_bool(&w, "comparable", d->is_comparable);
     if (!d->is_comparable) {
-        weir_json_key(&w, "incomparable");
-        weir_json_text(&w, d->incomparable);
+        cli_json_text(&w, "incomparable", d->incomparable);
     }
-    weir_json_key(&w, "equal_steps");
-    weir_json_uint(&w, d->steps);
-    weir_json_key(&w, "differs");
-    weir_json_bool(&w, d->differs);
+    cli_json_uint(&w, "equal_steps", d->steps);
+    cli_json_bool(&w, "differs", d->differs);
     if (d->differs) {
-        weir_json_key(&w, "step");
-        weir_json_uint(&w, d->t);
-        weir_json_key(&w, "field");
-        weir_json_text(&w, d->field);
-        weir_json_key(&w, "left");
-        weir_json_text(&w, d->left);
-        weir_json_key(&w, "right");
-        weir_json_text(&w, d->right);
+        cli_json_uint(&w, "step", d->t);
+        cli_json_text(&w, "field", d->field);
+        cli_json_text(&w, "left", d->left);
+        cli_json_text(&w, "right", d->right);
     }
     weir_json_end_object(&w);
     return cli_print_json(&w);

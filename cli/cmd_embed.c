@@ -66,11 +66,10 @@ static int print_embeddings(const weir_store *store, char kind, uint32_t count, 
         }
         if (as_json) {
             weir_json_object(&w);
-            weir_json_key(&w, "index");
-            weir_json_uint(&w, i);
+            cli_json_uint(&w, "index", i);
             weir_json_key(&w, "text");
             weir_json_text_n(&w, text, size);
-            cli_json_hex_field(&w, "f16", vector, (size_t)info->embedding_dim * 2);
+            cli_json_hex(&w, "f16", vector, (size_t)info->embedding_dim * 2);
             weir_json_end_object(&w);
         } else {
             print_line(text, size, vector, info->embedding_dim);

@@ -7,11 +7,6 @@
 
 #include "progress.h"
 
-static void put_uint(weir_json_writer *w, const char *key, uint64_t value) {
-    weir_json_key(w, key);
-    weir_json_uint(w, value);
-}
-
 static void put_seconds(weir_json_writer *w, const char *key, uint64_t ns) {
     weir_json_key(w, key);
     weir_json_double(w, (double)ns * 1e-9);
@@ -21,25 +16,22 @@ static int print_json(const weir_ingest_report *report) {
     weir_json_writer w;
     weir_json_writer_memory(&w, NULL);
     weir_json_object(&w);
-    weir_json_key(&w, "store");
-    weir_json_text(&w, report->store_path);
-    weir_json_key(&w, "manifest");
-    weir_json_text(&w, report->manifest_path);
-    cli_json_hex_field(&w, "store_hash", report->store_hash, WEIR_HASH_SIZE);
-    weir_json_key(&w, "drafted");
-    weir_json_bool(&w, report->drafted);
-    put_uint(&w, "tables", report->tables);
-    put_uint(&w, "ignored_columns", report->ignored_columns);
-    put_uint(&w, "rows", report->rows);
-    put_uint(&w, "edges", report->edges);
-    put_uint(&w, "dangling", report->dangling);
-    put_uint(&w, "not_finite", report->not_finite);
-    put_uint(&w, "seeds", report->seeds);
-    put_uint(&w, "dropped_seeds", report->dropped_seeds);
-    put_uint(&w, "texts", report->texts);
-    put_uint(&w, "source_bytes", report->source_bytes);
-    put_uint(&w, "store_bytes", report->store_bytes);
-    put_uint(&w, "embedding_bytes", report->embedding_bytes);
+    cli_json_text(&w, "store", report->store_path);
+    cli_json_text(&w, "manifest", report->manifest_path);
+    cli_json_hex(&w, "store_hash", report->store_hash, WEIR_HASH_SIZE);
+    cli_json_bool(&w, "drafted", report->drafted);
+    cli_json_uint(&w, "tables", report->tables);
+    cli_json_uint(&w, "ignored_columns", report->ignored_columns);
+    cli_json_uint(&w, "rows", report->rows);
+    cli_json_uint(&w, "edges", report->edges);
+    cli_json_uint(&w, "dangling", report->dangling);
+    cli_json_uint(&w, "not_finite", report->not_finite);
+    cli_json_uint(&w, "seeds", report->seeds);
+    cli_json_uint(&w, "dropped_seeds", report->dropped_seeds);
+    cli_json_uint(&w, "texts", report->texts);
+    cli_json_uint(&w, "source_bytes", report->source_bytes);
+    cli_json_uint(&w, "store_bytes", report->store_bytes);
+    cli_json_uint(&w, "embedding_bytes", report->embedding_bytes);
     weir_json_key(&w, "seconds");
     weir_json_object(&w);
     put_seconds(&w, "total", report->total_ns);

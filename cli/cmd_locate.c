@@ -14,8 +14,7 @@ static int print_place(uint64_t step, const weir_dataset *dataset, weir_cursor c
     weir_json_writer w;
     weir_json_writer_memory(&w, NULL);
     weir_json_object(&w);
-    weir_json_key(&w, "dataset");
-    weir_json_text(&w, dataset->key);
+    cli_json_text(&w, "dataset", dataset->key);
     cli_json_cursor(&w, "cursor", cursor);
     weir_json_end_object(&w);
     return cli_print_json(&w);

@@ -36,11 +36,11 @@ static int print_json(const weir_manifest *manifest) {
     const uint8_t *normalised = weir_manifest_normalised(manifest, &size);
     weir_json_writer_memory(&w, NULL);
     weir_json_object(&w);
-    cli_json_hex_field(&w, "manifest_hash", weir_manifest_hash(manifest), WEIR_HASH_SIZE);
-    cli_json_hex_field(&w, "replay_token", weir_manifest_token(manifest), WEIR_TOKEN_SIZE);
-    cli_json_hex_field(&w, "mix_hash", weir_manifest_mix_hash(manifest), WEIR_HASH_SIZE);
-    cli_json_hex_field(&w, "batch_config_hash", weir_manifest_batch_config_hash(manifest), WEIR_HASH_SIZE);
-    cli_json_hex_field(&w, "normalised", normalised, size);
+    cli_json_hex(&w, "manifest_hash", weir_manifest_hash(manifest), WEIR_HASH_SIZE);
+    cli_json_hex(&w, "replay_token", weir_manifest_token(manifest), WEIR_TOKEN_SIZE);
+    cli_json_hex(&w, "mix_hash", weir_manifest_mix_hash(manifest), WEIR_HASH_SIZE);
+    cli_json_hex(&w, "batch_config_hash", weir_manifest_batch_config_hash(manifest), WEIR_HASH_SIZE);
+    cli_json_hex(&w, "normalised", normalised, size);
     weir_json_end_object(&w);
     return cli_print_json(&w);
 }

@@ -16,27 +16,19 @@ typedef struct request {
 static void write_metadata(weir_json_writer *w, const weir_step *step) {
     weir_json_key(w, "metadata");
     weir_json_object(w);
-    weir_json_key(w, "epoch");
-    weir_json_uint(w, step->cursor_before.epoch);
-    weir_json_key(w, "global_position");
-    weir_json_uint(w, step->cursor_before.global_index);
-    weir_json_key(w, "is_shuffled");
-    weir_json_bool(w, step->is_shuffled);
-    weir_json_key(w, "effective_batch_size");
-    weir_json_uint(w, step->effective_batch_size);
-    weir_json_key(w, "blocks_materialized");
-    weir_json_uint(w, step->blocks_materialized);
-    weir_json_key(w, "subsampling_mode");
-    weir_json_text(w, step->subsampling_mode);
-    weir_json_key(w, "sampling_mode");
-    weir_json_text(w, step->sampling_mode);
+    cli_json_uint(w, "epoch", step->cursor_before.epoch);
+    cli_json_uint(w, "global_position", step->cursor_before.global_index);
+    cli_json_bool(w, "is_shuffled", step->is_shuffled);
+    cli_json_uint(w, "effective_batch_size", step->effective_batch_size);
+    cli_json_uint(w, "blocks_materialized", step->blocks_materialized);
+    cli_json_text(w, "subsampling_mode", step->subsampling_mode);
+    cli_json_text(w, "sampling_mode", step->sampling_mode);
     weir_json_key(w, "effective_q");
     weir_json_double(w, step->effective_q);
-    weir_json_key(w, "sampler_block_size");
-    weir_json_uint(w, step->sampler_block_size);
-    cli_json_hex_field(w, "sampler_config_hash", step->sampler_config_hash, WEIR_HASH_SIZE);
-    cli_json_hex_field(w, "epoch_seed_hash", step->epoch_seed_hash, WEIR_HASH_SIZE);
-    cli_json_hex_field(w, "data_replay_t", step->data_replay_t, WEIR_HASH_SIZE);
+    cli_json_uint(w, "sampler_block_size", step->sampler_block_size);
+    cli_json_hex(w, "sampler_config_hash", step->sampler_config_hash, WEIR_HASH_SIZE);
+    cli_json_hex(w, "epoch_seed_hash", step->epoch_seed_hash, WEIR_HASH_SIZE);
+    cli_json_hex(w, "data_replay_t", step->data_replay_t, WEIR_HASH_SIZE);
     weir_json_end_object(w);
 }
 
@@ -49,8 +41,7 @@ static int print_step_json(const weir_step *step, const uint64_t *indices) {
     for (uint64_t i = 0; i < step->count; i++)
         weir_json_uint(&w, indices[i]);
     weir_json_end_array(&w);
-    weir_json_key(&w, "valid_count");
-    weir_json_uint(&w, step->valid_count);
+    cli_json_uint(&w, "valid_count", step->valid_count);
     cli_json_cursor(&w, "cursor_next", step->cursor_next);
     write_metadata(&w, step);
     weir_json_end_object(&w);

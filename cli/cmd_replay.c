@@ -18,18 +18,12 @@ static int print_report(const weir_replay_report *report, bool as_json) {
     weir_json_writer w;
     weir_json_writer_memory(&w, NULL);
     weir_json_object(&w);
-    weir_json_key(&w, "equal");
-    weir_json_bool(&w, true);
-    weir_json_key(&w, "steps");
-    weir_json_uint(&w, report->steps);
-    weir_json_key(&w, "samples");
-    weir_json_uint(&w, report->samples);
-    weir_json_key(&w, "complete");
-    weir_json_bool(&w, report->is_complete);
-    weir_json_key(&w, "checked_digests");
-    weir_json_uint(&w, report->checked_digests);
-    weir_json_key(&w, "unchecked_digests");
-    weir_json_uint(&w, report->unchecked_digests);
+    cli_json_bool(&w, "equal", true);
+    cli_json_uint(&w, "steps", report->steps);
+    cli_json_uint(&w, "samples", report->samples);
+    cli_json_bool(&w, "complete", report->is_complete);
+    cli_json_uint(&w, "checked_digests", report->checked_digests);
+    cli_json_uint(&w, "unchecked_digests", report->unchecked_digests);
     weir_json_end_object(&w);
     return cli_print_json(&w);
 }

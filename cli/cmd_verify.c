@@ -11,11 +11,9 @@ static int print_result(const weir_store_info *info, bool as_json) {
     weir_json_writer w;
     weir_json_writer_memory(&w, NULL);
     weir_json_object(&w);
-    weir_json_key(&w, "name");
-    weir_json_text(&w, info->name);
-    cli_json_hex_field(&w, "store_hash", info->store_hash, WEIR_HASH_SIZE);
-    weir_json_key(&w, "bytes");
-    weir_json_uint(&w, info->file_size);
+    cli_json_text(&w, "name", info->name);
+    cli_json_hex(&w, "store_hash", info->store_hash, WEIR_HASH_SIZE);
+    cli_json_uint(&w, "bytes", info->file_size);
     weir_json_end_object(&w);
     return cli_print_json(&w);
 }

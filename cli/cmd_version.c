@@ -13,8 +13,7 @@ static int run(const cli_command *self, int argc, char **argv) {
     weir_json_writer w;
     weir_json_writer_memory(&w, NULL);
     weir_json_object(&w);
-    weir_json_key(&w, "version");
-    weir_json_text(&w, weir_version());
+    cli_json_text(&w, "version", weir_version());
     weir_json_end_object(&w);
     return cli_print_json(&w);
 }

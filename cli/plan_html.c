@@ -39,8 +39,7 @@ static void write_values(weir_json_writer *w, const uint64_t *values, size_t cou
     for (size_t i = 0; i < size; i++)
         bytes[i] = (uint8_t)(values[i / width] >> 8 * (i % width));
     weir_json_object(w);
-    weir_json_key(w, "width");
-    weir_json_uint(w, width);
+    cli_json_uint(w, "width", width);
     weir_json_key(w, "data");
     cli_json_base64(w, bytes, size);
     weir_json_end_object(w);
@@ -152,8 +151,7 @@ static void write_arena(weir_json_writer *w, const weir_plan *plan, size_t index
     write_number(w, "slot_bytes", arena.slot_bytes);
     write_number(w, "slots", arena.slots);
     write_number(w, "max_live", arena.max_live);
-    weir_json_key(w, "optimal");
-    weir_json_bool(w, arena.optimal);
+    cli_json_bool(w, "optimal", arena.optimal);
     write_column(w, "slot_offset", plan, index, arena.slots, slot_offset);
     write_column(w, "slot_address", plan, index, arena.slots, slot_address);
     weir_json_end_object(w);
@@ -164,9 +162,9 @@ static void write_hashes(weir_json_writer *w, const weir_plan *plan) {
     weir_plan_get_hashes(plan, &hashes);
     weir_json_key(w, "hashes");
     weir_json_object(w);
-    cli_json_hex_field(w, "graph", hashes.graph, sizeof hashes.graph);
-    cli_json_hex_field(w, "assignment", hashes.assignment, sizeof hashes.assignment);
-    cli_json_hex_field(w, "plan", hashes.plan, sizeof hashes.plan);
+    cli_json_hex(w, "graph", hashes.graph, sizeof hashes.graph);
+    cli_json_hex(w, "assignment", hashes.assignment, sizeof hashes.assignment);
+    cli_json_hex(w, "plan", hashes.plan, sizeof hashes.plan);
     weir_json_end_object(w);
 }
 
@@ -187,10 +185,8 @@ static void write_plan(weir_json_writer *w, const weir_plan *plan, weir_text tit
     weir_json_object(w);
     weir_json_key(w, "title");
     weir_json_text_n(w, title.data, title.size);
-    weir_json_key(w, "version");
-    weir_json_text(w, weir_version());
-    weir_json_key(w, "mode");
-    weir_json_text(w, weir_plan_mode(plan));
+    cli_json_text(w, "version", weir_version());
+    cli_json_text(w, "mode", weir_plan_mode(plan));
     write_number(w, "end", weir_plan_end(plan));
     write_hashes(w, plan);
     write_names(w);

@@ -12,18 +12,13 @@ static void write_tensors(const weir_plan *plan, weir_json_writer *w) {
         weir_json_object(w);
         weir_json_key(w, "arena");
         weir_json_text_n(w, arena.data, arena.size);
-        weir_json_key(w, "slot");
-        weir_json_uint(w, tensor.slot);
+        cli_json_uint(w, "slot", tensor.slot);
         weir_json_key(w, "address");
         weir_json_uint_text(w, tensor.address);
-        weir_json_key(w, "offset");
-        weir_json_uint(w, tensor.offset);
-        weir_json_key(w, "size");
-        weir_json_uint(w, tensor.size);
-        weir_json_key(w, "birth");
-        weir_json_uint(w, tensor.birth);
-        weir_json_key(w, "death");
-        weir_json_uint(w, tensor.death);
+        cli_json_uint(w, "offset", tensor.offset);
+        cli_json_uint(w, "size", tensor.size);
+        cli_json_uint(w, "birth", tensor.birth);
+        cli_json_uint(w, "death", tensor.death);
         weir_json_end_object(w);
     }
     weir_json_end_object(w);
@@ -32,24 +27,16 @@ static void write_tensors(const weir_plan *plan, weir_json_writer *w) {
 static void write_arena(const weir_plan_arena *arena, weir_json_writer *w) {
     weir_json_key_n(w, arena->name.data, arena->name.size);
     weir_json_object(w);
-    weir_json_key(w, "alignment");
-    weir_json_uint(w, arena->alignment);
+    cli_json_uint(w, "alignment", arena->alignment);
     if (arena->has_capacity) {
-        weir_json_key(w, "capacity");
-        weir_json_uint(w, arena->capacity);
+        cli_json_uint(w, "capacity", arena->capacity);
     }
-    weir_json_key(w, "lower_bound");
-    weir_json_uint(w, arena->lower_bound);
-    weir_json_key(w, "max_live");
-    weir_json_uint(w, arena->max_live);
-    weir_json_key(w, "optimal");
-    weir_json_bool(w, arena->optimal);
-    weir_json_key(w, "peak_bytes");
-    weir_json_uint(w, arena->peak_bytes);
-    weir_json_key(w, "slot_bytes");
-    weir_json_uint(w, arena->slot_bytes);
-    weir_json_key(w, "slots");
-    weir_json_uint(w, arena->slots);
+    cli_json_uint(w, "lower_bound", arena->lower_bound);
+    cli_json_uint(w, "max_live", arena->max_live);
+    cli_json_bool(w, "optimal", arena->optimal);
+    cli_json_uint(w, "peak_bytes", arena->peak_bytes);
+    cli_json_uint(w, "slot_bytes", arena->slot_bytes);
+    cli_json_uint(w, "slots", arena->slots);
     weir_json_end_object(w);
 }
 
@@ -58,8 +45,7 @@ static void write_metrics(const weir_plan *plan, weir_json_writer *w) {
     weir_plan_get_metrics(plan, &metrics);
     weir_json_key(w, "metrics");
     weir_json_object(w);
-    weir_json_key(w, "peak_logical_slots");
-    weir_json_uint(w, metrics.peak_logical_slots);
+    cli_json_uint(w, "peak_logical_slots", metrics.peak_logical_slots);
     weir_json_key(w, "peak_physical_bytes_per_arena");
     weir_json_object(w);
     for (size_t i = 0; i < weir_plan_arena_count(plan); i++) {
@@ -70,14 +56,12 @@ static void write_metrics(const weir_plan *plan, weir_json_writer *w) {
     weir_json_end_object(w);
     weir_json_key(w, "memory_reuse_ratio");
     weir_json_double(w, metrics.memory_reuse_ratio);
-    weir_json_key(w, "max_live");
-    weir_json_uint(w, metrics.max_live);
+    cli_json_uint(w, "max_live", metrics.max_live);
     weir_json_key(w, "internal_fragmentation_ratio");
     weir_json_double(w, metrics.internal_fragmentation_ratio);
     weir_json_key(w, "activation_retention_ratio");
     weir_json_double(w, metrics.activation_retention_ratio);
-    weir_json_key(w, "allocation_time_ns");
-    weir_json_uint(w, metrics.allocation_time_ns);
+    cli_json_uint(w, "allocation_time_ns", metrics.allocation_time_ns);
     weir_json_end_object(w);
 }
 
@@ -87,9 +71,9 @@ int cli_plan_print_json(const weir_plan *plan) {
     weir_plan_get_hashes(plan, &hashes);
     weir_json_writer_memory(&w, NULL);
     weir_json_object(&w);
-    cli_json_hex_field(&w, "plan_hash", hashes.plan, WEIR_HASH_SIZE);
-    cli_json_hex_field(&w, "assignment_hash", hashes.assignment, WEIR_HASH_SIZE);
-    cli_json_hex_field(&w, "graph_hash", hashes.graph, WEIR_HASH_SIZE);
+    cli_json_hex(&w, "plan_hash", hashes.plan, WEIR_HASH_SIZE);
+    cli_json_hex(&w, "assignment_hash", hashes.assignment, WEIR_HASH_SIZE);
+    cli_json_hex(&w, "graph_hash", hashes.graph, WEIR_HASH_SIZE);
     write_tensors(plan, &w);
     weir_json_key(&w, "arenas");
     weir_json_object(&w);

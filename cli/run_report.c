@@ -111,20 +111,16 @@ static void write_workers(weir_json_writer *w, const cli_running *run) {
     weir_loader_measure(run->loader, &metrics, run->workers <= SHOWN_MAX ? workers : NULL);
     weir_json_key(w, "wait_seconds");
     weir_json_double(w, (double)metrics.consumer_wait_ns / 1e9);
-    weir_json_key(w, "stalls");
-    weir_json_uint(w, metrics.stalls);
+    cli_json_uint(w, "stalls", metrics.stalls);
     weir_json_key(w, "workers");
     weir_json_array(w);
     for (uint32_t i = 0; i < metrics.workers && i < SHOWN_MAX; i++) {
         weir_json_object(w);
-        weir_json_key(w, "produced");
-        weir_json_uint(w, workers[i].produced);
-        weir_json_key(w, "consumed");
-        weir_json_uint(w, workers[i].consumed);
+        cli_json_uint(w, "produced", workers[i].produced);
+        cli_json_uint(w, "consumed", workers[i].consumed);
         weir_json_key(w, "wait_seconds");
         weir_json_double(w, (double)workers[i].wait_ns / 1e9);
-        weir_json_key(w, "stalls");
-        weir_json_uint(w, workers[i].stalls);
+        cli_json_uint(w, "stalls", workers[i].stalls);
         weir_json_end_object(w);
     }
     weir_json_end_array(w);
@@ -174,10 +170,8 @@ static void write_device(weir_json_writer *w, const cli_running *run) {
     }
     weir_staging_measure(run->staging, &metrics);
     weir_json_object(w);
-    weir_json_key(w, "name");
-    weir_json_text(w, weir_device_describe(run->device)->name);
-    weir_json_key(w, "wire");
-    weir_json_text(w, weir_wire_form_name(metrics.wire));
+    cli_json_text(w, "name", weir_device_describe(run->device)->name);
+    cli_json_text(w, "wire", weir_wire_form_name(metrics.wire));
     write_count(w, "wire_bytes", metrics.wire_bytes);
     write_count(w, "verified", run->verified);
     weir_json_end_object(w);
@@ -200,10 +194,8 @@ static int print_json(const cli_running *run) {
         weir_json_text(&w, run->signal == SIGINT ? "SIGINT" : "SIGTERM");
     else
         weir_json_null(&w);
-    weir_json_key(&w, "stage");
-    weir_json_text(&w, stages[run->stage]);
-    weir_json_key(&w, "policy");
-    weir_json_text(&w, weir_policy_name(run->policy));
+    cli_json_text(&w, "stage", stages[run->stage]);
+    cli_json_text(&w, "policy", weir_policy_name(run->policy));
     write_count(&w, "world_size", run->world_size);
     write_count(&w, "rank", run->rank);
     write_count(&w, "batches", run->batches);
