@@ -9,12 +9,9 @@ import json
 import math
 import os
 import random
-import shutil
 import struct
 import sys
-import tempfile
 import unittest
-from collections.abc import Callable
 from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any
@@ -30,12 +27,10 @@ from reference.sampler import Cursor  # noqa: E402
 from reference.store import Store  # noqa: E402
 from support import leak_database, random_database  # noqa: E402
 from support.batches import batch_arguments, differences, run  # noqa: E402
+from support.cases import ONLY_CASE, RandomCases  # noqa: E402
 from support.leak_database import MICROSECONDS, TABLES, Truth, was_known, was_there  # noqa: E402
 
 CASES = int(os.environ.get("WEIR_PROPERTY_CASES", "60"))
-SALT = os.environ.get("WEIR_PROPERTY_SALT", "")
-ONLY_CASE = os.environ.get("WEIR_CASE")
-KEEP = os.environ.get("WEIR_KEEP")
 WORLD_SIZES = (1, 2, 3, 4, 8)
 SEES_EVERYTHING = 2**63 - 1
 
@@ -114,21 +109,7 @@ def reference_batch(store: Store, manifest_text: str, step: Json) -> Json:
     return batch.as_json_value(with_tensors=True)
 
 
-class Case(unittest.TestCase):
-    def cases(self, kind: str, check: Callable[[random.Random, Path], None], count: int) -> None:
-        seeds = [ONLY_CASE] if ONLY_CASE else [f"{kind} {i}{SALT}" for i in range(count)]
-        for seed in seeds:
-            if not seed.startswith(kind + " "):
-                continue
-            folder = Path(tempfile.mkdtemp(prefix="weir-batch-"))
-            try:
-                with self.subTest(seed=seed):
-                    check(random.Random(seed), folder)
-            finally:
-                if KEEP and ONLY_CASE:
-                    shutil.copytree(folder, KEEP, dirs_exist_ok=True)
-                shutil.rmtree(folder)
-
+class Case(RandomCases):
     def ingest(self, database: Path, schema: Json) -> tuple[Path, Json] | None:
         """The store and the datasets of its manifest; None where the database is refused or has no seed."""
         schema_path, output = database.with_suffix(".schema.json"), database.with_name("out.weir")

@@ -16,7 +16,6 @@ import subprocess
 import sys
 import tempfile
 import unittest
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -28,15 +27,13 @@ from reference.draft import draft_schema  # noqa: E402
 from reference.errors import WeirError  # noqa: E402
 from reference.store import Store  # noqa: E402
 from support import random_database  # noqa: E402
+from support.cases import RandomCases  # noqa: E402
 from support.random_database import quoted  # noqa: E402
 from support.store_compare import differences  # noqa: E402
 from support.store_file import StoreFile  # noqa: E402
 
 PROGRAM = os.environ.get("WEIR", str(PROJECT_ROOT / "build" / "weir"))
 CASES = int(os.environ.get("WEIR_PROPERTY_CASES", "60"))
-SALT = os.environ.get("WEIR_PROPERTY_SALT", "")
-ONLY_CASE = os.environ.get("WEIR_CASE")
-KEEP = os.environ.get("WEIR_KEEP")
 TIMEOUT_SECONDS = 120
 
 Json = Any
@@ -80,21 +77,7 @@ def parts_that_differ(said: Json, expected: Json, path: str = "info") -> list[st
     return [f"{path}: the program says {said!r}, the reference {expected!r}"]
 
 
-class Case(unittest.TestCase):
-    def cases(self, kind: str, check: Callable[[random.Random, Path], None], count: int = CASES) -> None:
-        seeds = [ONLY_CASE] if ONLY_CASE else [f"{kind} {i}{SALT}" for i in range(count)]
-        for seed in seeds:
-            if not seed.startswith(kind + " "):
-                continue
-            folder = Path(tempfile.mkdtemp(prefix="weir-store-"))
-            try:
-                with self.subTest(seed=seed):
-                    check(random.Random(seed), folder)
-            finally:
-                if KEEP and ONLY_CASE:
-                    shutil.copytree(folder, KEEP, dirs_exist_ok=True)
-                shutil.rmtree(folder)
-
+class Case(RandomCases):
     def compare(self, database: Path, schema: Json | None, rng: random.Random) -> None:
         """Ingests by both and compares everything."""
         output = database.with_suffix(".weir")
@@ -130,7 +113,7 @@ class RandomDatabases(Case):
             schema = random_database.make(rng, database, rng.choice([3, 12, 40]))
             self.compare(database, schema, rng)
 
-        self.cases("store", check)
+        self.cases("store", check, CASES)
 
     def test_blocks(self) -> None:
         """Tables longer than a block of the statistics."""
@@ -157,7 +140,7 @@ class RandomDatabases(Case):
             self.assertEqual(printed, drafted)
             self.compare(path, None, rng)
 
-        self.cases("draft", check)
+        self.cases("draft", check, CASES)
 
     def test_threads_and_order_of_rows_do_not_matter(self) -> None:
         """The same rows inserted in another order, read by other numbers of threads, give the same bytes."""

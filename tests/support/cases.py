@@ -1,0 +1,31 @@
+"""Random cases, each from a seed that a failure names: WEIR_CASE runs one alone, WEIR_PROPERTY_SALT tries others, and
+WEIR_KEEP keeps what the one case wrote."""
+
+import os
+import random
+import shutil
+import tempfile
+import unittest
+from collections.abc import Callable
+from pathlib import Path
+
+SALT = os.environ.get("WEIR_PROPERTY_SALT", "")
+ONLY_CASE = os.environ.get("WEIR_CASE")
+KEEP = os.environ.get("WEIR_KEEP")
+
+
+class RandomCases(unittest.TestCase):
+    def cases(self, kind: str, check: Callable[[random.Random, Path], None], count: int) -> None:
+        """Runs `check` on `count` cases, each with its own random numbers and a folder that is removed behind it."""
+        seeds = [ONLY_CASE] if ONLY_CASE else [f"{kind} {i}{SALT}" for i in range(count)]
+        for seed in seeds:
+            if not seed.startswith(kind + " "):
+                continue
+            folder = Path(tempfile.mkdtemp(prefix="weir-cases-"))
+            try:
+                with self.subTest(seed=seed):
+                    check(random.Random(seed), folder)
+            finally:
+                if KEEP and ONLY_CASE:
+                    shutil.copytree(folder, KEEP, dirs_exist_ok=True)
+                shutil.rmtree(folder)
