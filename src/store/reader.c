@@ -26,7 +26,8 @@ static weir_status check_root(const uint8_t *data, const char *path, weir_error 
 static weir_status check_header(const weir_store *store, const char *path, weir_error *error) {
     const uint8_t *data = store->data;
     if (store->size < WEIR__PAGE || memcmp(data, WEIR__STORE_MAGIC, 8) != 0)
-        return weir__fail(error, WEIR_STORE_CORRUPT, operator_name, "%s is not a weir store", path);
+        return weir__fail(error, WEIR_STORE_CORRUPT, operator_name,
+                          "%s is not a weir store; 'weir ingest' makes one of a database", path);
     uint32_t version = weir__load32(data + 8);
     if (version != WEIR__STORE_VERSION)
         return weir__fail(error, WEIR_STORE_VERSION, operator_name,
