@@ -4,6 +4,7 @@
 
 #include <string.h>
 
+#include "sampler/manifest.h"
 #include "sampler/mix.h"
 
 static const char operator_name[] = "weir.loader.open";
@@ -58,16 +59,12 @@ static weir_status add_member(weir__run *run, const weir_loader_options *options
 }
 
 static weir_status add_named(weir__run *run, const weir_loader_options *options, weir_error *error) {
-    for (size_t i = 0; i < weir_manifest_dataset_count(run->manifest); i++)
-        if (strcmp(weir_manifest_dataset(run->manifest, i)->key, options->dataset) == 0)
-            return add_member(run, options, i, error);
-    size_t count = weir_manifest_dataset_count(run->manifest);
-    weir_status status = weir__fail(error, WEIR_INVALID_DATASET_KEY, operator_name,
-                                    "the manifest has no dataset '%s'; it has %s%s", options->dataset,
-                                    count ? weir_manifest_dataset(run->manifest, 0)->key : "none",
-                                    count > 1 ? " and others" : "");
-    weir__note_text(error, "dataset", options->dataset, strlen(options->dataset));
-    return status;
+    const weir_dataset *named = NULL;
+    weir_status status =
+        weir__manifest_require(run->manifest, options->dataset, operator_name, &named, error);
+    if (status != WEIR_OK)
+        return status;
+    return add_member(run, options, (size_t)(named - weir_manifest_dataset(run->manifest, 0)), error);
 }
 
 /* Every dataset of the mix; without a mix the only dataset, which weir_mix_open insists on. */

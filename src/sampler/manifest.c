@@ -2,6 +2,7 @@
  * the same, and the hashes over it. Also the accessors. */
 #include "sampler/manifest.h"
 
+#include <stdio.h>
 #include <string.h>
 
 const char *const weir__child_policy_names[2] = {"uniform", "recent"};
@@ -197,6 +198,36 @@ weir_dataset *weir__manifest_find(const weir_manifest *manifest, const void *key
 
 const weir_dataset *weir_manifest_find(const weir_manifest *manifest, const char *key) {
     return weir__manifest_find(manifest, key, strlen(key));
+}
+
+/* As many keys as fit, the rest as a number. */
+static void list_keys(const weir_manifest *manifest, char *out, size_t size) {
+    size_t used = 0, i = 0;
+    for (; i < manifest->dataset_count; i++) {
+        const char *key = manifest->datasets[i].key;
+        if (used + strlen(key) + 32 > size)
+            break;
+        used += (size_t)snprintf(out + used, size - used, "%s%s", i ? ", " : "", key);
+    }
+    if (i < manifest->dataset_count)
+        used += (size_t)snprintf(out + used, size - used, "%s%zu more", i ? ", " : "",
+                                 manifest->dataset_count - i);
+    if (used == 0)
+        snprintf(out, size, "none");
+}
+
+weir_status weir__manifest_require(const weir_manifest *manifest, const char *key,
+                                   const char *failure_operator, const weir_dataset **out,
+                                   weir_error *error) {
+    char keys[640];
+    *out = weir_manifest_find(manifest, key);
+    if (*out)
+        return WEIR_OK;
+    list_keys(manifest, keys, sizeof keys);
+    weir_status status = weir__fail(error, WEIR_INVALID_DATASET_KEY, failure_operator,
+                                    "the manifest has no dataset '%.200s'; it has %s", key, keys);
+    weir__note_text(error, "dataset_key", key, strlen(key));
+    return status;
 }
 
 uint32_t weir_manifest_mix_total(const weir_manifest *manifest) {

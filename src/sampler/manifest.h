@@ -32,6 +32,11 @@ WEIR_CHECKED weir_status weir__manifest_identify(weir_manifest *manifest, weir_e
 /* The dataset of that key (which need not be terminated), or NULL. */
 weir_dataset *weir__manifest_find(const weir_manifest *manifest, const void *key, size_t size);
 
+/* The same, INVALID_DATASET_KEY with the keys that there are where it is none. */
+WEIR_CHECKED weir_status weir__manifest_require(const weir_manifest *manifest, const char *key,
+                                                const char *failure_operator, const weir_dataset **out,
+                                                weir_error *error);
+
 /* Names of the enums, as in the file. */
 extern const char *const weir__child_policy_names[2];
 extern const char *const weir__label_visibility_names[3];

@@ -1,4 +1,5 @@
 /* Opening a sampler: checks 1 to 7 of the contract, in its order, then the configuration and all memory. */
+#include "sampler/manifest.h"
 #include "sampler/sampler.h"
 
 #include <stdio.h>
@@ -91,22 +92,6 @@ static weir_status check_config(const weir_manifest *manifest, const weir_datase
     return status;
 }
 
-static weir_status find_dataset(const weir_manifest *manifest, const char *key, const weir_dataset **out,
-                                weir_error *error) {
-    *out = weir_manifest_find(manifest, key);
-    if (*out)
-        return WEIR_OK;
-    size_t count = weir_manifest_dataset_count(manifest);
-    weir_status status = weir__fail(
-        error, WEIR_INVALID_DATASET_KEY, WEIR__NEXT_BATCH, "the manifest has no dataset '%s'; it has %s%s%s",
-        key, count ? "'" : "none", count ? weir_manifest_dataset(manifest, 0)->key : "",
-        count > 1 ? "' and others"
-        : count   ? "'"
-                  : "");
-    weir__note_text(error, "dataset_key", key, strlen(key));
-    return status;
-}
-
 /* Enough work a step that the next epoch's order is done when this epoch ends. */
 static uint64_t instalment_of(const weir_sampler *s) {
     uint64_t steps = s->epoch_limit / s->global_batch_size;
@@ -160,7 +145,8 @@ weir_status weir_sampler_open(const weir_env *env, const weir_manifest *manifest
         return weir__fail(error, WEIR_INVALID_STAGE_TYPE, WEIR__NEXT_BATCH, "there is no stage number %d",
                           (int)options->stage);
     const weir_dataset *dataset;
-    weir_status status = find_dataset(manifest, options->dataset, &dataset, error);
+    weir_status status =
+        weir__manifest_require(manifest, options->dataset, WEIR__NEXT_BATCH, &dataset, error);
     if (status == WEIR_OK)
         status = check_config(manifest, dataset, options, error);
     if (status != WEIR_OK)

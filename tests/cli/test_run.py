@@ -193,7 +193,7 @@ class Refusals(WithFolder):
         record = self.assert_error("CONTRACT_VIOLATION", "--device", "host", "--depth", 65)
         self.assertRegex(record["message"], r"\Aa depth of 65 .* 64 are the most\Z")
         record = self.assert_error("INVALID_DATASET_KEY", "--dataset", "shop/nothing/train")
-        self.assertIn("it has shop/category/test and others", record["message"])
+        self.assertIn("shop/churn/train, ", record["message"])
         self.assert_error("BATCH_SIZE_INCONSISTENT", "--rank", 0, "--world-size", 3)
         self.assert_error("IO_ERROR", "--resume", self.checkpoint)
         self.assert_error("IO_ERROR", "--steps", 1, "--trace", self.folder / "none" / "run.trace")
