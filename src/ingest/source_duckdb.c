@@ -99,6 +99,7 @@ static void close_session(weir__source *source) {
 
 static weir_status make_session(const weir_env *env, const char *location, weir__duck_session **out,
                                 weir_error *error) {
+    *out = NULL;
     weir__duck_session *session = weir__allocate_zero(env, 1, sizeof *session);
     if (!session)
         return weir__out_of_memory(error, WEIR__SOURCE_OPERATOR, sizeof *session);
