@@ -2,7 +2,8 @@
 # Every target first installs the Debian packages that it needs (tools/bootstrap), as root or through sudo; without either it
 # prints their names.
 
-.PHONY: release program debug python train demo check soak bench static fuzz check-arch format lint clean
+.PHONY: release program debug static python install deb wheels train demo check check-ecosystem check-arch soak bench fuzz \
+  format lint clean
 
 # The program and the libraries.
 release:
@@ -26,6 +27,23 @@ python:
 	@tools/bootstrap python
 	@tools/build program -DWEIR_PYTHON_MODULE=ON weir weir_package
 
+# To /usr/local, or as PREFIX and DESTDIR say: the program, the libraries, their headers, weir.pc and what find_package needs.
+install: release
+	@DESTDIR=$(DESTDIR) cmake --install build --prefix $(or $(PREFIX),/usr/local)
+	@[ -n "$(DESTDIR)" ] || ldconfig 2> /dev/null || true
+
+# Debian packages in dist/: weir, libweir0, libweir-dev, python3-weir.
+deb:
+	@tools/bootstrap deb
+	@tools/build deb
+	@cd build-deb && cpack --config CPackConfig.cmake > cpack.log 2>&1 || { cat cpack.log; exit 1; }
+	@ls dist/*.deb
+
+# Wheels for any Linux in dist/: manylinux, x86-64 and aarch64.
+wheels:
+	@tools/bootstrap wheels
+	@tools/wheels
+
 # The training example on the demo shop (docs/training.md): about two minutes.
 train:
 	@tools/bootstrap train
@@ -40,6 +58,11 @@ demo: program
 check:
 	@tools/bootstrap check
 	@tools/check
+
+# What needs packages from PyPI: the wheel, DuckDB, PyTorch of today, the frameworks that people use. In a virtual environment.
+check-ecosystem:
+	@tools/bootstrap ecosystem
+	@tools/check-ecosystem
 
 # What takes too long for every check: a thousand kills of a run, and what else is rare.
 soak:
@@ -73,4 +96,4 @@ lint:
 	@tools/lint
 
 clean:
-	rm -rf build build-*
+	rm -rf build build-* dist
