@@ -16,7 +16,7 @@ import weir
 
 SHOP = """
 CREATE TABLE customers (id INTEGER PRIMARY KEY, name VARCHAR, joined TIMESTAMP);
-CREATE TABLE orders (id INTEGER PRIMARY KEY, customer INTEGER REFERENCES customers (id), at TIMESTAMP, total DOUBLE);
+CREATE TABLE orders (id INTEGER PRIMARY KEY, customer INTEGER REFERENCES customers (id), placed TIMESTAMP, total DOUBLE);
 INSERT INTO customers SELECT i, 'name ' || i, TIMESTAMP '2024-01-01' + INTERVAL (i) HOUR FROM range(200) t(i);
 INSERT INTO orders SELECT i, i % 200, TIMESTAMP '2024-02-01' + INTERVAL (i) HOUR, i * 0.5 FROM range(1000) t(i);
 """
