@@ -71,13 +71,14 @@ class Toolchain:
         self.tag = f"cp311-abi3-{platform}"
 
 
-def _fail_for_packages() -> None:
-    """Ends with the names of the packages to install, without a traceback."""
+def _fail_for_packages(reason: str) -> None:
+    """Ends with the names of the packages to install, without a traceback; with the reason if all are there."""
     listed = subprocess.run([ROOT / "tools/bootstrap", "--missing", "python"], capture_output=True, text=True, check=False)
-    names = listed.stdout.split() or ["(see above)"]
+    if not listed.stdout.split():
+        raise SystemExit(f"\nweir is compiled when it is installed from source, and {reason}.")
     raise SystemExit(
         "\nweir is compiled when it is installed from source, and this machine lacks what that needs. As root:\n\n"
-        f"  apt-get install --no-install-recommends {' '.join(names)}\n\n"
+        f"  apt-get install --no-install-recommends {' '.join(listed.stdout.split())}\n\n"
         "(names as in Debian 12), then give the same command again."
     )
 
@@ -85,7 +86,7 @@ def _fail_for_packages() -> None:
 def _build(toolchain: Toolchain) -> Path:
     """The package as CMake leaves it: .py files, stubs and the extension."""
     if not shutil.which("cmake") or not any(map(shutil.which, ("cc", "gcc", "clang"))):
-        _fail_for_packages()
+        _fail_for_packages("neither cmake nor a C compiler may be missing on PATH")
     options = {
         "CMAKE_BUILD_TYPE": "Release",
         "WEIR_PYTHON_MODULE": "ON",
@@ -95,7 +96,7 @@ def _build(toolchain: Toolchain) -> Path:
     generator = ["-G", "Ninja"] if shutil.which("ninja") else []
     configure = ["cmake", "-S", str(ROOT), "-B", str(toolchain.folder), *generator, *(f"-D{k}={v}" for k, v in options.items())]
     if subprocess.run(configure, check=False, stdout=sys.stderr).returncode != 0:
-        _fail_for_packages()
+        _fail_for_packages("CMake cannot configure it; its own words stand above")
     build = ["cmake", "--build", str(toolchain.folder), "--target", "weir_package", "-j", str(os.cpu_count() or 1)]
     if subprocess.run(build, check=False, stdout=sys.stderr).returncode != 0:
         raise SystemExit("weir could not be compiled; the compiler's own words stand above")
