@@ -110,6 +110,9 @@ WEIR_CHECKED weir_status cli_write_file(const char *path, const void *data, size
 /* Whether both paths lead to one file that exists. A NULL leads nowhere. */
 bool cli_is_same_file(const char *left, const char *right);
 
+/* The program: runs the command that argv[1] names and returns the exit status. */
+int cli_main(int argc, char **argv);
+
 /* All commands, in the order of the help; a NULL ends them. */
 extern const cli_command *const cli_commands[];
 

@@ -119,6 +119,7 @@ static void count(cli_running *run, const weir_loaded *loaded) {
     if (run->batches == 0)
         run->first_batch_ns = cli_run_now_ns() - run->began_ns;
     run->batches++;
+    run->batch_size = loaded->batch->step.micro_batch_size;
     run->samples += loaded->batch->step.valid_count;
     run->bytes += loaded->batch->size;
     count_dataset(run, loaded);

@@ -97,30 +97,27 @@ static void close_session(weir__source *source) {
     weir__release(session->base.env, session);
 }
 
-static weir_status make_session(const weir_env *env, const char *location, weir__duck_session **out,
-                                weir_error *error) {
+/* NULL: memory is short. */
+static weir__duck_session *make_session(const weir_env *env, const char *location) {
     weir__duck_session *session = weir__allocate_zero(env, 1, sizeof *session);
     if (!session)
-        return weir__out_of_memory(error, WEIR__SOURCE_OPERATOR, sizeof *session);
+        return NULL;
     session->base = (weir__source){.kind = &weir__source_duckdb, .env = env};
     session->location = weir__copy_text(env, location, strlen(location));
-    if (!session->location) {
-        close_session(&session->base);
-        return weir__out_of_memory(error, WEIR__SOURCE_OPERATOR, strlen(location));
-    }
-    *out = session;
-    return WEIR_OK;
+    if (session->location)
+        return session;
+    close_session(&session->base);
+    return NULL;
 }
 
 static weir_status open_session(const weir_env *env, const char *location, weir__source **out,
                                 weir_error *error) {
-    weir__duck_session *session;
     env = weir__env(env);
-    weir_status status = make_session(env, location, &session, error);
-    if (status)
-        return status;
+    weir__duck_session *session = make_session(env, location);
+    if (!session)
+        return weir__out_of_memory(error, WEIR__SOURCE_OPERATOR, sizeof *session + strlen(location));
     session->is_directory = is_directory(env, location);
-    status = weir__duck_load(&session->api, error);
+    weir_status status = weir__duck_load(&session->api, error);
     if (!status)
         status = open_database(session, error);
     if (!status)
@@ -137,11 +134,10 @@ static weir_status open_session(const weir_env *env, const char *location, weir_
 
 static weir_status fork_session(weir__source *source, weir__source **out, weir_error *error) {
     const weir__duck_session *origin = (const weir__duck_session *)source;
-    weir__duck_session *session;
     *out = NULL;
-    weir_status status = make_session(source->env, origin->location, &session, error);
-    if (status)
-        return status;
+    weir__duck_session *session = make_session(source->env, origin->location);
+    if (!session)
+        return weir__out_of_memory(error, WEIR__SOURCE_OPERATOR, sizeof *session + strlen(origin->location));
     session->api = origin->api;
     session->database = origin->database;
     session->is_fork = true;

@@ -122,7 +122,10 @@ class Summary(WithFolder):
         self.assertEqual((result.returncode, result.stderr), (0, ""))
         lines = result.stdout.splitlines()
         self.assertRegex(lines[0], rf"\Asteps 0 to {STEPS}: {STEPS} batches, \d+ samples, [\d.]+ [kMG]?B in [\d.]+ s\Z")
-        self.assertRegex(lines[1], r"\A  [\d.]+k? batches/s, [\d.]+[kM]? samples/s, [\d.]+ [kMG]?B/s, waited \d+%; "
+        samples = int(re.search(r"(\d+) samples", lines[0])[1])
+        self.assertEqual(lines.pop(1), f"  {STEPS * 8 - samples} fewer than {STEPS} x 8: the last batch of an epoch has the samples "
+                                       "that are left")
+        self.assertRegex(lines[1], r"\A  [\d.]+k? batches/s, [\d.]+[kM]? samples/s, [\d.]+ [kMG]?B/s; "
                                    r"first batch after \d+ ms\Z")
         self.assertEqual(lines[2:], [f"  trace {self.trace}", f"  checkpoint {self.checkpoint} at step {STEPS}"])
 
@@ -153,7 +156,7 @@ class Summary(WithFolder):
     def test_a_terminal_sees_a_bar_and_only_rank_0_does(self):
         for rank, is_shown in (0, True), (1, False):
             shown = self.seen_on_a_terminal("--steps", 20, "--rank", rank, "--world-size", 2)
-            bar = r"\r\x1b\[Krun +\[#* *\] +\d+% .*step \d+  \S+ batches/s, .*waited \d+%"
+            bar = r"\r\x1b\[Krun +\[#* *\] +\d+% .*step \d+  \S+ batches/s, .*B/s"
             self.assertEqual(bool(re.match(bar, shown)), is_shown, shown)
             self.assertTrue(shown.endswith("\r\x1b[K$" if is_shown else "$"), shown)
 
