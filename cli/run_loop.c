@@ -106,10 +106,13 @@ static void count_dataset(cli_running *run, const weir_loaded *loaded) {
     if (at == run->dataset_count)
         run->datasets[run->dataset_count++] = (cli_run_dataset){.dataset = loaded->dataset};
     cli_run_dataset *d = &run->datasets[at];
-    if (d->epoch != step->cursor_before.epoch)
+    uint64_t epoch = step->cursor_before.epoch, blocks = step->blocks_materialized_this_epoch;
+    if (epoch > d->epoch) /* best effort may give an earlier step later */
         d->blocks_this_epoch = 0;
-    d->epoch = step->cursor_before.epoch;
-    d->blocks_this_epoch += step->blocks_materialized;
+    if (epoch >= d->epoch) {
+        d->epoch = epoch;
+        d->blocks_this_epoch = blocks > d->blocks_this_epoch ? blocks : d->blocks_this_epoch;
+    }
     d->batches++;
     d->samples += step->valid_count;
     d->next = step->cursor_next;

@@ -273,6 +273,22 @@ class Sampler:
             samples.append((epoch, block, index))
         return samples
 
+    def blocks_of_epoch(self, dataset_key: str, world_size: int, rank: int, cursor: Cursor) -> int:
+        """blocks_materialized_this_epoch: the distinct blocks that this rank's samples of the cursor's epoch
+        come from, in all its steps up to the one at the cursor. In stream mode the first of them may have
+        begun in the epoch before."""
+        batch_size = self.manifest.global_batch_size
+        first_step = cursor.global_index % batch_size - (batch_size if self.manifest.data.is_stream else 0)
+        order = self._epoch_order(dataset_key, cursor.epoch)
+        return len(
+            {
+                order.sample_at(position)[0]
+                for start in range(first_step, cursor.global_index + 1, batch_size)
+                for position in self.positions_of_rank(world_size, rank, Cursor(cursor.epoch, start))
+                if 0 <= position < self._epoch_limit(dataset_key, "train")
+            }
+        )
+
     def _sequential_samples(
         self, dataset_key: str, world_size: int, rank: int, cursor: Cursor
     ) -> tuple[list[int], int]:

@@ -112,12 +112,11 @@ weir_status weir_sampler_step(weir_sampler *s, weir_cursor cursor, weir_step *st
     if (!advanced)
         return counter_overflow(s, cursor, error);
     describe(s, cursor, &made);
-    weir_cursor first = first_position(s, cursor);
-    if (weir__sampler_is_stream(s))
-        made.blocks_materialized = weir__sampler_count_stream_blocks(s, first, made.count);
-    else if (made.is_shuffled)
+    if (made.is_shuffled) {
         made.blocks_materialized =
-            weir__sampler_count_blocks(s, cursor.epoch, first.global_index, made.count);
+            made.count ? weir__sampler_step_blocks(s, first_position(s, cursor), made.count) : 0;
+        made.blocks_materialized_this_epoch = weir__sampler_epoch_blocks(s, cursor);
+    }
     *step = made;
     return WEIR_OK;
 }

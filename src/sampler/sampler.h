@@ -1,6 +1,6 @@
 /* The inside of a sampler. Its parts: identity.c (hashes and seeds), sampler_open.c (the checks and the
- * configuration), access.c (positions to indices), and sampler.c (a step). Everything beside the
- * configuration is cache: a step is a pure function of the cursor. */
+ * configuration), access.c (positions to indices), blocks.c (how many blocks that takes), and sampler.c (a
+ * step). Everything beside the configuration is cache: a step is a pure function of the cursor. */
 #ifndef WEIR_SRC_SAMPLER_SAMPLER_H
 #define WEIR_SRC_SAMPLER_SAMPLER_H
 
@@ -66,12 +66,25 @@ void weir__sampler_fill(weir_sampler *s, uint64_t epoch, uint64_t position, uint
 void weir__sampler_fill_stream(weir_sampler *s, weir_cursor from, uint64_t count, uint64_t *out);
 void weir__sampler_fill_sequential(uint64_t cardinality, uint64_t position, uint64_t count, uint64_t *out);
 
-/* Distinct (epoch, block) pairs behind them. */
-uint64_t weir__sampler_count_blocks(const weir_sampler *s, uint64_t epoch, uint64_t position, uint64_t count);
-uint64_t weir__sampler_count_stream_blocks(const weir_sampler *s, weir_cursor from, uint64_t count);
+/* An epoch's rotation, without making its order; and (position + rotation) mod N without overflow. */
+uint64_t weir__sampler_rotation(const weir_sampler *s, uint64_t epoch);
+static inline uint64_t weir__sampler_rotate(const weir_sampler *s, uint64_t rotation, uint64_t position) {
+    uint64_t room = s->cardinality - rotation;
+    return position >= room ? position - room : position + rotation;
+}
 
 /* An instalment of the next epoch's block order. */
 void weir__sampler_prepare_ahead(weir_sampler *s);
+
+/* ---- blocks.c -------------------------------------------------------------------------------- */
+
+/* Distinct (epoch, block) pairs behind `count` positions from a cursor on, which may run into later epochs.
+ */
+uint64_t weir__sampler_step_blocks(const weir_sampler *s, weir_cursor from, uint64_t count);
+
+/* Distinct blocks of the cursor's epoch behind this rank's samples of all its steps, the one at the cursor
+ * included. */
+uint64_t weir__sampler_epoch_blocks(const weir_sampler *s, weir_cursor cursor);
 
 /* An error at a cursor, with its replay token. */
 __attribute__((cold)) weir_status weir__sampler_fail_at(const weir_sampler *s, weir_status code,

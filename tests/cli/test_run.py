@@ -20,6 +20,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 from reference import cbor  # noqa: E402
 from reference.manifest import Manifest  # noqa: E402
 from reference.mix import Mixer  # noqa: E402
+from reference.sampler import Sampler  # noqa: E402
 
 WEIR = os.environ["WEIR"]
 KILLS = int(os.environ.get("WEIR_KILLS", "24"))
@@ -116,6 +117,24 @@ class Summary(WithFolder):
 
     def locate(self, step):
         return json.loads(weir("locate", "--manifest", shop / "shop.manifest.json", "--step", step, "--json").stdout)
+
+    def test_a_block_is_counted_once_in_an_epoch(self):
+        """Whatever the number of steps that take from it, and also of a run that was resumed."""
+        described = json.loads((shop / "shop.manifest.json").read_text())
+        described["data"]["sampler_block_size"] = 40
+        path = self.folder / "blocks.manifest.json"
+        path.write_text(json.dumps(described))
+        sampler = Sampler(Manifest.read(path.read_text()))
+        call = [WEIR, "run", "--store", shop / "shop.weir", "--manifest", path, "--checkpoint", self.checkpoint, "--resume",
+                self.checkpoint, "--rank", "1", "--world-size", "2", "--json"]
+        for steps in "25", "100":
+            result = subprocess.run([*call, "--steps", steps], capture_output=True, text=True, check=True, env=environment())
+            for key, one in json.loads(result.stdout)["datasets"].items():
+                last = next(cursor for found, cursor in map(Mixer(sampler.manifest).locate, range(int(steps) - 1, -1, -1))
+                            if found == key)
+                self.assertEqual(one["epoch"], last.epoch)
+                self.assertEqual(one["blocks_materialized_this_epoch"], sampler.blocks_of_epoch(key, 2, 1, last))
+                self.assertGreater(one["batches"], 1)
 
     def test_for_people(self):
         result = run("--steps", STEPS, "--trace", self.trace, "--checkpoint", self.checkpoint)
