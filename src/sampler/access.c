@@ -15,7 +15,7 @@ static void set_epoch(weir_sampler *s, weir__epoch *state, uint64_t epoch) {
     state->epoch = epoch;
     state->seed = weir_seed_load(seed);
     state->rotation = rotation_under(s, state->seed);
-    weir__block_order_restart(&state->order);
+    weir__block_order_restart(&state->order, state->seed);
 }
 
 static void swap_epochs(weir_sampler *s) {
@@ -53,7 +53,7 @@ uint64_t weir__sampler_rotation(const weir_sampler *s, uint64_t epoch) {
 
 void weir__sampler_prepare_ahead(weir_sampler *s) {
     uint64_t next = s->current.epoch + 1;
-    if (!s->current.is_set || next == 0)
+    if (!s->current.is_set || next == 0 || s->data.block_order == WEIR_BLOCKS_STATELESS_V1)
         return;
     if (!s->ahead.is_set || s->ahead.epoch != next)
         set_epoch(s, &s->ahead, next);
@@ -100,6 +100,10 @@ void weir__sampler_fill(weir_sampler *s, uint64_t epoch_number, uint64_t positio
                         uint64_t *out) {
     if (count == 0)
         return;
+    if (s->population) {
+        weir__sampler_draw(s, epoch_number, position, count, out);
+        return;
+    }
     const weir__epoch *epoch = use_epoch(s, epoch_number);
     uint64_t from = weir__sampler_rotate(s, epoch->rotation, position);
     uint64_t before_end = s->cardinality - from;
@@ -132,12 +136,21 @@ void weir__sampler_fill_stream(weir_sampler *s, weir_cursor from, uint64_t count
     }
 }
 
+static weir_status refuse_period(const weir_sampler *s, uint64_t epoch, uint64_t position,
+                                 weir_error *error) {
+    return weir__sampler_fail_at(s, WEIR_COUNTER_OVERFLOW, (weir_cursor){epoch, position},
+                                 "lies beyond period 2^64-1 of the classes; start from an earlier epoch",
+                                 error);
+}
+
 weir_status weir_sampler_range(weir_sampler *s, uint64_t epoch, uint64_t position, uint64_t count,
                                uint64_t *out, weir_error *error) {
     if (position >= s->cardinality || count > s->cardinality - position)
         return weir__sampler_fail_at(s, WEIR_GLOBAL_POSITION_EXCEEDS_CARDINALITY,
                                      (weir_cursor){epoch, position},
                                      "and the positions behind it do not lie inside the epoch", error);
+    if (count > 0 && !weir__sampler_can_draw(s, epoch, (unsigned __int128)position + count - 1))
+        return refuse_period(s, epoch, position, error);
     if (s->stage != WEIR_STAGE_TRAIN)
         weir__sampler_fill_sequential(s->cardinality, position, count, out);
     else
@@ -153,6 +166,12 @@ weir_status weir_sampler_index_at(weir_sampler *s, uint64_t epoch, uint64_t posi
             "lies beyond the dataset; an epoch's positions are below its cardinality", error);
     if (s->stage != WEIR_STAGE_TRAIN) {
         *index = position;
+        return WEIR_OK;
+    }
+    if (s->population) {
+        if (!weir__sampler_can_draw(s, epoch, position))
+            return refuse_period(s, epoch, position, error);
+        weir__sampler_draw(s, epoch, position, 1, index);
         return WEIR_OK;
     }
     const weir__epoch *state = use_epoch(s, epoch);

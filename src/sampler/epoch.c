@@ -8,8 +8,11 @@
 
 enum { DRAWS = 64 };
 
-bool weir__block_order_open(weir__block_order *order, const weir_env *env, uint64_t count) {
+bool weir__block_order_open(weir__block_order *order, const weir_env *env, uint64_t count,
+                            bool is_stateless) {
     *order = (weir__block_order){.count = count, .is_wide = count > UINT32_MAX};
+    if (is_stateless)
+        return true;
     order->entries = weir__allocate(env, count, order->is_wide ? 8 : 4);
     return order->entries != NULL;
 }
@@ -19,8 +22,10 @@ void weir__block_order_close(weir__block_order *order, const weir_env *env) {
     order->entries = NULL;
 }
 
-void weir__block_order_restart(weir__block_order *order) {
+void weir__block_order_restart(weir__block_order *order, weir_seed seed) {
     order->filled = order->shuffled = 0;
+    if (!order->entries && order->count > 0)
+        order->map = weir__place_map_make(seed, WEIR_DOMAIN_BLOCKS, 0, 0, order->count);
 }
 
 static void fill_identity(weir__block_order *order, uint64_t end) {
@@ -63,6 +68,8 @@ static void shuffle_stretch(weir__block_order *order, weir_seed seed, unsigned c
 }
 
 void weir__block_order_advance(weir__block_order *order, weir_seed seed, uint64_t work) {
+    if (!order->entries)
+        return;
     uint64_t to_fill = order->count - order->filled;
     uint64_t filling = to_fill < work ? to_fill : work;
     fill_identity(order, order->filled + filling);

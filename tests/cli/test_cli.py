@@ -302,7 +302,9 @@ class Results(WithManifest):
         record = self.assert_error([*start, "--world-size", "3"], "BATCH_SIZE_INCONSISTENT")
         self.assertEqual(record["message"],
                          "global_batch_size 8 is not a multiple of world_size 3; choose 6 or 9")
-        self.assertEqual(record["diagnostics"], {"global_batch_size": 8, "world_size": 3})
+        self.assertEqual(record["diagnostics"],
+                         {"global_batch_size": 8, "world_size": 3, "dataset_key": "shop/churn/train"})
+        self.assertEqual(len(record["replay_token"]), 64)
         self.assertEqual((record["subsystem"], record["failure_operator"]), ("data", "UML_OS.Data.NextBatch_v2"))
 
     def test_a_trace_without_a_step_is_not_left_behind(self):

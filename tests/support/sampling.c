@@ -3,6 +3,8 @@
 
 #include <stdlib.h>
 
+#include "sampler/place.h"
+
 weir_sampler *sampler_of(const weir_manifest *manifest, const char *dataset, weir_stage stage,
                          uint32_t world_size, uint32_t rank) {
     weir_error error;
@@ -67,7 +69,10 @@ static uint64_t slow_index(const weir_manifest *manifest, uint64_t epoch, uint64
         position =
             (uint64_t)(((unsigned __int128)position + weir_bounded(seed, WEIR_DOMAIN_ROTATION, 0, n)) % n);
     uint64_t block_id = position / block_size, index;
-    if (block_id < full_blocks) {
+    if (block_id < full_blocks && data->block_order == WEIR_BLOCKS_STATELESS_V1) {
+        weir__place_map map = weir__place_map_make(seed, WEIR_DOMAIN_BLOCKS, 0, 0, full_blocks);
+        block_id = weir__place_at(&map, block_id);
+    } else if (block_id < full_blocks) {
         uint64_t *order = malloc(full_blocks * sizeof *order);
         assert_non_null(order);
         assert_ok(weir_block_permute(seed, full_blocks, order, &error), &error);

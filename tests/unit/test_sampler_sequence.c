@@ -53,8 +53,10 @@ static void assert_epoch_is_bijective(weir_manifest *manifest, stamps *s, uint64
 static void assert_bijective_two_ways(weir_manifest *manifest, stamps *s, uint64_t n, uint64_t block_size,
                                       bool rotate) {
     weir_data_config affine = {.sampler_block_size = block_size, .rotate = rotate};
-    weir_data_config feistel = {
-        .sampler_block_size = block_size, .rotate = !rotate, .intra_block = WEIR_INTRA_FEISTEL_V1};
+    weir_data_config feistel = {.sampler_block_size = block_size,
+                                .rotate = !rotate,
+                                .intra_block = WEIR_INTRA_FEISTEL_V1,
+                                .block_order = WEIR_BLOCKS_STATELESS_V1};
     assert_epoch_is_bijective(manifest, s, n, &affine);
     assert_epoch_is_bijective(manifest, s, n, &feistel);
 }
@@ -152,15 +154,18 @@ static void sampled_positions_of_large_epochs_are_distinct(void **state) {
 
 /* ---- World sizes ----------------------------------------------------------------------------- */
 
-enum { ALL_CONFIGS = 16 };
+enum { ALL_CONFIGS = 24 };
 
-/* Both maps, rotation, boundary and drop_last in all their combinations. */
+/* Both maps, rotation, boundary and drop_last in all their combinations; the last third with stateless
+ * blocks. */
 static weir_data_config config_of(unsigned number, uint64_t block_size) {
     return (weir_data_config){.sampler_block_size = block_size,
                               .intra_block = number & 1 ? WEIR_INTRA_FEISTEL_V1 : WEIR_INTRA_AFFINE_V1,
                               .rotate = number >> 1 & 1,
                               .epoch_boundary = number & 4 ? WEIR_BOUNDARY_STREAM : WEIR_BOUNDARY_STRICT,
-                              .drop_last = number >> 3 & 1};
+                              .drop_last = number < 16 ? number >> 3 & 1 : number & 1,
+                              .block_order =
+                                  number < 16 ? WEIR_BLOCKS_FISHER_YATES_V1 : WEIR_BLOCKS_STATELESS_V1};
 }
 
 /* The ranks of a step, put one behind the other, are the step of a world of one. Returns the next cursor. */
