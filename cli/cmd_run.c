@@ -212,6 +212,8 @@ static int run_request(const cli_command *self, request *r, bool has_place) {
         status = weir_manifest_open(NULL, r->of.manifest, &manifest, &error);
     if (status == WEIR_OK)
         status = cli_stores_open(&stores, &r->stores, &error);
+    if (status == WEIR_OK)
+        cli_selection_settle(&r->of, manifest);
     int result = status == WEIR_OK ? run_named(self, r, manifest, &stores) : cli_fail(&error, r->as_json);
     cli_stores_close(&stores);
     weir_manifest_close(manifest);
@@ -280,8 +282,8 @@ const cli_command cli_run = {
         "  --store S        a store; once for each that the run's datasets come from\n"
         "  --manifest M     the manifest; ingest writes one beside the store\n"
         "  --dataset K      one dataset alone; without it the manifest's mix (train only)\n"
-        "  --stage S        train (default), eval or infer; the last two end after one pass over the "
-        "dataset\n"
+        "  --stage S        train, eval or infer (default: what the manifest's preset says, else train);\n"
+        "                   the last two end after one pass over the dataset\n"
         "  --steps N        where the run ends, counted from step 0, also of a run that goes on; without\n"
         "                   it a run in train goes on until it is stopped\n"
         "  --workers N      threads that build batches (default 1)\n"

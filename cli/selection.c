@@ -9,6 +9,11 @@ int cli_selection_read_token(const cli_command *self, cli_selection *selection) 
     return cli_usage(self, "--token takes hex digits, two a byte");
 }
 
+void cli_selection_settle(cli_selection *selection, const weir_manifest *manifest) {
+    if (!selection->stage)
+        selection->stage = weir_manifest_stage(manifest) == WEIR_STAGE_EVAL ? "eval" : "train";
+}
+
 void cli_selection_close(cli_selection *selection) {
     free(selection->token);
     selection->token = NULL;
@@ -29,4 +34,16 @@ void cli_stores_close(cli_stores *stores) {
     for (size_t i = 0; i < stores->count; i++)
         weir_store_close(stores->list[i]);
     stores->count = 0;
+}
+
+weir_status cli_stores_population(const cli_stores *stores, const weir_manifest *manifest,
+                                  const cli_selection *selection, weir_stage stage, weir_population **out,
+                                  weir_error *error) {
+    weir_stored_dataset stored;
+    *out = NULL;
+    for (size_t i = 0; stage == WEIR_STAGE_TRAIN && i < stores->count; i++)
+        if (weir_store_dataset(stores->list[i], selection->dataset, &stored, NULL) == WEIR_OK)
+            return weir_population_open(NULL, manifest, stores->list[i], selection->dataset, selection->token,
+                                        selection->token_size, out, error);
+    return WEIR_OK;
 }

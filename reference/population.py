@@ -10,11 +10,15 @@ from bisect import bisect_right
 from fractions import Fraction
 from functools import lru_cache
 from itertools import accumulate
-from typing import Hashable, Protocol, Sequence
+from typing import TYPE_CHECKING, Hashable, Protocol, Sequence
 
 from . import philox
 from .errors import WeirError
 from .feistel import feistel_hash, sides
+from .manifest import Sampling
+
+if TYPE_CHECKING:
+    from .tasks import Task
 
 EXACT_SHUFFLE_MAX = 32
 ROUNDS = 12
@@ -116,6 +120,18 @@ class Weights:
         n = len(self.weights)
         order = [seeded_place(seed, philox.DOMAIN_LINE, 0, 0, n, k) for k in range(n)]
         return order, list(accumulate(self.weights[index] for index in order))
+
+
+def population_of(task: "Task", split: str, sampling: Sampling) -> Population:
+    """The population of a task's split, as a store has it."""
+    seeds = task.seeds_of(split)
+    if sampling.mode == "weighted":
+        if task.schema.weight_column != sampling.column:
+            raise WeirError("TASK_INVALID", f"task {task.name} has no weights of the column {sampling.column}")
+        return Weights([seed.weight for seed in seeds])
+    if task.schema.target_stype not in ("boolean", "categorical"):
+        raise WeirError("TASK_INVALID", f"the target of task {task.name} has no classes")
+    return Classes([seed.target.encode("utf-8") if isinstance(seed.target, str) else seed.target for seed in seeds])
 
 
 def integer_weights(weights: Sequence[float]) -> list[int]:

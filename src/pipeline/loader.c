@@ -43,6 +43,20 @@ struct weir_loader {
 
 /* ---- Steps to batches ------------------------------------------------------------------------ */
 
+/* Adds to an error of building a step's batch which call of the sampler it was. */
+static void name_call(const weir_loader *loader, size_t member, weir_cursor cursor, weir_error *error) {
+    const weir__run *run = &loader->run;
+    weir_sampler_options call = {.size = sizeof call,
+                                 .dataset = run->members[member].dataset->key,
+                                 .stage = run->stage,
+                                 .world_size = run->world_size,
+                                 .rank = run->rank,
+                                 .token = run->token,
+                                 .token_size = run->token_size,
+                                 .cursor = cursor};
+    weir_sampler_name_call(run->manifest, &call, error);
+}
+
 static weir_status produce(void *context, const weir_item *item, weir_error *error) {
     weir_loader *loader = context;
     weir__builders *worker = &loader->workers[item->worker];
@@ -50,10 +64,13 @@ static weir_status produce(void *context, const weir_item *item, weir_error *err
     weir_cursor cursor;
     weir_status status =
         weir__run_locate(&loader->run, worker->mix, item->position, &into->member, &cursor, error);
-    if (status == WEIR_OK)
+    if (status == WEIR_OK) {
         status = weir_batch_build(worker->list[into->member], cursor, into->buffer, error);
-    if (status == WEIR_OK && loader->hook.built)
-        status = loader->hook.built(loader->hook.context, item, into->buffer, error);
+        if (status == WEIR_OK && loader->hook.built)
+            status = loader->hook.built(loader->hook.context, item, into->buffer, error);
+        if (status != WEIR_OK)
+            name_call(loader, into->member, cursor, error);
+    }
     if (status != WEIR_OK && error) {
         error->t = item->position;
         error->rank = loader->run.rank;

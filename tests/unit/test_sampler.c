@@ -304,70 +304,6 @@ static void stages_and_options_are_checked(void **state) {
     weir_manifest_close(manifest);
 }
 
-#define OF_TEN                                                                                               \
-    "{\"global_batch_size\": 4, \"datasets\": {\"a\": {\"id\": \"a\", \"version\": \"1\", \"cardinality\": " \
-    "10, "                                                                                                   \
-    "\"hash\": \"0000000000000000000000000000000000000000000000000000000000000000\"}}"
-
-/* A run whose sampler does not do what its accountant assumes is refused; the error says both. */
-static void an_accountant_must_be_right(void **state) {
-    (void)state;
-    static const struct {
-        const char *text;
-        bool is_right;
-    } cases[] = {
-        {", \"accountant\": {\"subsampling_mode\": \"SHUFFLE_WITHOUT_REPLACEMENT\", \"effective_q\": 0.4}}",
-         true},
-        {", \"accountant\": {\"effective_q\": 0.4}}", true},
-        {", \"accountant\": {\"effective_q\": 0.40000000000000008}}", false},
-        {", \"accountant\": {\"effective_q\": 1}}", false},
-        {", \"accountant\": {\"subsampling_mode\": \"POISSON\"}}", false},
-        {", \"data\": {\"epoch_boundary\": \"stream\"}, \"accountant\": {\"subsampling_mode\": "
-         "\"SHUFFLE_WITHOUT_REPLACEMENT\"}}",
-         false},
-        {", \"data\": {\"epoch_boundary\": \"stream\"}, \"accountant\": {\"subsampling_mode\": "
-         "\"SHUFFLE_STREAMING\"}}",
-         true},
-    };
-    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
-        char text[512];
-        weir_error error;
-        weir_sampler *sampler = NULL;
-        snprintf(text, sizeof text, OF_TEN "%s", cases[i].text);
-        weir_manifest *manifest = manifest_of_text(text);
-        weir_sampler_options options = {.size = sizeof options, .dataset = "a", .world_size = 1};
-        weir_status status = weir_sampler_open(NULL, manifest, &options, &sampler, &error);
-        if (cases[i].is_right) {
-            assert_ok(status, &error);
-        } else {
-            assert_fails(status, WEIR_CONTRACT_VIOLATION, &error);
-            assert_string_equal(error.diagnostics[0].name, "accountant");
-            assert_string_equal(error.diagnostics[1].name, "sampler");
-            assert_non_null(strstr(error.message, error.diagnostics[1].text));
-        }
-        weir_sampler_close(sampler);
-        options.stage = WEIR_STAGE_EVAL; /* which no accountant looks at */
-        assert_ok(weir_sampler_open(NULL, manifest, &options, &sampler, &error), &error);
-        weir_sampler_close(sampler);
-        weir_manifest_close(manifest);
-    }
-}
-
-static void a_sequential_preset_does_not_train(void **state) {
-    (void)state;
-    weir_error error;
-    weir_sampler *sampler = NULL;
-    weir_manifest *manifest = manifest_of_text(OF_TEN ", \"data\": {\"preset\": \"eval_sequential\"}}");
-    weir_sampler_options options = {.size = sizeof options, .dataset = "none", .world_size = 0};
-    assert_fails(weir_sampler_open(NULL, manifest, &options, &sampler, &error), WEIR_INVALID_STAGE_TYPE,
-                 &error);
-    options = (weir_sampler_options){
-        .size = sizeof options, .dataset = "a", .stage = WEIR_STAGE_INFER, .world_size = 1};
-    assert_ok(weir_sampler_open(NULL, manifest, &options, &sampler, &error), &error);
-    weir_sampler_close(sampler);
-    weir_manifest_close(manifest);
-}
-
 static const char *diagnostic_text(const weir_error *error, const char *name) {
     for (uint32_t i = 0; i < error->diagnostic_count; i++)
         if (strcmp(error->diagnostics[i].name, name) == 0)
@@ -737,8 +673,6 @@ int main(void) {
         cmocka_unit_test(of_any_set_of_faults_the_first_is_reported),
         cmocka_unit_test(a_store_of_another_size_is_refused_third),
         cmocka_unit_test(stages_and_options_are_checked),
-        cmocka_unit_test(an_accountant_must_be_right),
-        cmocka_unit_test(a_sequential_preset_does_not_train),
         cmocka_unit_test(every_error_names_its_call),
         cmocka_unit_test(advice_in_the_message_works),
         cmocka_unit_test(the_last_epoch_does_not_end),
