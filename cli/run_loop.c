@@ -164,11 +164,15 @@ static bool is_all_counted(const cli_running *run) {
     return cli_run_step(run) == run->first_step + run->batches;
 }
 
-/* A run that failed before its first batch has nothing to go on from. */
-static void leave_nothing(const cli_running *run) {
-    if (run->files.trace[0])
-        unlink(run->files.trace);
-    if (run->files.checkpoint[0])
+/* Saves what can be saved of a run that failed, and ends its trace with the failure. Without a trace, a run
+ * that failed before its first batch has nothing to go on from, and leaves nothing. */
+static void fail(const cli_running *run, weir_trace_writer *trace, const weir_error *failure) {
+    bool has_nothing = run->batches == 0 && !run->from;
+    if (!has_nothing && is_all_counted(run))
+        (void)!save(run, trace, false, NULL);
+    if (trace)
+        (void)!weir_loader_record_failure(run->loader, cli_run_step(run), failure, trace, NULL);
+    else if (has_nothing && run->files.checkpoint[0])
         unlink(run->files.checkpoint);
 }
 
@@ -196,11 +200,9 @@ weir_status cli_run_loop(cli_running *run, weir_error *error) {
     cli_run_show(run, true);
     if (status == WEIR_OK)
         status = save(run, trace, is_over, error);
-    else if ((run->batches > 0 || run->from) && is_all_counted(run))
-        (void)!save(run, trace, false, NULL);
+    else
+        fail(run, trace, error);
     close_trace(trace, locked);
-    if (status != WEIR_OK && run->batches == 0 && !run->from)
-        leave_nothing(run);
     restore_signals();
     return status;
 }

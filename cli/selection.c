@@ -2,6 +2,7 @@
 #include "selection.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 int cli_selection_read_token(const cli_command *self, cli_selection *selection) {
     if (!selection->token_hex || cli_hex(selection->token_hex, &selection->token, &selection->token_size))
@@ -23,7 +24,10 @@ weir_status cli_stores_open(cli_stores *stores, const cli_texts *paths, weir_err
     weir_status status = WEIR_OK;
     for (stores->count = 0; stores->count < paths->count && status == WEIR_OK;) {
         status = weir_store_open(NULL, paths->list[stores->count], &stores->list[stores->count], error);
-        stores->count += status == WEIR_OK;
+        if (status == WEIR_OK) {
+            const weir_store_info *info = weir_store_describe(stores->list[stores->count]);
+            memcpy(stores->hashes[stores->count++], info->store_hash, WEIR_HASH_SIZE);
+        }
     }
     if (status != WEIR_OK)
         cli_stores_close(stores);

@@ -53,6 +53,7 @@ void cli_selection_close(cli_selection *selection);
 /* Opens the stores that were named; on failure none is open. Close takes a list that was never opened. */
 typedef struct cli_stores {
     weir_store *list[CLI_TEXTS_MAX];
+    uint8_t hashes[CLI_TEXTS_MAX][WEIR_HASH_SIZE]; /* of the stores, in their order */
     size_t count;
 } cli_stores;
 WEIR_CHECKED weir_status cli_stores_open(cli_stores *stores, const cli_texts *paths, weir_error *error);

@@ -126,6 +126,12 @@ WEIR_API WEIR_CHECKED weir_status weir_loader_record(weir_loader *loader, const 
                                                      bool with_indices, weir_trace_writer *writer,
                                                      weir_error *error);
 
+/* Ends the trace of a run that failed with `failure`: at the step that the failure names, if it is one of
+ * building a batch, else at `step`, the next one. The consumer's thread; weir_trace_fail's errors. */
+WEIR_API WEIR_CHECKED weir_status weir_loader_record_failure(weir_loader *loader, uint64_t step,
+                                                             const weir_error *failure,
+                                                             weir_trace_writer *writer, weir_error *error);
+
 /* ---- Checkpoints (docs/pipeline.md: weir_checkpoint_v1) --------------------------------------- */
 
 /* Writes the state behind the last batch that was taken, as canonical CBOR. The consumer's thread. */

@@ -416,7 +416,9 @@ void weir_loader_describe(const weir_loader *loader, weir_trace_run *out) {
                             .schedule = run->is_mixed ? WEIR_SCHEDULE_MIX : WEIR_SCHEDULE_CURSOR,
                             .store_hashes = (const uint8_t(*)[WEIR_HASH_SIZE])run->store_hashes,
                             .store_count = run->store_count,
-                            .is_best_effort = loader->policy == WEIR_POLICY_BEST_EFFORT};
+                            .is_best_effort = loader->policy == WEIR_POLICY_BEST_EFFORT,
+                            .stage = run->stage};
+    out->build = weir_build_info(&out->build_count);
 }
 
 /* A batch has the valid ones; in eval and infer, positions wrap round behind the last. */
@@ -444,6 +446,21 @@ weir_status weir_loader_record(weir_loader *loader, const weir_loaded *loaded, b
         iter.indices = loader->indices;
     }
     return weir_trace_append(writer, &iter, error);
+}
+
+weir_status weir_loader_record_failure(weir_loader *loader, uint64_t step, const weir_error *failure,
+                                       weir_trace_writer *writer, weir_error *error) {
+    size_t member;
+    weir_cursor cursor;
+    weir_error call = {0};
+    weir_trace_failure record = {.t = failure->replay_token_size > 0 ? failure->t : step, .error = failure};
+    if (weir__run_locate(&loader->run, loader->mix, record.t, &member, &cursor, NULL) == WEIR_OK) {
+        name_call(loader, member, cursor, &call);
+        record.dataset = loader->run.members[member].dataset->key;
+        record.cursor = &cursor;
+        record.data_replay_t = call.replay_token;
+    }
+    return weir_trace_fail(writer, &record, error);
 }
 
 void weir_loader_checkpoint(const weir_loader *loader, weir_cbor_writer *w) {

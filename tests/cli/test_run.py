@@ -326,8 +326,9 @@ class Resume(WithFolder):
         self.run_ok("--steps", 50, "--checkpoint", self.checkpoint)
         samples = self.run_ok("--steps", STEPS, "--resume", self.checkpoint, "--trace", self.trace)["samples"]
         self.assertEqual(json.loads(weir("replay", self.trace, "--store", shop / "shop.weir", "--json").stdout),
-                         {"equal": True, "steps": 10, "samples": samples, "complete": True,
-                          "checked_digests": 10, "unchecked_digests": 0})
+                         {"equal": True, "steps": 10, "samples": samples, "complete": True, "status": "success",
+                          "indices": 0, "checked_digests": 10, "unchecked_digests": 0, "checked_sample_digests": samples,
+                          "unchecked_sample_digests": 0})
         self.assertEqual(self.names(), ["run.checkpoint", "run.trace"])
 
     def test_the_same_command_begins_and_goes_on(self):
