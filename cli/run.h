@@ -61,7 +61,8 @@ typedef struct cli_running {
     bool verifies;
     const weir_checkpoint *from; /* NULL: it begins */
     cli_run_files files;
-    uint64_t checkpoint_every; /* steps; 0: at the end alone */
+    uint64_t checkpoint_every;   /* steps; 0: not by steps */
+    uint64_t checkpoint_seconds; /* 0: not by time */
     bool with_indices;
     bool shows_progress;
     uint32_t rank;

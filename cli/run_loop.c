@@ -143,16 +143,28 @@ static weir_status take(cli_running *run, weir_trace_writer *trace, bool *is_ove
     return status;
 }
 
+/* Whether a checkpoint is due after the step before `step`: by steps, or by the time since the last one. The
+ * end has its own. */
+static bool is_due(const cli_running *run, uint64_t step, uint64_t saved_ns) {
+    if (!run->files.checkpoint[0] || step >= weir_loader_end(run->loader))
+        return false;
+    if (run->checkpoint_every > 0 && step % run->checkpoint_every == 0)
+        return true;
+    return run->checkpoint_seconds > 0 &&
+           (cli_run_now_ns() - saved_ns) / 1000000000u >= run->checkpoint_seconds;
+}
+
 static weir_status take_all(cli_running *run, weir_trace_writer *trace, bool *is_over, weir_error *error) {
     weir_status status = WEIR_OK;
+    uint64_t saved_ns = run->loop_began_ns;
     while (status == WEIR_OK && !caught_signal) {
         status = take(run, trace, is_over, error);
         if (status != WEIR_OK || *is_over)
             break;
-        uint64_t step = cli_run_step(run);
-        if (run->checkpoint_every > 0 && step % run->checkpoint_every == 0 &&
-            step < weir_loader_end(run->loader))
+        if (is_due(run, cli_run_step(run), saved_ns)) {
             status = save(run, trace, false, error);
+            saved_ns = cli_run_now_ns();
+        }
         cli_run_show(run, false);
     }
     return status == WEIR_CANCELLED && caught_signal ? WEIR_OK : status;

@@ -395,7 +395,7 @@ class Checkpoint(WithFolder):
                 key, cursor = mixer.locate(step)
                 cursors.setdefault(key, {"epoch": cursor.epoch, "global_index": cursor.global_index})
             expected = {
-                "checkpoint_version": "weir_checkpoint_v1", "step": steps, "data_cursors": cursors,
+                "checkpoint_version": "weir_checkpoint_v2", "step": steps, "data_cursors": cursors,
                 "manifest_hash": manifest.manifest_hash, "mix_hash": manifest.mix_hash,
                 "batch_config_hash": manifest.batch_config_hash, "store_hashes": [bytes.fromhex(info["store_hash"])],
                 "token_hash": hashlib.sha256(manifest.replay_token).digest(), "stage": "train", "dataset": None,
@@ -403,10 +403,44 @@ class Checkpoint(WithFolder):
                 "weir_version": json.loads(weir("version", "--json").stdout)["version"],
                 "prefetch": cbor.decode(data)["prefetch"],
             }  # fmt: skip
+            expected["h"] = hashlib.sha256(cbor.encode(["weir_checkpoint_v2", expected])).digest()
             self.assertEqual(cbor.decode(data), expected)
             self.assertEqual(data, cbor.encode(expected))
             self.assertEqual(sum(worker["produced"] for worker in expected["prefetch"]["worker_states"]), steps)
             self.checkpoint.unlink()
+
+
+    def test_one_of_an_earlier_version_is_read_and_replaced(self):
+        self.run_ok("--steps", 7, "--checkpoint", self.checkpoint)
+        old = cbor.decode(self.checkpoint.read_bytes())
+        sealed = old.pop("h")
+        old["checkpoint_version"] = "weir_checkpoint_v1"
+        self.checkpoint.write_bytes(cbor.encode(old))
+        report = self.run_ok("--steps", 9, "--checkpoint", self.checkpoint, "--resume", self.checkpoint)
+        self.assertEqual((report["first_step"], report["step"]), (7, 9))
+        self.assertEqual(cbor.decode(self.checkpoint.read_bytes())["checkpoint_version"], "weir_checkpoint_v2")
+        for change in {"h": sealed}, {"h": bytes(32), "checkpoint_version": "weir_checkpoint_v2"}, {
+                "checkpoint_version": "weir_checkpoint_v2"}:
+            self.checkpoint.write_bytes(cbor.encode({**old, **change}))
+            record = self.assert_error("CHECKPOINT_MISMATCH", "--resume", self.checkpoint)
+            self.assertIn("is damaged", record["message"])
+
+    def test_it_is_saved_by_time(self):
+        """A run without an end and without --checkpoint-every: its checkpoint moves on while it runs."""
+        process = subprocess.Popen(command("--checkpoint", self.checkpoint, "--checkpoint-seconds", 1),
+                                   stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, env=environment())
+        try:
+            steps = {0}
+            while len(steps) < 3:  # the one at the start, and two more
+                self.assertIsNone(process.poll())
+                if self.checkpoint.exists():
+                    steps.add(cbor.decode(self.checkpoint.read_bytes())["step"])
+        finally:
+            process.kill()
+            process.wait(timeout=60)
+        report = self.run_ok("--resume", self.checkpoint, "--steps", max(steps) + 5)
+        self.assertGreaterEqual(report["first_step"], max(steps))
+        self.assert_usage("--checkpoint-seconds belongs to --checkpoint", "--checkpoint-seconds", 5)
 
 
 class Signals(WithFolder):
