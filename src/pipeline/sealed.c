@@ -12,17 +12,17 @@ static void begin(weir_cbor_writer *w, weir_sha256 *sha, const char *version, ui
 }
 
 void weir__sealed_write(weir_cbor_writer *w, const char *version, uint64_t pairs,
-                        void (*write)(const void *context, weir_cbor_writer *w), const void *context) {
+                        void (*write_pairs)(const void *context, weir_cbor_writer *w), const void *context) {
     uint8_t hash[WEIR_HASH_SIZE];
     weir_sha256 sha;
     weir_cbor_writer hashing;
     begin(&hashing, &sha, version, pairs);
-    write(context, &hashing);
+    write_pairs(context, &hashing);
     weir_sha256_final(&sha, hash);
     weir_cbor_map(w, pairs + 1);
     weir_cbor_text(w, "h");
     weir_cbor_bytes(w, hash, sizeof hash);
-    write(context, w);
+    write_pairs(context, w);
 }
 
 bool weir__sealed_is_whole(const weir_cbor_value *map, const char *version) {

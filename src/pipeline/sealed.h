@@ -6,10 +6,10 @@
 #include "base/internal.h"
 #include "weir/cbor.h"
 
-/* Writes the map of `pairs` pairs that `write` gives, sealed. It is called twice, and must write the same: so
- * nothing is allocated. */
+/* Writes the map of `pairs` pairs that `write_pairs` gives, sealed. It is called twice, and must write the
+ * same: so nothing is allocated. */
 void weir__sealed_write(weir_cbor_writer *w, const char *version, uint64_t pairs,
-                        void (*write)(const void *context, weir_cbor_writer *w), const void *context);
+                        void (*write_pairs)(const void *context, weir_cbor_writer *w), const void *context);
 
 /* Whether a map that was checked as CBOR is sealed with this version. */
 bool weir__sealed_is_whole(const weir_cbor_value *map, const char *version);
