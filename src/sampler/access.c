@@ -164,16 +164,8 @@ weir_status weir_sampler_index_at(weir_sampler *s, uint64_t epoch, uint64_t posi
         return weir__sampler_fail_at(
             s, WEIR_GLOBAL_POSITION_EXCEEDS_CARDINALITY, (weir_cursor){epoch, position},
             "lies beyond the dataset; an epoch's positions are below its cardinality", error);
-    if (s->stage != WEIR_STAGE_TRAIN) {
-        *index = position;
-        return WEIR_OK;
-    }
-    if (s->population) {
-        if (!weir__sampler_can_draw(s, epoch, position))
-            return refuse_period(s, epoch, position, error);
-        weir__sampler_draw(s, epoch, position, 1, index);
-        return WEIR_OK;
-    }
+    if (__builtin_expect(!s->is_shuffled, false))
+        return weir_sampler_range(s, epoch, position, 1, index, error);
     const weir__epoch *state = use_epoch(s, epoch);
     place p = locate(s, state, weir__sampler_rotate(s, state->rotation, position));
     *index = weir__block_index(p.shape, s->data.intra_block, state->seed, p.block_id, p.start, p.local);

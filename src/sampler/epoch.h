@@ -14,7 +14,7 @@ typedef struct weir__block_order {
     uint64_t count;
     uint64_t filled;   /* identity written up to here */
     uint64_t shuffled; /* final up to here */
-    bool is_wide;
+    bool is_narrow;    /* entries of 4 bytes */
 } weir__block_order;
 
 /* Memory for `count` blocks, none if the order is stateless; false if memory is short. */
@@ -26,11 +26,12 @@ void weir__block_order_close(weir__block_order *order, const weir_env *env);
 void weir__block_order_restart(weir__block_order *order, weir_seed seed);
 void weir__block_order_advance(weir__block_order *order, weir_seed seed, uint64_t work);
 
+/* Orders that do not lie in entries of 4 bytes; out of line, to keep the usual way short. */
+__attribute__((noinline)) uint64_t weir__block_order_find(const weir__block_order *order, uint64_t place);
+
 static inline uint64_t weir__block_order_at(const weir__block_order *order, uint64_t place) {
-    if (!order->entries)
-        return weir__place_at(&order->map, place);
-    return order->is_wide ? ((const uint64_t *)order->entries)[place]
-                          : ((const uint32_t *)order->entries)[place];
+    return __builtin_expect(order->is_narrow, true) ? ((const uint32_t *)order->entries)[place]
+                                                    : weir__block_order_find(order, place);
 }
 
 #endif

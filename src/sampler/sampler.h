@@ -26,6 +26,7 @@ struct weir_sampler {
     char *dataset;                /* its key */
     weir_stage stage;
     weir_sampling sampling; /* of this dataset */
+    bool is_shuffled;       /* by blocks: neither in order nor from a population */
     weir_data_config data;
     uint64_t cardinality;
     uint64_t global_batch_size;

@@ -122,6 +122,7 @@ static void configure(weir_sampler *s, const weir_manifest *manifest, const weir
     s->stage = options->stage;
     s->sampling = s->stage == WEIR_STAGE_TRAIN ? dataset->sampling : WEIR_SAMPLING_SHUFFLED;
     s->population = s->sampling == WEIR_SAMPLING_SHUFFLED ? NULL : options->population;
+    s->is_shuffled = s->stage == WEIR_STAGE_TRAIN && s->sampling == WEIR_SAMPLING_SHUFFLED;
     s->data = *weir_manifest_data(manifest);
     s->data.weight_column = NULL; /* the manifest's */
     s->cardinality = dataset->cardinality;
