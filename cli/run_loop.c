@@ -177,7 +177,7 @@ static bool is_all_counted(const cli_running *run) {
 }
 
 /* Saves what can be saved of a run that failed, and ends its trace with the failure. Without a trace, a run
- * that failed before its first batch has nothing to go on from, and leaves nothing. */
+ * that failed before its first batch has nothing to resume from, and leaves nothing. */
 static void fail(const cli_running *run, weir_trace_writer *trace, const weir_error *failure) {
     bool has_nothing = run->batches == 0 && !run->from;
     if (!has_nothing && is_all_counted(run))

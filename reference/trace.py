@@ -265,7 +265,7 @@ class Divergence(Exception):
 
 def judge(trace: Trace, manifest: Manifest) -> str:
     """Whether the records are those of one whole run, each following from those before it: "success", "failed",
-    or "cut" where there is no run_end. What each step holds is for a replay to say."""
+    or "cut" if there is no run_end. What each step holds is for a replay to say."""
     run = _Run(trace.header, manifest)
     for record in trace.records:
         if record["type"] == "resume":

@@ -37,7 +37,7 @@ WEIR_API WEIR_CHECKED weir_status weir_cursors_get(const weir_cursors *cursors, 
 WEIR_API WEIR_CHECKED weir_status weir_cursors_set(weir_cursors *cursors, const char *dataset,
                                                    weir_cursor cursor, weir_error *error);
 
-/* Moves a dataset on behind a step of it, which must begin where it stands: CONTRACT_VIOLATION if it does
+/* Moves a dataset to the end of a step of it, which must begin where it stands: CONTRACT_VIOLATION if it does
  * not, so no batch is skipped or taken twice by mistake. INVALID_DATASET_KEY. */
 WEIR_API WEIR_CHECKED weir_status weir_cursors_advance(weir_cursors *cursors, const char *dataset,
                                                        const weir_step *step, weir_error *error);

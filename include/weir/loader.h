@@ -134,7 +134,7 @@ WEIR_API WEIR_CHECKED weir_status weir_loader_record_failure(weir_loader *loader
 
 /* ---- Checkpoints (docs/pipeline.md: weir_checkpoint_v2) --------------------------------------- */
 
-/* Writes the state behind the last batch that was taken, as a canonical CBOR map that holds a hash of itself.
+/* Writes the state after the last batch that was taken, as a canonical CBOR map that holds a hash of itself.
  * The consumer's thread. */
 WEIR_API void weir_loader_checkpoint(const weir_loader *loader, weir_cbor_writer *w);
 

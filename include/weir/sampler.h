@@ -76,7 +76,7 @@ typedef struct weir_step {
     uint64_t effective_batch_size; /* global positions that the step consumes */
     uint64_t
         blocks_materialized; /* distinct (epoch, block) pairs behind this rank's indices; 0 unless shuffled */
-    uint64_t blocks_materialized_this_epoch; /* distinct blocks behind this rank's samples of the cursor's
+    uint64_t blocks_materialized_this_epoch; /* distinct blocks of this rank's samples of the cursor's
                                                 epoch, from the epoch's first step to this one */
     uint64_t sampler_block_size;
     uint64_t micro_batch_size;

@@ -131,7 +131,7 @@ static PyMethodDef methods[] = {
     {"_open", cursors_open, METH_VARARGS | METH_CLASS, "A cursor at (0, 0) for every dataset."},
     {"_get", cursors_get, METH_VARARGS, "Where a dataset stands."},
     {"_set", cursors_set, METH_VARARGS, "Puts a dataset somewhere else."},
-    {"_advance", cursors_advance, METH_VARARGS, "Moves a dataset on behind a step."},
+    {"_advance", cursors_advance, METH_VARARGS, "Moves a dataset to the end of a step."},
     {"_bytes", cursors_bytes, METH_NOARGS, "All cursors as a checkpoint."},
     {"_restore", cursors_restore, METH_VARARGS, "Takes over a checkpoint's cursors."},
     {"_save", cursors_save, METH_VARARGS, "Saves them as a file."},

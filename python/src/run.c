@@ -332,7 +332,7 @@ static weir_status record(py_run *run, const weir_loaded *loaded, weir_error *er
 }
 
 /* Ends the trace of a run that failed. A batch that is still held, a fork and a cancelled run are no
- * failures: the run can be gone on with. */
+ * failures: the run can continue. */
 static void record_failure(py_run *run, const weir_error *error) {
     bool is_a_batch = error->replay_token_size > 0;
     if (!run->trace || run->owner != getpid() ||

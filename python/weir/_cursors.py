@@ -31,7 +31,7 @@ class Cursors(_weir.Cursors, Mapping[str, Cursor]):
         >>> resumed["shop/churn/train"]
         (0, 64)
 
-    The state is of the manifest and the token, not of a world size: ranks that grow in number go on where fewer stopped.
+    The state is of the manifest and the token, not of a world size: more ranks resume where fewer stopped.
     save() and load() keep it as a file that appears whole or not at all. Damaged bytes, or another manifest's, are
     weir.errors.CheckpointMismatch, and change nothing.
     """
@@ -63,7 +63,7 @@ class Cursors(_weir.Cursors, Mapping[str, Cursor]):
         self._set(dataset, epoch, position)
 
     def advance(self, batch: Batch) -> None:
-        """Moves a batch's dataset on behind it. The batch must begin where the dataset stands: so none is skipped or taken twice
+        """Moves a batch's dataset to the end of it. The batch must begin where the dataset stands: so none is skipped or taken twice
         by mistake."""
         self._advance(batch.dataset, *batch.cursor, *batch.cursor_next)
 
@@ -75,7 +75,7 @@ class Cursors(_weir.Cursors, Mapping[str, Cursor]):
         """Goes on where a state stands."""
         found = state if isinstance(state, Mapping) else {}
         if found.get("version") != 1 or not isinstance(found.get("cursors"), str):
-            raise ValueError("this is not the state_dict() of weir.Cursors: it is no dict of version 1 with cursors")
+            raise ValueError("this is not the state_dict() of weir.Cursors: it is not a dict of version 1 with cursors")
         try:
             self._restore(base64.b64decode(found["cursors"], validate=True))
         except binascii.Error as error:

@@ -166,7 +166,7 @@ static weir_status find_largest(const double *weights, uint64_t count, const cha
                         error);
 }
 
-/* One entry per stretch of the line that holds about PLACES_PER_GUIDE places, and one behind the last. */
+/* One entry per stretch of the line that holds about PLACES_PER_GUIDE places, and one after the last. */
 static bool make_guide(weir_population *p) {
     uint64_t wanted = p->count / PLACES_PER_GUIDE + 1;
     while (p->total >> p->guide_shift > wanted)
@@ -203,7 +203,7 @@ static weir_status make_line(weir_population *p, const double *weights, double l
 
 uint64_t weir__population_find(const weir_population *p, uint64_t point) {
     uint64_t low = p->guide[point >> p->guide_shift], high = p->guide[(point >> p->guide_shift) + 1];
-    while (low < high) { /* the first place that ends behind the point */
+    while (low < high) { /* the first place that ends after the point */
         uint64_t middle = low + (high - low) / 2;
         if (p->ends[middle] > point)
             high = middle;

@@ -17,8 +17,8 @@ struct weir_population {
     uint32_t *starts;
     uint32_t class_count;
 
-    /* By weight: place k of the line belongs to sample line[k] and ends at ends[k]. The point x lies at or
-     * behind place guide[x >> guide_shift], and not behind the guide's next one. */
+    /* By weight: place k of the line belongs to sample line[k] and ends at ends[k]. The point x lies in
+     * place guide[x >> guide_shift] or later, up to the guide's next one. */
     uint32_t *line;
     uint64_t *ends;
     uint32_t *guide;

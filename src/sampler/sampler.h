@@ -96,11 +96,11 @@ bool weir__sampler_can_draw(const weir_sampler *s, uint64_t epoch, unsigned __in
 
 /* ---- blocks.c -------------------------------------------------------------------------------- */
 
-/* Distinct (epoch, block) pairs behind `count` positions from a cursor on, which may run into later epochs.
+/* Distinct (epoch, block) pairs of `count` positions from a cursor on, which may run into later epochs.
  */
 uint64_t weir__sampler_step_blocks(const weir_sampler *s, weir_cursor from, uint64_t count);
 
-/* Distinct blocks of the cursor's epoch behind this rank's samples of all its steps, the one at the cursor
+/* Distinct blocks of this rank's samples of the cursor's epoch, over all its steps, the one at the cursor
  * included. */
 uint64_t weir__sampler_epoch_blocks(const weir_sampler *s, weir_cursor cursor);
 

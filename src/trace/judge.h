@@ -26,7 +26,7 @@ typedef struct weir__judge {
     bool is_partial;         /* it began with a resume: what was taken before is not here */
     unsigned __int128 next;  /* the next step; in best effort the first that is not taken yet */
     unsigned __int128 taken; /* steps, those before a partial trace included */
-    uint64_t *ahead;         /* best effort: steps that were taken behind `next`, ascending */
+    uint64_t *ahead;         /* best effort: steps after `next` that were taken, ascending */
     size_t ahead_count;
     size_t ahead_capacity;
     char *dataset; /* of a cursor schedule's steps; NULL before the first */

@@ -232,7 +232,7 @@ static weir_status read_record(weir_trace_reader *r, bool is_first, weir_trace_r
     if (r->has_ended)
         return corrupt(r, r->begin_offset, "a record stands behind run_end", error);
     if (r->has_failed && record->kind != WEIR_TRACE_END)
-        return corrupt(r, r->begin_offset, "a record other than run_end stands behind the failure", error);
+        return corrupt(r, r->begin_offset, "a record other than run_end comes after the failure", error);
     memcpy(before, r->link, sizeof before);
     status = check_link(r, &record->map, size, is_first, error);
     if (status == WEIR_OK && record->kind == WEIR_TRACE_END)

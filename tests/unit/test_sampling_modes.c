@@ -91,7 +91,7 @@ static weir_population *population_of(json_t *run, const weir_manifest *manifest
     return population;
 }
 
-/* The run in a world of this size, rank behind rank. */
+/* The run in a world of this size, rank after rank. */
 static void assert_golden_run(json_t *run, const weir_manifest *manifest, const weir_population *population,
                               uint32_t world_size) {
     weir_sampler *ranks[64];
