@@ -212,7 +212,8 @@ typedef struct weir_merge_options {
 /* Checks that the traces of all ranks of one run, put together, are the run at world size 1: every index
  * (recomputed from the manifest) and, with options->single, every sample digest; and judges the run as
  * weir_trace_replay does. `options` may be NULL. CONTRACT_VIOLATION if the files are not the ranks of one
- * run, or lack the digests that are to be compared with `single`; REPLAY_DIVERGENCE. */
+ * run, or lack the digests that are to be compared with `single`; CHECKPOINT_MISMATCH if a store is not
+ * theirs; REPLAY_DIVERGENCE. */
 WEIR_API WEIR_CHECKED weir_status weir_trace_merge(const weir_env *env, const char *const *paths,
                                                    size_t count, const weir_merge_options *options,
                                                    weir_merge_report *report, weir_error *error);

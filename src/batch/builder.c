@@ -8,6 +8,7 @@
 #include "batch/fetch.h"
 #include "batch/order.h"
 #include "batch/texts.h"
+#include "sampler/sampler.h"
 
 static const char operator_name[] = "weir.batch.build";
 
@@ -175,6 +176,13 @@ weir_status weir_batch_builder_open(const weir_env *env, const weir_batch_option
         status = open_parts(b, options, error);
     }
     if (status != WEIR_OK) {
+        weir_sampler_options call = {.size = sizeof call,
+                                     .dataset = options->dataset,
+                                     .world_size = options->world_size,
+                                     .rank = options->rank,
+                                     .token = options->token,
+                                     .token_size = options->token_size};
+        weir_sampler_name_call(options->manifest, &call, error);
         weir_batch_builder_close(b);
         return status;
     }
@@ -504,8 +512,11 @@ weir_status weir_batch_build(weir_batch_builder *b, weir_cursor cursor, weir_bat
     uint32_t sequences = b->pads ? (uint32_t)step.micro_batch_size : (uint32_t)step.valid_count;
     begin(buffer, sequences, b->config.sequence_length);
     const weir_tensor old_adjacency = buffer->batch.tensors[WEIR_FK_ADJ];
-    if (!write_sequences(b, buffer, &step))
-        return corrupt(buffer, error);
+    if (!write_sequences(b, buffer, &step)) {
+        status = corrupt(buffer, error);
+        weir__sampler_name_step(b->sampler, cursor, error);
+        return status;
+    }
     complete(b, buffer, &step, old_adjacency.offset + old_adjacency.size);
     describe(b, buffer, &step);
     buffer->has_batch = true;

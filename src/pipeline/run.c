@@ -34,7 +34,7 @@ static weir_status find_store(const weir_loader_options *options, const weir_dat
                    "no store that is given has the dataset '%s' of this run; give its store, "
                    "name one dataset, or take it out of the mix",
                    dataset->key);
-    weir__note_text(error, "dataset", dataset->key, strlen(dataset->key));
+    weir__note_text(error, "dataset_key", dataset->key, strlen(dataset->key));
     weir__note_uint(error, "stores", options->store_count);
     return status;
 }
@@ -172,10 +172,20 @@ weir_status weir__run_open(weir__run *run, const weir_env *env, const weir_loade
         status = list_stores(run, error);
     if (status == WEIR_OK)
         status = open_populations(run, error);
-    if (status == WEIR_OK)
+    if (status == WEIR_OK) {
         run->end = find_end(run, options->steps);
-    else
-        weir__run_close(run);
+        return WEIR_OK;
+    }
+    if (options->dataset) {
+        weir_sampler_options call = {.size = sizeof call,
+                                     .dataset = options->dataset,
+                                     .world_size = options->world_size,
+                                     .rank = options->rank,
+                                     .token = options->token,
+                                     .token_size = options->token_size};
+        weir_sampler_name_call(options->manifest, &call, error);
+    }
+    weir__run_close(run);
     return status;
 }
 

@@ -29,18 +29,23 @@ void weir_sampler_name_call(const weir_manifest *manifest, const weir_sampler_op
     name_call(error, options->dataset, options->rank, token);
 }
 
+void weir__sampler_name_step(const weir_sampler *s, weir_cursor cursor, weir_error *error) {
+    uint8_t token[WEIR_HASH_SIZE];
+    if (!error)
+        return;
+    weir__sampler_replay_token(s, cursor, token);
+    name_call(error, s->dataset, s->rank, token);
+}
+
 weir_status weir__sampler_fail_at(const weir_sampler *s, weir_status code, weir_cursor cursor,
                                   const char *what, weir_error *error) {
-    uint8_t token[WEIR_HASH_SIZE];
     weir_status status =
         weir__fail(error, code, s->failure_operator, "cursor (epoch %llu, global_index %llu) %s",
                    (unsigned long long)cursor.epoch, (unsigned long long)cursor.global_index, what);
     weir__note_uint(error, "epoch", cursor.epoch);
     weir__note_uint(error, "global_index", cursor.global_index);
     weir__note_uint(error, "cardinality", s->cardinality);
-    weir__sampler_replay_token(s, cursor, token);
-    if (error)
-        name_call(error, s->dataset, s->rank, token);
+    weir__sampler_name_step(s, cursor, error);
     return status;
 }
 

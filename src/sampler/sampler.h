@@ -104,6 +104,10 @@ uint64_t weir__sampler_step_blocks(const weir_sampler *s, weir_cursor from, uint
  * included. */
 uint64_t weir__sampler_epoch_blocks(const weir_sampler *s, weir_cursor cursor);
 
+/* Adds to an error of a step at a cursor which call it is about, as weir_sampler_name_call does. */
+__attribute__((cold)) void weir__sampler_name_step(const weir_sampler *s, weir_cursor cursor,
+                                                   weir_error *error);
+
 /* An error at a cursor. */
 __attribute__((cold)) weir_status weir__sampler_fail_at(const weir_sampler *s, weir_status code,
                                                         weir_cursor cursor, const char *what,

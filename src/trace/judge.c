@@ -251,6 +251,7 @@ static weir_status take_failure(weir__judge *j, const weir_trace_record *record,
     int shown = code.number < sizeof j->failure_code ? (int)code.number : (int)sizeof j->failure_code - 1;
     snprintf(j->failure_code, sizeof j->failure_code, "%.*s", shown, (const char *)code.data);
     j->failed_step = t;
+    j->has_failed = true;
     return status;
 }
 
@@ -258,7 +259,7 @@ static weir_status take_failure(weir__judge *j, const weir_trace_record *record,
 static weir_status take_end(weir__judge *j, const weir_trace_record *record, weir_error *error) {
     weir_cbor_value hash, recorded_status;
     weir__field_difference difference;
-    bool has_failed = j->failure_code[0] != 0;
+    bool has_failed = j->has_failed;
     uint64_t t = j->next > UINT64_MAX ? UINT64_MAX : (uint64_t)j->next;
     bool has_status = weir_cbor_get(&record->map, "status", &recorded_status);
     weir_cbor_get(&record->map, "trace_hash", &hash);

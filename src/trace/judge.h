@@ -35,6 +35,7 @@ typedef struct weir__judge {
     weir__tally tally;
     uint64_t steps;
     weir_run_status status;
+    bool has_failed; /* a failure was met */
     uint64_t failed_step;
     char failure_code[64];
     weir_cbor_writer body;

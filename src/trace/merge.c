@@ -87,7 +87,9 @@ static weir_status open_ranks(merger *m, const char *const *paths) {
 
 static weir_status open_replayers(merger *m, weir__replay_stores stores) {
     const weir_cbor_value *first = weir_trace_header(m->ranks[0].reader);
-    weir_status status = weir_trace_manifest(m->ranks[0].reader, &m->manifest, m->error);
+    weir_status status = weir__replay_check_stores(first, stores, m->error);
+    if (status == WEIR_OK)
+        status = weir_trace_manifest(m->ranks[0].reader, &m->manifest, m->error);
     if (status == WEIR_OK)
         status = weir__replayer_open(m->env, m->manifest, first, stores, 1, 0, &m->whole, m->error);
     for (size_t rank = 0; rank < m->count && status == WEIR_OK; rank++) {

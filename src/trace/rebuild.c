@@ -30,30 +30,12 @@ struct weir__rebuilder {
 
 /* ---- Opening --------------------------------------------------------------------------------- */
 
-static weir_status check_store(const weir_cbor_value *header, const weir_store *store, weir_error *error) {
-    const weir_store_info *info = weir_store_describe(store);
-    char hex[2 * WEIR_HASH_SIZE + 1];
-    weir_cbor_value hashes, hash;
-    weir_cbor_get(header, "store_hashes", &hashes);
-    weir_cbor_iterator it = weir_cbor_children(&hashes);
-    while (weir_cbor_next(&it, NULL, &hash))
-        if (hash.type == WEIR_CBOR_BYTES && hash.number == WEIR_HASH_SIZE &&
-            memcmp(hash.data, info->store_hash, WEIR_HASH_SIZE) == 0)
-            return WEIR_OK;
-    weir__hex_encode(info->store_hash, WEIR_HASH_SIZE, hex);
-    return weir__fail(error, WEIR_CHECKPOINT_MISMATCH, operator_name,
-                      "the store '%s' (hash %s) is not one of those that the trace was recorded with",
-                      info->name, hex);
-}
-
 weir_status weir__rebuilder_open(const weir_env *env, const weir_manifest *manifest,
                                  const weir_cbor_value *header, weir_store *const *stores, size_t store_count,
                                  weir__rebuilder **out, weir_error *error) {
-    for (size_t i = 0; i < store_count; i++) {
-        weir_status status = check_store(header, stores[i], error);
-        if (status != WEIR_OK)
-            return status;
-    }
+    weir_status status = weir__replay_check_stores(header, (weir__replay_stores){stores, store_count}, error);
+    if (status != WEIR_OK)
+        return status;
     weir__rebuilder *r = weir__allocate_zero(env, 1, sizeof *r);
     if (!r)
         return weir__out_of_memory(error, operator_name, sizeof *r);

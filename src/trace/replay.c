@@ -33,6 +33,30 @@ struct weir__replayer {
     weir_cbor_writer body;
 };
 
+static weir_status check_store(const weir_cbor_value *header, const weir_store *store, weir_error *error) {
+    const weir_store_info *info = weir_store_describe(store);
+    char hex[2 * WEIR_HASH_SIZE + 1];
+    weir_cbor_value hashes, hash;
+    weir_cbor_get(header, "store_hashes", &hashes);
+    weir_cbor_iterator it = weir_cbor_children(&hashes);
+    while (weir_cbor_next(&it, NULL, &hash))
+        if (hash.type == WEIR_CBOR_BYTES && hash.number == WEIR_HASH_SIZE &&
+            memcmp(hash.data, info->store_hash, WEIR_HASH_SIZE) == 0)
+            return WEIR_OK;
+    weir__hex_encode(info->store_hash, WEIR_HASH_SIZE, hex);
+    return weir__fail(error, WEIR_CHECKPOINT_MISMATCH, operator_name,
+                      "the store '%s' (hash %s) is not one of those that the trace was recorded with",
+                      info->name, hex);
+}
+
+weir_status weir__replay_check_stores(const weir_cbor_value *header, weir__replay_stores stores,
+                                      weir_error *error) {
+    weir_status status = WEIR_OK;
+    for (size_t i = 0; i < stores.count && status == WEIR_OK; i++)
+        status = check_store(header, stores.list[i], error);
+    return status;
+}
+
 weir_status weir__replayer_open(const weir_env *env, const weir_manifest *manifest,
                                 const weir_cbor_value *header, weir__replay_stores stores,
                                 uint32_t world_size, uint32_t rank, weir__replayer **out, weir_error *error) {

@@ -13,6 +13,10 @@ typedef struct weir__replay_stores {
     size_t count;
 } weir__replay_stores;
 
+/* Every store must be one of the header's: CHECKPOINT_MISMATCH. */
+WEIR_CHECKED weir_status weir__replay_check_stores(const weir_cbor_value *header, weir__replay_stores stores,
+                                                   weir_error *error);
+
 /* Re-executes steps of `manifest` as one rank of a world. All that is given must outlive it. `header` is of
  * the trace that the steps are recorded in. */
 WEIR_CHECKED weir_status weir__replayer_open(const weir_env *env, const weir_manifest *manifest,

@@ -212,6 +212,7 @@ class Refusals(WithFolder):
         record = self.assert_error("CONTRACT_VIOLATION", "--device", "host", "--depth", 65)
         self.assertRegex(record["message"], r"\Aa depth of 65 .* 64 are the most\Z")
         record = self.assert_error("INVALID_DATASET_KEY", "--dataset", "shop/nothing/train")
+        self.assertEqual((record["diagnostics"]["dataset_key"], len(record["replay_token"])), ("shop/nothing/train", 64))
         self.assertIn("shop/churn/train, ", record["message"])
         self.assert_error("BATCH_SIZE_INCONSISTENT", "--rank", 0, "--world-size", 3)
         self.assert_error("IO_ERROR", "--resume", self.checkpoint)

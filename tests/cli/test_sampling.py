@@ -177,6 +177,10 @@ class Runs(WithManifest):
             self.assertEqual((status, report["steps"], report["digests"]), (0, 40, report["samples"]))
             status, report = self.judged("merge", *parts)
             self.assertEqual((status, report["error"]["code_id"]), (1, "CONTRACT_VIOLATION"))
+            other = self.folder / "other.weir"
+            weir("ingest", folder / "bank.sqlite", "--schema", folder / "bank.schema.json", "-o", other, "--no-embeddings")
+            status, report = self.judged("merge", *parts, "--store", other)
+            self.assertEqual((status, report["error"]["code_id"]), (1, "CHECKPOINT_MISMATCH"))
             status, report = self.judged("replay", single, "--store", folder / "bank.weir")
             self.assertEqual((status, report["checked_digests"], report["indices"]), (0, 40, report["samples"]))
             status, report = self.judged("replay", single)

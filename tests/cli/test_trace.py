@@ -460,6 +460,13 @@ class Failed(WithFolder):
                          (error["t"], "STORE_CORRUPT", "shop/churn/train"))
         self.assertEqual(failure["data_replay_t"].hex(), error["replay_token"])
         self.assertEqual(cbor.decode(saved.read_bytes())["step"], failure["t"])
+        cursor = failure["cursor_before"]
+        done = weir("batch", "--store", path, "--manifest", shop / "shop.manifest.json", "--dataset", failure["dataset_key"],
+                    "--epoch", cursor["epoch"], "--position", cursor["global_index"], "--rank", 1, "--world-size", 2, "--json")
+        alone = json.loads(done.stdout)["error"]
+        self.assertEqual([alone[key] for key in ("code_id", "rank", "replay_token")],
+                         [error[key] for key in ("code_id", "rank", "replay_token")])
+        self.assertEqual(alone["diagnostics"]["dataset_key"], "shop/churn/train")
         status, report = self.judged("replay", traced)
         self.assertEqual((status, report["steps"], report["failure"]["t"]), (4, failure["t"], failure["t"]))
         mend()
