@@ -3,7 +3,8 @@
  * public headers only.
  *
  * Exit status: 0 success, 1 an error record (on stdout as JSON with --json, else one line on stderr) or a
- * difference found, 2 usage. */
+ * difference found, 2 usage; of the commands that judge traces 3: equal, but a trace is cut, 4: equal, and
+ * the run failed. */
 #ifndef WEIR_CLI_H
 #define WEIR_CLI_H
 
@@ -11,7 +12,7 @@
 
 #include "weir/weir.h"
 
-enum { CLI_OK = 0, CLI_FAILED = 1, CLI_USAGE = 2 };
+enum { CLI_OK = 0, CLI_FAILED = 1, CLI_USAGE = 2, CLI_TRACE_CUT = 3, CLI_RUN_FAILED = 4 };
 
 typedef struct cli_command {
     const char *name;
@@ -76,6 +77,10 @@ void cli_json_bool(weir_json_writer *w, const char *key, bool value);
 void cli_json_text(weir_json_writer *w, const char *key, const char *value);
 void cli_json_cursor(weir_json_writer *w, const char *key, weir_cursor cursor);
 void cli_json_hex(weir_json_writer *w, const char *key, const void *data, size_t size);
+
+/* {"failure": {"t": …, "failure_code": …}}, and the exit status that says how a judged run ended. */
+void cli_json_failure(weir_json_writer *w, uint64_t t, const char *code);
+int cli_judged(weir_run_status status);
 
 /* Flushes stdout; CLI_FAILED (said on stderr) where that fails, so that a full disk or a closed pipe is not
  * taken for success. */

@@ -221,6 +221,8 @@ static int run(const cli_command *self, int argc, char **argv) {
     weir_status status = weir_manifest_open(NULL, r.of.manifest, &manifest, &error);
     if (status == WEIR_OK)
         status = weir_store_open(NULL, r.store, &store, &error);
+    if (status == WEIR_OK)
+        cli_selection_settle(&r.of, manifest);
     int result = status == WEIR_OK ? build(&r, store, manifest) : cli_fail(&error, r.as_json);
     weir_store_close(store);
     weir_manifest_close(manifest);

@@ -206,6 +206,7 @@ static int run(const cli_command *self, int argc, char **argv) {
                             {"--output", CLI_TEXT, &used.output, false, false},
                             {"--manifest", CLI_TEXT, &used.manifest, false, false},
                             {"--batch-size", CLI_UINT, &used.batch_size, false, false},
+                            {"--preset", CLI_TEXT, &used.preset, false, false},
                             {"--threads", CLI_UINT32, &used.threads, false, false},
                             {"--strict", CLI_FLAG, &used.strict, false, false},
                             {"--no-embeddings", CLI_FLAG, &used.no_embeddings, false, false}};
@@ -223,15 +224,17 @@ static int run(const cli_command *self, int argc, char **argv) {
 const cli_command cli_ingest = {
     .name = "ingest",
     .summary = "make a store from a database",
-    .usage = "weir ingest SOURCE [--schema F] [-o OUT.weir] [--manifest F] [--batch-size N] [--strict] "
-             "[--threads N] "
-             "[--no-embeddings] [--json]",
+    .usage = "weir ingest SOURCE [--schema F] [-o OUT.weir] [--manifest F] [--batch-size N] [--preset P]\n"
+             "                   [--strict] [--threads N] [--no-embeddings] [--json]",
     .help =
         "  SOURCE            a SQLite file, or another source that weir reads\n"
         "  --schema F        what to read and what it means (default: drafted, see weir schema)\n"
         "  -o, --output F    the store (default: NAME.weir, by the schema's name)\n"
         "  --manifest F      the manifest (default: beside the store, NAME.manifest.json)\n"
         "  --batch-size N    global_batch_size in the manifest (default 32)\n"
+        "  --preset P        how the manifest samples: train_shuffle, eval_sequential or streaming_infinite, "
+        "in\n"
+        "                    the orders of NextBatch_v2 (default: better mixed, NextBatch_v3)\n"
         "  --threads N       (default: the number of processors); the store is the same for any number\n"
         "  --strict          a foreign key without a match is an error\n"
         "  --no-embeddings   leave the embeddings out\n"

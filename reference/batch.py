@@ -15,6 +15,7 @@ from typing import Any
 from . import row_order
 from .errors import WeirError
 from .manifest import Manifest, sha256_of
+from .population import population_of
 from .sampler import Cursor, Sampler
 from .schema import SPLITS, STYPES
 from .sequence import TIMESTAMP_FLOATS, Cell, Sequence, SequenceMaker, nothing_but_padding
@@ -123,6 +124,10 @@ class BatchBuilder:
     ) -> TrainingBatch:
         if dataset in self.manifest.datasets and dataset not in self._tasks:
             raise WeirError("INVALID_DATASET_KEY", f"the store has no dataset {dataset!r}")
+        if stage == "train" and dataset in self._tasks and self.manifest.draws_by_population(dataset):
+            if dataset not in self.sampler.populations:
+                population = population_of(*self._tasks[dataset], self.manifest.data.sampling)
+                self.sampler.populations[dataset] = population
         step = self.sampler.next_batch(dataset, world_size, rank, stage, cursor)
         task, split = self._tasks[dataset]
         seeds = task.seeds_of(split)

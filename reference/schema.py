@@ -56,6 +56,7 @@ class TaskSchema:
     target_column: str
     target_stype: str
     observation_time_column: str | None = None
+    weight_column: str | None = None
     kind: str | None = None
     unit: str = "s"
     drop_columns: list[tuple[str, str]] = field(default_factory=list)
@@ -227,6 +228,7 @@ def _read_task(reader: _Reader, tables: dict[str, TableSchema]) -> TaskSchema:
         target_column=reader.take("target_column", str),
         target_stype=_read_stype(reader, "target_stype"),
         observation_time_column=reader.take("observation_time_column", str, None),
+        weight_column=reader.take("weight_column", str, None),
         kind=reader.take("kind", str, None),
         unit=_read_unit(reader),
     )

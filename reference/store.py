@@ -244,6 +244,8 @@ class Store:
             "splits": {split: len(task.seeds_of(split)) for split in SPLITS},
             "drop_columns": task.drop_names(self.tables),
         }
+        if task.schema.weight_column is not None:
+            info["weight_column"] = task.schema.weight_column
         if task.statistics is not None:
             info.update(task.statistics.as_json_value())
         if task.categories is not None:

@@ -29,6 +29,7 @@ class Seed:
     time: int
     target: Any  # converted: a float, microseconds, a bool, a category's text, or None
     split: str
+    weight: float = 0.0  # of a task that has a weight column
 
 
 @dataclass
@@ -93,8 +94,8 @@ def make_task(name: str, schema: TaskSchema, anchor: Table, database: Database) 
             target = _fitting(name, cells[schema.target_column], schema.target_stype, schema.unit)
         time = _observation_time(name, schema, cells, anchor.row_time(row))
         split = _split_of(name, schema.split, anchor.split_key(row), time, cells)
-        seeds.append(Seed(row, time, target, split))
-    seeds.sort(key=lambda seed: (seed.row, seed.time, cbor.encode(seed.target)))
+        seeds.append(Seed(row, time, target, split, _weight(name, schema, cells)))
+    seeds.sort(key=lambda seed: (seed.row, seed.time, cbor.encode(seed.target), seed.weight))
     task = Task(name, schema, anchor, column, seeds, sum(row is None for row, _ in asked))
     if column is None and schema.target_stype == "numerical":
         task.statistics = statistics_of([seed.target for seed in seeds])
@@ -129,7 +130,7 @@ def _asked(name: str, schema: TaskSchema, anchor: Table, database: Database) -> 
         names, found = database.query(schema.query or "")
     except (sqlite3.Error, sqlite3.Warning) as fault:
         refuse(name, f"the query fails: {fault}")
-    needed = [schema.anchor_key, schema.target_column, schema.observation_time_column]
+    needed = [schema.anchor_key, schema.target_column, schema.observation_time_column, schema.weight_column]
     needed += [schema.split.column] if schema.split.method == "column" else []
     for column in needed:
         if column is not None and column not in names:
@@ -148,6 +149,16 @@ def _fitting(name: str, value: Stored, stype: str, unit: str) -> Any:
         return values.converted(value, stype, unit)
     except values.Unfit as fault:
         refuse(name, str(fault))
+
+
+def _weight(name: str, schema: TaskSchema, cells: dict[str, Stored]) -> float:
+    """How often weighted sampling draws the seed, in proportion to the others."""
+    if schema.weight_column is None:
+        return 0.0
+    weight = _fitting(name, cells[schema.weight_column], "numerical", schema.unit)
+    if weight is None or weight < 0:
+        refuse(name, f"the column {schema.weight_column} says {cells[schema.weight_column]!r}, which is not a weight")
+    return weight + 0.0
 
 
 def _observation_time(name: str, schema: TaskSchema, cells: dict[str, Stored], row_time: int) -> int:

@@ -57,6 +57,14 @@ WEIR_API const char *weir_status_name(weir_status status);
 WEIR_API const char *weir_status_subsystem(weir_status status);
 WEIR_API const char *weir_status_meaning(weir_status status);
 
+/* What this library was built with: names and versions, in the order of CBOR keys (shorter names first, then
+ * bytewise). Static; any thread. */
+typedef struct weir_build_part {
+    const char *name;
+    const char *version;
+} weir_build_part;
+WEIR_API const weir_build_part *weir_build_info(size_t *count);
+
 /* The i-th status of the table, WEIR_OK past its end: for programs that list them. */
 WEIR_API weir_status weir_status_at(size_t index);
 

@@ -74,6 +74,7 @@ int py_add_sampler(PyObject *module);
 int py_add_plan(PyObject *module);
 int py_add_batch(PyObject *module);
 int py_add_run(PyObject *module);
+int py_add_cursors(PyObject *module);
 extern PyMethodDef py_functions[];
 PyObject *py_command(PyObject *module, PyObject *arguments);
 

@@ -331,6 +331,18 @@ static weir_status record(py_run *run, const weir_loaded *loaded, weir_error *er
     return status;
 }
 
+/* Ends the trace of a run that failed. A batch that is still held, a fork and a cancelled run are no
+ * failures: the run can continue. */
+static void record_failure(py_run *run, const weir_error *error) {
+    bool is_a_batch = error->replay_token_size > 0;
+    if (!run->trace || run->owner != getpid() ||
+        (!is_a_batch && (error->status == WEIR_CONTRACT_VIOLATION || error->status == WEIR_CANCELLED)))
+        return;
+    uint64_t step = run->staging ? weir_staging_step(run->staging) : weir_loader_step(run->loader);
+    (void)!weir_loader_record_failure(run->loader, step, error, run->trace, NULL);
+    close_trace(run);
+}
+
 /* ---- Taking ------------------------------------------------------------------------------------ */
 
 static void say(weir_error *error, const char *text) {
@@ -443,8 +455,10 @@ static PyObject *run_next(PyObject *self, PyObject *args) {
     weir_status status = take(run_of(self), &loaded, &staged, &error);
     if (PyErr_Occurred()) /* a signal handler's: the run was cancelled, and gave nothing */
         return NULL;
-    if (status != WEIR_OK)
+    if (status != WEIR_OK) {
+        record_failure(run_of(self), &error);
         return raise_for(run_of(self), &error);
+    }
     if (run_of(self)->trace && record(run_of(self), &loaded, &error) != WEIR_OK) {
         give_back(run_of(self), &loaded, &staged);
         return py_raise(&error);

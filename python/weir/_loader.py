@@ -38,7 +38,8 @@ class Loader:
 
     stores: one store or several, open or as paths. manifest: open, a path or a dict. dataset: one of the manifest's,
     where it is not the mix that is wanted. stage: "train" goes on for ever, or until `steps`; each loop goes on where the
-    last one stopped. "eval" and "infer" run over one dataset once; each loop is a new pass. rank, world_size: from
+    last one stopped. "eval" and "infer" run over one dataset once; each loop is a new pass. None: what the manifest's
+    preset says, else "train". rank, world_size: from
     torchrun, MPI or Slurm where they are not given.
 
     workers: threads. buffer_size: batches that each makes ahead. queue_size: batches that may be held at a time; a
@@ -47,7 +48,7 @@ class Loader:
     run that needs more is refused with the numbers (plan() has them).
 
     trace: a file to record every batch in that is taken, for weir.replay, `weir diff` and `weir merge`; in a world of several
-    ranks FILE.rankN. A run that goes on from a state goes on with its trace.
+    ranks FILE.rankN. A run that goes on from a state goes on with its trace. A run that fails ends it with the failure.
 
     device: "cuda:1" ("cuda" is the first GPU): batches are copied to the GPU ahead of the loop, and their arrays lie there; torch and JAX take
     them with their streams in order (batch.torch(), torch.from_dlpack). At most `depth` can be held at a time, queue_size
@@ -65,7 +66,7 @@ class Loader:
         manifest: Manifest | str | os.PathLike[str] | Mapping[str, Any],
         *,
         dataset: str | None = None,
-        stage: str = "train",
+        stage: str | None = None,
         rank: int | None = None,
         world_size: int | None = None,
         workers: int = 1,
@@ -89,6 +90,7 @@ class Loader:
         depth: int = 4,
     ) -> None:
         self.stores, self.manifest = as_stores(stores), as_manifest(manifest)
+        stage = self.manifest.stage if stage is None else stage
         self.rank, self.world_size = rank_and_world_size(rank, world_size)
         _check_numbers(64, steps=steps or 0, first_step=first_step, memory_limit=memory_limit or 0)
         _check_numbers(

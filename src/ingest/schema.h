@@ -53,6 +53,7 @@ typedef struct weir__schema_task {
     const char *target_column;
     weir_stype target_stype;
     const char *observation_time_column; /* or NULL */
+    const char *weight_column;           /* or NULL */
     weir__task_kind kind;
     weir__unit unit;
     const char *const *drop_columns; /* "table.column" */

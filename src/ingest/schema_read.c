@@ -391,17 +391,10 @@ static weir__task_kind get_kind(schema_reader *r, const weir_cbor_value *map) {
 }
 
 static void read_task(schema_reader *r, const weir_cbor_value *map, weir__schema_task *task) {
-    static const char *const keys[] = {"query",
-                                       "anchor_table",
-                                       "anchor_key",
-                                       "target_column",
-                                       "target_stype",
-                                       "observation_time_column",
-                                       "kind",
-                                       "unit",
-                                       "drop_columns",
-                                       "split",
-                                       NULL};
+    static const char *const keys[] = {"query",         "anchor_table", "anchor_key",
+                                       "target_column", "target_stype", "observation_time_column",
+                                       "weight_column", "kind",         "unit",
+                                       "drop_columns",  "split",        NULL};
     if (!is_map(r, map))
         return;
     only_keys(r, map, keys);
@@ -411,6 +404,7 @@ static void read_task(schema_reader *r, const weir_cbor_value *map, weir__schema
     task->target_column = get_text(r, map, "target_column", true);
     task->target_stype = get_stype(r, map, "target_stype");
     task->observation_time_column = get_text(r, map, "observation_time_column", false);
+    task->weight_column = get_text(r, map, "weight_column", false);
     task->kind = get_kind(r, map);
     task->unit = get_unit(r, map);
     task->drop_columns = get_texts(r, map, "drop_columns", false, &task->drop_column_count);

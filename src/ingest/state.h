@@ -161,6 +161,7 @@ typedef struct weir__task_plan {
     uint32_t seed_count;
     uint32_t *rows;    /* split after split */
     int64_t *times;    /* or NULL */
+    double *weights;   /* or NULL */
     double *numbers;   /* a derived task's targets: one of these; */
     int64_t *integers; /* times, 0/1, or numbers in `categories` */
     uint8_t *nulls;    /* a byte each */
@@ -245,6 +246,8 @@ WEIR_CHECKED weir_status weir__match_keys(weir__ingest *ingest, weir_error *erro
 WEIR_CHECKED weir_status weir__make_tasks(weir__ingest *ingest, weir_error *error);
 WEIR_CHECKED weir_status weir__write_store(weir__ingest *ingest, const char *path, weir_ingest_report *report,
                                            weir_error *error);
+/* CONTRACT_VIOLATION for a preset that is not known; NULL is. */
+WEIR_CHECKED weir_status weir__check_preset(const char *preset, weir_error *error);
 /* Writes and commits; where it fails the caller abandons the file. */
 WEIR_CHECKED weir_status weir__write_manifest(weir__ingest *ingest, weir__atomic_file *file,
                                               weir_error *error);

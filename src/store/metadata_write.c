@@ -91,7 +91,7 @@ static void put_edge(weir_cbor_writer *w, const weir_edge *edge) {
 static void put_task(weir_cbor_writer *w, const weir_store_info *info, const weir_task *task) {
     const weir_column *column = &info->columns[task->column];
     bool is_derived = !task->is_cell;
-    weir_cbor_map(w, 17);
+    weir_cbor_map(w, 17u + (task->weight_column != NULL));
     put_double(w, "std", is_derived ? column->statistics.std : 1.0);
     put_double(w, "mean", is_derived ? column->statistics.mean : 0.0);
     put_text(w, "name", task->name);
@@ -110,6 +110,8 @@ static void put_task(weir_cbor_writer *w, const weir_store_info *info, const wei
     put_marked(w, "drop_columns", task->column_dropped, info->column_count);
     put_marked(w, "hidden_edges", task->edge_hidden, info->edge_count);
     put_text(w, "target_column", task->target_column);
+    if (task->weight_column)
+        put_text(w, "weight_column", task->weight_column);
     put_uint(w, "category_count", is_derived ? column->category_count : 0);
     put_uint(w, "category_start", is_derived ? column->category_start : 0);
 }

@@ -24,6 +24,9 @@ bool weir__trace_unseal(const weir_env *env, const weir_cbor_value *record, size
 void weir__trace_write_header(weir_cbor_writer *w, const weir_trace_run *run);
 void weir__trace_write_iter(weir_cbor_writer *w, const weir_trace_iter *iter);
 void weir__trace_write_resume(weir_cbor_writer *w, const weir_trace_start *start);
+void weir__trace_write_failure(weir_cbor_writer *w, const weir_trace_failure *failure, const void *token,
+                               size_t token_size);
+void weir__trace_write_cursor(weir_cbor_writer *w, weir_cursor cursor);
 
 /* ---- Comparing ------------------------------------------------------------------------------- */
 
@@ -37,10 +40,6 @@ typedef struct weir__field_difference {
  * with NULL) left out. False where there is none. */
 bool weir__trace_compare(const weir_env *env, const weir_cbor_value *left, const weir_cbor_value *right,
                          const char *const *ignored, weir__field_difference *difference);
-
-/* The next step or end of a trace, resume records passed over. */
-WEIR_CHECKED weir_status weir__trace_next_step(weir_trace_reader *reader, weir_trace_record *record,
-                                               weir_error *error);
 
 /* A value as JSON for a person, cut to fit; NULL is "(absent)". */
 void weir__trace_describe(const weir_env *env, const weir_cbor_value *value,

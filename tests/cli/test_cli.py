@@ -318,12 +318,14 @@ class Results(WithManifest):
         record = self.assert_error([*start, "--world-size", "3"], "BATCH_SIZE_INCONSISTENT")
         self.assertEqual(record["message"],
                          "global_batch_size 8 is not a multiple of world_size 3; choose 6 or 9")
-        self.assertEqual(record["diagnostics"], {"global_batch_size": 8, "world_size": 3})
+        self.assertEqual(record["diagnostics"],
+                         {"global_batch_size": 8, "world_size": 3, "dataset_key": "shop/churn/train"})
+        self.assertEqual(len(record["replay_token"]), 64)
         self.assertEqual((record["subsystem"], record["failure_operator"]), ("data", "UML_OS.Data.NextBatch_v2"))
 
-    def test_a_trace_without_a_step_is_not_left_behind(self):
+    def test_a_trace_is_of_one_call(self):
         trace = self.folder / "n.trace"
-        failed = self.next("--position", "99", "--trace", str(trace))
+        failed = self.next("--world-size", "3", "--trace", str(trace))  # before there is a run to record
         self.assertEqual(failed.returncode, 1)
         self.assertFalse(trace.exists())
         self.assert_success(self.next("--trace", str(trace)))

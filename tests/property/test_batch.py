@@ -69,6 +69,7 @@ def any_manifest(rng: random.Random, datasets: Json, batch_size: int | None = No
             "epoch_boundary": rng.choice(["strict", "strict", "stream"]),
             "intra_block": rng.choice(["affine_v1", "feistel_v1"]),
             "rotate": rng.random() < 0.5,
+            "block_order": rng.choice(["fisher_yates_v1", "stateless_v1"]),
         },
     }
     return manifest
@@ -140,6 +141,10 @@ class RandomDatabases(Case):
             for i in range(5):
                 manifest = folder / f"m{i}.json"
                 document = any_manifest(rng, datasets)
+                if rng.random() < 0.4:
+                    document["data"]["sampling"] = rng.choice(
+                        [{"mode": "class_balanced"}, {"mode": "class_balanced"}, {"mode": "weighted", "column": "w"}]
+                    )
                 manifest.write_text(json.dumps(document))
                 step = any_step(rng, document)
                 built = run(*batch_arguments(step, path, manifest), "--tensors")

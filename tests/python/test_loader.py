@@ -111,7 +111,7 @@ class Order(LoaderTest):
             with self.subTest(kind.__name__), self.assertRaises(kind):
                 self.loader(**options)
         for name, value in (("workers", None), ("steps", "3"), ("depth", 1.5), ("rank", "0"), ("first_step", -1),
-                            ("max_lead", 2**32), ("stage", None), ("policy", 3), ("dataset", b"x"), ("wire", None)):
+                            ("max_lead", 2**32), ("stage", 3), ("policy", 3), ("dataset", b"x"), ("wire", None)):
             options = {name: value, **({"world_size": 1} if name == "rank" else {})}
             with self.subTest(name), self.assertRaisesRegex((TypeError, OverflowError), f"^{name} is "):
                 self.loader(**options)

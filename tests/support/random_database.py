@@ -301,6 +301,11 @@ def any_task(rng: random.Random, tables: list[TablePlan]) -> Json | None:
             f" FROM {quoted(anchor.name)} WHERE rowid % 3 = 0"
             f" UNION ALL SELECT -12345, NULL, 'val', NULL UNION ALL SELECT NULL, NULL, 'val', NULL"
         )
+    if rng.random() < 0.3:  # seeds that differ in their weight alone, too
+        task["weight_column"] = "w"
+        weights = rng.choice([("1.5", "0"), ("'7'", "0.25"), ("-0.0", "1e300"), ("3", "3")])
+        parts = (f"SELECT q.*, {weight} AS w FROM ({task['query']}) q" for weight in weights)
+        task["query"] = " UNION ALL ".join(parts)
     droppable = [f"{t.name}.{c.name}" for t in tables if "." not in t.name for c in t.columns]
     task["drop_columns"] = rng.sample(droppable, min(len(droppable), rng.choice([0, 0, 1, 3])))
     return task

@@ -53,8 +53,10 @@ static void assert_epoch_is_bijective(weir_manifest *manifest, stamps *s, uint64
 static void assert_bijective_two_ways(weir_manifest *manifest, stamps *s, uint64_t n, uint64_t block_size,
                                       bool rotate) {
     weir_data_config affine = {.sampler_block_size = block_size, .rotate = rotate};
-    weir_data_config feistel = {
-        .sampler_block_size = block_size, .rotate = !rotate, .intra_block = WEIR_INTRA_FEISTEL_V1};
+    weir_data_config feistel = {.sampler_block_size = block_size,
+                                .rotate = !rotate,
+                                .intra_block = WEIR_INTRA_FEISTEL_V1,
+                                .block_order = WEIR_BLOCKS_STATELESS_V1};
     assert_epoch_is_bijective(manifest, s, n, &affine);
     assert_epoch_is_bijective(manifest, s, n, &feistel);
 }
@@ -152,15 +154,18 @@ static void sampled_positions_of_large_epochs_are_distinct(void **state) {
 
 /* ---- World sizes ----------------------------------------------------------------------------- */
 
-enum { ALL_CONFIGS = 16 };
+enum { ALL_CONFIGS = 24 };
 
-/* Both maps, rotation, boundary and drop_last in all their combinations. */
+/* Both maps, rotation, boundary and drop_last in all their combinations; the last third with stateless
+ * blocks. */
 static weir_data_config config_of(unsigned number, uint64_t block_size) {
     return (weir_data_config){.sampler_block_size = block_size,
                               .intra_block = number & 1 ? WEIR_INTRA_FEISTEL_V1 : WEIR_INTRA_AFFINE_V1,
                               .rotate = number >> 1 & 1,
                               .epoch_boundary = number & 4 ? WEIR_BOUNDARY_STREAM : WEIR_BOUNDARY_STRICT,
-                              .drop_last = number >> 3 & 1};
+                              .drop_last = number < 16 ? number >> 3 & 1 : number & 1,
+                              .block_order =
+                                  number < 16 ? WEIR_BLOCKS_FISHER_YATES_V1 : WEIR_BLOCKS_STATELESS_V1};
 }
 
 /* The ranks of a step, put one behind the other, are the step of a world of one. Returns the next cursor. */
@@ -407,6 +412,76 @@ static void blocks_are_counted_rightly(void **state) {
     }
 }
 
+/* The blocks of an epoch's steps up to a cursor, one sample at a time. In stream mode the first batch may
+ * have begun in the epoch before. */
+static uint64_t count_epoch_blocks_slowly(weir_sampler *sampler, const weir_manifest *manifest,
+                                          weir_cursor cursor, uint32_t rank, uint64_t micro) {
+    const weir_data_config *data = weir_manifest_data(manifest);
+    uint64_t n = weir_manifest_find(manifest, "a")->cardinality;
+    bool is_stream = data->epoch_boundary == WEIR_BOUNDARY_STREAM;
+    int64_t batch = (int64_t)weir_manifest_global_batch_size(manifest), at = (int64_t)cursor.global_index;
+    int64_t limit = data->drop_last && !is_stream ? (int64_t)n / batch * batch : (int64_t)n;
+    bool seen[128] = {false};
+    uint64_t found = 0;
+    for (int64_t start = at % batch - (is_stream ? batch : 0); start <= at; start += batch)
+        for (int64_t i = 0; i < (int64_t)micro; i++) {
+            int64_t position = start + (int64_t)(rank * micro) + i;
+            uint64_t index;
+            weir_error error;
+            if (position < 0 || position >= limit)
+                continue;
+            assert_ok(weir_sampler_index_at(sampler, cursor.epoch, (uint64_t)position, &index, &error),
+                      &error);
+            found += !seen[index / data->sampler_block_size];
+            seen[index / data->sampler_block_size] = true;
+        }
+    return found;
+}
+
+static void blocks_of_an_epoch_are_counted_once(void **state) {
+    (void)state;
+    random_stream random = {34};
+    for (unsigned round = 0; round < 6000; round += test_stride()) {
+        unsigned number = (unsigned)random_below(&random, ALL_CONFIGS);
+        weir_data_config data = config_of(number, 1 + random_below(&random, round % 2 ? 40 : 4));
+        uint64_t n = 1 + random_below(&random, 100), micro = 1 + random_below(&random, 6);
+        uint32_t world = (uint32_t)(1 + random_below(&random, 6));
+        if (data.drop_last && data.epoch_boundary == WEIR_BOUNDARY_STRICT && world * micro > n)
+            continue;
+        weir_manifest *manifest = manifest_of_numbers(n, world * micro, &data, number);
+        uint32_t rank = (uint32_t)random_below(&random, world);
+        weir_sampler *sampler = sampler_of(manifest, "a", WEIR_STAGE_TRAIN, world, rank);
+        uint64_t indices[64];
+        weir_cursor cursor = {5, random_below(&random, n)};
+        weir_step step = take_step(sampler, cursor, indices);
+        assert_int_equal(step.blocks_materialized_this_epoch,
+                         count_epoch_blocks_slowly(sampler, manifest, cursor, rank, micro));
+        weir_sampler_close(sampler);
+        weir_manifest_close(manifest);
+    }
+}
+
+/* At sizes where nobody could count: a whole epoch has every block, and a rank of many has its part. */
+static void blocks_of_a_large_epoch_are_counted(void **state) {
+    (void)state;
+    uint64_t n = 1000000000000u, indices[64];
+    weir_data_config data = {.sampler_block_size = 1 << 20, .rotate = true};
+    weir_manifest *manifest = manifest_of_numbers(n, 64, &data, 1);
+    weir_sampler *sampler = sampler_of(manifest, "a", WEIR_STAGE_TRAIN, 1, 0);
+    assert_true(take_step(sampler, (weir_cursor){3, n - 64}, indices).blocks_materialized_this_epoch ==
+                n / (1 << 20) + 1);
+    weir_sampler_close(sampler);
+    weir_manifest_close(manifest);
+    data = (weir_data_config){.sampler_block_size = 4};
+    manifest = manifest_of_numbers(1u << 30, 64, &data, 1); /* each of 16 ranks takes every 16th block */
+    sampler = sampler_of(manifest, "a", WEIR_STAGE_TRAIN, 16, 7);
+    assert_int_equal(
+        take_step(sampler, (weir_cursor){3, (1u << 30) - 64}, indices).blocks_materialized_this_epoch,
+        (1u << 30) / 64);
+    weir_sampler_close(sampler);
+    weir_manifest_close(manifest);
+}
+
 /* The tail block of 10 comes last and is dropped in every epoch; with rotation no sample is left out for
  * ever. */
 static void rotation_drops_other_samples_in_every_epoch(void **state) {
@@ -446,6 +521,8 @@ int main(void) {
         cmocka_unit_test(steps_can_be_asked_for_ahead_of_their_indices),
         cmocka_unit_test(the_sequence_is_the_one_that_the_procedure_spells),
         cmocka_unit_test(blocks_are_counted_rightly),
+        cmocka_unit_test(blocks_of_an_epoch_are_counted_once),
+        cmocka_unit_test(blocks_of_a_large_epoch_are_counted),
         cmocka_unit_test(rotation_drops_other_samples_in_every_epoch),
     };
     return cmocka_run_group_tests_name("sampler sequence", tests, NULL, NULL);
