@@ -241,6 +241,81 @@ static PyObject *capsules(PyObject *self, PyObject *args) {
     return all;
 }
 
+/* ---- The target -------------------------------------------------------------------------------- */
+
+/* Where the target's cell (the first) of each sequence lies in a tensor. */
+static const uint8_t *target_cell(const weir_batch *batch, weir_tensor_id id, size_t sequence, size_t size) {
+    return batch->data + batch->tensors[id].offset + sequence * batch->sequence_length * size;
+}
+
+static void copy_target(const weir_batch *batch, size_t i, void *value, uint8_t *is_null) {
+    uint32_t category;
+    *is_null = *target_cell(batch, WEIR_IS_NULL, i, 1);
+    if (batch->target_stype == WEIR_BOOLEAN) {
+        ((uint8_t *)value)[i] = *target_cell(batch, WEIR_BOOL_VALUES, i, 1);
+    } else if (batch->target_stype == WEIR_CATEGORICAL) {
+        memcpy(&category, target_cell(batch, WEIR_CATEGORICAL_EMBED_IDS, i, 4), 4);
+        ((int64_t *)value)[i] = category > batch->category_start ? category - batch->category_start : 0;
+    } else if (batch->target_stype == WEIR_TIMESTAMP) { /* the last of its floats is the whole time */
+        memcpy((float *)value + i,
+               target_cell(batch, WEIR_TIMESTAMP_VALUES, i, 4 * WEIR_TIMESTAMP_FLOATS) +
+                   4 * (WEIR_TIMESTAMP_FLOATS - 1),
+               4);
+    } else {
+        memcpy((float *)value + i, target_cell(batch, WEIR_NUMERIC_VALUES, i, 4), 4);
+    }
+}
+
+static PyObject *array_of_block(py_block *block, const char *dtype, uint64_t count) {
+    PyObject *array = py_array_new(&(py_array_spec){.owner = &block->shared,
+                                                    .data = block->data,
+                                                    .dtype = dtype,
+                                                    .rank = 1,
+                                                    .shape = &count,
+                                                    .is_writable = true});
+    py_drop(&block->shared);
+    return array;
+}
+
+/* _target(): (values, is_null), in memory of their own, so that who keeps labels keeps no batch. Booleans are
+ * bool, classes int64 from 0 on, numbers and times float32 as the batch has them. */
+static PyObject *batch_target(PyObject *self, PyObject *nothing) {
+    (void)nothing;
+    const weir_batch *batch = batch_of(self)->batch;
+    size_t count = batch->sequence_count;
+    if (batch_of(self)->place) {
+        PyErr_SetString(PyExc_ValueError, "the batch is on a device; use target.torch()");
+        return NULL;
+    }
+    py_block *values = py_block_new(8 * count), *nulls = py_block_new(count);
+    if (!values || !nulls) {
+        py_drop(values ? &values->shared : NULL);
+        py_drop(nulls ? &nulls->shared : NULL);
+        return NULL;
+    }
+    for (size_t i = 0; i < count; i++)
+        copy_target(batch, i, values->data, nulls->data + i);
+    const char *dtype = batch->target_stype == WEIR_BOOLEAN       ? "bool"
+                        : batch->target_stype == WEIR_CATEGORICAL ? "int64"
+                                                                  : "float32";
+    PyObject *first = array_of_block(values, dtype, count), *second = array_of_block(nulls, "bool", count);
+    return first && second ? Py_BuildValue("(NN)", first, second)
+                           : (Py_XDECREF(first), Py_XDECREF(second), NULL);
+}
+
+/* (mean, std) by which the target was normalised; (0, 1) where it was not. */
+static PyObject *get_target_scale(PyObject *self, void *closure) {
+    (void)closure;
+    const py_batch *batch = batch_of(self);
+    const weir_store_info *info = weir_store_describe(batch->store);
+    weir_statistics scale = {.mean = 0, .std = 1};
+    if (batch->batch->target_stype == WEIR_NUMERICAL)
+        scale = info->columns[info->tasks[batch->batch->task].column].statistics;
+    else if (batch->batch->target_stype == WEIR_TIMESTAMP)
+        scale = info->timestamps;
+    return Py_BuildValue("(dd)", scale.mean, scale.std);
+}
+
 static Py_ssize_t length(PyObject *self) {
     (void)self;
     return WEIR_TENSORS;
@@ -367,6 +442,7 @@ static PyMethodDef methods[] = {
     {"copy", batch_copy, METH_NOARGS,
      "copy()\n--\n\nThe batch in memory of its own, which may be written to and kept."},
     {"_arrays", arrays, METH_NOARGS, "All tensors, by name."},
+    {"_target", batch_target, METH_NOARGS, "The target's values and nulls, in memory of their own."},
     {"_capsules", capsules, METH_VARARGS, "All tensors as DLPack capsules, as torch takes them."},
     {NULL, NULL, 0, NULL}};
 
@@ -386,6 +462,8 @@ static PyGetSetDef attributes[] = {
     {"dataset", get_dataset, NULL, "The dataset's key.", NULL},
     {"task", get_task, NULL, "The task's name.", NULL},
     {"target_stype", get_target_stype, NULL, "The semantic type of the target.", NULL},
+    {"_target_scale", get_target_scale, NULL, "The mean and deviation that the target was normalised by.",
+     NULL},
     {"digest", get_digest, NULL, "XXH3-128 of the batch in hex; None without with_digests.", NULL},
     {"sample_digests", get_sample_digests, NULL, "XXH3-64 of each sequence; None without with_digests.",
      NULL},

@@ -11,7 +11,7 @@ docs/python.md is the tour. Everything here is typed, and every array is a view 
 """
 
 from weir import errors
-from weir._batch import Batch, batch
+from weir._batch import Batch, SemanticType, Target, batch
 from weir._ingest import IngestReport, Progress, draft_schema, ingest
 from weir._loader import Loader
 from weir._manifest import Location, Manifest, Mix
@@ -58,9 +58,11 @@ __all__ = [
     "ReplayError",
     "ReplayReport",
     "Sampler",
+    "SemanticType",
     "Store",
     "StoreError",
     "Table",
+    "Target",
     "__version__",
     "batch",
     "draft_schema",
