@@ -5,6 +5,7 @@ import json
 import pickle
 import sqlite3
 import unittest
+from pathlib import Path
 
 import numpy as np
 import weir
@@ -110,6 +111,24 @@ class Stores(ShopTest):
 
 
 class Manifests(ShopTest):
+    def test_changes(self) -> None:
+        document = json.loads(Path(self.manifest).read_text())
+        document["data"] = {"sampler_block_size": 100, "rotate": True}
+        document["batch"] = {"max_rows": 9}
+        changed = {**document, "seed": 2**64 - 1, "mix": {TRAIN: 2}, "data": {"sampler_block_size": 100, "rotate": False},
+                   "batch": {"max_rows": 9, "max_hops": 1}}
+        expected = weir.Manifest(changed)
+        Path("changed.json").write_text(json.dumps(document))
+        for source in document, "changed.json", Path("changed.json"), weir.Manifest(document):
+            found = weir.Manifest(source, seed=2**64 - 1, mix={TRAIN: 2}, data={"rotate": False}, batch={"max_hops": 1})
+            for identity in "hash", "mix_hash", "batch_config_hash":
+                self.assertEqual(getattr(found, identity), getattr(expected, identity), identity)
+        self.assertEqual(weir.Manifest(expected).hash, expected.hash)
+        with self.assertRaisesRegex(weir.errors.ManifestInvalid, "batch_size"):
+            weir.Manifest(self.manifest, batch_size=3)
+        with self.assertRaises(FileNotFoundError):
+            weir.Manifest("nowhere.json", seed=3)
+
     def test_a_manifest_is_what_the_program_prints(self) -> None:
         printed = json.loads(run_weir("manifest", self.manifest, "--json"))
         manifest = weir.Manifest(self.manifest)
