@@ -10,7 +10,7 @@
 docs/python.md is the tour. Everything here is typed, and every array is a view of weir's own memory.
 """
 
-from weir import errors
+from weir import errors, metrics
 from weir._batch import Batch, SemanticType, Target, batch
 from weir._ingest import IngestReport, Progress, draft_schema, ingest
 from weir._loader import Loader
@@ -68,6 +68,7 @@ __all__ = [
     "draft_schema",
     "errors",
     "ingest",
+    "metrics",
     "plan",
     "replay",
 ]

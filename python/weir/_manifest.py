@@ -27,16 +27,19 @@ class Manifest(_weir.Manifest):
 
     def __new__(cls, source: Manifest | str | os.PathLike[str] | Mapping[str, Any], **changes: Any) -> Manifest:
         """From a file, or from the same thing as a dict."""
+        document: Mapping[str, Any]
         if isinstance(source, Manifest):
-            source = source._as_given()
-        elif changes and not isinstance(source, Mapping):
-            cls._open(source)  # what is wrong with the file is said of the file
+            document = source._as_given()
+        elif isinstance(source, Mapping):
+            document = source
+        else:
+            opened = cls._open(source)  # what is wrong with the file is said of the file
+            if not changes:
+                return opened
             with open(source, "rb") as file:
-                source = json.load(file)
-        if not isinstance(source, Mapping):
-            return cls._open(source)
-        parts = {name: {**source.get(name, {}), **changes[name]} for name in ("data", "batch") if name in changes}
-        return cls._read(json.dumps(_with_texts({**source, **changes, **parts})), "the manifest")
+                document = json.load(file)
+        parts = {name: {**document.get(name, {}), **changes[name]} for name in ("data", "batch") if name in changes}
+        return cls._read(json.dumps(_with_texts({**document, **changes, **parts})), "the manifest")
 
     def _as_given(self) -> dict[str, Any]:
         """A document that this manifest could have been read from."""
