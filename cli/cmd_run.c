@@ -269,7 +269,7 @@ static int run(const cli_command *self, int argc, char **argv) {
 const cli_command cli_run = {
     .name = "run",
     .summary = "iterate over a run's batches as a training loop would",
-    .usage = "weir run --store S… --manifest M [--dataset K] [--stage train|eval|infer] [--steps N]\n"
+    .usage = "weir run --store S… --manifest M [--dataset K] [--stage S] [--steps N]\n"
              "                [--workers N] [--buffer N] [--queue N] [--policy P] [--max-lead N]\n"
              "                [--trace F [--trace-indices] [--no-digests]]\n"
              "                [--checkpoint F [--checkpoint-every STEPS]] [--resume F]\n"
@@ -280,8 +280,9 @@ const cli_command cli_run = {
         "  --store S        a store; once for each that the run's datasets come from\n"
         "  --manifest M     the manifest; ingest writes one beside the store\n"
         "  --dataset K      one dataset alone; without it the manifest's mix (train only)\n"
-        "  --stage S        train (default), eval or infer; the last two end after one pass over the "
-        "dataset\n"
+        "  --stage S        train (default), eval, infer or eval_seeded; all but train end after one pass "
+        "over\n"
+        "                   the dataset, eval_seeded in a shuffled order that is always the same\n"
         "  --steps N        where the run ends, counted from step 0, also of a run that goes on; without\n"
         "                   it a run in train goes on until it is stopped\n"
         "  --workers N      threads that build batches (default 1)\n"

@@ -33,7 +33,7 @@ typedef struct cli_selection {
 
 #define CLI_ONE_DATASET_HELP                                                                                 \
     "  --dataset K      one of its datasets\n"                                                               \
-    "  --stage S        train (default), eval or infer\n"
+    "  --stage S        train (default), eval, infer or eval_seeded\n"
 #define CLI_CURSOR_HELP                                                                                      \
     "  --epoch E        where to begin: the epoch (default 0) …\n"                                         \
     "  --position P     … and the global position in it (default 0)\n"

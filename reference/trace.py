@@ -18,7 +18,7 @@ from typing import Any, NoReturn
 from . import cbor
 from .errors import WeirError
 from .manifest import Manifest, sha256_of
-from .sampler import STAGES, Batch, Cursor
+from .sampler import Batch, Cursor
 
 TRACE_VERSION = "weir_trace_v1"
 METADATA_IN_AN_ITER_RECORD = (
@@ -92,7 +92,7 @@ def run_header(
         "batch": asdict(manifest.batch),
         "datasets": {key: dataset.cardinality for key, dataset in manifest.datasets.items()},
         "sampler_block_size": manifest.data.sampler_block_size,
-        "is_shuffled_per_stage": {stage: stage == "train" for stage in STAGES},
+        "is_shuffled_per_stage": {"train": True, "eval": False, "infer": False},
         "manifest_hash": manifest.manifest_hash,
         "mix_hash": manifest.mix_hash,
         "batch_config_hash": manifest.batch_config_hash,

@@ -21,10 +21,20 @@
 extern "C" {
 #endif
 
-typedef enum weir_stage { WEIR_STAGE_TRAIN, WEIR_STAGE_EVAL, WEIR_STAGE_INFER } weir_stage;
+/* Train shuffles every epoch anew; eval and infer go through the dataset in its own order; eval_seeded goes
+ * through it in one shuffled order that never changes (docs/spec/02b-eval-order.md). */
+typedef enum weir_stage {
+    WEIR_STAGE_TRAIN,
+    WEIR_STAGE_EVAL,
+    WEIR_STAGE_INFER,
+    WEIR_STAGE_EVAL_SEEDED,
+    WEIR_STAGES,
+} weir_stage;
 
-/* "train", "eval", "infer"; INVALID_STAGE_TYPE for anything else. Any thread. */
+/* "train", "eval", "infer", "eval_seeded"; INVALID_STAGE_TYPE for anything else. The name is static, NULL if
+ * there is no such stage. Any thread. */
 WEIR_API WEIR_CHECKED weir_status weir_stage_parse(const char *name, weir_stage *out, weir_error *error);
+WEIR_API const char *weir_stage_name(weir_stage stage);
 
 /* Where a run stands in a dataset: all the state there is. */
 typedef struct weir_cursor {
@@ -52,7 +62,7 @@ typedef struct weir_sampler_options {
 typedef struct weir_step {
     weir_cursor cursor_before;
     weir_cursor cursor_next;
-    uint64_t count;       /* this rank's indices; in eval and infer always global_batch_size / world_size */
+    uint64_t count;       /* this rank's indices; but in train always global_batch_size / world_size */
     uint64_t valid_count; /* of these, from the front, with a position inside the epoch */
     uint64_t effective_batch_size; /* global positions that the step consumes */
     uint64_t

@@ -115,12 +115,20 @@ void weir__sampler_fill(weir_sampler *s, uint64_t epoch_number, uint64_t positio
     fill_unrotated(s, epoch, 0, count - run, out + run);
 }
 
-void weir__sampler_fill_sequential(uint64_t cardinality, uint64_t position, uint64_t count, uint64_t *out) {
-    uint64_t index = position % cardinality;
-    for (uint64_t i = 0; i < count; i++) {
-        out[i] = index++;
-        if (index == cardinality)
-            index = 0;
+void weir__sampler_fill_pass(const weir_sampler *s, uint64_t position, uint64_t count, uint64_t *out) {
+    position %= s->cardinality;
+    while (count > 0) {
+        uint64_t rest = s->cardinality - position;
+        uint64_t run = rest < count ? rest : count;
+        if (s->stage == WEIR_STAGE_EVAL_SEEDED)
+            weir__block_fill(&s->full_shape, WEIR_INTRA_FEISTEL_V1, s->current.seed, 0, 0, position,
+                             (size_t)run, out);
+        else
+            for (uint64_t i = 0; i < run; i++)
+                out[i] = position + i;
+        out += run;
+        count -= run;
+        position = 0;
     }
 }
 
@@ -174,7 +182,7 @@ weir_status weir_sampler_range(weir_sampler *s, uint64_t epoch, uint64_t positio
                                      (weir_cursor){epoch, position},
                                      "and the positions behind it do not lie inside the epoch", error);
     if (s->stage != WEIR_STAGE_TRAIN)
-        weir__sampler_fill_sequential(s->cardinality, position, count, out);
+        weir__sampler_fill_pass(s, position, count, out);
     else
         weir__sampler_fill(s, epoch, position, count, out);
     return WEIR_OK;
@@ -187,7 +195,7 @@ weir_status weir_sampler_index_at(weir_sampler *s, uint64_t epoch, uint64_t posi
             s, WEIR_GLOBAL_POSITION_EXCEEDS_CARDINALITY, (weir_cursor){epoch, position},
             "lies beyond the dataset; an epoch's positions are below its cardinality", error);
     if (s->stage != WEIR_STAGE_TRAIN) {
-        *index = position;
+        weir__sampler_fill_pass(s, position, 1, index);
         return WEIR_OK;
     }
     const weir__epoch *state = use_epoch(s, epoch);

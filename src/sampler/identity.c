@@ -66,6 +66,8 @@ static const char *sampling_mode_of(weir_stage stage, const weir_data_config *da
         {"SHUFFLE_WITHOUT_REPLACEMENT_BLOCK_AFFINE_V1", "SHUFFLE_WITHOUT_REPLACEMENT_BLOCK_FEISTEL_V1"},
         {"SHUFFLE_STREAMING_BLOCK_AFFINE_V1", "SHUFFLE_STREAMING_BLOCK_FEISTEL_V1"},
     };
+    if (stage == WEIR_STAGE_EVAL_SEEDED)
+        return WEIR__EVAL_SEEDED_MODE;
     return stage == WEIR_STAGE_TRAIN ? modes[data->epoch_boundary][data->intra_block] : "SEQUENTIAL_V1";
 }
 

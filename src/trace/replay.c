@@ -67,13 +67,11 @@ static open_sampler *find_sampler(weir__replayer *r, const weir_cbor_value *key,
     return NULL;
 }
 
-/* Eval and infer take the same samples, so one stage stands for both. */
 static weir_status sampler_for(weir__replayer *r, const weir_cbor_value *iter, open_sampler **out,
                                weir_error *error) {
-    weir_cbor_value key, is_shuffled;
+    weir_cbor_value key;
     weir_cbor_get(iter, "dataset_key", &key);
-    weir_cbor_get(iter, "is_shuffled", &is_shuffled);
-    weir_stage stage = is_shuffled.number ? WEIR_STAGE_TRAIN : WEIR_STAGE_EVAL;
+    weir_stage stage = weir__trace_stage(iter);
     *out = find_sampler(r, &key, stage);
     if (*out)
         return WEIR_OK;

@@ -169,6 +169,52 @@ class Order(LoaderTest):
                 weir.torch.Dataset(self.store, self.manifest, **{name: 4}) if name not in ("transform",) else None
 
 
+class SeededEvaluation(LoaderTest):
+    """stage="eval_seeded": the samples of an evaluation in an order that has nothing to do with what they are."""
+
+    def samples(self, stage: str, dataset: str = "shop/late/train", **options: Any) -> list[tuple[int, int]]:
+        """(index, digest) of every sample, in order."""
+        loader = self.loader(stage=stage, dataset=dataset, **options)
+        return [pair for batch in loader for pair in zip(batch.sample_index.tolist(), batch.sample_digests.tolist())]
+
+    def test_the_same_sequences_in_another_order(self) -> None:
+        plain, seeded = self.samples("eval"), self.samples("eval_seeded")
+        self.assertEqual(sorted(seeded), plain)
+        self.assertNotEqual(seeded, plain)
+        self.assertEqual(self.samples("eval_seeded", workers=3), seeded)
+        ranks = [self.samples("eval_seeded", rank=rank, world_size=2) for rank in range(2)]
+        self.assertEqual(sorted(ranks[0] + ranks[1]), plain)
+
+    def test_it_is_the_samplers(self) -> None:
+        loader = self.loader(stage="eval_seeded", dataset="shop/late/train")
+        sampler = weir.Sampler(loader.manifest, loader.dataset, stage="eval_seeded")
+        self.assertEqual([index for index, _ in self.samples("eval_seeded")], list(sampler))
+        self.assertEqual([sampler.index_at(3, position) for position in range(8)], list(sampler)[:8])
+
+    def test_its_beginning_is_a_sample_of_the_whole(self) -> None:
+        count = len(self.samples("eval"))
+        first = [index for index, _ in self.samples("eval_seeded", steps=count // 8 // 4)]
+        self.assertGreater(max(first), count * 3 // 4)
+        self.assertLess(min(first), count // 4)
+
+    def test_it_resumes(self) -> None:
+        whole = self.samples("eval_seeded")
+        first, second = (self.loader(stage="eval_seeded", dataset="shop/late/train", workers=w) for w in (1, 2))
+        skip(first, 5)
+        second.load_state_dict(first.state_dict())
+        self.assertEqual([index for batch in second for index in batch.sample_index.tolist()], [i for i, _ in whole[40:]])
+        with self.assertRaisesRegex(weir.errors.CheckpointMismatch, "stage"):
+            self.loader(stage="eval", dataset="shop/late/train").load_state_dict(first.state_dict())
+
+    def test_its_trace_is_replayed_and_merged(self) -> None:
+        self.samples("eval_seeded", trace="seeded.trace")
+        report = weir.replay("seeded.trace", stores=self.store)
+        self.assertEqual((report.steps, report.checked_digests, report.is_complete), (39, 39, True))
+        for rank in range(2):
+            self.samples("eval_seeded", trace="parts.trace", rank=rank, world_size=2)
+        self.assertIn("39 steps", run_weir("merge", "parts.trace.rank0", "parts.trace.rank1", "--single", "seeded.trace"))
+
+
 class Leases(LoaderTest):
     def test_memory_is_the_slots(self) -> None:
         loader = self.loader(queue_size=1, buffer_size=1)
