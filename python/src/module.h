@@ -61,7 +61,7 @@ void py_object_dealloc(PyObject *self);
 
 /* The types, made when the module is; one interpreter a process has them. */
 typedef struct py_types {
-    PyTypeObject *array, *manifest, *mix, *store, *sampler, *plan, *batch, *run;
+    PyTypeObject *array, *manifest, *mix, *store, *sampler, *plan, *batch, *run, *prefetch;
 } py_types;
 extern py_types py_the;
 
@@ -74,6 +74,7 @@ int py_add_sampler(PyObject *module);
 int py_add_plan(PyObject *module);
 int py_add_batch(PyObject *module);
 int py_add_run(PyObject *module);
+int py_add_prefetch(PyObject *module);
 extern PyMethodDef py_functions[];
 
 /* ---- Errors ------------------------------------------------------------------------------------ */
@@ -102,6 +103,19 @@ PyObject *py_json(weir_json_writer *w);
 
 /* Puts a value into a dict and lets go of it; false where one of the two failed. */
 bool py_set(PyObject *dict, const char *key, PyObject *value);
+
+/* A prefetcher's metrics as a dict, with a list of its workers'. */
+PyObject *py_metrics(const weir_prefetch_metrics *metrics, const weir_worker_metrics *workers);
+
+/* ---- Waiting, with signals (wait.c) ------------------------------------------------------------- */
+
+/* The system's environment, but that waits let Python handle signals. */
+weir_env py_env(void);
+
+/* Around a call that may wait, without the GIL: if a signal handler raises, `cancel` is called with the
+ * subject, from this thread, and the exception is set when the call returns. */
+void py_wait_begin(void (*cancel)(void *subject), void *subject);
+void py_wait_end(void);
 
 /* ---- Arrays ------------------------------------------------------------------------------------ */
 

@@ -16,6 +16,7 @@ from weir._ingest import IngestReport, Progress, draft_schema, ingest
 from weir._loader import Loader
 from weir._manifest import Location, Manifest, Mix
 from weir._plan import Plan, plan
+from weir._prefetcher import Prefetcher
 from weir._replay import ReplayReport, replay
 from weir._sampler import BatchSampler, Sampler
 from weir._store import Store, Table
@@ -54,6 +55,7 @@ __all__ = [
     "Mix",
     "PipelineError",
     "Plan",
+    "Prefetcher",
     "Progress",
     "ReplayError",
     "ReplayReport",

@@ -99,12 +99,12 @@ class Loader:
     ) -> None:
         self.stores, self.manifest = as_stores(stores), as_manifest(manifest)
         self.rank, self.world_size = rank_and_world_size(rank, world_size)
-        _check_numbers(64, steps=steps or 0, epochs=epochs or 0, first_step=first_step, memory_limit=memory_limit or 0)
-        _check_numbers(
+        check_numbers(64, steps=steps or 0, epochs=epochs or 0, first_step=first_step, memory_limit=memory_limit or 0)
+        check_numbers(
             32, rank=self.rank, world_size=self.world_size, workers=workers, buffer_size=buffer_size,
             queue_size=queue_size, max_lead=max_lead, max_skips=max_skips, depth=depth,
         )  # fmt: skip
-        _check_texts(dataset="" if dataset is None else dataset, stage=stage, policy=policy, wire=wire)
+        check_texts(dataset="" if dataset is None else dataset, stage=stage, policy=policy, wire=wire)
         self.dataset, self.stage, self.first_step, self.copy = dataset, stage, first_step, copy
         if device is not None and copy:
             raise ValueError("batches on a device are not copied; clone what you want to keep of their tensors")
@@ -115,7 +115,7 @@ class Loader:
         self.steps, self.epochs = steps, epochs
         self._passes = self._natural_epochs(token) if epochs is not None and steps is None else None
         end = self._find_end()
-        _check_numbers(64, steps=end or 0)
+        check_numbers(64, steps=end or 0)
         if end is not None and first_step > end:
             raise ValueError(f"a run that ends at step {end} cannot begin at step {first_step}")
         if device is not None and trace_indices:
@@ -363,7 +363,7 @@ def _renew_locks() -> None:
 os.register_at_fork(after_in_child=_renew_locks)
 
 
-def _check_numbers(bits: int, **numbers: int) -> None:
+def check_numbers(bits: int, **numbers: int) -> None:
     for name, number in numbers.items():
         try:
             is_known = 0 <= operator.index(number) < 1 << bits
@@ -373,7 +373,7 @@ def _check_numbers(bits: int, **numbers: int) -> None:
             raise OverflowError(f"{name} is {number}, which is not between 0 and 2^{bits}-1")
 
 
-def _check_texts(**texts: str) -> None:
+def check_texts(**texts: str) -> None:
     for name, text in texts.items():
         if not isinstance(text, str):
             raise TypeError(f"{name} is a str, not {text!r}")
