@@ -17,7 +17,8 @@ class Plan(_weir.Plan):
 
     @classmethod
     def load(cls, path: Path) -> Plan:
-        """A plan that was saved. It is checked: one that is accepted has no two live tensors on one byte."""
+        """A plan that was saved. It is checked: one that is accepted has no two live tensors on one byte. (A file of
+        `weir plan --cbor` does not say shapes, dtypes and roles.)"""
         with open(path, "rb") as file:
             return cls._restore(file.read(), os.fspath(path))
 
