@@ -316,6 +316,98 @@ static PyObject *get_target_scale(PyObject *self, void *closure) {
     return Py_BuildValue("(dd)", scale.mean, scale.std);
 }
 
+/* ---- The edges --------------------------------------------------------------------------------- */
+
+/* Whether an edge of a row is known at a time: the row is, and the cell of the foreign key. (A row without a
+ * time was always there; a null known_at is never.) */
+static bool is_edge_known(const weir_store *store, uint32_t row, const weir_edge *edge, int64_t at) {
+    weir_cell known;
+    if (weir_store_row_time(store, row) > at)
+        return false;
+    return edge->known_at == WEIR_NONE ||
+           (weir_store_cell(store, row, edge->known_at, &known) && !known.is_null && known.integer <= at);
+}
+
+typedef struct edge_list {
+    uint32_t (*items)[4];
+    size_t count, capacity;
+} edge_list;
+
+static bool add_edge(edge_list *list, uint32_t edge, uint32_t sequence, uint32_t child, uint32_t parent) {
+    if (list->count == list->capacity) {
+        size_t capacity = list->capacity ? 2 * list->capacity : 1024;
+        void *grown = realloc(list->items, capacity * sizeof *list->items);
+        if (!grown)
+            return false;
+        list->items = grown;
+        list->capacity = capacity;
+    }
+    uint32_t item[4] = {edge, sequence, child, parent};
+    memcpy(list->items[list->count++], item, sizeof item);
+    return true;
+}
+
+/* The foreign keys between the rows of a sequence: fk_adj says which rows, the store which column. */
+static bool add_edges_of(const py_batch *owner, uint32_t i, edge_list *list) {
+    const weir_batch *batch = owner->batch;
+    const weir_store_info *info = weir_store_describe(owner->store);
+    const uint32_t *rows = batch->rows + (size_t)i * batch->row_stride;
+    size_t width = batch->row_count;
+    const uint8_t *adjacent = batch->data + batch->tensors[WEIR_FK_ADJ].offset + i * width * width;
+    uint32_t count;
+    int64_t at;
+    memcpy(&count, batch->data + batch->tensors[WEIR_NUM_ROWS].offset + 4 * (size_t)i, 4);
+    memcpy(&at, batch->data + batch->tensors[WEIR_OBSERVATION_TIME].offset + 8 * (size_t)i, 8);
+    for (uint32_t child = 0; child < count; child++) {
+        uint32_t table = weir_store_table_of(owner->store, rows[child]);
+        for (uint32_t parent = 0; table != WEIR_NONE && parent < count; parent++) {
+            if (!adjacent[child * width + parent])
+                continue;
+            uint32_t first = info->tables[table].edge_start, end = first + info->tables[table].edge_count;
+            for (uint32_t edge = first; edge < end; edge++)
+                if (weir_store_parent(owner->store, rows[child], edge) == rows[parent] &&
+                    !info->tasks[batch->task].edge_hidden[edge] &&
+                    is_edge_known(owner->store, rows[child], &info->edges[edge], at) &&
+                    !add_edge(list, edge, i, child, parent))
+                    return false;
+        }
+    }
+    return true;
+}
+
+/* _edges(): uint32 [E, 4], each an edge type of the store, the sequence, and its rows child and parent. */
+static PyObject *batch_edges(PyObject *self, PyObject *nothing) {
+    (void)nothing;
+    const py_batch *owner = batch_of(self);
+    edge_list list = {NULL, 0, 0};
+    if (owner->place || !owner->batch->rows) {
+        PyErr_SetString(PyExc_ValueError, "a batch on a device does not know its rows; leave device out");
+        return NULL;
+    }
+    bool is_complete = true;
+    for (uint32_t i = 0; is_complete && i < owner->batch->sequence_count; i++)
+        is_complete = add_edges_of(owner, i, &list);
+    py_block *block = is_complete ? py_block_new(list.count * sizeof *list.items) : NULL;
+    if (!is_complete)
+        PyErr_NoMemory();
+    PyObject *array = NULL;
+    if (block) {
+        uint64_t shape[] = {list.count, 4};
+        if (list.count > 0)
+            memcpy(block->data, list.items, list.count * sizeof *list.items);
+        array = py_array_new(&(py_array_spec){
+            .owner = &block->shared, .data = block->data, .dtype = "uint32", .rank = 2, .shape = shape});
+        py_drop(&block->shared);
+    }
+    free(list.items);
+    return array;
+}
+
+static PyObject *get_store_hash(PyObject *self, void *closure) {
+    (void)closure;
+    return py_hex(weir_store_describe(batch_of(self)->store)->store_hash, WEIR_HASH_SIZE);
+}
+
 static Py_ssize_t length(PyObject *self) {
     (void)self;
     return WEIR_TENSORS;
@@ -442,6 +534,7 @@ static PyMethodDef methods[] = {
     {"copy", batch_copy, METH_NOARGS,
      "copy()\n--\n\nThe batch in memory of its own, which may be written to and kept."},
     {"_arrays", arrays, METH_NOARGS, "All tensors, by name."},
+    {"_edges", batch_edges, METH_NOARGS, "The foreign keys between the rows of each sequence, by column."},
     {"_target", batch_target, METH_NOARGS, "The target's values and nulls, in memory of their own."},
     {"_capsules", capsules, METH_VARARGS, "All tensors as DLPack capsules, as torch takes them."},
     {NULL, NULL, 0, NULL}};
@@ -462,6 +555,7 @@ static PyGetSetDef attributes[] = {
     {"dataset", get_dataset, NULL, "The dataset's key.", NULL},
     {"task", get_task, NULL, "The task's name.", NULL},
     {"target_stype", get_target_stype, NULL, "The semantic type of the target.", NULL},
+    {"store_hash", get_store_hash, NULL, "The hash of the store that the batch is of, in hex.", NULL},
     {"_target_scale", get_target_scale, NULL, "The mean and deviation that the target was normalised by.",
      NULL},
     {"digest", get_digest, NULL, "XXH3-128 of the batch in hex; None without with_digests.", NULL},

@@ -18,6 +18,9 @@ if TYPE_CHECKING:
     import numpy
     import torch
 
+    from torch_geometric.data import HeteroData
+
+    from weir._store import Store
     from weir.torch import Tensors
 
 
@@ -212,6 +215,12 @@ class Batch(_weir.Batch, Mapping[str, Array]):
         for name in self._hidden() if hide_target else ():
             arrays[name] = arrays[name].at[:, 0].set(0)
         return arrays
+
+    def hetero(self, store: Store) -> HeteroData:
+        """The batch as PyTorch Geometric's HeteroData: see weir.pyg.hetero."""
+        from weir.pyg import hetero
+
+        return hetero(self, store)
 
     def to(self, device: Any, non_blocking: bool = False) -> Tensors:
         """The tensors on a torch device: torch().to(device)."""

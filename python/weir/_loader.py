@@ -136,6 +136,7 @@ class Loader:
         self._checkpoint: bytes | None = None  # where the next run begins
         self._is_fresh = True  # nothing was taken since it was made, or since a state was loaded
         self._is_closed = False
+        self._is_checked = False  # who asks for the batches of this loop
         self._loop_end: int | None = -1  # None: the loop has no end; -1: not yet known
         self._end = end if stage == "train" else 0  # 0: not yet known
         self._memory = _weir.Run._plan(*self._options.values(), None)  # and whatever is wrong is said now
@@ -143,8 +144,8 @@ class Loader:
     # ---- Batches ----
 
     def __iter__(self) -> Iterator[Batch]:
-        _wrappers.check_batches(self.steps is self.epochs is None and self.stage == "train", self.stage == "train")
         with self._lock:
+            self._is_checked = False
             if self.stage != "train" and not self._is_fresh:
                 if self._trace is not None:
                     raise ValueError(f"{self._trace} is of one pass; make a Loader with a trace of its own for the next")
@@ -157,6 +158,10 @@ class Loader:
 
     def __next__(self) -> Batch:
         with self._lock:
+            if not self._is_checked:
+                is_train = self.stage == "train"
+                _wrappers.check_batches(is_train and self.steps is self.epochs is None, is_train)
+                self._is_checked = True
             run = self._run or self._open()
             if self._loop_end == -1:
                 self._begin_loop()
