@@ -18,8 +18,8 @@ train:
 	@tools/bootstrap train
 	@$(MAKE) --no-print-directory release
 	@build/weir demo --dir build/shop --no-run > /dev/null
-	@PYTHONPATH=build/python /usr/bin/python3 -B examples/train_shop.py build/shop
-	@PYTHONPATH=build/python /usr/bin/python3 -B examples/prove_resume.py build/shop
+	@PYTHONPATH=build/python /usr/bin/python3 -B examples/train.py build/shop/shop.weir late=2 churn rating category
+	@PYTHONPATH=build/python /usr/bin/python3 -B examples/prove_resume.py build/shop/shop.weir late=2 churn rating category
 
 debug:
 	@tools/bootstrap build
