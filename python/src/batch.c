@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "dlpack.h"
 #include "module.h"
 
 typedef unsigned long long ull; /* what "K" takes */
@@ -221,20 +222,33 @@ static PyObject *arrays(PyObject *self, PyObject *nothing) {
     return all;
 }
 
-/* The same as DLPack capsules, for a stream of the batch's device that waits for it. */
+/* What torch is told that a tensor is. Before 2.3 it has no unsigned types but uint8, and takes no bool. */
+static uint8_t code_for_torch(const weir_batch *batch, int id, bool has_unsigned) {
+    const py_dtype *dtype = py_dtype_find(batch->tensors[id].dtype);
+    bool is_mask = id == WEIR_IS_NULL || id == WEIR_BOOL_VALUES || id == WEIR_IS_TARGET ||
+                   id == WEIR_IS_PADDING || id == WEIR_FK_ADJ;
+    if (has_unsigned)
+        return is_mask ? DL_BOOL : dtype->dlpack_code;
+    return dtype->dlpack_code == DL_UINT && dtype->size > 1 ? DL_INT : dtype->dlpack_code;
+}
+
+/* _capsules(stream, whether torch has unsigned types): all tensors as DLPack capsules, for a stream of the
+ * batch's device that waits for it. */
 static PyObject *capsules(PyObject *self, PyObject *args) {
     const weir_batch *batch = batch_of(self)->batch;
     const py_place *place = batch_of(self)->place;
     weir_error error;
     uint64_t stream = 0;
-    if (!PyArg_ParseTuple(args, "|O&:_capsules", py_to_uint64, &stream))
+    int has_unsigned = 0;
+    if (!PyArg_ParseTuple(args, "O&p:_capsules", py_to_uint64, &stream, &has_unsigned))
         return NULL;
     if (place && place->await(&batch_of(self)->shared, (weir_stream)stream, &error) != WEIR_OK)
         return py_raise(&error);
     PyObject *all = PyDict_New();
     for (int id = 0; all && id < WEIR_TENSORS; id++) {
         PyObject *array = part(self, &batch->tensors[id]);
-        if (!array || !py_set(all, batch->tensors[id].name, py_array_capsule_for_torch(array)))
+        uint8_t code = code_for_torch(batch, id, has_unsigned);
+        if (!array || !py_set(all, batch->tensors[id].name, py_array_capsule_as(array, code)))
             Py_CLEAR(all);
         Py_XDECREF(array);
     }

@@ -154,8 +154,8 @@ typedef struct py_array_spec {
 } py_array_spec;
 PyObject *py_array_new(const py_array_spec *spec);
 
-/* The DLPack capsule of an array, unsigned types wider than a byte as the signed ones of their size. */
-PyObject *py_array_capsule_for_torch(PyObject *array);
+/* The DLPack capsule of an array, its type called by another code of the same size. */
+PyObject *py_array_capsule_as(PyObject *array, uint8_t code);
 
 /* A new array of uint64 with memory of its own, to be filled through *data. */
 PyObject *py_array_of_indices(uint64_t count, uint64_t **data);

@@ -8,7 +8,6 @@ from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 from weir import _weir
-from weir._convert import see_as_torch_does
 from weir._environment import rank_and_world_size
 from weir._manifest import Location, Manifest, Mix, as_manifest
 from weir._store import StoreLike, as_stores
@@ -56,14 +55,7 @@ TENSOR_NAMES = (
 
 # uint8 tensors that hold 0 and 1: torch.bool, as masks are.
 _MASKS = ("is_null", "bool_values", "is_target", "is_padding", "fk_adj")
-_UNSIGNED = {
-    "seq_row_ids": "uint16",
-    "col_perm": "uint16",
-    "out_perm": "uint16",
-    "in_perm": "uint16",
-    "categorical_embed_ids": "uint32",
-    "text_embed_ids": "uint32",
-}
+_UINT16 = ("seq_row_ids", "col_perm", "out_perm", "in_perm")
 _VALUES = {
     "boolean": "bool_values",
     "numerical": "numeric_values",
@@ -197,11 +189,14 @@ class Batch(_weir.Batch, Mapping[str, Array]):
 
         index = self.device_index
         stream = 0 if index is None else torch.cuda.current_stream(index).cuda_stream
-        tensors = Tensors({name: from_dlpack(capsule) for name, capsule in self._capsules(stream).items()})
-        for name in _MASKS:
-            tensors[name] = tensors[name].view(torch.bool)
-        for name, dtype in _UNSIGNED.items():
-            tensors[name] = see_as_torch_does(tensors[name], dtype, self.sequence_length)
+        has_unsigned = hasattr(torch, "uint16")
+        capsules = self._capsules(stream, has_unsigned)
+        tensors = Tensors({name: from_dlpack(capsule) for name, capsule in capsules.items()})
+        if not has_unsigned:
+            for name in _MASKS:
+                tensors[name] = tensors[name].view(torch.bool)
+            for name in _UINT16 if self.sequence_length > 2**15 else ():
+                tensors[name] = tensors[name].to(torch.int32).bitwise_and_(2**16 - 1)
         for name in self._hidden() if hide_target else ():
             tensors[name] = tensors[name].clone()
             tensors[name][:, 0] = 0

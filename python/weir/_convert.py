@@ -14,16 +14,6 @@ if TYPE_CHECKING:
 _SIGNED = {"uint16": "int16", "uint32": "int32", "uint64": "int64"}
 
 
-def see_as_torch_does(tensor: torch.Tensor, dtype: str, limit: int = 0) -> torch.Tensor:
-    """A tensor of the signed type of the same size as what it is: the unsigned type, if torch has it. Else 16 bits that may
-    be up to `limit` are copied to 32 if they would look negative."""
-    import torch
-
-    if hasattr(torch, dtype):
-        return tensor.view(getattr(torch, dtype))
-    return tensor.to(torch.int32).bitwise_and_(2**16 - 1) if dtype == "uint16" and limit > 2**15 else tensor
-
-
 def to_numpy(array: Array) -> numpy.ndarray[Any, Any]:
     import numpy
 
@@ -41,7 +31,7 @@ def to_torch(array: Array) -> torch.Tensor:
     if dtype == "bool":
         tensor: torch.Tensor = from_dlpack(array.view("uint8").__dlpack__(stream=stream))
         return tensor.view(torch.bool)
-    if dtype not in _SIGNED:
-        tensor = from_dlpack(array.__dlpack__(stream=stream))
-        return tensor
-    return see_as_torch_does(from_dlpack(array.view(_SIGNED[dtype]).__dlpack__(stream=stream)), dtype)
+    if dtype in _SIGNED and not hasattr(torch, dtype):
+        array = array.view(_SIGNED[dtype])
+    tensor = from_dlpack(array.__dlpack__(stream=stream))
+    return tensor
