@@ -12,6 +12,7 @@ docs/python.md is the tour. Everything here is typed, and every array is a view 
 
 from weir import errors, metrics
 from weir._batch import Batch, SemanticType, Target, batch
+from weir._cells import Cell
 from weir._ingest import IngestReport, Progress, draft_schema, ingest
 from weir._loader import Loader
 from weir._manifest import Location, Manifest, Mix
@@ -41,6 +42,7 @@ __all__ = [
     "Array",
     "Batch",
     "BatchSampler",
+    "Cell",
     "ContractError",
     "DataError",
     "DeviceError",

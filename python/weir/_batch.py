@@ -10,16 +10,17 @@ from typing import TYPE_CHECKING, Any
 from weir import _weir
 from weir._environment import rank_and_world_size
 from weir._manifest import Location, Manifest, Mix, as_manifest
-from weir._store import StoreLike, as_stores
+from weir._cells import Cell, cells_of
+from weir._store import Store, StoreLike, as_stores
 from weir._weir import Array
 
 if TYPE_CHECKING:
     import numpy
     import torch
 
+    import pandas
     from torch_geometric.data import HeteroData
 
-    from weir._store import Store
     from weir.torch import Tensors
 
 
@@ -210,6 +211,23 @@ class Batch(_weir.Batch, Mapping[str, Array]):
         for name in self._hidden() if hide_target else ():
             arrays[name] = arrays[name].at[:, 0].set(0)
         return arrays
+
+    def cells(self, store: Store) -> Iterator[Cell]:
+        """The batch cell by cell, with names and values of the database: for people, not for models. The target's true
+        value is among them.
+
+            >>> store = Store("shop.weir")
+            >>> found = batch(store, "shop.manifest.json", "shop/rating/train")
+            >>> next(found.cells(store))
+            Cell(sequence=0, row=0, table='reviews', column='rating', stype='numerical', value=..., is_null=False, is_target=True)
+        """
+        return cells_of(self, store)
+
+    def pandas(self, store: Store) -> pandas.DataFrame:
+        """cells(store) as a DataFrame."""
+        import pandas
+
+        return pandas.DataFrame(self.cells(store))
 
     def hetero(self, store: Store) -> HeteroData:
         """The batch as PyTorch Geometric's HeteroData: see weir.pyg.hetero."""

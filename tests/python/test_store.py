@@ -1,5 +1,6 @@
 """weir.Store, weir.Manifest: what the program prints, and the columns of the database as arrays."""
 
+import datetime
 import hashlib
 import json
 import pickle
@@ -108,6 +109,38 @@ class Stores(ShopTest):
     def test_stores_travel_by_path(self) -> None:
         again = pickle.loads(pickle.dumps(self.opened))
         self.assertEqual((again.hash, again.path), (self.opened.hash, self.opened.path))
+
+
+class Cells(ShopTest):
+    def test_cells_are_the_databases(self) -> None:
+        """Every review's own cells, as the database has them."""
+        store, database = weir.Store(self.store), sqlite3.connect("shop.sqlite")
+        batch = weir.batch(store, self.manifest, "shop/rating/train")
+        cells = list(batch.cells(store))
+        self.assertEqual(len(cells), sum(batch.num_cells.tolist()))
+        self.assertEqual([cell.is_target for cell in cells].count(True), batch.sequence_count)
+        known = {table: {column: {row[0] for row in database.execute(f'SELECT "{column}" FROM "{table}"')} for column in found}
+                 for table, found in store.tables.items()}
+        seen = set()
+        for cell in cells:
+            if cell.is_null or cell.stype == "identifier":
+                self.assertIsNone(cell.value)
+                continue
+            expected = known[cell.table][cell.column]
+            seen.add(cell.stype)
+            if cell.stype == "numerical":
+                self.assertTrue(any(abs(cell.value - value) < 1e-3 for value in expected if value is not None), cell)
+            elif cell.stype == "timestamp":
+                time = datetime.datetime.fromtimestamp(cell.value / 1e6, datetime.timezone.utc)
+                forms = {cell.value // 1000, time.strftime("%Y-%m-%d %H:%M:%S"), time.strftime("%Y-%m-%d"), str(time.date())}
+                self.assertTrue(forms & expected, cell)
+            else:
+                self.assertIn(cell.value, expected)
+        self.assertEqual(seen, {"numerical", "timestamp", "boolean", "categorical", "text"})
+        derived = next(weir.batch(store, self.manifest, "shop/late/train").cells(store))
+        self.assertEqual((derived.table, derived.column, derived.stype, type(derived.value)), (None, "late", "boolean", bool))
+        with self.assertRaisesRegex(ValueError, "the batch is of the store"):
+            next(batch.cells(type("Other", (), {"hash": "0" * 64})()))
 
 
 class Manifests(ShopTest):
