@@ -317,7 +317,7 @@ static PyObject *batch_target(PyObject *self, PyObject *nothing) {
                            : (Py_XDECREF(first), Py_XDECREF(second), NULL);
 }
 
-/* (mean, std) by which the target was normalised; (0, 1) where it was not. */
+/* (mean, std) by which the target was normalised; (0, 1) if it was not. */
 static PyObject *get_target_scale(PyObject *self, void *closure) {
     (void)closure;
     const py_batch *batch = batch_of(self);
@@ -564,7 +564,7 @@ static PyGetSetDef attributes[] = {
      NULL},
     {"epoch", get_epoch, NULL, "The epoch in which the batch begins.", NULL},
     {"cursor", get_cursor, NULL, "(epoch, position) at which the batch begins, over all ranks.", NULL},
-    {"cursor_next", get_cursor_next, NULL, "(epoch, position) behind the batch.", NULL},
+    {"cursor_next", get_cursor_next, NULL, "(epoch, position) after the batch.", NULL},
     {"valid_count", get_valid_count, NULL, "Sequences, from the front, that are samples of the epoch.", NULL},
     {"dataset", get_dataset, NULL, "The dataset's key.", NULL},
     {"task", get_task, NULL, "The task's name.", NULL},
@@ -576,8 +576,7 @@ static PyGetSetDef attributes[] = {
     {"sample_digests", get_sample_digests, NULL, "XXH3-64 of each sequence; None without with_digests.",
      NULL},
     {"epochs", get_epochs, NULL, "The epoch of each sequence.", NULL},
-    {"rows", get_rows, NULL, "The store's rows behind each sequence's, in visit order; None on a device.",
-     NULL},
+    {"rows", get_rows, NULL, "The store's rows of each sequence, in visit order; None on a device.", NULL},
     {"nbytes", get_nbytes, NULL, "Bytes of all tensors and fields, padding included.", NULL},
     NUMBER("sequence_count", sequence_count, "B: sequences of this rank."),
     NUMBER("sequence_length", sequence_length, "S: cells of a sequence, padding included."),

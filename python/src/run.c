@@ -248,7 +248,7 @@ static PyObject *run_plan(PyObject *class, PyObject *args) {
 /* ---- Traces ------------------------------------------------------------------------------------ */
 
 /* _trace(path, checkpoint or None, whether with indices, whether the file is there): records what is taken
- * from now on. A run that goes on from a checkpoint goes on with its trace. */
+ * from now on. A run that resumes from a checkpoint resumes its trace. */
 static PyObject *run_trace(PyObject *self, PyObject *args) {
     py_run *run = run_of(self);
     PyObject *path = NULL;
@@ -519,12 +519,12 @@ static PyMethodDef methods[] = {
     {"_sync", run_sync, METH_NOARGS, "Makes what was recorded survive a crash."},
     {"_end_trace", run_end_trace, METH_NOARGS, "Syncs the trace and closes it."},
     {"_cancel", run_cancel, METH_NOARGS, "Ends the run; whoever waits for a batch gets Cancelled."},
-    {"_checkpoint", run_checkpoint, METH_NOARGS, "The state behind the last batch that was taken."},
+    {"_checkpoint", run_checkpoint, METH_NOARGS, "The state after the last batch that was taken."},
     {"_metrics", run_metrics, METH_NOARGS, "Counts and waits, in all and by worker."},
     {NULL, NULL, 0, NULL}};
 
-static PyGetSetDef attributes[] = {{"step", get_step, NULL, "The step behind the last batch.", NULL},
-                                   {"end", get_end, NULL, "The run's end; None where it has none.", NULL},
+static PyGetSetDef attributes[] = {{"step", get_step, NULL, "The step after the last batch.", NULL},
+                                   {"end", get_end, NULL, "The run's end; None if it has none.", NULL},
                                    {NULL, NULL, NULL, NULL, NULL}};
 
 static PyType_Slot slots[] = {{Py_tp_doc, "A run of the C loader; see weir.Loader."},

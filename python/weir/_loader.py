@@ -53,12 +53,12 @@ class Loader:
     be written to and kept. policy: "strict", or "best_effort", which takes what is ready first. memory_limit: bytes; a
     run that needs more is refused with the numbers (plan() has them).
 
-    trace: a file to record every batch in that is taken, for weir.replay, `weir diff` and `weir merge`; in a world of several
-    ranks FILE.rankN. A run that goes on from a state goes on with its trace.
+    trace: a file to record every batch that is taken in, for weir.replay, `weir diff` and `weir merge`; in a world of several
+    ranks FILE.rankN. A run that resumes from a state resumes its trace.
 
-    device: "cuda:1" ("cuda" is the first GPU): batches are copied to the GPU ahead of the loop, and their arrays lie there; torch and JAX take
-    them with their streams in order (batch.torch(), torch.from_dlpack). At most `depth` can be held at a time, queue_size
-    does not count, and copy is not for them. wire: how they travel, "plain", "compact" (packed, and expanded on the
+    device: "cuda:1" ("cuda" is the first GPU): batches are copied to the GPU ahead of the loop, and their arrays lie there;
+    torch and JAX take them with their streams in order (batch.torch(), torch.from_dlpack). At most `depth` can be held at
+    a time, queue_size does not count, and copy is not for them. wire: how they travel, "plain", "compact" (packed, and expanded on the
     device), or "best" of the two. "host" is a device on any machine.
 
     with_digests: compute each batch's digest. pad: fill up partial batches. any_hash: take a dataset whose hash is not
@@ -172,7 +172,7 @@ class Loader:
                 batch = run._next(Batch, self.copy)
             except Error:
                 raise
-            except BaseException:  # a signal handler's: if asked again, go on from here
+            except BaseException:  # a signal handler's: if asked again, resume from here
                 self._leave_run()
                 raise
             self._is_fresh = False
@@ -219,7 +219,7 @@ class Loader:
         return self._passes.first_step_of(self.epochs) if self._passes else self.epochs * (self.steps or 0)
 
     def _loop_at(self, step: int) -> tuple[int, int | None]:
-        """The first step of the loop that a step belongs to, and the first behind it."""
+        """The first step of the loop that a step belongs to, and the first after it."""
         if self.stage != "train":
             return 0, self.end
         if self._passes is not None:

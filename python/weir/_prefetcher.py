@@ -8,16 +8,23 @@ import binascii
 import os
 import threading
 import weakref
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any, Generic, TypeVar
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any, Generic, Protocol, TypeVar
 
 from weir import _weir
 from weir._loader import check_numbers, check_texts
 from weir._options import answer_unknown
 
 Item = TypeVar("Item")
+Held = TypeVar("Held", covariant=True)
 
 _ENDLESS = 2**64 - 1
+
+
+class Indexable(Protocol[Held]):
+    """What gives items by their number: a list, a torch dataset."""
+
+    def __getitem__(self, position: int, /) -> Held: ...
 
 
 class Prefetcher(Generic[Item]):
@@ -52,7 +59,7 @@ class Prefetcher(Generic[Item]):
     @answer_unknown
     def __init__(
         self,
-        source: Sequence[Item] | Callable[[int, int], Item] | Any,
+        source: Indexable[Item] | Callable[[int, int], Item],
         *,
         length: int | None = None,
         workers: int = 1,

@@ -20,7 +20,7 @@ class Sampler(_weir.Sampler):
     """The order of a dataset's samples, for one rank: a pure function of the manifest, at O(1) for every position.
 
     Iterating gives this rank's samples of one epoch, then of the next: what torch's DataLoader takes as `sampler=`
-    (with `batch_size=sampler.batch_size`). `batches()` gives lists of samples, one a step: its `batch_sampler=`. No
+    (with `batch_size=sampler.batch_size`). `batches()` gives lists of samples, one per step: its `batch_sampler=`. No
     epoch is ever shuffled as a whole, so memory and start-up do not grow with the dataset.
 
         >>> sampler = Sampler("shop.manifest.json", "shop/churn/train", rank=1, world_size=4)
@@ -102,7 +102,7 @@ class Sampler(_weir.Sampler):
         return epoch, step_in_epoch * size
 
     def _epoch_start(self, epoch: int) -> Cursor:
-        """Where the first step of an epoch begins: behind the batch that the epoch before ends in."""
+        """Where the first step of an epoch begins: after the batch that the epoch before ends in."""
         return epoch, -epoch * self.cardinality % self.manifest.global_batch_size if self._is_stream else 0
 
     # ---- As torch's samplers ----
@@ -119,7 +119,7 @@ class Sampler(_weir.Sampler):
             self._now, self._cursor, self._given = None, self._epoch_start(epoch), 0
 
     def batches(self) -> BatchSampler:
-        """The same as lists of samples, one a step."""
+        """The same as lists of samples, one per step."""
         return BatchSampler(self)
 
     def __len__(self) -> int:

@@ -7,7 +7,7 @@
     0.3333333333333333
 
 Sums are exact before they are rounded (math.fsum), so a metric does not depend on the order of the samples, and is the
-same on every machine. Of nothing, or where it is not defined (an AUROC of one class), a metric is NaN.
+same on every machine. Of nothing, or if it is not defined (an AUROC of one class), a metric is NaN.
 """
 
 from __future__ import annotations
