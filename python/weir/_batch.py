@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from weir import _weir
 from weir._environment import rank_and_world_size
 from weir._manifest import Location, Manifest, Mix, as_manifest
+from weir._options import answer_unknown
 from weir._cells import Cell, cells_of
 from weir._store import Store, StoreLike, as_stores
 from weir._weir import Array
@@ -252,6 +253,7 @@ class Batch(_weir.Batch, Mapping[str, Array]):
         return f"<weir.Batch step {self.step}: {self.dataset}, {self.sequence_count} x {self.sequence_length}>"
 
 
+@answer_unknown
 def batch(
     stores: StoreLike | list[StoreLike] | tuple[StoreLike, ...],
     manifest: Manifest | str | os.PathLike[str] | Mapping[str, Any],

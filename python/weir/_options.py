@@ -42,15 +42,15 @@ _ANSWERS = {
 
 
 def answer_unknown(method: _F) -> _F:
-    """Makes a keyword that a method does not take a TypeError that says what to do instead."""
-    known = [name for name, parameter in inspect.signature(method).parameters.items() if parameter.kind != parameter.VAR_KEYWORD]
+    """Makes a keyword that a function does not take a TypeError that says what to do instead."""
+    known = [name for name in inspect.signature(method).parameters if name not in ("self", "cls")]
 
     @functools.wraps(method)
-    def checked(self: Any, *arguments: Any, **options: Any) -> Any:
+    def checked(*arguments: Any, **options: Any) -> Any:
         for name in options:
             if name not in known:
                 raise TypeError(f"there is no option {name}{_answer(name, known)}")
-        return method(self, *arguments, **options)
+        return method(*arguments, **options)
 
     return cast(_F, checked)
 
@@ -59,4 +59,4 @@ def _answer(name: str, known: list[str]) -> str:
     if name in _ANSWERS:
         return f": {_ANSWERS[name]}"
     near = difflib.get_close_matches(name, known, n=1)
-    return f"; did you mean {near[0]}?" if near else f"; there are {', '.join(known[1:])}"
+    return f"; did you mean {near[0]}?" if near else f"; there are {', '.join(known)}"

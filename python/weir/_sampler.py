@@ -11,6 +11,7 @@ from typing import Any
 from weir import _weir, _wrappers
 from weir._environment import rank_and_world_size
 from weir._manifest import Manifest, as_manifest, only_dataset
+from weir._options import answer_unknown
 from weir.errors import CheckpointMismatch
 
 Cursor = tuple[int, int]
@@ -48,6 +49,7 @@ class Sampler(_weir.Sampler):
     _token: bytes
     _reader: _wrappers.Reader | None  # who reads ahead of the loop
 
+    @answer_unknown
     def __new__(
         cls,
         manifest: Manifest | str | os.PathLike[str] | Mapping[str, Any],

@@ -166,7 +166,10 @@ class Order(LoaderTest):
             with self.subTest(name), self.assertRaisesRegex(TypeError, f"there is no option {name}.*{answer}"):
                 self.loader(**{name: 4})
             with self.subTest(name), self.assertRaisesRegex(TypeError, f"there is no option {name}"):
-                weir.torch.Dataset(self.store, self.manifest, **{name: 4}) if name not in ("transform",) else None
+                weir.torch.Dataset(self.store, self.manifest, **{name: 4})
+        for make in lambda: weir.Sampler(self.manifest, TRAIN, batch_size=3), lambda: weir.batch(self.store, self.manifest, TRAIN, batch_size=3):
+            with self.assertRaisesRegex(TypeError, "global_batch_size=64"):
+                make()
 
 
 class SeededEvaluation(LoaderTest):
