@@ -12,8 +12,10 @@ if TYPE_CHECKING:
 
 
 class Cell(NamedTuple):
-    """A cell of a sequence; the target of a derived task has no table, and its task's name. `value` is the database's: a float, an int of microseconds since 1970 for a timestamp, a bool, or
-    the text of a category or text; None if it is null, or was not known at the observation time, or is a key."""
+    """A cell of a sequence; the target of a derived task has no table, and its task's name.
+
+    `value` is the database's: a float, an int of microseconds since 1970 for a timestamp, a bool, or the text of a
+    category or text; None if it is null, or was not known at the observation time, or is a key."""
 
     sequence: int
     row: int

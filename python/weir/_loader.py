@@ -58,8 +58,8 @@ class Loader:
 
     device: "cuda:1" ("cuda" is the first GPU): batches are copied to the GPU ahead of the loop, and their arrays lie there;
     torch and JAX take them with their streams in order (batch.torch(), torch.from_dlpack). At most `depth` can be held at
-    a time, queue_size does not count, and copy is not for them. wire: how they travel, "plain", "compact" (packed, and expanded on the
-    device), or "best" of the two. "host" is a device on any machine.
+    a time, queue_size does not count, and copy is not for them. wire: how they travel, "plain", "compact"
+    (packed, and expanded on the device), or "best" of the two. "host" is a device on any machine.
 
     with_digests: compute each batch's digest. pad: fill up partial batches. any_hash: take a dataset whose hash is not
     the store's. Any thread may use a loader; batches go to whoever asks first. A loader that has begun does not survive

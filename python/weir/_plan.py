@@ -55,8 +55,8 @@ def plan(
 
     graph: a file (weir-graph/1 as JSON or CBOR, or an .onnx model), the same thing as a dict, a torch.export program, a
     torch.fx GraphModule with shapes, or a torch module together with example `inputs`: a tuple, or a dict of keyword
-    arguments. Weights that are tied count once; what the model returns, a cache of keys and values too, is kept. mode: "inference", "forward" or
-    "backward"; or preset: "train_full", "inference".
+    arguments. Weights that are tied count once; what the model returns, a cache of keys and values too, is kept.
+    mode: "inference", "forward" or "backward"; or preset: "train_full", "inference".
 
         >>> graph = {
         ...     "format": "weir-graph/1",

@@ -51,9 +51,9 @@ class Prefetcher(Generic[Item]):
     shards one pass is the source's own order for any number of workers; "best_effort" takes what is ready first: a worker
     is at most max_lead items ahead of the slowest, and after max_skips workers that have nothing it waits.
 
-    A loop takes what is left; one that was stopped can be resumed by the next. The state is what was taken, and nothing that was only
-    made ahead. What the source raises comes at its item's place; asking again tries that item again. Any thread may take
-    items; each goes to whoever asks first.
+    A loop takes what is left; one that was stopped is resumed by the next. The state is what was taken, and nothing that
+    was only made ahead. What the source raises comes at its item's place; asking again tries that item again. Any thread
+    may take items; each goes to whoever asks first.
     """
 
     @answer_unknown
