@@ -49,8 +49,8 @@ train:
 	@tools/bootstrap train
 	@tools/build program -DWEIR_PYTHON_MODULE=ON weir weir_package
 	@build/weir demo --dir build/shop --no-run > /dev/null
-	@PYTHONPATH=build/python /usr/bin/python3 -B examples/train_shop.py build/shop
-	@PYTHONPATH=build/python /usr/bin/python3 -B examples/prove_resume.py build/shop
+	@PYTHONPATH=build/python /usr/bin/python3 -B examples/train.py build/shop/shop.weir late=2 churn rating category
+	@PYTHONPATH=build/python /usr/bin/python3 -B examples/prove_resume.py build/shop/shop.weir late=2 churn rating category
 
 demo: program
 	@tools/demo build/weir

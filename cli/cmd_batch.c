@@ -233,7 +233,7 @@ static int run(const cli_command *self, int argc, char **argv) {
 const cli_command cli_batch = {
     .name = "batch",
     .summary = "build one batch and show it",
-    .usage = "weir batch --store S --manifest M --dataset K [--stage train|eval|infer] [--epoch E] "
+    .usage = "weir batch --store S --manifest M --dataset K [--stage S] [--epoch E] "
              "[--position P]\n"
              "                  [--world-size W] [--rank R] [--token HEX] [--pad] [--any-hash]\n"
              "                  [--json [--tensors]] [--npz OUT] [--html OUT]",

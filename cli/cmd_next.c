@@ -205,7 +205,7 @@ static int run(const cli_command *self, int argc, char **argv) {
 const cli_command cli_next = {
     .name = "next",
     .summary = "the samples of the next steps, from any cursor, for any rank",
-    .usage = "weir next --manifest M --dataset K [--stage train|eval|infer] [--epoch E] [--position P]\n"
+    .usage = "weir next --manifest M --dataset K [--stage S] [--epoch E] [--position P]\n"
              "                 [--world-size W] [--rank R] [--token HEX] [--count STEPS] [--store S]…\n"
              "                 [--trace FILE [--trace-indices]] [--json]",
     .help = "  --manifest M     the manifest file\n" CLI_ONE_DATASET_HELP CLI_CURSOR_HELP CLI_WORLD_HELP

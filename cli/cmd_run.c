@@ -277,7 +277,7 @@ const cli_command cli_run = {
     .name = "run",
     .summary = "iterate over a run's batches as a training loop would",
     .usage =
-        "weir run --store S… --manifest M [--dataset K] [--stage train|eval|infer] [--steps N]\n"
+        "weir run --store S… --manifest M [--dataset K] [--stage S] [--steps N]\n"
         "                [--workers N] [--buffer N] [--queue N] [--policy P] [--max-lead N]\n"
         "                [--trace F [--trace-indices] [--no-digests]]\n"
         "                [--checkpoint F [--checkpoint-seconds N] [--checkpoint-every STEPS]] [--resume F]\n"
@@ -288,8 +288,9 @@ const cli_command cli_run = {
         "  --store S        a store; once for each that the run's datasets come from\n"
         "  --manifest M     the manifest; ingest writes one beside the store\n"
         "  --dataset K      one dataset alone; without it the manifest's mix (train only)\n"
-        "  --stage S        train, eval or infer (default: what the manifest's preset says, else train);\n"
-        "                   the last two end after one pass over the dataset\n"
+        "  --stage S        train, eval, infer or eval_seeded (default: what the manifest's preset says,\n"
+        "                   else train); all but train end after one pass over the dataset, eval_seeded in\n"
+        "                   a shuffled order that is always the same\n"
         "  --steps N        where the run ends, counted from step 0, also of a run that goes on; without\n"
         "                   it a run in train goes on until it is stopped\n"
         "  --workers N      threads that build batches (default 1)\n"

@@ -182,7 +182,6 @@ static void write_device(weir_json_writer *w, const cli_running *run) {
 }
 
 static int print_json(const cli_running *run) {
-    static const char *const stages[] = {"train", "eval", "infer"};
     weir_json_writer w;
     weir_json_writer_memory(&w, NULL);
     weir_json_object(&w);
@@ -198,7 +197,7 @@ static int print_json(const cli_running *run) {
         weir_json_text(&w, run->signal == SIGINT ? "SIGINT" : "SIGTERM");
     else
         weir_json_null(&w);
-    cli_json_text(&w, "stage", stages[run->stage]);
+    cli_json_text(&w, "stage", weir_stage_name(run->stage));
     cli_json_text(&w, "policy", weir_policy_name(run->policy));
     write_count(&w, "world_size", run->world_size);
     write_count(&w, "rank", run->rank);

@@ -33,7 +33,8 @@ typedef struct cli_selection {
 
 #define CLI_ONE_DATASET_HELP                                                                                 \
     "  --dataset K      one of its datasets\n"                                                               \
-    "  --stage S        train, eval or infer (default: what the manifest's preset says, else train)\n"
+    "  --stage S        train, eval, infer or eval_seeded (default: what the manifest's preset says,\n"      \
+    "                   else train)\n"
 #define CLI_CURSOR_HELP                                                                                      \
     "  --epoch E        where to begin: the epoch (default 0) …\n"                                         \
     "  --position P     … and the global position in it (default 0)\n"

@@ -21,6 +21,7 @@ from .schema import SPLITS, STYPES
 from .sequence import TIMESTAMP_FLOATS, Cell, Sequence, SequenceMaker, nothing_but_padding
 from .store import Store
 from .tasks import Task
+from .walk import WalkDraws
 from .xxh3 import xxh3_64, xxh3_128
 
 PADDING = Cell(0, 0, 0, is_null=False)
@@ -137,7 +138,8 @@ class BatchBuilder:
         for sample_index, place in list(zip(step.indices, positions))[: step.valid_count]:
             epoch, position = self._carried(dataset, stage, cursor.epoch, place)
             walk_seed = self._walk_seed(dataset, epoch if stage == "train" else 0)
-            sequences.append(maker.make(seeds[sample_index], walk_seed, sample_index, epoch, position))
+            draws = WalkDraws(walk_seed, sample_index if stage == "eval_seeded" else position)
+            sequences.append(maker.make(seeds[sample_index], draws, sample_index, epoch, position))
         if pad:
             sequences += [nothing_but_padding() for _ in positions[len(sequences) :]]
         return self._collated(dataset, task, sequences, step.cursor_next)

@@ -134,7 +134,7 @@ class Manifest:
         return "eval" if self.data.preset == "eval_sequential" else "train"
 
     def operator(self, stage: str) -> str:
-        is_v2 = stage != "train" or self.data.is_literally_v2
+        is_v2 = stage in ("eval", "infer") or (stage == "train" and self.data.is_literally_v2)
         return "UML_OS.Data.NextBatch_v2" if is_v2 else "UML_OS.Data.NextBatch_v3"
 
     def draws_by_population(self, dataset_key: str) -> bool:

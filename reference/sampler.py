@@ -5,8 +5,8 @@ Follows the section "NextBatch_v2" of the specification. An epoch of training is
 seeded Fisher-Yates shuffle, the short block at the end stays at the end, and inside its block every sample is
 placed by a seeded bijection, affine or Feistel. So the sample at any position is found without its
 neighbours. The positions of a step are cut into contiguous slices, one a rank; what a sample is does not
-depend on how many ranks there are. Evaluation reads the samples in their own order. `next_batch` is pure: it
-takes a cursor and returns the next one.
+depend on how many ranks there are. Evaluation reads the samples in their own order, or, seeded, in one order
+that never changes (docs/spec/02b-eval-order.md). `next_batch` is pure: it takes a cursor and returns the next one.
 """
 
 import hashlib
@@ -22,7 +22,7 @@ from .feistel import feistel_hash, sides
 from .manifest import LARGEST_UINT64, DataConfig, Dataset, Manifest, sha256_of
 from .population import Classes, Population, seeded_place
 
-STAGES = ("train", "eval", "infer")
+STAGES = ("train", "eval", "infer", "eval_seeded")
 
 
 # ---- The order of the blocks -------------------------------------------------------------------------------
@@ -256,8 +256,8 @@ class Sampler:
             valid_count = len(indices)
             blocks = {(epoch, block) for epoch, block, _ in samples if block is not None}
         else:
-            indices, valid_count = self._sequential_samples(dataset_key, world_size, rank, cursor)
-            blocks = set()  # nothing is shuffled, so no block is materialised
+            indices, valid_count = self._evaluated_samples(dataset_key, world_size, rank, stage, cursor)
+            blocks = set()  # no block of an epoch is materialised
         return Batch(
             indices,
             valid_count,
@@ -301,14 +301,18 @@ class Sampler:
             }
         )
 
-    def _sequential_samples(
-        self, dataset_key: str, world_size: int, rank: int, cursor: Cursor
+    def _evaluated_samples(
+        self, dataset_key: str, world_size: int, rank: int, stage: str, cursor: Cursor
     ) -> tuple[list[int], int]:
         """This rank's share of an evaluation step: always of full length, wrapped, with the count of those
         that lie before the end."""
         n = self.manifest.datasets[dataset_key].cardinality
         positions = self.positions_of_rank(world_size, rank, cursor)
-        return [position % n for position in positions], sum(position < n for position in positions)
+        indices = [position % n for position in positions]
+        if stage == "eval_seeded":
+            seed = self.epoch_seed(dataset_key, 0)
+            indices = [feistel_offset(0, position, n, seed) for position in indices]
+        return indices, sum(position < n for position in positions)
 
     def positions_of_rank(self, world_size: int, rank: int, cursor: Cursor) -> range:
         micro_batch_size = self.manifest.global_batch_size // world_size
@@ -421,7 +425,7 @@ class Sampler:
         return {
             "epoch": cursor.epoch,
             "global_position": cursor.global_index,
-            "is_shuffled": stage == "train",
+            "is_shuffled": stage in ("train", "eval_seeded"),
             "effective_batch_size": self._produced_count(dataset_key, stage, cursor),
             "blocks_materialized": block_count,
             "subsampling_mode": subsampling_mode,
@@ -438,7 +442,7 @@ class Sampler:
     def modes(self, stage: str, dataset_key: str) -> tuple[str, str]:
         """The subsampling mode, which a privacy accountant reads, and the sampling mode."""
         if stage != "train":
-            return "NONE", "SEQUENTIAL_V1"
+            return "NONE", "SHUFFLE_EVAL_FEISTEL_V1" if stage == "eval_seeded" else "SEQUENTIAL_V1"
         data = self.manifest.data
         if self.manifest.draws_by_population(dataset_key):
             subsampling_mode = "WEIGHTED" if data.sampling.mode == "weighted" else "CLASS_BALANCED"

@@ -20,7 +20,7 @@ from . import cbor
 from .errors import WeirError
 from .manifest import Manifest, sha256_of
 from .mix import Mixer
-from .sampler import STAGES, Batch, Cursor
+from .sampler import Batch, Cursor
 
 TRACE_VERSION = "weir_trace_v1"
 METADATA_IN_AN_ITER_RECORD = (
@@ -97,7 +97,7 @@ def run_header(
         "batch": asdict(manifest.batch),
         "datasets": {key: dataset.cardinality for key, dataset in manifest.datasets.items()},
         "sampler_block_size": manifest.data.sampler_block_size,
-        "is_shuffled_per_stage": {stage: stage == "train" for stage in STAGES},
+        "is_shuffled_per_stage": {"train": True, "eval": False, "infer": False},
         "manifest_hash": manifest.manifest_hash,
         "mix_hash": manifest.mix_hash,
         "batch_config_hash": manifest.batch_config_hash,
@@ -263,6 +263,13 @@ class Divergence(Exception):
         self.t, self.field = t, field
 
 
+def _stage_of(record: Record) -> str:
+    """The stage that a step's record shows; "eval" stands for "infer" too, which takes the same samples."""
+    if not record["is_shuffled"]:
+        return "eval"
+    return "eval_seeded" if record["sampling_mode"] == "SHUFFLE_EVAL_FEISTEL_V1" else "train"
+
+
 def judge(trace: Trace, manifest: Manifest) -> str:
     """Whether the records are those of one whole run, each following from those before it: "success", "failed",
     or "cut" if there is no run_end. What each step holds is for a replay to say."""
@@ -318,7 +325,7 @@ class _Run:
         key, batch_size = self.last["dataset_key"], self.manifest.global_batch_size
         if not self.in_any_order:
             return key, Cursor(**self.last["cursor_after"])
-        if self.last["is_shuffled"]:
+        if _stage_of(self.last) == "train":
             return key, Mixer(self.manifest).cursor_of_batch(key, t)
         return key, Cursor(0, t * batch_size)
 
@@ -335,9 +342,9 @@ class _Run:
     def step(self, record: Record) -> None:
         self.take(record["t"])
         self.check_place(record)
-        is_shuffled = True if self.mixer else record["is_shuffled"] if self.last is None else self.last["is_shuffled"]
-        if record["is_shuffled"] != is_shuffled:
-            raise Divergence(record["t"], "is_shuffled")
+        stage = "train" if self.mixer else _stage_of(self.last or record)
+        if _stage_of(record) != stage:
+            raise Divergence(record["t"], "is_shuffled" if "eval" in (stage, _stage_of(record)) else "sampling_mode")
         self.last = record
         self.cursors[record["dataset_key"]] = record["cursor_after"]
         self.samples += record["effective_batch_size"]

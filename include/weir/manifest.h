@@ -25,7 +25,13 @@ typedef enum weir_sampling {
     WEIR_SAMPLING_WEIGHTED
 } weir_sampling;
 
-typedef enum weir_stage { WEIR_STAGE_TRAIN, WEIR_STAGE_EVAL, WEIR_STAGE_INFER } weir_stage;
+typedef enum weir_stage {
+    WEIR_STAGE_TRAIN,
+    WEIR_STAGE_EVAL,
+    WEIR_STAGE_INFER,
+    WEIR_STAGE_EVAL_SEEDED,
+    WEIR_STAGES,
+} weir_stage;
 typedef enum weir_child_policy { WEIR_CHILDREN_UNIFORM, WEIR_CHILDREN_RECENT } weir_child_policy;
 typedef enum weir_label_visibility {
     WEIR_LABELS_TRAIN,

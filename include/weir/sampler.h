@@ -22,8 +22,10 @@
 extern "C" {
 #endif
 
-/* "train", "eval", "infer"; INVALID_STAGE_TYPE for anything else. Any thread. */
+/* "train", "eval", "infer", "eval_seeded"; INVALID_STAGE_TYPE for anything else. The name is static, NULL if
+ * there is no such stage. Any thread. */
 WEIR_API WEIR_CHECKED weir_status weir_stage_parse(const char *name, weir_stage *out, weir_error *error);
+WEIR_API const char *weir_stage_name(weir_stage stage);
 
 /* Where a run stands in a dataset: all the state there is. */
 typedef struct weir_cursor {
@@ -71,7 +73,7 @@ typedef struct weir_sampler_options {
 typedef struct weir_step {
     weir_cursor cursor_before;
     weir_cursor cursor_next;
-    uint64_t count;       /* this rank's indices; in eval and infer always global_batch_size / world_size */
+    uint64_t count;       /* this rank's indices; but in train always global_batch_size / world_size */
     uint64_t valid_count; /* of these, from the front, with a position inside the epoch */
     uint64_t effective_batch_size; /* global positions that the step consumes */
     uint64_t

@@ -37,7 +37,8 @@ def replay(
 ) -> ReplayReport:
     """Re-executes every step of a trace, compares every field and judges the run, as `weir replay` does.
 
-    stores: to build the batches again from, and compare their digests. manifest: None for the one that the trace holds; another must have the same hashes.
+    stores: to build the batches again from, and compare their digests. manifest: None for the one that the trace holds;
+    another must have the same hashes.
     """
     opened = None if manifest is None else as_manifest(manifest)
     return ReplayReport(**_weir._replay(trace, as_stores(stores), opened))

@@ -74,9 +74,7 @@ static weir_status open_sampler(weir_batch_builder *b, const weir_batch_options 
                                      .token_size = options->token_size,
                                      .population = options->population};
     weir_status status = WEIR_OK;
-    bool is_stage = options->stage == WEIR_STAGE_TRAIN || options->stage == WEIR_STAGE_EVAL ||
-                    options->stage == WEIR_STAGE_INFER;
-    if (is_stage && weir_manifest_find(options->manifest, options->dataset)) {
+    if (weir_stage_name(options->stage) && weir_manifest_find(options->manifest, options->dataset)) {
         status = find_dataset(b, options, &stored, error);
         sampling.store_cardinality = &stored.cardinality;
     }
@@ -401,10 +399,12 @@ static bool begin_walk(weir_batch_builder *b, weir_batch_buffer *buffer, const w
     weir_cursor place = place_of(b, step, i);
     weir_seed_row *seed = &b->seeds[i];
     uint64_t epoch = b->stage == WEIR_STAGE_TRAIN ? place.epoch : 0;
+    /* A sample's sequence is the same in eval_seeded as in eval, where its position is its index. */
+    uint64_t position = b->stage == WEIR_STAGE_EVAL_SEEDED ? b->indices[i] : place.global_index;
     buffer->epochs[i] = place.epoch;
     if (!weir_store_seed(b->store, b->task, b->first_seed + (uint32_t)b->indices[i], seed))
         return false;
-    weir__walk_begin(walk, walk_seed_of(b, epoch), place.global_index, seed->row, seed->observation_time);
+    weir__walk_begin(walk, walk_seed_of(b, epoch), position, seed->row, seed->observation_time);
     return true;
 }
 

@@ -13,9 +13,6 @@
 
 static const char operator_name[] = "weir.loader.checkpoint";
 
-static const char *const stage_names[] = {"train", "eval", "infer"};
-enum { STAGES = sizeof stage_names / sizeof stage_names[0] };
-
 /* ---- Writing --------------------------------------------------------------------------------- */
 
 static void write_hash(weir_cbor_writer *w, const char *key, const uint8_t hash[WEIR_HASH_SIZE]) {
@@ -78,7 +75,7 @@ static void write_pairs(const void *context, weir_cbor_writer *w) {
     weir_cbor_text(w, "step");
     weir_cbor_uint(w, state->step);
     weir_cbor_text(w, "stage");
-    weir_cbor_text(w, stage_names[run->stage]);
+    weir_cbor_text(w, weir_stage_name(run->stage));
     weir_cbor_text(w, "policy");
     weir_cbor_text(w, weir_policy_name(state->policy));
     write_dataset(run, w);
@@ -122,8 +119,8 @@ static weir_status no_checkpoint(weir_error *error, const char *why, const char 
 }
 
 static bool find_stage(const weir_cbor_value *name, weir_stage *out) {
-    for (size_t i = 0; i < STAGES; i++)
-        if (weir_cbor_is_text(name, stage_names[i])) {
+    for (unsigned i = 0; i < WEIR_STAGES; i++)
+        if (weir_cbor_is_text(name, weir_stage_name((weir_stage)i))) {
             *out = (weir_stage)i;
             return true;
         }

@@ -11,10 +11,6 @@ static const char operator_name[] = "weir.loader.open";
 
 /* ---- Members --------------------------------------------------------------------------------- */
 
-static bool is_stage(weir_stage stage) {
-    return stage == WEIR_STAGE_TRAIN || stage == WEIR_STAGE_EVAL || stage == WEIR_STAGE_INFER;
-}
-
 static weir_status find_store(const weir_loader_options *options, const weir_dataset *dataset,
                               const weir_store **out, weir_error *error) {
     *out = NULL;
@@ -162,9 +158,9 @@ weir_status weir__run_open(weir__run *run, const weir_env *env, const weir_loade
                        .any_hash = options->any_hash,
                        .pad = options->pad,
                        .with_digests = options->with_digests};
-    if (!is_stage(options->stage))
+    if (!weir_stage_name(options->stage))
         return weir__fail(error, WEIR_INVALID_STAGE_TYPE, operator_name,
-                          "the stage is not train, eval or infer");
+                          "the stage is not train, eval, infer or eval_seeded");
     weir_status status = copy_token(run, options, error);
     if (status == WEIR_OK)
         status = add_members(run, options, error);

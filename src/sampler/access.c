@@ -112,12 +112,20 @@ void weir__sampler_fill(weir_sampler *s, uint64_t epoch_number, uint64_t positio
     fill_unrotated(s, epoch, 0, count - run, out + run);
 }
 
-void weir__sampler_fill_sequential(uint64_t cardinality, uint64_t position, uint64_t count, uint64_t *out) {
-    uint64_t index = position % cardinality;
-    for (uint64_t i = 0; i < count; i++) {
-        out[i] = index++;
-        if (index == cardinality)
-            index = 0;
+void weir__sampler_fill_pass(const weir_sampler *s, uint64_t position, uint64_t count, uint64_t *out) {
+    position %= s->cardinality;
+    while (count > 0) {
+        uint64_t rest = s->cardinality - position;
+        uint64_t run = rest < count ? rest : count;
+        if (s->stage == WEIR_STAGE_EVAL_SEEDED)
+            weir__block_fill(&s->full_shape, WEIR_INTRA_FEISTEL_V1, s->current.seed, 0, 0, position,
+                             (size_t)run, out);
+        else
+            for (uint64_t i = 0; i < run; i++)
+                out[i] = position + i;
+        out += run;
+        count -= run;
+        position = 0;
     }
 }
 
@@ -152,7 +160,7 @@ weir_status weir_sampler_range(weir_sampler *s, uint64_t epoch, uint64_t positio
     if (count > 0 && !weir__sampler_can_draw(s, epoch, (unsigned __int128)position + count - 1))
         return refuse_period(s, epoch, position, error);
     if (s->stage != WEIR_STAGE_TRAIN)
-        weir__sampler_fill_sequential(s->cardinality, position, count, out);
+        weir__sampler_fill_pass(s, position, count, out);
     else
         weir__sampler_fill(s, epoch, position, count, out);
     return WEIR_OK;

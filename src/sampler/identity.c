@@ -75,6 +75,8 @@ static const char *sampling_mode_of(const weir_sampler *s) {
     static const char *const drawn[2][2] = {{"CLASS_BALANCED_V1", "CLASS_BALANCED_STREAMING_V1"},
                                             {"WEIGHTED_V1", "WEIGHTED_STREAMING_V1"}};
     const weir_data_config *data = &s->data;
+    if (s->stage == WEIR_STAGE_EVAL_SEEDED)
+        return WEIR__EVAL_SEEDED_MODE;
     if (s->stage != WEIR_STAGE_TRAIN)
         return "SEQUENTIAL_V1";
     if (s->sampling != WEIR_SAMPLING_SHUFFLED)

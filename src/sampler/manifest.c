@@ -211,7 +211,9 @@ const char *weir_manifest_operator(const weir_manifest *manifest, weir_stage sta
     bool is_literal = data->intra_block == WEIR_INTRA_AFFINE_V1 && !data->rotate &&
                       data->block_order == WEIR_BLOCKS_FISHER_YATES_V1 &&
                       data->sampling == WEIR_SAMPLING_SHUFFLED;
-    return stage != WEIR_STAGE_TRAIN || is_literal ? WEIR__NEXT_BATCH : "UML_OS.Data.NextBatch_v3";
+    bool is_sequential = stage == WEIR_STAGE_EVAL || stage == WEIR_STAGE_INFER;
+    bool is_v2 = is_sequential || (stage == WEIR_STAGE_TRAIN && is_literal);
+    return is_v2 ? WEIR__NEXT_BATCH : "UML_OS.Data.NextBatch_v3";
 }
 
 size_t weir_manifest_dataset_count(const weir_manifest *manifest) {

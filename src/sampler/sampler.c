@@ -84,9 +84,9 @@ static bool step_stream(const weir_sampler *s, weir_cursor cursor, weir_step *st
     return true;
 }
 
-/* Eval and infer: every rank has the full shape; what lies beyond the epoch is wrapped and does not count
- * as valid. */
-static bool step_sequential(const weir_sampler *s, weir_cursor cursor, weir_step *step) {
+/* A pass of eval, infer or eval_seeded: every rank has the full shape; what lies beyond the last sample is
+ * wrapped and does not count as valid. */
+static bool step_pass(const weir_sampler *s, weir_cursor cursor, weir_step *step) {
     uint64_t end;
     if (__builtin_add_overflow(cursor.global_index, s->global_batch_size, &end))
         return false;
@@ -110,7 +110,7 @@ static weir_cursor first_position(const weir_sampler *s, weir_cursor cursor) {
 
 static void describe(weir_sampler *s, weir_cursor cursor, weir_step *step) {
     step->cursor_before = cursor;
-    step->is_shuffled = s->stage == WEIR_STAGE_TRAIN;
+    step->is_shuffled = s->stage == WEIR_STAGE_TRAIN || s->stage == WEIR_STAGE_EVAL_SEEDED;
     step->sampler_block_size = s->data.sampler_block_size;
     step->micro_batch_size = s->micro_batch_size;
     step->global_batch_size = s->global_batch_size;
@@ -136,14 +136,14 @@ weir_status weir_sampler_step(weir_sampler *s, weir_cursor cursor, weir_step *st
             "lies beyond the dataset; an epoch's positions are below its cardinality", error);
     weir_step made;
     memset(&made, 0, sizeof made);
-    bool advanced = s->stage != WEIR_STAGE_TRAIN ? step_sequential(s, cursor, &made)
+    bool advanced = s->stage != WEIR_STAGE_TRAIN ? step_pass(s, cursor, &made)
                     : weir__sampler_is_stream(s) ? step_stream(s, cursor, &made)
                                                  : step_strict(s, cursor, &made);
     unsigned __int128 end = (unsigned __int128)cursor.global_index + s->global_batch_size;
     if (!advanced || !weir__sampler_can_draw(s, cursor.epoch, end - 1))
         return counter_overflow(s, cursor, error);
     describe(s, cursor, &made);
-    if (made.is_shuffled && !s->population) {
+    if (s->is_shuffled) {
         made.blocks_materialized =
             made.count ? weir__sampler_step_blocks(s, first_position(s, cursor), made.count) : 0;
         made.blocks_materialized_this_epoch = weir__sampler_epoch_blocks(s, cursor);
@@ -155,7 +155,7 @@ weir_status weir_sampler_step(weir_sampler *s, weir_cursor cursor, weir_step *st
 void weir_sampler_indices(weir_sampler *s, const weir_step *step, uint64_t *out) {
     weir_cursor first = first_position(s, step->cursor_before);
     if (s->stage != WEIR_STAGE_TRAIN) {
-        weir__sampler_fill_sequential(s->cardinality, first.global_index, step->count, out);
+        weir__sampler_fill_pass(s, first.global_index, step->count, out);
         return;
     }
     if (weir__sampler_is_stream(s))

@@ -12,6 +12,9 @@
 #include "sampler/population.h"
 #include "weir/sampler.h"
 
+/* The sampling_mode by which a trace tells the stage eval_seeded from train. */
+#define WEIR__EVAL_SEEDED_MODE "SHUFFLE_EVAL_FEISTEL_V1"
+
 typedef struct weir__epoch {
     bool is_set;
     uint64_t epoch;
@@ -76,7 +79,8 @@ void weir__sampler_replay_token(const weir_sampler *s, weir_cursor cursor, uint8
 /* Positions [position, position + count) of an epoch, or of a stream from a cursor on. */
 void weir__sampler_fill(weir_sampler *s, uint64_t epoch, uint64_t position, uint64_t count, uint64_t *out);
 void weir__sampler_fill_stream(weir_sampler *s, weir_cursor from, uint64_t count, uint64_t *out);
-void weir__sampler_fill_sequential(uint64_t cardinality, uint64_t position, uint64_t count, uint64_t *out);
+/* Eval, infer and eval_seeded: what lies beyond the last sample begins again. */
+void weir__sampler_fill_pass(const weir_sampler *s, uint64_t position, uint64_t count, uint64_t *out);
 
 /* An epoch's rotation, without making its order; and (position + rotation) mod N without overflow. */
 uint64_t weir__sampler_rotation(const weir_sampler *s, uint64_t epoch);

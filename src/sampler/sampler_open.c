@@ -7,23 +7,26 @@
 
 enum { INSTALMENT_MIN = 64 };
 
+const char *weir_stage_name(weir_stage stage) {
+    static const char *const names[WEIR_STAGES] = {"train", "eval", "infer", "eval_seeded"};
+    return (unsigned)stage < WEIR_STAGES ? names[stage] : NULL;
+}
+
 weir_status weir_stage_parse(const char *name, weir_stage *out, weir_error *error) {
-    static const char *const names[] = {"train", "eval", "infer"};
-    for (unsigned i = 0; i < 3; i++)
-        if (strcmp(name, names[i]) == 0) {
+    for (unsigned i = 0; i < WEIR_STAGES; i++)
+        if (strcmp(name, weir_stage_name((weir_stage)i)) == 0) {
             *out = (weir_stage)i;
             return WEIR_OK;
         }
     weir_status status = weir__fail(error, WEIR_INVALID_STAGE_TYPE, WEIR__NEXT_BATCH,
-                                    "there is no stage '%s'; use train, eval or infer", name);
+                                    "there is no stage '%s'; use train, eval, infer or eval_seeded", name);
     weir__note_text(error, "stage", name, strlen(name));
     return status;
 }
 
 static weir_status check_stage(const weir_manifest *manifest, const weir_sampler_options *options,
                                const char *failure_operator, weir_error *error) {
-    if (options->stage != WEIR_STAGE_TRAIN && options->stage != WEIR_STAGE_EVAL &&
-        options->stage != WEIR_STAGE_INFER)
+    if (!weir_stage_name(options->stage))
         return weir__fail(error, WEIR_INVALID_STAGE_TYPE, failure_operator, "there is no stage number %d",
                           (int)options->stage);
     if (options->stage == WEIR_STAGE_TRAIN && weir_manifest_stage(manifest) != WEIR_STAGE_TRAIN)
@@ -141,6 +144,12 @@ static void configure(weir_sampler *s, const weir_manifest *manifest, const weir
 
 static weir_status open_orders(weir_sampler *s, weir_error *error) {
     bool is_stateless = s->data.block_order == WEIR_BLOCKS_STATELESS_V1;
+    if (s->stage == WEIR_STAGE_EVAL_SEEDED) { /* one block, the same in every epoch */
+        uint8_t seed[16];
+        weir__sampler_epoch_seed(s, 0, seed);
+        s->current.seed = weir_seed_load(seed);
+        weir__block_shape_init(&s->full_shape, s->cardinality);
+    }
     if (s->stage != WEIR_STAGE_TRAIN || s->population)
         return WEIR_OK;
     weir__block_shape_init(&s->full_shape, s->data.sampler_block_size);

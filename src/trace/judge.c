@@ -113,12 +113,12 @@ static weir_status take_resume(weir__judge *j, const weir_trace_record *record, 
 /* ---- Place ----------------------------------------------------------------------------------- */
 
 weir__place_of_step weir__judge_locate(weir__judge *j, uint64_t t) {
-    weir__place_of_step place = {.is_known = true, .dataset = j->dataset, .is_shuffled = j->is_shuffled};
+    weir__place_of_step place = {.is_known = true, .dataset = j->dataset, .stage = j->stage};
     if (j->mix) {
         const weir_dataset *dataset = NULL;
         place.status = weir_mix_locate(j->mix, t, &dataset, &place.cursor, NULL);
         place.dataset = dataset ? dataset->key : NULL;
-        place.is_shuffled = true;
+        place.stage = WEIR_STAGE_TRAIN;
     } else if (!j->dataset) {
         place.is_known = false;
     } else if (!j->is_best_effort) {
@@ -128,7 +128,7 @@ weir__place_of_step weir__judge_locate(weir__judge *j, uint64_t t) {
         uint64_t batch = weir_manifest_global_batch_size(j->manifest);
         if (!dataset)
             place.status = WEIR_INVALID_DATASET_KEY;
-        else if (j->is_shuffled)
+        else if (j->stage == WEIR_STAGE_TRAIN)
             place.status = weir__batch_cursor(j->manifest, dataset, t, &place.cursor, NULL);
         else if (__builtin_mul_overflow(t, batch, &place.cursor.global_index))
             place.status = WEIR_COUNTER_OVERFLOW;
@@ -178,27 +178,36 @@ static weir_status check_place(const weir__judge *j, const weir_trace_record *re
     return WEIR_OK;
 }
 
+/* All steps of a run are of one stage. */
+static weir_status check_stage(const weir__judge *j, const weir_trace_record *record, uint64_t t,
+                               weir_stage was, weir_stage is, weir_error *error) {
+    if ((was == WEIR_STAGE_EVAL) != (is == WEIR_STAGE_EVAL))
+        return diverge(j, record, t, "is_shuffled", was == WEIR_STAGE_EVAL ? "false" : "true",
+                       is == WEIR_STAGE_EVAL ? "false" : "true", error);
+    return was == is ? WEIR_OK
+                     : diverge(j, record, t, "sampling_mode", weir_stage_name(was), weir_stage_name(is), error);
+}
+
 static weir_status take_step(weir__judge *j, const weir_trace_record *record, weir_error *error) {
     uint64_t t = weir__trace_uint(&record->map, "t");
-    weir_cbor_value key, is_shuffled;
+    weir_cbor_value key;
     weir_status status = take_number(j, record, t, error);
     if (status != WEIR_OK)
         return status;
     weir__place_of_step place = weir__judge_locate(j, t);
     weir_cbor_get(&record->map, "dataset_key", &key);
-    weir_cbor_get(&record->map, "is_shuffled", &is_shuffled);
+    weir_stage stage = weir__trace_stage(&record->map);
     if (place.is_known)
         status = check_place(j, record, t, &place, error);
-    if (status == WEIR_OK && place.is_known && place.is_shuffled != (is_shuffled.number != 0))
-        status = diverge(j, record, t, "is_shuffled", is_shuffled.number ? "true" : "false",
-                         place.is_shuffled ? "true" : "false", error);
+    if (status == WEIR_OK && place.is_known)
+        status = check_stage(j, record, t, stage, place.stage, error);
     if (status != WEIR_OK)
         return status;
     if (!j->dataset && !j->mix) {
         j->dataset = weir__copy_text(j->env, (const char *)key.data, (size_t)key.number);
         if (!j->dataset)
             return weir__out_of_memory(error, operator_name, (size_t)key.number);
-        j->is_shuffled = is_shuffled.number != 0;
+        j->stage = stage;
     }
     j->cursor = weir__trace_cursor(&record->map, "cursor_after");
     if (!weir__tally_step(&j->tally, j->env, (const char *)key.data, (size_t)key.number, j->cursor,

@@ -13,7 +13,7 @@ typedef struct weir__place_of_step {
     weir_status status;  /* of finding it: a step may lie beyond what can be counted */
     const char *dataset; /* valid until the next record */
     weir_cursor cursor;
-    bool is_shuffled;
+    weir_stage stage; /* EVAL stands for infer too */
 } weir__place_of_step;
 
 typedef struct weir__judge {
@@ -30,7 +30,7 @@ typedef struct weir__judge {
     size_t ahead_count;
     size_t ahead_capacity;
     char *dataset; /* of a cursor schedule's steps; NULL before the first */
-    bool is_shuffled;
+    weir_stage stage;
     weir_cursor cursor; /* where the last step ended */
     weir__tally tally;
     uint64_t steps;

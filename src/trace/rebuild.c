@@ -90,10 +90,9 @@ static weir_status open_builder(weir__rebuilder *r, rebuilt_dataset *d, weir_err
 
 static weir_status dataset_for(weir__rebuilder *r, const weir_cbor_value *iter, rebuilt_dataset **out,
                                weir_error *error) {
-    weir_cbor_value key, is_shuffled;
+    weir_cbor_value key;
     weir_cbor_get(iter, "dataset_key", &key);
-    weir_cbor_get(iter, "is_shuffled", &is_shuffled);
-    weir_stage stage = is_shuffled.number ? WEIR_STAGE_TRAIN : WEIR_STAGE_EVAL;
+    weir_stage stage = weir__trace_stage(iter);
     for (size_t i = 0; i < r->dataset_count; i++)
         if (r->datasets[i].stage == stage && weir_cbor_is_text(&key, r->datasets[i].key)) {
             *out = &r->datasets[i];

@@ -6,6 +6,7 @@
 
 #include "base/bytes.h"
 #include "sampler/manifest.h"
+#include "sampler/sampler.h"
 
 /* ---- The chain ------------------------------------------------------------------------------- */
 
@@ -382,6 +383,15 @@ bool weir__trace_is_best_effort(const weir_cbor_value *header) {
 uint64_t weir__trace_uint(const weir_cbor_value *map, const char *key) {
     weir_cbor_value value;
     return weir_cbor_get(map, key, &value) && value.type == WEIR_CBOR_UINT ? value.number : 0;
+}
+
+weir_stage weir__trace_stage(const weir_cbor_value *iter) {
+    weir_cbor_value is_shuffled, mode;
+    if (!weir_cbor_get(iter, "is_shuffled", &is_shuffled) || !is_shuffled.number)
+        return WEIR_STAGE_EVAL;
+    bool is_evaluated =
+        weir_cbor_get(iter, "sampling_mode", &mode) && weir_cbor_is_text(&mode, WEIR__EVAL_SEEDED_MODE);
+    return is_evaluated ? WEIR_STAGE_EVAL_SEEDED : WEIR_STAGE_TRAIN;
 }
 
 weir_cursor weir__trace_cursor(const weir_cbor_value *map, const char *key) {

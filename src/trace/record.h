@@ -55,4 +55,7 @@ bool weir__trace_is_best_effort(const weir_cbor_value *header);
 uint64_t weir__trace_uint(const weir_cbor_value *map, const char *key);
 weir_cursor weir__trace_cursor(const weir_cbor_value *map, const char *key);
 
+/* The stage that a step was taken in. Eval and infer take the same samples, so eval stands for both. */
+weir_stage weir__trace_stage(const weir_cbor_value *iter);
+
 #endif

@@ -107,9 +107,8 @@ static weir_status open_population(weir__replayer *r, open_sampler *opened, weir
 
 /* The sampler of a dataset, opened when it is first met. Eval and infer take the same samples, so one stage
  * stands for both. */
-static weir_status find_sampler(weir__replayer *r, const char *key, size_t size, bool is_shuffled,
+static weir_status find_sampler(weir__replayer *r, const char *key, size_t size, weir_stage stage,
                                 open_sampler **out, weir_error *error) {
-    weir_stage stage = is_shuffled ? WEIR_STAGE_TRAIN : WEIR_STAGE_EVAL;
     for (size_t i = 0; i < r->sampler_count; i++)
         if (r->samplers[i].stage == stage && strlen(r->samplers[i].dataset) == size &&
             memcmp(r->samplers[i].dataset, key, size) == 0) {
@@ -146,10 +145,9 @@ static weir_status find_sampler(weir__replayer *r, const char *key, size_t size,
 
 static weir_status sampler_for(weir__replayer *r, const weir_cbor_value *iter, open_sampler **out,
                                weir_error *error) {
-    weir_cbor_value key, is_shuffled;
+    weir_cbor_value key;
     weir_cbor_get(iter, "dataset_key", &key);
-    weir_cbor_get(iter, "is_shuffled", &is_shuffled);
-    return find_sampler(r, (const char *)key.data, (size_t)key.number, is_shuffled.number != 0, out, error);
+    return find_sampler(r, (const char *)key.data, (size_t)key.number, weir__trace_stage(iter), out, error);
 }
 
 weir_status weir__replayer_step(weir__replayer *r, const weir_cbor_value *iter, weir_step *step,
@@ -205,7 +203,7 @@ weir_status weir__replayer_check_failure(weir__replayer *r, const weir_cbor_valu
     weir_status found = place->status;
     if (found == WEIR_OK) {
         weir_status status =
-            find_sampler(r, place->dataset, strlen(place->dataset), place->is_shuffled, &opened, error);
+            find_sampler(r, place->dataset, strlen(place->dataset), place->stage, &opened, error);
         if (status != WEIR_OK)
             return status;
         found = weir_sampler_step(opened->sampler, place->cursor, &step, NULL);

@@ -81,7 +81,7 @@ def any_step(rng: random.Random, manifest: Json) -> Json:
     world_size = rng.choice([n for n in range(1, batch_size + 1) if batch_size % n == 0] * 4 + [batch_size + 1])
     step: Json = {
         "dataset": dataset,
-        "stage": rng.choice(["train", "train", "eval", "infer"]),
+        "stage": rng.choice(["train", "train", "eval", "infer", "eval_seeded"]),
         "epoch": rng.choice([0, 0, 1, 7, 2**33, 2**64 - 2]),
         "position": rng.randrange(manifest["datasets"][dataset]["cardinality"] + (rng.random() < 0.03)),
         "world_size": world_size,

@@ -337,7 +337,7 @@ class ProgramAgainstReference(unittest.TestCase):
         n = manifest["datasets"][key]["cardinality"]
         call = {
             "dataset": key,
-            "stage": rng.choice(["train", "train", "train", "eval", "infer"]),
+            "stage": rng.choice(["train", "train", "train", "eval", "infer", "eval_seeded"]),
             "epoch": rng.choice([0, 1, rng.randint(0, 99), any_uint64(rng)]),
             "position": any_position(n, manifest["global_batch_size"], rng),
             "world-size": world_size,
@@ -493,7 +493,7 @@ def make_batch_giant(manifest: dict[str, Json], call: dict[str, Any], rng: rando
         dataset["cardinality"] = rng.randint(1, 500)
         call["position"] = rng.randrange(dataset["cardinality"])
     else:
-        call["stage"] = rng.choice(["eval", "infer"])
+        call["stage"] = rng.choice(["eval", "infer", "eval_seeded"])
         dataset["cardinality"] = rng.randint(500, LARGEST_UINT64)
         call["position"] = rng.randint(world_size, 499)
 
