@@ -280,7 +280,7 @@ static weir_status profile_table(weir__ingest *ingest, weir__source *session, ta
     for (uint32_t c = 0; c < count; c++)
         positions[c] = c;
     weir__cursor *cursor = NULL;
-    status = session->kind->scan(session, table->source, positions, count, 0, 1, &cursor, error);
+    status = weir__source_scan(session, table->source, positions, count, 0, 1, &cursor, error);
     if (status == WEIR_OK) {
         status = look_at_rows(ingest, table, cursor, error);
         cursor->close(cursor);
@@ -395,6 +395,13 @@ static bool put_draft(weir__ingest *ingest, weir_json_writer *w, const table_pro
     weir_json_object(w);
     weir_json_key(w, "name");
     weir_json_text(w, ingest->catalog.name);
+    if (ingest->source.search_path_count > 0) {
+        weir_json_key(w, "search_path");
+        weir_json_array(w);
+        for (uint32_t i = 0; i < ingest->source.search_path_count; i++)
+            weir_json_text(w, ingest->source.search_path[i]);
+        weir_json_end_array(w);
+    }
     weir_json_key(w, "tables");
     weir_json_object(w);
     for (uint32_t t = 0; t < ingest->catalog.table_count; t++)
