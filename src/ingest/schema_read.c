@@ -245,8 +245,8 @@ static void read_columns(weir__schema_reader *r, const weir_cbor_value *map, wei
 
 static void read_table(weir__schema_reader *r, const weir_cbor_value *map, bool keeps_keys,
                        weir__schema_table *table) {
-    static const char *const keys[] = {"query",   "primary_key",  "temporal_column",
-                                       "columns", "foreign_keys", NULL};
+    static const char *const keys[] = {"query",        "primary_key", "temporal_column", "keys", "columns",
+                                       "foreign_keys", NULL};
     if (!weir__schema_is_map(r, map))
         return;
     weir__schema_only_keys(r, map, keys);
@@ -341,8 +341,8 @@ static void read_statistics_until(weir__schema_reader *r, const weir_cbor_value 
 }
 
 static void read_document(weir__schema_reader *r, const weir_cbor_value *document) {
-    static const char *const keys[] = {"name",        "tables",    "tasks", "statistics_until",
-                                       "search_path", "embedding", NULL};
+    static const char *const keys[] = {"name", "tables",      "tasks",     "statistics_until",
+                                       "keys", "search_path", "embedding", NULL};
     weir__schema *schema = r->schema;
     if (!weir__schema_is_map(r, document))
         return;
