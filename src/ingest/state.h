@@ -240,6 +240,9 @@ typedef struct weir__ingest {
     weir_edge *info_edges;
     weir_task *info_tasks;
 
+    uint32_t warning_count;
+    char first_warning[400]; /* its code and message */
+
     atomic_bool is_cancelled;
     atomic_bool has_failed; /* a worker failed: the others stop early */
     atomic_ullong done;
@@ -256,6 +259,14 @@ void weir__begin_phase(weir__ingest *ingest, const char *phase, uint64_t total, 
 /* Counts work done; false where the caller of ingest has cancelled it. Any thread. */
 bool weir__advance(weir__ingest *ingest, uint64_t done);
 weir_status weir__cancelled(weir_error *error);
+
+/* ---- Warnings -------------------------------------------------------------------------------- */
+
+/* Tells the caller; `table`, `column` and `task` may be NULL. From the calling thread only. */
+void weir__warn(weir__ingest *ingest, const char *code, const char *table, const char *column,
+                const char *task, const char *format, ...) __attribute__((format(printf, 6, 7)));
+/* What is wrong with times, as far as the data show it; after all phases. */
+void weir__warn_of_times(weir__ingest *ingest);
 
 /* ---- Phases ---------------------------------------------------------------------------------- */
 

@@ -23,7 +23,8 @@ static weir_status ingest(const weir_env *env, void *context, weir_error *error)
 
 /* A source whose first bytes cannot be read is no source: a fault of that file says so in its own way. */
 static weir_status as_fault(weir_status status, weir_error *error) {
-    if (status == WEIR_SOURCE_ERROR && strstr(error->message, "is no source that weir reads"))
+    if (status == WEIR_SOURCE_ERROR && (strstr(error->message, "is not a source that weir reads") ||
+                                        strstr(error->message, "cannot be opened")))
         error->status = status = WEIR_IO_ERROR;
     return status;
 }
