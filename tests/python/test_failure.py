@@ -57,7 +57,7 @@ class Failures(ShopTest):
 
     def test_what_can_be_gone_on_with_is_no_failure(self) -> None:
         manifest = self.changed_manifest(global_batch_size=8)
-        loader = weir.Loader(self.store, manifest, trace="held.trace", queue_size=2, steps=5)
+        loader = weir.Loader(self.store, manifest, trace="held.trace", queue_size=2, steps=5, epochs=1)
         kept = [next(loader), next(loader)]
         with self.assertRaises(weir.errors.ContractViolation):
             next(loader)

@@ -531,46 +531,6 @@ static void eval_and_infer_go_in_order_and_count_what_is_valid(void **state) {
         }
 }
 
-/* One permutation for all epochs and block sizes, dealt out to ranks as eval's order is; its beginning is a
- * sample of the whole. */
-static void a_seeded_evaluation_visits_every_sample_once(void **state) {
-    (void)state;
-    static const uint64_t sizes[] = {1, 2, 25, 1000, 100000};
-    for (size_t i = 0; i < sizeof sizes / sizeof sizes[0]; i++) {
-        uint64_t n = sizes[i], batch = 24, *order = calloc(n, 8), *found = calloc(n, 8),
-                 *again = calloc(batch, 8);
-        weir_data_config one = {.sampler_block_size = 7, .rotate = true, .drop_last = true};
-        weir_manifest *manifest = manifest_of_numbers(n, batch, &one, 1);
-        weir_sampler *whole = sampler_of(manifest, "a", WEIR_STAGE_EVAL_SEEDED, 1, 0);
-        weir_error error;
-        assert_ok(weir_sampler_range(whole, 5, 0, n, order, &error), &error);
-        for (uint64_t p = 0; p < n; p++) {
-            uint64_t index;
-            found[order[p]]++;
-            assert_ok(weir_sampler_index_at(whole, 9, p, &index, &error), &error);
-            assert_int_equal(index, order[p]);
-        }
-        uint64_t low = 0;
-        for (uint64_t p = 0; p < n; p++) {
-            assert_int_equal(found[p], 1);
-            low += p < n / 10 && order[p] < n / 2;
-        }
-        if (n > 1000) /* half of the first tenth, within five deviations */
-            assert_true(low > n / 20 - 250 && low < n / 20 + 250);
-        for (uint32_t rank = 0; rank < 4; rank++) {
-            weir_sampler *part = sampler_of(manifest, "a", WEIR_STAGE_EVAL_SEEDED, 4, rank);
-            weir_step step = take_step(part, (weir_cursor){2, n - 1}, again);
-            assert_true(step.is_shuffled && step.count == 6 && step.blocks_materialized == 0);
-            for (uint64_t k = 0; k < 6; k++)
-                assert_int_equal(again[k], order[(n - 1 + rank * 6 + k) % n]);
-            weir_sampler_close(part);
-        }
-        weir_sampler_close(whole);
-        weir_manifest_close(manifest);
-        free(order), free(found), free(again);
-    }
-}
-
 /* ---- Random access --------------------------------------------------------------------------- */
 
 static const weir_data_config access_configs[] = {
@@ -724,7 +684,6 @@ int main(void) {
         cmocka_unit_test(positions_reach_the_end_of_64_bits),
         cmocka_unit_test(batches_reach_the_end_of_64_bits),
         cmocka_unit_test(eval_and_infer_go_in_order_and_count_what_is_valid),
-        cmocka_unit_test(a_seeded_evaluation_visits_every_sample_once),
         cmocka_unit_test(random_access_agrees_with_steps),
         cmocka_unit_test(random_access_ends_with_the_epoch),
         cmocka_unit_test(nothing_is_allocated_after_open),

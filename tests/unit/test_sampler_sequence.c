@@ -508,6 +508,48 @@ static void rotation_drops_other_samples_in_every_epoch(void **state) {
     }
 }
 
+/* ---- Evaluations ------------------------------------------------------------------------------ */
+
+/* One permutation for all epochs and block sizes, dealt out to ranks as eval's order is; its beginning is a
+ * sample of the whole. */
+static void a_seeded_evaluation_visits_every_sample_once(void **state) {
+    (void)state;
+    static const uint64_t sizes[] = {1, 2, 25, 1000, 100000};
+    for (size_t i = 0; i < sizeof sizes / sizeof sizes[0]; i++) {
+        uint64_t n = sizes[i], batch = 24, *order = calloc(n, 8), *found = calloc(n, 8),
+                 *again = calloc(batch, 8);
+        weir_data_config one = {.sampler_block_size = 7, .rotate = true, .drop_last = true};
+        weir_manifest *manifest = manifest_of_numbers(n, batch, &one, 1);
+        weir_sampler *whole = sampler_of(manifest, "a", WEIR_STAGE_EVAL_SEEDED, 1, 0);
+        weir_error error;
+        assert_ok(weir_sampler_range(whole, 5, 0, n, order, &error), &error);
+        for (uint64_t p = 0; p < n; p++) {
+            uint64_t index;
+            found[order[p]]++;
+            assert_ok(weir_sampler_index_at(whole, 9, p, &index, &error), &error);
+            assert_int_equal(index, order[p]);
+        }
+        uint64_t low = 0;
+        for (uint64_t p = 0; p < n; p++) {
+            assert_int_equal(found[p], 1);
+            low += p < n / 10 && order[p] < n / 2;
+        }
+        if (n > 1000) /* half of the first tenth, within five deviations */
+            assert_true(low > n / 20 - 250 && low < n / 20 + 250);
+        for (uint32_t rank = 0; rank < 4; rank++) {
+            weir_sampler *part = sampler_of(manifest, "a", WEIR_STAGE_EVAL_SEEDED, 4, rank);
+            weir_step step = take_step(part, (weir_cursor){2, n - 1}, again);
+            assert_true(step.is_shuffled && step.count == 6 && step.blocks_materialized == 0);
+            for (uint64_t k = 0; k < 6; k++)
+                assert_int_equal(again[k], order[(n - 1 + rank * 6 + k) % n]);
+            weir_sampler_close(part);
+        }
+        weir_sampler_close(whole);
+        weir_manifest_close(manifest);
+        free(order), free(found), free(again);
+    }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_epoch_to_5000_is_a_bijection),
@@ -524,6 +566,7 @@ int main(void) {
         cmocka_unit_test(blocks_of_an_epoch_are_counted_once),
         cmocka_unit_test(blocks_of_a_large_epoch_are_counted),
         cmocka_unit_test(rotation_drops_other_samples_in_every_epoch),
+        cmocka_unit_test(a_seeded_evaluation_visits_every_sample_once),
     };
     return cmocka_run_group_tests_name("sampler sequence", tests, NULL, NULL);
 }
