@@ -183,13 +183,49 @@ static bool is_extreme(int64_t micros) {
     return micros == INT64_MIN || micros == INT64_MAX;
 }
 
-weir__fit weir__to_timestamp(const weir__value *value, weir__unit unit, int64_t *out) {
+static size_t format_integer(int64_t value, char out[WEIR__TEXT_FORM_SIZE]) {
+    char reversed[24];
+    size_t count = 0, size = 0;
+    uint64_t rest = value < 0 ? -(uint64_t)value : (uint64_t)value;
+    do
+        reversed[count++] = (char)('0' + rest % 10);
+    while (rest /= 10);
+    if (value < 0)
+        out[size++] = '-';
+    while (count > 0)
+        out[size++] = reversed[--count];
+    return size;
+}
+
+/* An integer, or a real that is one. */
+static bool to_integer(const weir__value *value, int64_t *out) {
+    if (value->type == WEIR__INT) {
+        *out = value->integer;
+        return true;
+    }
+    bool is_integer = value->type == WEIR__REAL && value->real >= -0x1p63 && value->real < 0x1p63 &&
+                      value->real == floor(value->real);
+    *out = is_integer ? (int64_t)value->real : 0;
+    return is_integer;
+}
+
+static bool from_unit(int64_t value, weir__unit unit, int64_t *out) {
     static const int64_t factors[] = {1000000, 1000, 1};
+    if (unit == WEIR__NANOSECONDS) {
+        *out = value / 1000 - (value % 1000 < 0 ? 1 : 0);
+        return true;
+    }
+    return !__builtin_mul_overflow(value, factors[unit], out);
+}
+
+weir__fit weir__to_timestamp(const weir__value *value, weir__unit unit, int64_t *out) {
+    int64_t integer;
     switch (value->type) {
     case WEIR__NULL:
         return WEIR__IS_NULL;
     case WEIR__INT:
-        if (__builtin_mul_overflow(value->integer, factors[unit], out))
+    case WEIR__REAL:
+        if (!to_integer(value, &integer) || !from_unit(integer, unit, out))
             return WEIR__UNFIT;
         break;
     case WEIR__TIMESTAMP:
@@ -203,6 +239,51 @@ weir__fit weir__to_timestamp(const weir__value *value, weir__unit unit, int64_t 
         return WEIR__UNFIT;
     }
     return is_extreme(*out) ? WEIR__UNFIT : WEIR__FITS;
+}
+
+weir__fit weir__to_formatted_timestamp(const weir__value *value, const weir__time_format *format,
+                                       int64_t *out) {
+    char digits[WEIR__TEXT_FORM_SIZE];
+    int64_t integer;
+    weir__bytes text = {digits, 0};
+    if (value->type == WEIR__NULL || value->type == WEIR__TIMESTAMP)
+        return weir__to_timestamp(value, WEIR__SECONDS, out);
+    if (value->type == WEIR__TEXT)
+        text = value->text;
+    else if (to_integer(value, &integer))
+        text.size = format_integer(integer, digits);
+    else
+        return WEIR__UNFIT;
+    return weir__time_format_read(format, text.data, text.size, out) ? WEIR__FITS : WEIR__UNFIT;
+}
+
+void weir__unsaid_see(weir__unsaid *unsaid, int64_t value) {
+    weir__unsaid_join(unsaid, &(weir__unsaid){1, value, value});
+}
+
+void weir__unsaid_join(weir__unsaid *unsaid, const weir__unsaid *other) {
+    if (other->count == 0)
+        return;
+    if (unsaid->count == 0 || other->least < unsaid->least)
+        unsaid->least = other->least;
+    if (unsaid->count == 0 || other->most > unsaid->most)
+        unsaid->most = other->most;
+    unsaid->count += other->count;
+}
+
+const char *weir__unsaid_doubt(const weir__unsaid *unsaid) {
+    const int64_t year_2100 = 4102444800;
+    if (unsaid->count == 0)
+        return NULL;
+    if (unsaid->least >= 19000101 && unsaid->most <= 21001231)
+        return "the integers look like dates such as 20130102: write \"format\": \"%Y%m%d\"";
+    if (unsaid->least <= year_2100)
+        return NULL;
+    if (unsaid->least <= year_2100 * 1000)
+        return "the integers look like milliseconds: write \"unit\": \"ms\"";
+    if (unsaid->least <= year_2100 * 1000000)
+        return "the integers look like microseconds: write \"unit\": \"us\"";
+    return "the integers look like nanoseconds: write \"unit\": \"ns\"";
 }
 
 static weir__fit text_to_boolean(weir__bytes text, bool *out) {
@@ -232,20 +313,6 @@ weir__fit weir__to_boolean(const weir__value *value, bool *out) {
     default:
         return WEIR__UNFIT;
     }
-}
-
-static size_t format_integer(int64_t value, char out[WEIR__TEXT_FORM_SIZE]) {
-    char reversed[24];
-    size_t count = 0, size = 0;
-    uint64_t rest = value < 0 ? -(uint64_t)value : (uint64_t)value;
-    do
-        reversed[count++] = (char)('0' + rest % 10);
-    while (rest /= 10);
-    if (value < 0)
-        out[size++] = '-';
-    while (count > 0)
-        out[size++] = reversed[--count];
-    return size;
 }
 
 weir__fit weir__to_text(const weir__value *value, char buffer[WEIR__TEXT_FORM_SIZE], weir__bytes *out) {

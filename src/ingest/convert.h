@@ -4,17 +4,38 @@
 #define WEIR_SRC_INGEST_CONVERT_H
 
 #include "ingest/source.h"
+#include "ingest/time_format.h"
 
 typedef enum weir__fit { WEIR__FITS, WEIR__IS_NULL, WEIR__NOT_FINITE, WEIR__UNFIT } weir__fit;
 
-typedef enum weir__unit { WEIR__SECONDS, WEIR__MILLISECONDS, WEIR__MICROSECONDS } weir__unit;
+typedef enum weir__unit {
+    WEIR__SECONDS,
+    WEIR__MILLISECONDS,
+    WEIR__MICROSECONDS,
+    WEIR__NANOSECONDS
+} weir__unit;
 
 /* A number: as such, or as text (correctly rounded). NaN and infinities are WEIR__NOT_FINITE. */
 weir__fit weir__to_number(const weir__value *value, double *out);
 
-/* Microseconds: ISO text, an integer in `unit`, or a timestamp. What int64 cannot hold, and its two
- * extremes, do not fit. */
+/* Microseconds: ISO text, an integer (or a real that is one) in `unit`, or a timestamp. What int64 cannot
+ * hold, and its two extremes, do not fit. */
 weir__fit weir__to_timestamp(const weir__value *value, weir__unit unit, int64_t *out);
+
+/* The same of text, or the digits of an integer, in another form. */
+weir__fit weir__to_formatted_timestamp(const weir__value *value, const weir__time_format *format,
+                                       int64_t *out);
+
+/* Integers that count seconds because nobody said otherwise: what was seen of them. */
+typedef struct weir__unsaid {
+    uint64_t count;
+    int64_t least, most;
+} weir__unsaid;
+
+void weir__unsaid_see(weir__unsaid *unsaid, int64_t value);
+void weir__unsaid_join(weir__unsaid *unsaid, const weir__unsaid *other);
+/* NULL, or why these cannot be seconds and what to write instead; static. */
+const char *weir__unsaid_doubt(const weir__unsaid *unsaid);
 
 weir__fit weir__to_boolean(const weir__value *value, bool *out);
 
