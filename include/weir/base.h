@@ -130,6 +130,11 @@ typedef struct weir_env {
 
     /* Makes mapped memory (of `map`) read as zeros in a child of fork. 0 or -1. */
     int (*wipe_on_fork)(void *context, void *memory, size_t size);
+
+    /* Calls `each` for every entry of a folder but "." and "..", in any order, until it returns false; an
+     * entry is a folder, a regular file (links are followed) or neither. 0 or -1. */
+    int (*list)(void *context, const char *path,
+                bool (*each)(void *argument, const char *name, bool is_folder, bool is_file), void *argument);
 } weir_env;
 
 /* The system itself. Static and immutable; any thread. */

@@ -5,6 +5,7 @@
 
 static const weir__source_kind *const kinds[] = {
     &weir__source_postgres,
+    &weir__source_csv,
     &weir__source_duckdb,
     &weir__source_sqlite,
 };
@@ -90,6 +91,15 @@ weir__catalog_key *weir__catalog_add_foreign_key(weir__catalog *catalog, weir__c
     return key->parent_table && (!parent_column || key->parent_column) ? key : NULL;
 }
 
+bool weir__catalog_add_skipped(weir__catalog *catalog, const char *path) {
+    void *items = catalog->skipped;
+    char **added = append(catalog->env, &items, &catalog->skipped_count, sizeof *catalog->skipped);
+    catalog->skipped = items;
+    if (added)
+        *added = weir__copy_text(catalog->env, path, strlen(path));
+    return added && *added;
+}
+
 static void release_key(const weir_env *env, weir__catalog_key *key) {
     weir__release(env, key->parent_table);
     weir__release(env, key->parent_column);
@@ -112,6 +122,9 @@ void weir__catalog_release(weir__catalog *catalog) {
         return;
     for (uint32_t i = 0; i < catalog->table_count; i++)
         release_table(catalog->env, &catalog->tables[i]);
+    for (uint32_t i = 0; i < catalog->skipped_count; i++)
+        weir__release(catalog->env, catalog->skipped[i]);
+    weir__release(catalog->env, catalog->skipped);
     weir__release(catalog->env, catalog->tables);
     weir__release(catalog->env, catalog->name);
     *catalog = (weir__catalog){0};

@@ -101,6 +101,8 @@ typedef struct weir__catalog {
     uint32_t table_count;
     char *name;          /* what a draft calls the database: a file's name without folder and ending */
     uint64_t size_bytes; /* of the whole source, for progress; 0: unknown */
+    char **skipped;      /* files that lie there and are not read */
+    uint32_t skipped_count;
 } weir__catalog;
 
 /* For sources that fill a catalog: each appends a zeroed entry and copies the name; NULL where memory is
@@ -112,6 +114,7 @@ bool weir__catalog_add_primary_key(weir__catalog *catalog, weir__catalog_table *
 weir__catalog_key *weir__catalog_add_foreign_key(weir__catalog *catalog, weir__catalog_table *table,
                                                  uint32_t column, const char *parent_table,
                                                  const char *parent_column);
+bool weir__catalog_add_skipped(weir__catalog *catalog, const char *path);
 void weir__catalog_release(weir__catalog *catalog);
 
 /* Fills in the columns that NULL parent_columns stand for, and drops keys whose table or column is not
@@ -173,5 +176,6 @@ void weir__source_close(weir__source *source);
 extern const weir__source_kind weir__source_postgres;
 extern const weir__source_kind weir__source_duckdb;
 extern const weir__source_kind weir__source_sqlite;
+extern const weir__source_kind weir__source_csv;
 
 #endif
