@@ -219,13 +219,11 @@ static bool from_unit(int64_t value, weir__unit unit, int64_t *out) {
 }
 
 weir__fit weir__to_timestamp(const weir__value *value, weir__unit unit, int64_t *out) {
-    int64_t integer;
     switch (value->type) {
     case WEIR__NULL:
         return WEIR__IS_NULL;
     case WEIR__INT:
-    case WEIR__REAL:
-        if (!to_integer(value, &integer) || !from_unit(integer, unit, out))
+        if (!from_unit(value->integer, unit, out))
             return WEIR__UNFIT;
         break;
     case WEIR__TIMESTAMP:
@@ -241,24 +239,24 @@ weir__fit weir__to_timestamp(const weir__value *value, weir__unit unit, int64_t 
     return is_extreme(*out) ? WEIR__UNFIT : WEIR__FITS;
 }
 
-weir__fit weir__to_formatted_timestamp(const weir__value *value, const weir__time_format *format,
-                                       int64_t *out) {
+weir__fit weir__to_time(const weir__value *value, const weir__time_form *form, weir__unsaid *unsaid,
+                        int64_t *out) {
     char digits[WEIR__TEXT_FORM_SIZE];
-    int64_t integer;
-    weir__bytes text = {digits, 0};
-    if (value->type == WEIR__NULL || value->type == WEIR__TIMESTAMP)
-        return weir__to_timestamp(value, WEIR__SECONDS, out);
-    if (value->type == WEIR__TEXT)
-        text = value->text;
-    else if (to_integer(value, &integer))
-        text.size = format_integer(integer, digits);
-    else
+    weir__value integer = {.type = WEIR__INT};
+    bool is_integer =
+        value->type == WEIR__INT || (value->type == WEIR__REAL && (form->says_unit || form->format));
+    if (is_integer && !to_integer(value, &integer.integer))
         return WEIR__UNFIT;
-    return weir__time_format_read(format, text.data, text.size, out) ? WEIR__FITS : WEIR__UNFIT;
-}
-
-void weir__unsaid_see(weir__unsaid *unsaid, int64_t value) {
-    weir__unsaid_join(unsaid, &(weir__unsaid){1, value, value});
+    if (form->format && is_integer)
+        return weir__time_format_read(form->format, digits, format_integer(integer.integer, digits), out)
+                   ? WEIR__FITS
+                   : WEIR__UNFIT;
+    if (form->format && value->type == WEIR__TEXT)
+        return weir__time_format_read(form->format, value->text.data, value->text.size, out) ? WEIR__FITS
+                                                                                             : WEIR__UNFIT;
+    if (is_integer && !form->says_unit && unsaid)
+        weir__unsaid_join(unsaid, &(weir__unsaid){1, integer.integer, integer.integer});
+    return weir__to_timestamp(is_integer ? &integer : value, form->unit, out);
 }
 
 void weir__unsaid_join(weir__unsaid *unsaid, const weir__unsaid *other) {

@@ -77,9 +77,14 @@ static void patterns_are_checked(void **state) {
             fail_msg("'%s' is a pattern", wrong[i]);
 }
 
+static weir__fit fit_of(weir__value value, weir__time_form form, int64_t *micros) {
+    return weir__to_time(&value, &form, NULL, micros);
+}
+
 static void assert_time(weir__value value, weir__unit unit, int64_t expected) {
     int64_t micros;
-    assert_int_equal(weir__to_timestamp(&value, unit, &micros), WEIR__FITS);
+    weir__time_form form = {.unit = unit, .says_unit = true};
+    assert_int_equal(fit_of(value, form, &micros), WEIR__FITS);
     assert_true(micros == expected);
 }
 
@@ -94,34 +99,43 @@ static void units_count(void **state) {
     assert_time((weir__value){.type = WEIR__INT, .integer = -1000}, WEIR__NANOSECONDS, -1);
     assert_time((weir__value){.type = WEIR__REAL, .real = 1357000000.0}, WEIR__SECONDS, 1357000000 * SECOND);
     int64_t micros;
+    weir__time_form seconds = {.says_unit = true}, nothing = {0};
     weir__value fraction = {.type = WEIR__REAL, .real = 1.5}, huge = {.type = WEIR__REAL, .real = 0x1p63};
-    assert_int_equal(weir__to_timestamp(&fraction, WEIR__SECONDS, &micros), WEIR__UNFIT);
-    assert_int_equal(weir__to_timestamp(&huge, WEIR__MICROSECONDS, &micros), WEIR__UNFIT);
+    weir__value whole = {.type = WEIR__REAL, .real = 1.0};
+    assert_int_equal(fit_of(fraction, seconds, &micros), WEIR__UNFIT);
+    assert_int_equal(fit_of(huge, seconds, &micros), WEIR__UNFIT);
+    assert_int_equal(fit_of(whole, nothing, &micros), WEIR__UNFIT);
 }
 
 static void digits_are_text_for_a_pattern(void **state) {
     (void)state;
     weir__time_format format;
-    weir__value value = {.type = WEIR__INT, .integer = 20130101};
+    weir__time_form form = {.format = &format};
     int64_t micros;
     assert_null(weir__time_format_compile("%Y%m%d", 6, &format));
-    assert_int_equal(weir__to_formatted_timestamp(&value, &format, &micros), WEIR__FITS);
+    assert_int_equal(fit_of((weir__value){.type = WEIR__INT, .integer = 20130101}, form, &micros),
+                     WEIR__FITS);
     assert_true(micros == 15706 * 86400 * SECOND);
-    value = (weir__value){.type = WEIR__REAL, .real = 20130101.0};
-    assert_int_equal(weir__to_formatted_timestamp(&value, &format, &micros), WEIR__FITS);
-    value = (weir__value){.type = WEIR__NULL};
-    assert_int_equal(weir__to_formatted_timestamp(&value, &format, &micros), WEIR__IS_NULL);
-    value = (weir__value){.type = WEIR__TIMESTAMP, .integer = 5};
-    assert_int_equal(weir__to_formatted_timestamp(&value, &format, &micros), WEIR__FITS);
+    assert_int_equal(fit_of((weir__value){.type = WEIR__REAL, .real = 20130101.0}, form, &micros),
+                     WEIR__FITS);
+    assert_int_equal(fit_of((weir__value){.type = WEIR__NULL}, form, &micros), WEIR__IS_NULL);
+    assert_int_equal(fit_of((weir__value){.type = WEIR__TEXT, .text = {"2013-01-01", 10}}, form, &micros),
+                     WEIR__UNFIT);
+    assert_int_equal(fit_of((weir__value){.type = WEIR__TIMESTAMP, .integer = 5}, form, &micros), WEIR__FITS);
     assert_true(micros == 5);
-    value = (weir__value){.type = WEIR__BLOB, .text = {"20130101", 8}};
-    assert_int_equal(weir__to_formatted_timestamp(&value, &format, &micros), WEIR__UNFIT);
+    assert_int_equal(fit_of((weir__value){.type = WEIR__BLOB, .text = {"20130101", 8}}, form, &micros),
+                     WEIR__UNFIT);
 }
 
 static const char *doubt(int64_t least, int64_t most) {
     weir__unsaid unsaid = {0};
-    weir__unsaid_see(&unsaid, most);
-    weir__unsaid_see(&unsaid, least);
+    weir__time_form form = {.unit = WEIR__SECONDS};
+    const int64_t values[] = {most, least};
+    for (int i = 0; i < 2; i++) {
+        int64_t micros;
+        weir__value value = {.type = WEIR__INT, .integer = values[i]};
+        (void)weir__to_time(&value, &form, &unsaid, &micros);
+    }
     return weir__unsaid_doubt(&unsaid);
 }
 
