@@ -119,15 +119,17 @@ static void forget_places(sequence *s) {
 
 /* ---- Times ----------------------------------------------------------------------------------- */
 
-/* When a cell or an edge is known: with its row, or as late as another column says. */
-static int64_t known_time(const sequence *s, uint32_t row, uint32_t known_at) {
-    int64_t time = weir_store_row_time(s->context->store, row);
-    weir_cell cell;
-    if (known_at == WEIR_NONE)
+/* When a cell or an edge is known, by its known_slot: with its row, or as late as another time says. The
+ * anchor of a task that shows what was known of it counts as always there. */
+static int64_t known_time(const sequence *s, uint32_t row, uint32_t known_slot) {
+    bool was_always_there = row == s->rows[0] && s->task->before_anchor == WEIR_BEFORE_ANCHOR_SHOW_KNOWN;
+    int64_t time = was_always_there ? WEIR_TIME_ALWAYS : weir_store_row_time(s->context->store, row);
+    int64_t known = weir_store_time_at(s->context->store, row, known_slot);
+    if (known_slot == WEIR_NONE)
         return time;
-    if (!weir_store_cell(s->context->store, row, known_at, &cell) || cell.is_null)
+    if (known == WEIR_TIME_ALWAYS)
         return WEIR_TIME_NEVER;
-    return cell.integer > time ? cell.integer : time;
+    return known > time ? known : time;
 }
 
 static bool is_known(const sequence *s, int64_t time) {
@@ -194,17 +196,8 @@ static void write_value(weir_json_writer *w, const sequence *s, uint32_t column,
 }
 
 /* The target may be among its task's own dropped columns: then other rows leave it out whatever it is. */
-static bool is_dropped(const sequence *s, const weir_table *table, uint32_t column) {
-    size_t table_size = strlen(table->name);
-    if (s->task->column_dropped[column])
-        return true;
-    for (uint32_t i = 0; i < s->task->drop_column_count; i++) {
-        const char *dropped = s->task->drop_columns[i];
-        if (strncmp(dropped, table->name, table_size) == 0 && dropped[table_size] == '.' &&
-            strcmp(dropped + table_size + 1, s->info->columns[column].name) == 0)
-            return true;
-    }
-    return false;
+static bool is_dropped(const sequence *s, uint32_t column) {
+    return s->task->column_dropped[column] || (s->task->drops_target && column == s->task->column);
 }
 
 static bool is_hidden_label(const sequence *s, uint32_t local, uint32_t column) {
@@ -224,7 +217,7 @@ static cell_state state_of(const sequence *s, uint32_t local, uint32_t column, i
             return CELL_SHOWN;
         return cell->is_null ? CELL_NULL : CELL_LATE;
     }
-    if (is_dropped(s, table_of(s, local), column))
+    if (is_dropped(s, column))
         return CELL_DROPPED;
     return is_hidden_label(s, local, column) ? CELL_LABEL : CELL_CUT;
 }
@@ -242,7 +235,7 @@ static void write_cell(weir_json_writer *w, const sequence *s, uint32_t local, u
     weir_json_int(w, position);
     write_value(w, s, column, &cell);
     if (state == CELL_LATE)
-        write_time(w, known_time(s, s->rows[local], described->known_at));
+        write_time(w, known_time(s, s->rows[local], described->known_slot));
     weir_json_end_array(w);
 }
 
@@ -251,7 +244,7 @@ static void write_cell(weir_json_writer *w, const sequence *s, uint32_t local, u
 /* Why an edge is seen or not, and what time that is about. */
 static edge_state state_of_edge(const sequence *s, uint32_t local, uint32_t edge, uint32_t parent,
                                 int64_t *time) {
-    *time = known_time(s, s->rows[local], s->info->edges[edge].known_at);
+    *time = known_time(s, s->rows[local], s->info->edges[edge].known_slot);
     if (s->task->edge_hidden[edge])
         return EDGE_HIDDEN;
     if (!is_known(s, *time))

@@ -15,7 +15,7 @@ static weir__cell_rule rule_of(const weir_store_info *info, uint32_t column) {
         .slot = c->slot,
         .null_bit = first_bit + c->null_bit,
         .bool_bit = c->bool_bit == WEIR_NONE ? WEIR_NONE : first_bit + c->bool_bit,
-        .known_slot = c->known_at == WEIR_NONE ? WEIR_NONE : info->columns[c->known_at].slot,
+        .known_slot = c->known_slot,
         .stype = (uint8_t)c->stype,
     };
 }
@@ -67,29 +67,13 @@ static void make_parent_rules(arena *a, const weir__task_rules *rules, const wei
         out->parents[out->parent_count++] = (weir__parent_rule){
             .parent_table = edge->parent_table,
             .parent_slot = edge->parent_slot,
-            .known_slot = edge->known_at == WEIR_NONE ? WEIR_NONE : info->columns[edge->known_at].slot,
+            .known_slot = edge->known_slot,
             .parent_time_offset = time_offset == WEIR_NONE ? 0 : time_offset,
         };
     }
     for (uint32_t i = 0; i < table->inbound_count; i++)
         if (!rules->task->edge_hidden[table->inbound[i]])
             out->inbound[out->inbound_count++] = table->inbound[i];
-}
-
-/* A cell task may list its own target among the dropped columns: then no other row shows it, whatever the
- * labels' visibility. */
-static bool drops_its_target(const weir__task_rules *rules) {
-    const weir_task *task = rules->task;
-    const char *table = rules->info->tables[task->anchor_table].name;
-    const char *column = rules->info->columns[task->column].name;
-    size_t table_size = strlen(table);
-    for (uint32_t i = 0; task->is_cell && i < task->drop_column_count; i++) {
-        const char *dropped = task->drop_columns[i];
-        if (strncmp(dropped, table, table_size) == 0 && dropped[table_size] == '.' &&
-            strcmp(dropped + table_size + 1, column) == 0)
-            return true;
-    }
-    return false;
 }
 
 static bool repeats_parents(const weir__table_rules *rules) {
@@ -112,7 +96,8 @@ static void make_rules(arena *a, weir__task_rules *rules) {
     for (uint32_t t = 0; t < info->table_count; t++) {
         weir__table_rules counted;
         weir__table_rules *out = tables ? &tables[t] : &counted;
-        make_row_rules(a, rules, &info->tables[t], drops_its_target(rules) ? target : WEIR_NONE, &out->plain);
+        make_row_rules(a, rules, &info->tables[t], rules->task->drops_target ? target : WEIR_NONE,
+                       &out->plain);
         make_row_rules(a, rules, &info->tables[t], target, &out->unlabelled);
         make_parent_rules(a, rules, &info->tables[t], out);
         rules->may_repeat_parents |= repeats_parents(out);

@@ -81,17 +81,20 @@ static bool take_primary_key(void *context, const weir__value *cells) {
            weir__catalog_add_primary_key(catalog, table, column);
 }
 
-/* A row of (table, column, parent table, parent column). */
+/* A row of (table, column, parent table, parent column, place in the key); the key begins at place 1. */
 static bool take_foreign_key(void *context, const weir__value *cells) {
     weir__catalog *catalog = context;
     weir__catalog_table *table = find_table(catalog, &cells[0]);
     weir__catalog_table *parent = find_table(catalog, &cells[2]);
-    uint32_t column, parent_column;
-    if (!table || !parent || !find_column(table, &cells[1], &column) ||
-        !find_column(parent, &cells[3], &parent_column))
+    uint32_t column = UINT32_MAX, parent_column = UINT32_MAX;
+    if (!table || !parent)
         return true;
-    return weir__catalog_add_foreign_key(catalog, table, column, parent->name,
-                                         parent->columns[parent_column].name) != NULL;
+    bool is_there = find_column(table, &cells[1], &column) && find_column(parent, &cells[3], &parent_column);
+    if (cells[4].integer == 1 && !weir__catalog_add_foreign_key(catalog, table, parent->name))
+        return false;
+    weir__catalog_key *key = &table->foreign_keys[table->foreign_key_count - 1];
+    return weir__catalog_add_key_columns(catalog, key, is_there ? column : UINT32_MAX,
+                                         is_there ? parent->columns[parent_column].name : "");
 }
 
 /* Names and types of a table's columns, from a result without rows. */
@@ -129,12 +132,15 @@ static weir_status add_keys(weir__duck_session *session, weir__catalog *catalog,
                      describing, take_primary_key, catalog, error);
     if (status)
         return status;
-    return for_each_row(session,
-                        "SELECT table_name, constraint_column_names[1], referenced_table, "
-                        "referenced_column_names[1] FROM duckdb_constraints() WHERE "
-                        "database_name = current_database() AND schema_name = current_schema() "
-                        "AND constraint_type = 'FOREIGN KEY' AND len(constraint_column_names) = 1",
-                        describing, take_foreign_key, catalog, error);
+    status = for_each_row(session,
+                          "SELECT table_name, constraint_column_names[place], referenced_table, "
+                          "referenced_column_names[place], place FROM (SELECT *, "
+                          "unnest(range(1, len(constraint_column_names) + 1)) AS place "
+                          "FROM duckdb_constraints() WHERE database_name = current_database() "
+                          "AND schema_name = current_schema() AND constraint_type = 'FOREIGN KEY') "
+                          "ORDER BY table_name, constraint_index, place",
+                          describing, take_foreign_key, catalog, error);
+    return status ? status : weir__catalog_resolve_keys(catalog, strcmp, error);
 }
 
 /* What a draft calls a database: the last part of its path without its ending. */

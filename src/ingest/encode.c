@@ -107,13 +107,18 @@ static void compose_block(const row_block *block) {
     const weir__table_plan *table = &ingest->tables[block->table];
     const weir_table *layout = &ingest->info_tables[block->table];
     memset(block->bytes, 0, (size_t)block->count * layout->stride);
-    for (uint32_t c = 0; c < table->column_count; c++) {
+    for (uint32_t c = 0; c < table->column_count; c++)
         if (table->columns[c].column_idx != WEIR_NONE)
             compose_column(block, table, c);
-        if (table->columns[c].edge == WEIR_NONE)
-            continue;
-        const uint32_t *parents = ingest->edges[table->columns[c].edge].parents + block->first;
-        uint8_t *slot = block->bytes + ingest->info_edges[table->columns[c].edge].parent_slot;
+    for (uint32_t t = 0; t < table->time_count; t++) {
+        const int64_t *times = table->times[t].values + block->first;
+        uint8_t *slot = block->bytes + layout->times[t].slot;
+        for (uint32_t i = 0; i < block->count; i++, slot += layout->stride)
+            weir__store64(slot, (uint64_t)times[i]);
+    }
+    for (uint32_t e = layout->edge_start; e < layout->edge_start + layout->edge_count; e++) {
+        const uint32_t *parents = ingest->edges[e].parents + block->first;
+        uint8_t *slot = block->bytes + ingest->info_edges[e].parent_slot;
         for (uint32_t i = 0; i < block->count; i++, slot += layout->stride)
             weir__store32(slot, parents[i]);
     }

@@ -95,6 +95,8 @@ static void release_table(weir__ingest *ingest, weir__table_plan *table) {
         table->parts[p].strings.env = env;
         weir__arena_release(&table->parts[p].strings);
     }
+    for (uint32_t i = 0; i < table->time_count; i++)
+        weir__release(env, table->times[i].values);
     for (uint32_t c = 0; c < table->column_count; c++) {
         if (table->data)
             weir__column_data_release(env, &table->data[c]);
@@ -196,8 +198,8 @@ static weir_status run_phases(weir__ingest *ingest, weir_ingest_report *report, 
     const weir_env *env = ingest->env;
     const timed_phase phases[] = {
         {weir__read_rows, &report->read_ns},     {weir__order_rows, &report->order_ns},
-        {weir__number_texts, &report->order_ns}, {weir__make_statistics, &report->order_ns},
-        {weir__match_keys, &report->match_ns},   {weir__make_tasks, &report->tasks_ns},
+        {weir__number_texts, &report->order_ns}, {weir__match_keys, &report->match_ns},
+        {weir__make_tasks, &report->tasks_ns},   {weir__make_statistics, &report->order_ns},
     };
     for (size_t i = 0; i < sizeof phases / sizeof *phases; i++) {
         uint64_t began = env->now_ns(env->context);

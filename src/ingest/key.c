@@ -159,16 +159,27 @@ void weir__key_cbor(weir__key key, weir_cbor_writer *w) {
     }
 }
 
-void weir__row_key_describe(const weir__table_plan *table, const weir__column_data *columns, uint32_t row,
-                            char *out, size_t size) {
+void weir__values_describe(const weir__column_data *data, const uint32_t *columns, uint32_t count,
+                           uint32_t row, char *out, size_t size) {
     char one[96];
     size_t used = 0;
     out[0] = 0;
-    for (uint32_t i = 0; i < table->primary_key_count && used < size; i++) {
-        weir__key_describe(weir__key_at(&columns[table->primary_key[i]], row), one);
-        const char *before = i == 0 ? (table->primary_key_count > 1 ? ", key (" : ", key ") : ", ";
-        const char *after = i + 1 == table->primary_key_count && i > 0 ? ")" : "";
+    for (uint32_t i = 0; i < count && used < size; i++) {
+        weir__key_describe(weir__key_at(&data[columns[i]], row), one);
+        const char *before = i > 0 ? ", " : count > 1 ? "(" : "";
+        const char *after = i > 0 && i + 1 == count ? ")" : "";
         int added = snprintf(out + used, size - used, "%s%s%s", before, one, after);
         used += added > 0 ? (size_t)added : 0;
     }
+}
+
+void weir__row_key_describe(const weir__table_plan *table, const weir__column_data *columns, uint32_t row,
+                            char *out, size_t size) {
+    static const char before[] = ", key ";
+    out[0] = 0;
+    if (table->primary_key_count == 0 || size <= sizeof before)
+        return;
+    memcpy(out, before, sizeof before);
+    weir__values_describe(columns, table->primary_key, table->primary_key_count, row, out + sizeof before - 1,
+                          size - sizeof before + 1);
 }

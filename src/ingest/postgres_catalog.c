@@ -155,8 +155,9 @@ static weir_status add_columns(listing *list, weir_error *error) {
     return status;
 }
 
+enum { KEY_COLUMNS_MAX = 32 }; /* of PostgreSQL */
+
 static bool add_primary_key(listing *list, uint32_t table, const char *attributes) {
-    enum { KEY_COLUMNS_MAX = 32 };
     uint32_t numbers[KEY_COLUMNS_MAX];
     uint32_t count = read_numbers(attributes, numbers, KEY_COLUMNS_MAX);
     for (uint32_t i = 0; i < count && count <= KEY_COLUMNS_MAX; i++) {
@@ -170,15 +171,24 @@ static bool add_primary_key(listing *list, uint32_t table, const char *attribute
 
 static bool add_foreign_key(listing *list, uint32_t table, const char *attributes, uint32_t parent_oid,
                             const char *parent_attributes) {
-    uint32_t attribute, parent_attribute, parent, column, parent_column;
-    if (read_numbers(attributes, &attribute, 1) != 1 ||
-        read_numbers(parent_attributes, &parent_attribute, 1) != 1 ||
-        !find_table(list, parent_oid, &parent) || !find_column(list, table, attribute, &column) ||
-        !find_column(list, parent, parent_attribute, &parent_column))
+    uint32_t numbers[KEY_COLUMNS_MAX], parent_numbers[KEY_COLUMNS_MAX], parent;
+    uint32_t count = read_numbers(attributes, numbers, KEY_COLUMNS_MAX);
+    if (count > KEY_COLUMNS_MAX ||
+        count != read_numbers(parent_attributes, parent_numbers, KEY_COLUMNS_MAX) ||
+        !find_table(list, parent_oid, &parent))
         return true;
     const weir__catalog_table *to = &list->catalog->tables[parent];
-    return weir__catalog_add_foreign_key(list->catalog, &list->catalog->tables[table], column, to->name,
-                                         to->columns[parent_column].name) != NULL;
+    weir__catalog_key *key =
+        weir__catalog_add_foreign_key(list->catalog, &list->catalog->tables[table], to->name);
+    for (uint32_t i = 0; i < count && key; i++) {
+        uint32_t column = UINT32_MAX, to_column = UINT32_MAX;
+        bool is_there = find_column(list, table, numbers[i], &column) &&
+                        find_column(list, parent, parent_numbers[i], &to_column);
+        if (!weir__catalog_add_key_columns(list->catalog, key, is_there ? column : UINT32_MAX,
+                                           is_there ? to->columns[to_column].name : ""))
+            return false;
+    }
+    return key != NULL;
 }
 
 static weir_status add_keys(listing *list, weir_error *error) {
@@ -266,6 +276,8 @@ static weir_status fill(listing *list, const PGresult *tables, weir_error *error
         status = add_columns(list, error);
     if (!status)
         status = add_keys(list, error);
+    if (!status)
+        status = weir__catalog_resolve_keys(list->catalog, strcmp, error);
     for (uint32_t i = 0; i < list->table_count && !status; i++)
         status = add_detail(list, i, error);
     if (!status && list->session->can_share)

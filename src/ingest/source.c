@@ -1,4 +1,5 @@
 /* The list of sources, and the catalog that they fill. */
+#include <stdlib.h>
 #include <string.h>
 
 #include "ingest/source.h"
@@ -76,19 +77,35 @@ bool weir__catalog_add_primary_key(weir__catalog *catalog, weir__catalog_table *
 }
 
 weir__catalog_key *weir__catalog_add_foreign_key(weir__catalog *catalog, weir__catalog_table *table,
-                                                 uint32_t column, const char *parent_table,
-                                                 const char *parent_column) {
+                                                 const char *parent_table) {
     void *items = table->foreign_keys;
     weir__catalog_key *key =
         append(catalog->env, &items, &table->foreign_key_count, sizeof *table->foreign_keys);
     table->foreign_keys = items;
     if (!key)
         return NULL;
-    key->column = column;
     key->parent_table = weir__copy_text(catalog->env, parent_table, strlen(parent_table));
-    if (parent_column)
-        key->parent_column = weir__copy_text(catalog->env, parent_column, strlen(parent_column));
-    return key->parent_table && (!parent_column || key->parent_column) ? key : NULL;
+    return key->parent_table ? key : NULL;
+}
+
+static bool add_parent_column(weir__catalog *catalog, weir__catalog_key *key, const char *name) {
+    void *items = key->parent_columns;
+    char **added = append(catalog->env, &items, &key->parent_column_count, sizeof *key->parent_columns);
+    key->parent_columns = items;
+    if (added)
+        *added = weir__copy_text(catalog->env, name, strlen(name));
+    return added && *added;
+}
+
+bool weir__catalog_add_key_columns(weir__catalog *catalog, weir__catalog_key *key, uint32_t column,
+                                   const char *parent_column) {
+    void *items = key->columns;
+    uint32_t *added = append(catalog->env, &items, &key->column_count, sizeof *key->columns);
+    key->columns = items;
+    if (!added)
+        return false;
+    *added = column;
+    return !parent_column || add_parent_column(catalog, key, parent_column);
 }
 
 bool weir__catalog_add_skipped(weir__catalog *catalog, const char *path) {
@@ -101,8 +118,11 @@ bool weir__catalog_add_skipped(weir__catalog *catalog, const char *path) {
 }
 
 static void release_key(const weir_env *env, weir__catalog_key *key) {
+    for (uint32_t i = 0; i < key->parent_column_count; i++)
+        weir__release(env, key->parent_columns[i]);
+    weir__release(env, key->parent_columns);
+    weir__release(env, key->columns);
     weir__release(env, key->parent_table);
-    weir__release(env, key->parent_column);
 }
 
 static void release_table(const weir_env *env, weir__catalog_table *table) {
@@ -130,50 +150,101 @@ void weir__catalog_release(weir__catalog *catalog) {
     *catalog = (weir__catalog){0};
 }
 
-static const weir__catalog_table *find_table(const weir__catalog *catalog, const char *name) {
+const weir__catalog_table *weir__catalog_find_table(const weir__catalog *catalog, const char *name) {
     for (uint32_t i = 0; i < catalog->table_count; i++)
         if (strcmp(catalog->tables[i].name, name) == 0)
             return &catalog->tables[i];
     return NULL;
 }
 
-static bool has_column(const weir__catalog_table *table, const char *name) {
+uint32_t weir__catalog_find_column(const weir__catalog_table *table, const char *name) {
     for (uint32_t i = 0; i < table->column_count; i++)
         if (strcmp(table->columns[i].name, name) == 0)
+            return i;
+    return UINT32_MAX;
+}
+
+/* ---- Keys ------------------------------------------------------------------------------------ */
+
+typedef struct key_resolver {
+    weir__catalog *catalog;
+    int (*compare)(const char *a, const char *b);
+    bool is_short_of_memory;
+} key_resolver;
+
+static void respell(key_resolver *r, char **name, const char *spelling) {
+    char *copy = weir__copy_text(r->catalog->env, spelling, strlen(spelling));
+    r->is_short_of_memory = r->is_short_of_memory || !copy;
+    if (!copy)
+        return;
+    weir__release(r->catalog->env, *name);
+    *name = copy;
+}
+
+static const weir__catalog_table *find_parent(const key_resolver *r, const char *name) {
+    for (uint32_t i = 0; i < r->catalog->table_count; i++)
+        if (r->compare(r->catalog->tables[i].name, name) == 0)
+            return &r->catalog->tables[i];
+    return NULL;
+}
+
+/* Whether a key leads to columns that are there. Table and columns take the spelling of the declaration. */
+static bool resolve_key(key_resolver *r, const weir__catalog_table *table, weir__catalog_key *key) {
+    const weir__catalog_table *parent = find_parent(r, key->parent_table);
+    for (uint32_t i = 0; i < key->column_count; i++)
+        if (key->columns[i] >= table->column_count)
+            return false;
+    if (!parent)
+        return false;
+    for (uint32_t i = 0; key->parent_column_count == i && i < parent->primary_key_count; i++)
+        if (!add_parent_column(r->catalog, key, parent->columns[parent->primary_key[i]].name))
+            r->is_short_of_memory = true;
+    bool is_there = key->column_count > 0 && key->parent_column_count == key->column_count;
+    for (uint32_t i = 0; i < key->parent_column_count && is_there; i++) {
+        uint32_t c = 0;
+        while (c < parent->column_count && r->compare(parent->columns[c].name, key->parent_columns[i]) != 0)
+            c++;
+        is_there = c < parent->column_count;
+        if (is_there)
+            respell(r, &key->parent_columns[i], parent->columns[c].name);
+    }
+    if (is_there)
+        respell(r, &key->parent_table, parent->name);
+    return is_there && !r->is_short_of_memory;
+}
+
+/* By the columns' places, one after the other. */
+static int compare_keys(const void *a, const void *b) {
+    const weir__catalog_key *x = a, *y = b;
+    for (uint32_t i = 0; i < x->column_count && i < y->column_count; i++)
+        if (x->columns[i] != y->columns[i])
+            return x->columns[i] < y->columns[i] ? -1 : 1;
+    return x->column_count < y->column_count ? -1 : x->column_count > y->column_count;
+}
+
+static bool is_repeated(const weir__catalog_key *keys, uint32_t count, const weir__catalog_key *key) {
+    for (uint32_t i = 0; i < count; i++)
+        if (compare_keys(&keys[i], key) == 0)
             return true;
     return false;
 }
 
-/* Whether a key leads to a column that is there; fills in the parent's primary key where it names none. */
-static bool resolve_key(const weir__catalog *catalog, weir__catalog_key *key, bool *is_short_of_memory) {
-    const weir__catalog_table *parent = find_table(catalog, key->parent_table);
-    if (!parent)
-        return false;
-    if (!key->parent_column && parent->primary_key_count == 1) {
-        const char *name = parent->columns[parent->primary_key[0]].name;
-        key->parent_column = weir__copy_text(catalog->env, name, strlen(name));
-        *is_short_of_memory = !key->parent_column;
-    }
-    return key->parent_column && has_column(parent, key->parent_column);
-}
-
-weir_status weir__catalog_resolve_keys(weir__catalog *catalog, weir_error *error) {
-    bool is_short_of_memory = false;
+weir_status weir__catalog_resolve_keys(weir__catalog *catalog, int (*compare)(const char *a, const char *b),
+                                       weir_error *error) {
+    key_resolver r = {.catalog = catalog, .compare = compare};
     for (uint32_t t = 0; t < catalog->table_count; t++) {
         weir__catalog_table *table = &catalog->tables[t];
         uint32_t kept = 0;
         for (uint32_t i = 0; i < table->foreign_key_count; i++) {
-            weir__catalog_key *key = &table->foreign_keys[i];
-            if (resolve_key(catalog, key, &is_short_of_memory))
-                table->foreign_keys[kept++] = *key;
+            weir__catalog_key key = table->foreign_keys[i];
+            if (resolve_key(&r, table, &key) && !is_repeated(table->foreign_keys, kept, &key))
+                table->foreign_keys[kept++] = key;
             else
-                release_key(catalog->env, key);
-            if (is_short_of_memory)
-                break;
+                release_key(catalog->env, &key);
         }
-        table->foreign_key_count = is_short_of_memory ? 0 : kept;
-        if (is_short_of_memory)
-            return weir__out_of_memory(error, WEIR__SOURCE_OPERATOR, 1);
+        table->foreign_key_count = kept;
+        if (kept > 0)
+            qsort(table->foreign_keys, kept, sizeof *table->foreign_keys, compare_keys);
     }
-    return WEIR_OK;
+    return r.is_short_of_memory ? weir__out_of_memory(error, WEIR__SOURCE_OPERATOR, 1) : WEIR_OK;
 }

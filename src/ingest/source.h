@@ -1,5 +1,5 @@
-/* A source: a database that rows are read from. SQLite, PostgreSQL and DuckDB each implement this in one
- * file; ingest knows nothing else of them.
+/* A source: a database that rows are read from. SQLite, PostgreSQL and DuckDB each implement this; ingest
+ * knows nothing else of them.
  *
  * How a source is added: write source_NAME.c with a `const weir__source_kind weir__source_NAME`, and list
  * it in source.c. The methods are called from one thread at a time a session; sessions made by `fork` run
@@ -75,11 +75,13 @@ typedef struct weir__catalog_column {
     weir__declared declared;
 } weir__catalog_column;
 
-/* A foreign key of one column. Keys of several columns are left out: 04 has no way to write them. */
+/* A declared foreign key, of one column or several. */
 typedef struct weir__catalog_key {
-    uint32_t column;
     char *parent_table;
-    char *parent_column; /* NULL: the parent's primary key */
+    uint32_t *columns;
+    uint32_t column_count;
+    char **parent_columns; /* as many; none before weir__catalog_resolve_keys: the parent's primary key */
+    uint32_t parent_column_count;
 } weir__catalog_key;
 
 typedef struct weir__catalog_table {
@@ -111,15 +113,24 @@ weir__catalog_table *weir__catalog_add_table(weir__catalog *catalog, const char 
 weir__catalog_column *weir__catalog_add_column(weir__catalog *catalog, weir__catalog_table *table,
                                                const char *name, weir__declared declared);
 bool weir__catalog_add_primary_key(weir__catalog *catalog, weir__catalog_table *table, uint32_t column);
+/* A key without columns; weir__catalog_add_key_columns adds one (UINT32_MAX: one that is not there, so that
+ * the key leads nowhere), and the parent's if it is given. */
 weir__catalog_key *weir__catalog_add_foreign_key(weir__catalog *catalog, weir__catalog_table *table,
-                                                 uint32_t column, const char *parent_table,
-                                                 const char *parent_column);
+                                                 const char *parent_table);
+bool weir__catalog_add_key_columns(weir__catalog *catalog, weir__catalog_key *key, uint32_t column,
+                                   const char *parent_column);
 bool weir__catalog_add_skipped(weir__catalog *catalog, const char *path);
 void weir__catalog_release(weir__catalog *catalog);
 
-/* Fills in the columns that NULL parent_columns stand for, and drops keys whose table or column is not
- * there. */
-WEIR_CHECKED weir_status weir__catalog_resolve_keys(weir__catalog *catalog, weir_error *error);
+/* Brings the foreign keys of all tables into their final form, sorted by their columns: the parent's
+ * primary key if no parent columns are named; without keys that lead nowhere; of several keys of the same
+ * columns the first. Names match as `compare` says (strcmp, or without case). */
+WEIR_CHECKED weir_status weir__catalog_resolve_keys(weir__catalog *catalog,
+                                                    int (*compare)(const char *a, const char *b),
+                                                    weir_error *error);
+const weir__catalog_table *weir__catalog_find_table(const weir__catalog *catalog, const char *name);
+/* UINT32_MAX where there is none. */
+uint32_t weir__catalog_find_column(const weir__catalog_table *table, const char *name);
 
 /* ---- Sessions and cursors -------------------------------------------------------------------- */
 

@@ -284,19 +284,16 @@ static weir_status add_primary_key(catalog_builder *builder, weir__catalog_table
     return no_memory(builder);
 }
 
-/* A column may stand in several keys; the first one declared counts (SQLite lists the last one first). */
+/* One column of a key; the key itself begins at its first. */
 static weir_status add_foreign_key(catalog_builder *builder, weir__catalog_table *table, sqlite3_stmt *row) {
     uint32_t column = column_number(table, text_of(row, 0));
-    for (uint32_t i = 0; i < table->foreign_key_count; i++)
-        if (table->foreign_keys[i].column == column)
-            return WEIR_OK;
-    if (column == UINT32_MAX)
-        return WEIR_OK;
-    bool names_column = sqlite3_column_type(row, 2) != SQLITE_NULL;
-    return weir__catalog_add_foreign_key(builder->catalog, table, column, text_of(row, 1),
-                                         names_column ? text_of(row, 2) : NULL)
-               ? WEIR_OK
-               : no_memory(builder);
+    const char *parent_column = sqlite3_column_type(row, 2) != SQLITE_NULL ? text_of(row, 2) : NULL;
+    bool is_first = sqlite3_column_int(row, 3) == 0;
+    if (is_first && !weir__catalog_add_foreign_key(builder->catalog, table, text_of(row, 1)))
+        return no_memory(builder);
+    weir__catalog_key *key = &table->foreign_keys[table->foreign_key_count - 1];
+    return weir__catalog_add_key_columns(builder->catalog, key, column, parent_column) ? WEIR_OK
+                                                                                       : no_memory(builder);
 }
 
 static weir_status add_range(catalog_builder *builder, weir__catalog_table *table, sqlite3_stmt *row) {
@@ -350,30 +347,15 @@ static weir_status add_table(catalog_builder *builder, weir__catalog_table *unus
                          add_primary_key);
     if (status == WEIR_OK)
         status = for_each_row(builder, table,
-                              "SELECT \"from\", \"table\", \"to\", id FROM pragma_foreign_key_list(%Q) "
-                              "GROUP BY id HAVING count(*) = 1 ORDER BY id DESC",
+                              "SELECT \"from\", \"table\", \"to\", seq FROM pragma_foreign_key_list(%Q) "
+                              "ORDER BY id DESC, seq", /* the last one declared has id 0 */
                               add_foreign_key);
     return status == WEIR_OK && has_rowid ? find_range(builder, table) : status;
 }
 
-/* SQLite's names differ in case only by mistake: a key's table and column take the spelling of the
- * declaration. */
-static weir_status spell_keys(catalog_builder *builder) {
-    weir__catalog *catalog = builder->catalog;
-    for (uint32_t t = 0; t < catalog->table_count; t++)
-        for (uint32_t i = 0; i < catalog->tables[t].foreign_key_count; i++) {
-            weir__catalog_key *key = &catalog->tables[t].foreign_keys[i];
-            for (uint32_t p = 0; p < catalog->table_count; p++) {
-                const weir__catalog_table *parent = &catalog->tables[p];
-                if (sqlite3_stricmp(parent->name, key->parent_table) != 0)
-                    continue;
-                memcpy(key->parent_table, parent->name, strlen(parent->name));
-                uint32_t column = key->parent_column ? column_number(parent, key->parent_column) : UINT32_MAX;
-                if (column != UINT32_MAX)
-                    memcpy(key->parent_column, parent->columns[column].name, strlen(key->parent_column));
-            }
-        }
-    return weir__catalog_resolve_keys(catalog, builder->error);
+/* SQLite's names differ in case only by mistake. */
+static int compare_without_case(const char *a, const char *b) {
+    return sqlite3_stricmp(a, b);
 }
 
 /* "folder/shop.sqlite" is called shop. */
@@ -411,7 +393,7 @@ static weir_status describe(weir__source *source, weir__catalog *out, weir_error
                          "AND name NOT LIKE 'sqlite\\_%%' ESCAPE '\\' AND %Q = '' ORDER BY name",
                          add_table);
     if (status == WEIR_OK)
-        status = spell_keys(&builder);
+        status = weir__catalog_resolve_keys(out, compare_without_case, error);
     if (status == WEIR_OK && out->table_count == 0)
         status = weir__fail(error, WEIR_SOURCE_ERROR, WEIR__SOURCE_OPERATOR, "%s has no tables", self->path);
     if (status != WEIR_OK)

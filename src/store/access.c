@@ -41,6 +41,68 @@ int64_t weir_store_row_time(const weir_store *store, uint32_t row) {
                           : record_time(&store->info.tables[t], weir_store_record(store, row));
 }
 
+int64_t weir_store_time_at(const weir_store *store, uint32_t row, uint32_t slot) {
+    uint32_t t = weir_store_table_of(store, row);
+    if (t == WEIR_NONE || slot == WEIR_NONE || store->info.tables[t].stride < 8 ||
+        slot > store->info.tables[t].stride - 8)
+        return WEIR_TIME_ALWAYS;
+    return (int64_t)weir__load64(weir_store_record(store, row) + slot);
+}
+
+/* Text that is cut to a buffer while its full length is counted. */
+typedef struct cut_text {
+    char *out;
+    size_t size;
+    size_t length;
+} cut_text;
+
+static void add_text(cut_text *text, const char *more) {
+    for (; *more; more++, text->length++)
+        if (text->length + 1 < text->size)
+            text->out[text->length] = *more;
+    if (text->size > 0)
+        text->out[text->length < text->size ? text->length : text->size - 1] = 0;
+}
+
+static const weir_edge *find_edge(const weir_store_info *info, const weir_table *table, const char *name) {
+    for (uint32_t e = table->edge_start; e < table->edge_start + table->edge_count; e++)
+        if (strcmp(info->edges[e].name, name) == 0)
+            return &info->edges[e];
+    return NULL;
+}
+
+/* The names of a path, each behind the table that the key before it leads to (where there is such a key: a
+ * damaged store may name anything). */
+static void add_path(const weir_store_info *info, const weir_table *table, const weir_time_path *path,
+                     cut_text *text) {
+    for (uint32_t i = 0; i < path->count; i++) {
+        const weir_edge *edge = table && i > 0 ? find_edge(info, table, path->names[i - 1]) : NULL;
+        if (i > 0) {
+            table = edge ? &info->tables[edge->parent_table] : NULL;
+            add_text(text, " -> ");
+            add_text(text, table ? table->name : "?");
+            add_text(text, ".");
+        }
+        add_text(text, path->names[i]);
+    }
+}
+
+size_t weir_store_time_text(const weir_store *store, uint32_t table, uint32_t time, char *out, size_t size) {
+    const weir_store_info *info = &store->info;
+    cut_text text = {out, size, 0};
+    add_text(&text, "");
+    if (table >= info->table_count || time >= info->tables[table].time_count)
+        return 0;
+    const weir_stored_time *stored = &info->tables[table].times[time];
+    if (stored->path_count > 1)
+        add_text(&text, "the latest of ");
+    for (uint32_t p = 0; p < stored->path_count; p++) {
+        add_text(&text, p > 0 ? ", " : "");
+        add_path(info, &info->tables[table], &stored->paths[p], &text);
+    }
+    return text.length;
+}
+
 uint32_t weir_store_parent(const weir_store *store, uint32_t row, uint32_t edge) {
     const weir_store_info *info = &store->info;
     if (edge >= info->edge_count || weir_store_table_of(store, row) != info->edges[edge].table)

@@ -64,6 +64,13 @@ static inline void weir__set_bit(uint8_t *bits, uint64_t index) {
  * where the stride does not fit 32 bits. */
 bool weir__layout_record(weir_table *table, weir_column *columns, weir_edge *edges);
 
+/* "keep", "show_known" or "move". */
+const char *weir__before_anchor_name(weir_before_anchor rule);
+
+/* Whether "table.column" of a cell task's target is among its drop_columns: they mean it, unless the
+ * metadata says that they mean another column that is written alike. */
+bool weir__names_target(const weir_store_info *info, const weir_task *task);
+
 /* The metadata of `info` as one CBOR map. Of an edge, child_times != NULL says that it has times; of a
  * task, seed_times. */
 void weir__metadata_write(const weir_store_info *info, weir_cbor_writer *w);

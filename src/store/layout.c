@@ -26,6 +26,25 @@ const char *weir_split_name(weir_split split) {
     return (unsigned)split < WEIR_SPLITS ? names[split] : "unknown";
 }
 
+const char *weir__before_anchor_name(weir_before_anchor rule) {
+    static const char *const names[] = {"keep", "show_known", "move"};
+    return (unsigned)rule <= WEIR_BEFORE_ANCHOR_MOVE ? names[rule] : "unknown";
+}
+
+bool weir__names_target(const weir_store_info *info, const weir_task *task) {
+    if (!task->is_cell)
+        return false;
+    const char *table = info->tables[task->anchor_table].name;
+    size_t table_size = strlen(table);
+    for (uint32_t i = 0; i < task->drop_column_count; i++) {
+        const char *dropped = task->drop_columns[i];
+        if (strncmp(dropped, table, table_size) == 0 && dropped[table_size] == '.' &&
+            strcmp(dropped + table_size + 1, info->columns[task->column].name) == 0)
+            return true;
+    }
+    return false;
+}
+
 static bool has_word_slot(weir_stype stype) {
     return stype == WEIR_NUMERICAL || stype == WEIR_CATEGORICAL || stype == WEIR_TEXT;
 }
@@ -51,12 +70,23 @@ static uint64_t place_bits(weir_column *columns, uint32_t count) {
     return bit;
 }
 
+/* Where a time lies that is a column, a stored time, or none. */
+static uint32_t slot_of_time(const weir_table *table, const weir_column *columns, uint32_t column,
+                             uint32_t time) {
+    if (time != WEIR_NONE)
+        return table->times[time].slot;
+    return column == WEIR_NONE ? WEIR_NONE : columns[column - table->column_start].slot;
+}
+
 bool weir__layout_record(weir_table *table, weir_column *columns, weir_edge *edges) {
-    if (table->column_count > UINT32_MAX / 64 || table->edge_count > UINT32_MAX / 64)
+    if (table->column_count > UINT32_MAX / 64 || table->edge_count > UINT32_MAX / 64 ||
+        table->time_count > UINT32_MAX / 64)
         return false;
     for (uint32_t i = 0; i < table->column_count; i++)
         columns[i].slot = WEIR_NONE;
     uint64_t after_times = place_slots(columns, table->column_count, true, 0);
+    for (uint32_t i = 0; i < table->time_count; i++, after_times += 8)
+        ((weir_stored_time *)table->times)[i].slot = (uint32_t)after_times;
     uint64_t offset = place_slots(columns, table->column_count, false, after_times);
     for (uint32_t i = 0; i < table->edge_count; i++, offset += 4)
         edges[i].parent_slot = (uint32_t)offset;
@@ -64,9 +94,11 @@ bool weir__layout_record(weir_table *table, weir_column *columns, weir_edge *edg
     table->bits_offset = (uint32_t)offset;
     offset += weir__align(place_bits(columns, table->column_count), 8) / 8;
     table->stride = (uint32_t)weir__align(offset, alignment);
-    table->time_offset = table->temporal_column == WEIR_NONE
-                             ? WEIR_NONE
-                             : columns[table->temporal_column - table->column_start].slot;
+    table->time_offset = slot_of_time(table, columns, table->temporal_column, table->temporal_time);
+    for (uint32_t i = 0; i < table->column_count; i++)
+        columns[i].known_slot = slot_of_time(table, columns, columns[i].known_at, columns[i].known_time);
+    for (uint32_t i = 0; i < table->edge_count; i++)
+        edges[i].known_slot = slot_of_time(table, columns, edges[i].known_at, edges[i].known_time);
     return true;
 }
 

@@ -106,7 +106,7 @@ class WithTheLibrary(Base):
         catalog = lines(scan(path))[0]["tables"]
         self.assertEqual(sorted(catalog), ["a", "b", "c"])
         self.assertEqual(catalog["a"]["primary_key"], ["x", "y"])
-        self.assertEqual(catalog["c"]["foreign_keys"], {"b_code": "b.code", "b_id": "b.id"})
+        self.assertEqual(catalog["c"]["foreign_keys"], {"z+w": "a.x+y", "b_code": "b.code", "b_id": "b.id"})
 
     def test_parts_have_every_row_once(self):
         path = self.make("big.duckdb", "CREATE TABLE big AS SELECT i AS id, 'word ' || i AS w FROM range(150000) t(i)",

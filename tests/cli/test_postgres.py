@@ -128,7 +128,7 @@ class Postgres(unittest.TestCase):
         self.assertEqual(catalog["a"]["primary_key"], ["x", "y"])
         self.assertEqual(catalog["b"], {"columns": [["id", 3], ["up", 3], ["code", 6]], "primary_key": ["id"],
                                         "foreign_keys": {"up": "b.id"}})
-        self.assertEqual(catalog["c"]["foreign_keys"], {"b_code": "b.code", "b_id": "b.id"})
+        self.assertEqual(catalog["c"]["foreign_keys"], {"z+w": "a.x+y", "b_code": "b.code", "b_id": "b.id"})
         other = self.server.url("keys", query="&options=-csearch_path%3Delsewhere")
         self.assertEqual(list(lines(scan(other))[0]["tables"]), ["hidden"])
 

@@ -121,10 +121,17 @@ static void write_table(weir_json_writer *w, const weir__catalog_table *table) {
     weir_json_key(w, "foreign_keys");
     weir_json_object(w);
     for (uint32_t i = 0; i < table->foreign_key_count; i++) {
-        char target[256];
-        snprintf(target, sizeof target, "%s.%s", table->foreign_keys[i].parent_table,
-                 table->foreign_keys[i].parent_column);
-        weir_json_key(w, table->columns[table->foreign_keys[i].column].name);
+        const weir__catalog_key *key = &table->foreign_keys[i];
+        char name[512] = "", target[512];
+        snprintf(target, sizeof target, "%s.", key->parent_table);
+        for (uint32_t k = 0; k < key->column_count; k++) {
+            size_t used = strlen(name), target_used = strlen(target);
+            snprintf(name + used, sizeof name - used, "%s%s", k ? "+" : "",
+                     table->columns[key->columns[k]].name);
+            snprintf(target + target_used, sizeof target - target_used, "%s%s", k ? "+" : "",
+                     key->parent_columns[k]);
+        }
+        weir_json_key(w, name);
         weir_json_text(w, target);
     }
     weir_json_end_object(w);

@@ -74,7 +74,7 @@ class StoreFile:
         self.sections = self._read_frame()
         self.metadata: dict[str, Any] = cbor.decode(self.sections["metadata"])
         self._number_tables()
-        self.rows, self.parents = self._read_rows()
+        self.rows, self.parents, self.stored_times = self._read_rows()
         self.children = self._read_children()
         self.seeds, self.held_out = self._read_seeds()
         self.categories = self._read_texts("category", self.metadata["categories"])
@@ -122,34 +122,40 @@ class StoreFile:
     def _columns_of(self, table: dict[str, Any]) -> list[dict[str, Any]]:
         return self.metadata["columns"][table["column_start"] :][: table["columns"]]
 
-    def _read_rows(self) -> tuple[list[list[Any]], list[dict[int, int]]]:
-        """Every row's cells by RowIdx (True for an identifier, None where null), and each edge type's parents
-        by child."""
+    def _read_rows(self) -> tuple[list[list[Any]], list[dict[int, int]], list[list[int | None]]]:
+        """Every row's cells by RowIdx (True for an identifier, None where null), each edge type's parents by
+        child, and every row's stored times."""
         part = self._part("rows")
         rows: list[list[Any]] = []
+        stored_times: list[list[int | None]] = []
         parents: list[dict[int, int]] = [{} for _ in self.metadata["edges"]]
         for number, table in enumerate(self.metadata["tables"]):
             part.align(TABLE_ALIGNMENT)
             edges = [e for e, edge in enumerate(self.metadata["edges"]) if edge["table"] == number]
             for _ in range(table["rows"]):
-                cells, found_parents = self._read_record(part, self._columns_of(table), len(edges))
+                time_count = len(table.get("times", []))
+                cells, found_parents, times = self._read_record(
+                    part, self._columns_of(table), len(edges), time_count
+                )
+                stored_times.append([None if time == NULL_TIME else time for time in times])
                 for edge, parent in zip(edges, found_parents):
                     if parent != NO_ROW:
                         parents[edge][len(rows)] = parent
                 rows.append(cells)
         part.finish()
-        return rows, parents
+        return rows, parents, stored_times
 
     @staticmethod
     def _read_record(
-        part: Part, columns: list[dict[str, Any]], edge_count: int
-    ) -> tuple[list[Any], list[int]]:
+        part: Part, columns: list[dict[str, Any]], edge_count: int, time_count: int
+    ) -> tuple[list[Any], list[int], list[int]]:
         start = part.at
         stypes = [column["stype"] for column in columns]
         values: dict[int, Any] = {c: True for c, stype in enumerate(stypes) if stype == IDENTIFIER}
         for c, stype in enumerate(stypes):
             if stype == TIMESTAMP:
                 (values[c],) = part.numbers(1, "q")
+        times = part.numbers(time_count, "q")
         for c, stype in enumerate(stypes):
             if stype in (NUMERICAL, CATEGORICAL, TEXT):
                 (values[c],) = part.numbers(1, "f" if stype == NUMERICAL else "I")
@@ -163,15 +169,18 @@ class StoreFile:
                 expected = {IDENTIFIER: True, TIMESTAMP: NULL_TIME}.get(stype, 0)
                 require(values[c] == expected, "a null cell has a value")
                 values[c] = None
-        has_8_bytes = TIMESTAMP in stypes
+        has_8_bytes = TIMESTAMP in stypes or time_count > 0
         has_4_bytes = edge_count > 0 or any(stype in (NUMERICAL, CATEGORICAL, TEXT) for stype in stypes)
         alignment = 8 if has_8_bytes else 4 if has_4_bytes else 1
         padding = part.take(rounded_up(part.at - start, alignment) - (part.at - start))
         require(not any(padding), "a record's padding is not 0")
-        return [values[c] for c in range(len(columns))], parents
+        return [values[c] for c in range(len(columns))], parents, times
 
     def row_time(self, row: int) -> int:
         table = next(t for t in self.metadata["tables"] if t["row_start"] <= row < t["row_start"] + t["rows"])
+        if "time" in table:
+            time = self.stored_times[row][table["time"]]
+            return NULL_TIME if time is None else time
         if table["temporal_column"] is None:
             return NULL_TIME
         time = self.rows[row][table["temporal_column"] - table["column_start"]]
