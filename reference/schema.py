@@ -14,10 +14,11 @@ import sqlite3
 from dataclasses import dataclass, field
 from typing import Any, NoReturn
 
-from . import strict_json, values
+from . import strict_json, time_format, values
 from .database import Database
 from .errors import WeirError
 from .timestamps import MICROSECONDS_PER_UNIT
+from .values import ANY_TIME, TimeForm
 
 STYPES = ["identifier", "numerical", "timestamp", "boolean", "categorical", "text", "ignored"]
 TARGET_STYPES = ("numerical", "timestamp", "boolean", "categorical")
@@ -35,7 +36,7 @@ class ColumnSchema:
     stype: str
     known_at: Path | None = None  # as it holds, also where the schema says nothing of a timestamp column
     description: str = ""
-    unit: str = "s"
+    form: TimeForm = ANY_TIME
     written_known_at: Json = NOT_GIVEN
 
 
@@ -75,14 +76,14 @@ class SplitSchema:
 
 @dataclass
 class TaskSchema:
-    query: str | None  # None: every row of the anchor table, in a task that nobody wrote
+    query: str | None  # None: every row of the anchor table
     anchor_table: str
     anchor_key: list[str]
     target_column: str
     target_stype: str
     observation_time_column: str | None = None
     kind: str | None = None
-    unit: str = "s"
+    form: TimeForm = ANY_TIME
     drop_columns: list[tuple[str, str]] = field(default_factory=list)
     split: SplitSchema = field(default_factory=SplitSchema)
     is_key_for_sure: bool = False
@@ -207,7 +208,7 @@ def _read_table(reader: _Reader, tables: Json, keeps_keys: bool) -> TableSchema:
         column_reader = _Reader(value, f"{reader.path}.columns.{key}")
         table.columns[key] = ColumnSchema(
             stype=_read_stype(column_reader, "stype"),
-            unit=_read_unit(column_reader),
+            form=_read_form(column_reader),
             description=column_reader.take("description", str, ""),
             written_known_at=column_reader.take_as_written("known_at", (str, list)),
         )
@@ -321,11 +322,18 @@ def _read_stype(reader: _Reader, key: str) -> str:
     return stype
 
 
-def _read_unit(reader: _Reader) -> str:
-    unit = reader.take("unit", str, "s")
-    if unit not in MICROSECONDS_PER_UNIT:
-        refuse(f"{reader.path}.unit", "must be s, ms or us")
-    return unit
+def _read_form(reader: _Reader) -> TimeForm:
+    form = TimeForm(reader.take("unit", str, None), reader.take("format", str, None))
+    if form.unit not in (None, *MICROSECONDS_PER_UNIT):
+        refuse(f"{reader.path}.unit", "must be s, ms, us or ns")
+    if form.format is not None:
+        try:
+            time_format.compiled(form.format)
+        except time_format.BadPattern as fault:
+            refuse(f"{reader.path}.format", str(fault))
+        if form.unit is not None:
+            refuse(f"{reader.path}.format", "stands beside unit")
+    return form
 
 
 def _joined_names(
@@ -348,7 +356,7 @@ def _joined_names(
 
 def _time(value: Json, unit: str, path: str) -> int:
     try:
-        micros = values.as_micros(value, unit)
+        micros = values.as_micros(value, TimeForm(unit))
     except values.Unfit:
         micros = None
     if micros is None:
@@ -379,14 +387,14 @@ def _whole_number(value: Json) -> int | None:
 
 def _read_task(reader: _Reader, tables: dict[str, TableSchema]) -> TaskSchema:
     task = TaskSchema(
-        query=reader.take("query", str),
+        query=reader.take("query", str, None),
         anchor_table=reader.take("anchor_table", str),
-        anchor_key=_names(reader.take("anchor_key", (str, list)), f"{reader.path}.anchor_key"),
+        anchor_key=_names(reader.take("anchor_key", (str, list), []), f"{reader.path}.anchor_key"),
         target_column=reader.take("target_column", str),
         target_stype=_read_stype(reader, "target_stype"),
         observation_time_column=reader.take("observation_time_column", str, None),
         kind=reader.take("kind", str, None),
-        unit=_read_unit(reader),
+        form=_read_form(reader),
         before_anchor=reader.take("before_anchor", str, "keep"),
         target_statistics=reader.take("target_statistics", str, "all"),
     )
@@ -398,7 +406,7 @@ def _read_task(reader: _Reader, tables: dict[str, TableSchema]) -> TaskSchema:
         task.drop_columns.append(_joined_names(name, tables, f"{reader.path}.drop_columns", "TASK_INVALID"))
     split = reader.take("split", dict, None)
     if split is not None:
-        task.split = _read_split(_Reader(split, f"{reader.path}.split"), task.unit)
+        task.split = _read_split(_Reader(split, f"{reader.path}.split"), task.form.unit or "s")
     reader.finish()
     if task.kind not in (None, "cell", "derived"):
         refuse(f"{reader.path}.kind", "must be cell or derived", "TASK_INVALID")
@@ -410,12 +418,25 @@ def _read_task(reader: _Reader, tables: dict[str, TableSchema]) -> TaskSchema:
         refuse(f"{reader.path}.target_statistics", "must be all or train", "TASK_INVALID")
     if task.anchor_table not in tables:
         refuse(f"{reader.path}.anchor_table", "names a table that the schema does not have", "TASK_INVALID")
+    if task.query is None:
+        _check_all_rows(reader.path, task, meaning)
+        return task
+    if not task.anchor_key:
+        refuse(f"{reader.path}.anchor_key", "is missing")
     primary_key = tables[task.anchor_table].primary_key
     if not primary_key:
         refuse(f"{reader.path}.anchor_table", "names a table without a primary key", "TASK_INVALID")
     if len(task.anchor_key) != len(primary_key):
         refuse(f"{reader.path}.anchor_key", "has not as many columns as the primary key", "TASK_INVALID")
     return task
+
+
+def _check_all_rows(path: str, task: TaskSchema, meaning: str | None) -> None:
+    """Without a query every row of the anchor table is a seed, at its own time: a cell task."""
+    for_queries = (task.anchor_key, meaning, task.observation_time_column, task.form != ANY_TIME)
+    if any(for_queries) or task.kind == "derived" or task.split.method == "column" or task.before_anchor != "keep":
+        refuse(path, "says something that needs a query", "TASK_INVALID")
+    task.kind = "cell"
 
 
 def _read_split(reader: _Reader, unit: str) -> SplitSchema:

@@ -269,6 +269,18 @@ void weir__unsaid_join(weir__unsaid *unsaid, const weir__unsaid *other) {
     unsaid->count += other->count;
 }
 
+void weir__unsaid_span(const weir__unsaid *unsaid, char *out, size_t size) {
+    const int64_t values[] = {unsaid->least, unsaid->most};
+    char times[2][40];
+    for (int i = 0; i < 2; i++) {
+        int64_t micros;
+        if (__builtin_mul_overflow(values[i], 1000000, &micros))
+            micros = 0;
+        weir_timestamp_format(micros, times[i]);
+    }
+    snprintf(out, size, "%s to %s", times[0], times[1]);
+}
+
 const char *weir__unsaid_doubt(const weir__unsaid *unsaid) {
     const int64_t year_2100 = 4102444800;
     if (unsaid->count == 0)

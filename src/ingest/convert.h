@@ -29,6 +29,8 @@ typedef struct weir__unsaid {
 } weir__unsaid;
 
 void weir__unsaid_join(weir__unsaid *unsaid, const weir__unsaid *other);
+/* "2013-01-01T00:00:00Z to …", as seconds. */
+void weir__unsaid_span(const weir__unsaid *unsaid, char *out, size_t size);
 /* NULL, or why these cannot be seconds and what to write instead; static. */
 const char *weir__unsaid_doubt(const weir__unsaid *unsaid);
 

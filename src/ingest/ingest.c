@@ -1,5 +1,7 @@
 /* Ingest from beginning to end: opens the source, gets the schema, runs the phases (state.h), and frees
  * what they made. Nothing is on disk but temporary files until the store takes its name. */
+#include <stdarg.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "ingest/state.h"
@@ -48,6 +50,30 @@ bool weir__advance(weir__ingest *ingest, uint64_t done) {
 weir_status weir__cancelled(weir_error *error) {
     return weir__fail(error, WEIR_CANCELLED, WEIR__INGEST_OPERATOR,
                       "the ingest was cancelled; nothing was written");
+}
+
+/* ---- Warnings -------------------------------------------------------------------------------- */
+
+void weir__warn(weir__ingest *ingest, const char *code, const char *table, const char *column,
+                const char *task, const char *format, ...) {
+    char message[1024];
+    va_list arguments;
+    va_start(arguments, format);
+    vsnprintf(message, sizeof message, format, arguments);
+    va_end(arguments);
+    if (ingest->warning_count++ == 0)
+        snprintf(ingest->first_warning, sizeof ingest->first_warning, "%s: %.300s", code, message);
+    weir_warning warning = {code, table, column, task, message};
+    if (ingest->options->warning)
+        ingest->options->warning(ingest->options->warning_context, &warning);
+}
+
+weir_status weir__refuse_warnings(const weir__ingest *ingest, weir_error *error) {
+    if (!ingest->options->strict || ingest->warning_count == 0)
+        return WEIR_OK;
+    return weir__fail(error, WEIR_SCHEMA_INVALID, WEIR__INGEST_OPERATOR,
+                      "%u warning%s, which --strict makes errors; the first is %s", ingest->warning_count,
+                      ingest->warning_count == 1 ? "" : "s", ingest->first_warning);
 }
 
 /* ---- Opening and closing --------------------------------------------------------------------- */
@@ -232,6 +258,7 @@ static void fill_report(const weir__ingest *ingest, weir_ingest_report *report) 
         report->seeds += ingest->info_tasks[i].seed_count;
         report->dropped_seeds += ingest->info_tasks[i].dropped;
     }
+    report->warnings = ingest->warning_count;
     report->total_ns = ingest->env->now_ns(ingest->env->context) - ingest->started_ns;
 }
 
@@ -259,6 +286,8 @@ static weir_status run(weir__ingest *ingest, weir_ingest_report *report, weir_er
         status = weir__choose_targets(ingest, report, error);
     if (status == WEIR_OK)
         status = run_phases(ingest, report, error);
+    if (status == WEIR_OK)
+        status = weir__refuse_warnings(ingest, error);
     if (status == WEIR_OK)
         status = write_files(ingest, report, error);
     if (status == WEIR_OK)

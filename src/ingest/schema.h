@@ -25,7 +25,7 @@ typedef struct weir__schema_column {
     const char *description;    /* "" if there is none */
     bool has_known_at;          /* the schema says something */
     weir__schema_time known_at; /* none: null */
-    weir__unit unit;
+    weir__time_form form;       /* of a timestamp */
 } weir__schema_column;
 
 /* A foreign key, of one column (also one that is written at its column) or several. */
@@ -76,7 +76,7 @@ typedef struct weir__schema_name {
 
 typedef struct weir__schema_task {
     const char *name;
-    const char *query; /* NULL: every row of the anchor table (a task that weir makes itself) */
+    const char *query; /* NULL: every row of the anchor table */
     const char *anchor_table;
     const char *const *anchor_key; /* columns of the query, one for each column of the primary key */
     uint32_t anchor_key_count;
@@ -85,7 +85,7 @@ typedef struct weir__schema_task {
     weir_stype target_stype;
     const char *observation_time_column; /* or NULL */
     weir__task_kind kind;
-    weir__unit unit;
+    weir__time_form form; /* of the observation time and of a timestamp target */
     weir_before_anchor before_anchor;
     bool has_train_statistics; /* of a derived numerical target: over the train split alone */
     weir__schema_name *drop_columns;

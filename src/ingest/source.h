@@ -68,6 +68,7 @@ typedef enum weir__declared {
     WEIR__DECLARED_NUMERIC, /* integer where all values are, else real */
     WEIR__DECLARED_TEXT,
     WEIR__DECLARED_BLOB,
+    WEIR__DECLARED_ENUM, /* text of a fixed set */
 } weir__declared;
 
 typedef struct weir__catalog_column {

@@ -86,7 +86,7 @@ typedef struct weir__column_plan {
     const char *description;
     uint32_t position; /* in the source's table */
     weir_stype stype;
-    weir__unit unit;
+    weir__time_form form;
     bool is_primary;
     bool is_foreign; /* part of a foreign key */
     bool is_target;  /* a foreign key leads to it */
@@ -112,7 +112,7 @@ typedef struct weir__row_fault {
     uint32_t row; /* in the part */
     uint32_t column;
     weir_status status;
-    char what[200];
+    char what[320];
 } weir__row_fault;
 
 typedef struct weir__part {
@@ -126,6 +126,7 @@ typedef struct weir__part {
     const weir__string **row_keys; /* without a primary key: the rows' CBOR; hash is XXH64 */
     uint64_t *nulls;               /* a column */
     uint64_t *not_finite;
+    weir__unsaid *unsaid; /* a column: integers of times whose unit nobody said */
     weir__row_fault fault;
     weir_cbor_writer row_writer;
     weir_status status;
@@ -179,12 +180,13 @@ typedef struct weir__task_plan {
     uint32_t anchor_table;
     uint32_t target; /* number in the anchor table's plan; of a cell task */
     uint32_t seed_count;
-    uint64_t early;    /* seeds that were observed before their anchor */
-    uint32_t *rows;    /* split after split */
-    int64_t *times;    /* or NULL */
-    double *numbers;   /* a derived task's targets: one of these; */
-    int64_t *integers; /* times, 0/1, or numbers in `categories` */
-    uint8_t *nulls;    /* a byte each */
+    uint64_t early;                          /* seeds that were observed before their anchor */
+    weir__unsaid unsaid_time, unsaid_target; /* integers whose unit nobody said */
+    uint32_t *rows;                          /* split after split */
+    int64_t *times;                          /* or NULL */
+    double *numbers;                         /* a derived task's targets: one of these; */
+    int64_t *integers;                       /* times, 0/1, or numbers in `categories` */
+    uint8_t *nulls;                          /* a byte each */
     weir__dictionary categories;
     weir__arena strings;
     uint32_t *category_ranks;
@@ -239,6 +241,9 @@ typedef struct weir__ingest {
     weir_edge *info_edges;
     weir_task *info_tasks;
 
+    uint32_t warning_count;
+    char first_warning[400]; /* its code and message */
+
     atomic_bool is_cancelled;
     atomic_bool has_failed; /* a worker failed: the others stop early */
     atomic_ullong done;
@@ -255,6 +260,14 @@ void weir__begin_phase(weir__ingest *ingest, const char *phase, uint64_t total, 
 /* Counts work done; false where the caller of ingest has cancelled it. Any thread. */
 bool weir__advance(weir__ingest *ingest, uint64_t done);
 weir_status weir__cancelled(weir_error *error);
+
+/* ---- Warnings -------------------------------------------------------------------------------- */
+
+/* Tells the caller; `table`, `column` and `task` may be NULL. From the calling thread only. */
+void weir__warn(weir__ingest *ingest, const char *code, const char *table, const char *column,
+                const char *task, const char *format, ...) __attribute__((format(printf, 6, 7)));
+/* Where warnings are errors: SCHEMA_INVALID with the first of them. */
+WEIR_CHECKED weir_status weir__refuse_warnings(const weir__ingest *ingest, weir_error *error);
 
 /* ---- Phases ---------------------------------------------------------------------------------- */
 
