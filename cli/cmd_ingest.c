@@ -203,6 +203,7 @@ static int run(const cli_command *self, int argc, char **argv) {
     char *arguments[64];
     cli_option options[] = {{"--json", CLI_FLAG, &as_json, false, false},
                             {"--schema", CLI_TEXT, &schema, false, false},
+                            {"--pg-schema", CLI_TEXT, &used.search_path, false, false},
                             {"--output", CLI_TEXT, &used.output, false, false},
                             {"--manifest", CLI_TEXT, &used.manifest, false, false},
                             {"--batch-size", CLI_UINT, &used.batch_size, false, false},
@@ -223,12 +224,14 @@ static int run(const cli_command *self, int argc, char **argv) {
 const cli_command cli_ingest = {
     .name = "ingest",
     .summary = "make a store from a database",
-    .usage = "weir ingest SOURCE [--schema F] [-o OUT.weir] [--manifest F] [--batch-size N] [--strict] "
+    .usage = "weir ingest SOURCE [--schema F] [--pg-schema A,B] [-o OUT.weir] [--manifest F] [--batch-size "
+             "N] [--strict] "
              "[--threads N] "
              "[--no-embeddings] [--json]",
     .help =
         "  SOURCE            a SQLite file, or another source that weir reads\n"
         "  --schema F        what to read and what it means (default: drafted, see weir schema)\n"
+        "  --pg-schema A,B   schemas of PostgreSQL or DuckDB in which tables are found by their bare names\n"
         "  -o, --output F    the store (default: NAME.weir, by the schema's name)\n"
         "  --manifest F      the manifest (default: beside the store, NAME.manifest.json)\n"
         "  --batch-size N    global_batch_size in the manifest (default 32)\n"

@@ -39,9 +39,11 @@ typedef struct weir_warning {
 typedef void (*weir_warning_report)(void *context, const weir_warning *warning);
 
 typedef struct weir_ingest_options {
-    size_t size;        /* sizeof(weir_ingest_options) */
-    const char *source; /* path or URL */
-    const char *schema; /* JSON text, or NULL: drafted from the source */
+    size_t size;             /* sizeof(weir_ingest_options) */
+    const char *source;      /* path or URL */
+    const char *search_path; /* schemas of PostgreSQL or DuckDB in which bare names are found, "sales,public";
+                                NULL: what the schema says, else the source's own */
+    const char *schema;      /* JSON text, or NULL: drafted from the source */
     size_t schema_size;
     const char *schema_name; /* what messages call the schema, such as its path */
     const char *output;      /* the store's path; NULL: NAME.weir in the working directory */

@@ -158,11 +158,10 @@ void weir__data_files_release(weir__data_files *files);
 
 /* ---- The source -------------------------------------------------------------------------------- */
 
-/* Opens a source of CSV files; `settings` may be NULL. The kind's own `open` is this without settings. Tables
- * of Parquet files are listed without columns: DuckDB reads them, and asks here what else there is. */
-WEIR_CHECKED weir_status weir__csv_source_open(const weir_env *env, const char *location,
-                                               const weir__csv_settings *settings, weir__source **out,
-                                               weir_error *error);
+/* The kind's own `open`. Tables of Parquet files are listed without columns: DuckDB reads them, and asks here
+ * what else there is. */
+WEIR_CHECKED weir_status weir__csv_source_open(const weir_env *env, const weir__source_options *options,
+                                               weir__source **out, weir_error *error);
 
 typedef struct weir__csv_column {
     char *name;
@@ -205,5 +204,8 @@ WEIR_CHECKED weir_status weir__csv_scan(const weir__csv_source *source, uint32_t
 void weir__csv_database_close(weir__csv_source *source);
 WEIR_CHECKED weir_status weir__csv_query(weir__csv_source *source, const char *sql, weir__cursor **out,
                                          weir_error *error);
+WEIR_CHECKED weir_status weir__csv_describe_query(weir__csv_source *source, const char *sql,
+                                                  weir__catalog *catalog, weir__catalog_table *table,
+                                                  weir_error *error);
 
 #endif

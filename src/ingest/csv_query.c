@@ -209,16 +209,31 @@ static weir_status load_wanted(database *d, weir_error *error) {
     return status;
 }
 
-weir_status weir__csv_query(weir__csv_source *source, const char *sql, weir__cursor **out,
-                            weir_error *error) {
-    pthread_mutex_lock(&source->lock);
+/* A database that is ready for a query: with all tables, and the rows of those that it reads. */
+static weir_status prepare(weir__csv_source *source, const char *sql, bool needs_rows, weir_error *error) {
     weir_status status = source->database ? WEIR_OK : open_database(source, error);
     if (status == WEIR_OK)
         status = find_wanted(source->database, sql, error);
-    if (status == WEIR_OK)
-        status = load_wanted(source->database, error);
+    return status == WEIR_OK && needs_rows ? load_wanted(source->database, error) : status;
+}
+
+weir_status weir__csv_query(weir__csv_source *source, const char *sql, weir__cursor **out,
+                            weir_error *error) {
+    pthread_mutex_lock(&source->lock);
+    weir_status status = prepare(source, sql, true, error);
     if (status == WEIR_OK)
         status = source->database->sqlite->kind->query(source->database->sqlite, sql, out, error);
+    pthread_mutex_unlock(&source->lock);
+    return status;
+}
+
+weir_status weir__csv_describe_query(weir__csv_source *source, const char *sql, weir__catalog *catalog,
+                                     weir__catalog_table *table, weir_error *error) {
+    pthread_mutex_lock(&source->lock);
+    weir_status status = prepare(source, sql, false, error);
+    if (status == WEIR_OK)
+        status = source->database->sqlite->kind->describe_query(source->database->sqlite, sql, catalog, table,
+                                                                error);
     pthread_mutex_unlock(&source->lock);
     return status;
 }

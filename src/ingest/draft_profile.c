@@ -218,7 +218,7 @@ static weir_status scan_with(weir__draft *draft, weir__source *session, const we
     weir__rows rows;
     uint64_t unreported = 0;
     weir_status status =
-        session->kind->scan(session, table->source, columns, column_count, 0, 1, &cursor, error);
+        weir__source_scan(session, table->source, columns, column_count, 0, 1, &cursor, error);
     if (status != WEIR_OK)
         return status;
     while ((status = cursor->next(cursor, &rows, error)) == WEIR_OK && rows.row_count > 0) {

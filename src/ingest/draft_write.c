@@ -191,10 +191,22 @@ static bool put_task(weir__draft *draft, weir_json_writer *w, uint32_t number) {
     return is_fine;
 }
 
+static void put_search_path(const weir__draft *draft, weir_json_writer *w) {
+    const weir__source_options *source = &draft->ingest->source;
+    if (source->search_path_count == 0)
+        return;
+    weir_json_key(w, "search_path");
+    weir_json_array(w);
+    for (uint32_t i = 0; i < source->search_path_count; i++)
+        weir_json_text(w, source->search_path[i]);
+    weir_json_end_array(w);
+}
+
 bool weir__draft_write(weir__draft *draft, weir_json_writer *w) {
     bool is_fine = true, has_split = false;
     weir_json_object(w);
     put_text(w, "name", draft->ingest->catalog.name);
+    put_search_path(draft, w);
     weir_json_key(w, "keys");
     weir_json_bool(w, true);
     weir_json_key(w, "tables");

@@ -75,27 +75,19 @@ static void add_reader(weir__sql *sql, const weir__csv_table *table) {
 }
 
 static weir_status view_table(weir__duck_session *session, const weir__csv_table *table, weir_error *error) {
-    weir__duck_result result;
     weir__sql sql = {.env = session->base.env};
-    weir_status status = WEIR_OK;
     weir__sql_add(&sql, "CREATE VIEW ");
     weir__sql_add_identifier(&sql, table->files->name);
     weir__sql_add(&sql, " AS SELECT * FROM ");
     add_reader(&sql, table);
-    if (sql.failed) {
-        weir__sql_release(&sql);
-        return weir__out_of_memory(error, WEIR__SOURCE_OPERATOR, sql.size);
-    }
-    if (session->api.query(session->connection, sql.data, &result) != 0)
-        status = weir__duck_fail(error, table->files->files[0].path, session->api.result_error(&result));
-    session->api.destroy_result(&result);
+    weir_status status = sql.failed ? weir__out_of_memory(error, WEIR__SOURCE_OPERATOR, sql.size)
+                                    : weir__duck_run(session, sql.data, table->files->files[0].path, error);
     weir__sql_release(&sql);
     return status;
 }
 
 weir_status weir__duck_view_files(weir__duck_session *session, weir_error *error) {
-    weir_status status =
-        weir__csv_source_open(session->base.env, session->location, NULL, &session->files, error);
+    weir_status status = weir__csv_source_open(session->base.env, session->options, &session->files, error);
     if (status)
         return status;
     const weir__csv_source *files = weir__csv_source_of(session->files);

@@ -79,7 +79,7 @@ weir_status weir__refuse_warnings(const weir__ingest *ingest, weir_error *error)
 /* ---- Opening and closing --------------------------------------------------------------------- */
 
 static weir_status open_sessions(weir__ingest *ingest, weir_error *error) {
-    weir_status status = weir__source_open(ingest->env, ingest->options->source, &ingest->sessions[0], error);
+    weir_status status = weir__source_open(ingest->env, &ingest->source, &ingest->sessions[0], error);
     if (status != WEIR_OK)
         return status;
     ingest->session_count = 1;
@@ -94,8 +94,43 @@ static weir_status open_sessions(weir__ingest *ingest, weir_error *error) {
     return WEIR_OK;
 }
 
+/* The names between the commas of "sales,public". */
+static weir_status split_search_path(weir__ingest *ingest, const char *text, weir_error *error) {
+    size_t count = 1;
+    for (const char *at = text; (at = strchr(at, ',')) != NULL; at++)
+        count++;
+    const char **names = weir__arena_take_zero(&ingest->arena, count, sizeof *names);
+    for (size_t i = 0; i < count && names; i++) {
+        size_t size = strcspn(text, ",");
+        names[i] = weir__arena_text(&ingest->arena, text, size);
+        if (!names[i])
+            names = NULL;
+        text += size + 1;
+    }
+    if (!names)
+        return weir__out_of_memory(error, WEIR__INGEST_OPERATOR, count * sizeof *names);
+    ingest->source.search_path = names;
+    ingest->source.search_path_count = (uint32_t)count;
+    return WEIR_OK;
+}
+
+/* A schema that is given is read before the source is opened: it may say where names are found. */
+static weir_status prepare_source(weir__ingest *ingest, bool reads_schema, weir_error *error) {
+    const weir_ingest_options *options = ingest->options;
+    weir_status status = WEIR_OK;
+    if (reads_schema && options->schema)
+        status = weir__schema_read(&ingest->schema, ingest->env, options->schema, options->schema_size,
+                                   options->schema_name ? options->schema_name : "the schema", error);
+    if (status != WEIR_OK)
+        return status;
+    ingest->source = (weir__source_options){.location = options->source,
+                                            .search_path = ingest->schema.search_path,
+                                            .search_path_count = ingest->schema.search_path_count};
+    return options->search_path ? split_search_path(ingest, options->search_path, error) : WEIR_OK;
+}
+
 static weir_status begin(weir__ingest *ingest, const weir_env *env, const weir_ingest_options *options,
-                         weir_error *error) {
+                         bool reads_schema, weir_error *error) {
     memset(ingest, 0, sizeof *ingest);
     ingest->env = weir__env(env);
     ingest->options = options;
@@ -108,7 +143,9 @@ static weir_status begin(weir__ingest *ingest, const weir_env *env, const weir_i
     pthread_mutex_init(&ingest->progress_lock, NULL);
     if (!options->source)
         return weir__fail(error, WEIR_CONTRACT_VIOLATION, WEIR__INGEST_OPERATOR, "no source is given");
-    weir_status status = open_sessions(ingest, error);
+    weir_status status = prepare_source(ingest, reads_schema, error);
+    if (status == WEIR_OK)
+        status = open_sessions(ingest, error);
     if (status == WEIR_OK)
         status = ingest->sessions[0]->kind->describe(ingest->sessions[0], &ingest->catalog, error);
     return status;
@@ -179,25 +216,22 @@ static void end(weir__ingest *ingest) {
 
 /* ---- The schema ------------------------------------------------------------------------------ */
 
-static weir_status draft_and_read(weir__ingest *ingest, weir_error *error) {
-    weir_json_writer draft;
-    weir_json_writer_memory(&draft, ingest->env);
-    weir_status status = weir__draft_schema(ingest, &draft, error);
-    if (status == WEIR_OK)
-        status = weir_json_finish(&draft, error);
-    if (status == WEIR_OK)
-        status = weir__schema_read(&ingest->schema, ingest->env, draft.data, draft.size, "the drafted schema",
-                                   error);
-    weir_json_release(&draft);
-    return status;
+static weir_status draft(weir__ingest *ingest, weir_json_writer *w, weir_error *error) {
+    weir_status status = weir__catalog_keep_drafted(&ingest->catalog, error);
+    return status == WEIR_OK ? weir__draft_schema(ingest, w, error) : status;
 }
 
-static weir_status get_schema(weir__ingest *ingest, weir_error *error) {
-    const weir_ingest_options *options = ingest->options;
-    if (!options->schema)
-        return draft_and_read(ingest, error);
-    return weir__schema_read(&ingest->schema, ingest->env, options->schema, options->schema_size,
-                             options->schema_name ? options->schema_name : "the schema", error);
+/* Where no schema is given, the draft is read as one. */
+static weir_status draft_and_read(weir__ingest *ingest, weir_error *error) {
+    weir_json_writer w;
+    weir_json_writer_memory(&w, ingest->env);
+    weir_status status = draft(ingest, &w, error);
+    if (status == WEIR_OK)
+        status = weir_json_finish(&w, error);
+    if (status == WEIR_OK)
+        status = weir__schema_read(&ingest->schema, ingest->env, w.data, w.size, "the drafted schema", error);
+    weir_json_release(&w);
+    return status;
 }
 
 weir_status weir_schema_draft(const weir_env *env, const weir_ingest_options *options, weir_json_writer *w,
@@ -205,9 +239,9 @@ weir_status weir_schema_draft(const weir_env *env, const weir_ingest_options *op
     weir__ingest *ingest = weir__allocate(weir__env(env), 1, sizeof *ingest);
     if (!ingest)
         return weir__out_of_memory(error, WEIR__INGEST_OPERATOR, sizeof *ingest);
-    weir_status status = begin(ingest, env, options, error);
+    weir_status status = begin(ingest, env, options, false, error);
     if (status == WEIR_OK)
-        status = weir__draft_schema(ingest, w, error);
+        status = draft(ingest, w, error);
     end(ingest);
     weir__release(weir__env(env), ingest);
     return status;
@@ -279,7 +313,7 @@ static weir_status write_files(weir__ingest *ingest, weir_ingest_report *report,
 }
 
 static weir_status run(weir__ingest *ingest, weir_ingest_report *report, weir_error *error) {
-    weir_status status = get_schema(ingest, error);
+    weir_status status = ingest->options->schema ? WEIR_OK : draft_and_read(ingest, error);
     if (status == WEIR_OK)
         status = weir__plan_make(ingest, error);
     if (status == WEIR_OK)
@@ -304,7 +338,7 @@ weir_status weir_ingest(const weir_env *env, const weir_ingest_options *options,
     if (!ingest || !own) {
         status = weir__out_of_memory(error, WEIR__INGEST_OPERATOR, sizeof *ingest);
     } else {
-        status = begin(ingest, used, options, error);
+        status = begin(ingest, used, options, true, error);
         if (status == WEIR_OK)
             status = run(ingest, own, error);
         end(ingest);

@@ -27,6 +27,14 @@ void *weir__plan_take(weir__ingest *ingest, size_t count, size_t size, weir_stat
     return memory;
 }
 
+weir_status weir__plan_blame_query(const weir__catalog_table *table, weir_status status, weir_error *error) {
+    char message[WEIR_MESSAGE_CAPACITY + 16];
+    if (status != WEIR_SOURCE_ERROR || !table->is_given)
+        return status;
+    snprintf(message, sizeof message, "failed: %s", error ? error->message : "");
+    return weir__plan_refuse(error, WEIR_SCHEMA_INVALID, message, "$.tables.%s.query", table->name);
+}
+
 static uint32_t find_table(const weir__ingest *ingest, const char *name) {
     for (uint32_t t = 0; t < ingest->table_count; t++)
         if (strcmp(ingest->tables[t].name, name) == 0)
@@ -99,15 +107,59 @@ static void plan_column(const weir__schema *schema, const weir__schema_table *de
     };
 }
 
+/* ---- Where rows come from -------------------------------------------------------------------- */
+
+static weir_status provide_view(weir__ingest *ingest, const weir__schema_table *described,
+                                weir_error *error) {
+    uint32_t count;
+    weir__catalog_table *table = weir__catalog_find_table(&ingest->catalog, described->name, &count);
+    if (count > 1)
+        return weir__plan_refuse(error, WEIR_SCHEMA_INVALID,
+                                 "is the name of several tables of the source; say which with \"query\"",
+                                 "$.tables.%s", described->name);
+    if (!table)
+        return weir__plan_refuse(error, WEIR_SCHEMA_INVALID, "is not a table or view of the source",
+                                 "$.tables.%s", described->name);
+    return weir__catalog_complete(ingest->sessions[0], &ingest->catalog, table, error);
+}
+
+/* Adds the schema's queries to the catalog and completes the views that it names, so that every table of the
+ * schema is in the catalog with its columns. */
+static weir_status provide_tables(weir__ingest *ingest, weir_error *error) {
+    weir_status status = WEIR_OK;
+    for (uint32_t t = 0; t < ingest->schema.table_count && status == WEIR_OK; t++) {
+        const weir__schema_table *described = &ingest->schema.tables[t];
+        if (!described->query) {
+            status = provide_view(ingest, described, error);
+            continue;
+        }
+        status = weir__catalog_add_query(ingest->sessions[0], &ingest->catalog, described->name,
+                                         described->query, error);
+        if (status == WEIR_SOURCE_ERROR)
+            status = weir__plan_blame_query(&ingest->catalog.tables[ingest->catalog.table_count - 1], status,
+                                            error);
+    }
+    return status;
+}
+
+static const weir__catalog_table *find_source(const weir__ingest *ingest,
+                                              const weir__schema_table *described) {
+    uint32_t count;
+    if (!described->query)
+        return weir__catalog_find_table(&ingest->catalog, described->name, &count);
+    uint32_t i = 0;
+    while (!ingest->catalog.tables[i].is_given ||
+           strcmp(ingest->catalog.tables[i].name, described->name) != 0)
+        i++;
+    return &ingest->catalog.tables[i];
+}
+
 static weir_status plan_table(weir__ingest *ingest, const weir__schema_table *described,
                               weir__table_plan *table, weir_error *error) {
     weir_status status = WEIR_OK;
     table->name = described->name;
     table->temporal = WEIR__KNOWN_WITH_ROW;
-    table->source = weir__catalog_find_table(&ingest->catalog, described->name);
-    if (!table->source)
-        return weir__plan_refuse(error, WEIR_SCHEMA_INVALID, "is not a table of the source", "$.tables.%s",
-                                 described->name);
+    table->source = find_source(ingest, described);
     status = check_names(described, table->source, error);
     if (status != WEIR_OK)
         return status;
@@ -376,7 +428,9 @@ static weir_status plan_tasks(weir__ingest *ingest, weir_error *error) {
 }
 
 weir_status weir__plan_make(weir__ingest *ingest, weir_error *error) {
-    weir_status status = plan_tables(ingest, error);
+    weir_status status = provide_tables(ingest, error);
+    if (status == WEIR_OK)
+        status = plan_tables(ingest, error);
     if (status == WEIR_OK)
         status = plan_edges(ingest, error);
     for (uint32_t t = 0; t < ingest->table_count && status == WEIR_OK; t++)

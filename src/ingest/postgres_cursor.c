@@ -449,8 +449,9 @@ static void add_range(weir__sql *sql, const weir__pg_table *table, uint32_t part
                       (unsigned long long)end);
 }
 
-static void add_scan(weir__sql *sql, const pg_cursor *cursor, const weir__pg_table *table, uint32_t part,
+static void add_scan(weir__sql *sql, const pg_cursor *cursor, const weir__catalog_table *table, uint32_t part,
                      uint32_t part_count) {
+    const weir__pg_table *detail = table->detail;
     add_opening(sql, cursor->is_copy);
     for (uint32_t i = 0; i < cursor->base.column_count; i++) {
         if (i > 0)
@@ -459,8 +460,8 @@ static void add_scan(weir__sql *sql, const pg_cursor *cursor, const weir__pg_tab
         add_cast(sql, cursor, i);
     }
     weir__sql_add(sql, " FROM %s", table->sql_name);
-    if (table->block_count > 0)
-        add_range(sql, table, part, part_count);
+    if (detail->block_count > 0)
+        add_range(sql, detail, part, part_count);
     else if (part > 0)
         weir__sql_add(sql, " WHERE false");
     add_end(sql, cursor->is_copy);
@@ -483,7 +484,7 @@ weir_status weir__pg_scan(weir__source *source, const weir__catalog_table *table
         has_memory = set_column(cursor, i, table->columns[columns[i]].name, detail->types[columns[i]]);
     weir__sql sql = {.env = source->env};
     if (has_memory)
-        add_scan(&sql, cursor, detail, part, part_count);
+        add_scan(&sql, cursor, table, part, part_count);
     status = !has_memory || sql.failed ? weir__out_of_memory(error, WEIR__SOURCE_OPERATOR, sql.size)
                                        : set_savepoint(cursor, error);
     if (!status)
@@ -575,6 +576,25 @@ static weir_status start_query(pg_cursor *cursor, const char *query, weir_error 
     status =
         sql.failed ? weir__out_of_memory(error, WEIR__SOURCE_OPERATOR, size) : start(cursor, sql.data, error);
     weir__sql_release(&sql);
+    return status;
+}
+
+weir_status weir__pg_describe_query(weir__source *source, const char *sql, weir__catalog *catalog,
+                                    weir__catalog_table *table, weir_error *error) {
+    pg_cursor *cursor;
+    PGresult *described = NULL;
+    weir_status status = make_cursor((weir__pg_session *)source, 0, "the query", &cursor, error);
+    if (status)
+        return status;
+    status = set_savepoint(cursor, error);
+    if (!status)
+        status = describe_query(cursor, sql, &described, error);
+    for (int i = 0; !status && i < PQnfields(described); i++)
+        if (!weir__catalog_add_column(catalog, table, PQfname(described, i),
+                                      weir__pg_type_of(PQftype(described, i)).declared))
+            status = weir__out_of_memory(error, WEIR__SOURCE_OPERATOR, 1);
+    PQclear(described);
+    close_cursor(&cursor->base);
     return status;
 }
 

@@ -259,7 +259,8 @@ static void read_columns(weir__schema_reader *r, const weir_cbor_value *map, wei
 
 static void read_table(weir__schema_reader *r, const weir_cbor_value *map, bool keeps_keys,
                        weir__schema_table *table) {
-    static const char *const keys[] = {"primary_key", "temporal_column", "columns", "foreign_keys", NULL};
+    static const char *const keys[] = {"query",   "primary_key",  "temporal_column",
+                                       "columns", "foreign_keys", NULL};
     if (!weir__schema_is_map(r, map))
         return;
     weir__schema_only_keys(r, map, keys);
@@ -363,6 +364,11 @@ static void read_document(weir__schema_reader *r, const weir_cbor_value *documen
     schema->name = weir__schema_text(r, document, "name", false);
     check_name(r);
     schema->search_path = weir__schema_names(r, document, "search_path", &schema->search_path_count);
+    for (uint32_t i = 0; i < schema->search_path_count && r->status == WEIR_OK; i++)
+        for (uint32_t k = 0; k <= i; k++)
+            if (k < i ? strcmp(schema->search_path[i], schema->search_path[k]) == 0
+                      : *schema->search_path[i] == 0)
+                refuse(r, "search_path", "must be different names, none of them empty");
     read_tables(r, document);
     if (r->status == WEIR_OK)
         weir__schema_read_tasks(r, document);

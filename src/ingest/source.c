@@ -1,8 +1,8 @@
-/* The list of sources, and the catalog that they fill. */
-#include <stdlib.h>
+/* The list of sources, and how their tables, views and queries are read. The catalog is in catalog.c. */
 #include <string.h>
 
 #include "ingest/source.h"
+#include "ingest/sql.h"
 
 static const weir__source_kind *const kinds[] = {
     &weir__source_postgres,
@@ -11,14 +11,15 @@ static const weir__source_kind *const kinds[] = {
     &weir__source_sqlite,
 };
 
-weir_status weir__source_open(const weir_env *env, const char *location, weir__source **out,
+weir_status weir__source_open(const weir_env *env, const weir__source_options *options, weir__source **out,
                               weir_error *error) {
     *out = NULL;
     for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++)
-        if (kinds[i]->accepts(env, location))
-            return kinds[i]->open(env, location, out, error);
+        if (kinds[i]->accepts(env, options->location))
+            return kinds[i]->open(env, options, out, error);
     return weir__fail(error, WEIR_SOURCE_ERROR, WEIR__SOURCE_OPERATOR,
-                      "%s is no source that weir reads: give the path of an existing database", location);
+                      "%s is no source that weir reads: give the path of an existing database",
+                      options->location);
 }
 
 void weir__source_close(weir__source *source) {
@@ -26,225 +27,118 @@ void weir__source_close(weir__source *source) {
         source->kind->close(source);
 }
 
-/* ---- The catalog ----------------------------------------------------------------------------- */
+/* ---- Some columns of a query ------------------------------------------------------------------- */
 
-/* Room for one more item in an array that grows by doubling; the new item is zeroed. NULL where memory is
- * short. */
-static void *append(const weir_env *env, void **items, uint32_t *count, size_t item_size) {
-    bool is_full = (*count & (*count - 1)) == 0; /* 0 and the powers of two */
-    if (is_full) {
-        size_t capacity = *count ? 2 * (size_t)*count : 1;
-        void *grown = env->resize(env->context, *items, capacity * item_size);
-        if (!grown)
-            return NULL;
-        *items = grown;
-    }
-    void *item = (char *)*items + (size_t)*count * item_size;
-    memset(item, 0, item_size);
-    ++*count;
-    return item;
+typedef struct chosen_cursor {
+    weir__cursor base;
+    const weir_env *env;
+    weir__cursor *query; /* NULL: no rows */
+    uint32_t *columns;   /* of the query */
+    weir__value *cells;
+    size_t cell_capacity;
+} chosen_cursor;
+
+static weir_status next_chosen(weir__cursor *base, weir__rows *rows, weir_error *error) {
+    chosen_cursor *cursor = (chosen_cursor *)base;
+    weir__rows all;
+    *rows = (weir__rows){0};
+    if (!cursor->query)
+        return WEIR_OK;
+    weir_status status = cursor->query->next(cursor->query, &all, error);
+    if (status != WEIR_OK)
+        return status;
+    uint32_t count = base->column_count;
+    if (!weir__grow(cursor->env, (void **)&cursor->cells, &cursor->cell_capacity, all.row_count * count + 1,
+                    sizeof *cursor->cells))
+        return weir__out_of_memory(error, WEIR__SOURCE_OPERATOR, all.row_count * sizeof *cursor->cells);
+    for (size_t r = 0; r < all.row_count; r++)
+        for (uint32_t c = 0; c < count; c++)
+            cursor->cells[r * count + c] = all.cells[r * cursor->query->column_count + cursor->columns[c]];
+    *rows = (weir__rows){.row_count = all.row_count, .cells = cursor->cells};
+    return WEIR_OK;
 }
 
-weir__catalog_table *weir__catalog_add_table(weir__catalog *catalog, const char *name) {
-    void *items = catalog->tables;
-    weir__catalog_table *table = append(catalog->env, &items, &catalog->table_count, sizeof *catalog->tables);
-    catalog->tables = items;
+static void close_chosen(weir__cursor *base) {
+    chosen_cursor *cursor = (chosen_cursor *)base;
+    if (cursor->query)
+        cursor->query->close(cursor->query);
+    weir__release(cursor->env, cursor->columns);
+    weir__release(cursor->env, cursor->cells);
+    weir__release(cursor->env, cursor);
+}
+
+static weir_status start_chosen(chosen_cursor *cursor, weir__source *source, const weir__catalog_table *table,
+                                const uint32_t *columns, uint32_t column_count, weir_error *error) {
+    cursor->columns = weir__allocate(cursor->env, column_count, sizeof *columns);
+    if (!cursor->columns)
+        return weir__out_of_memory(error, WEIR__SOURCE_OPERATOR, column_count * sizeof *columns);
+    if (column_count > 0)
+        memcpy(cursor->columns, columns, column_count * sizeof *columns);
+    weir_status status = source->kind->query(source, table->query, &cursor->query, error);
+    if (status == WEIR_OK && cursor->query->column_count != table->column_count)
+        status = weir__fail(error, WEIR_SOURCE_ERROR, WEIR__SOURCE_OPERATOR,
+                            "the query of table %s gives other columns than it did before", table->name);
+    return status;
+}
+
+weir_status weir__source_scan(weir__source *source, const weir__catalog_table *table, const uint32_t *columns,
+                              uint32_t column_count, uint32_t part, uint32_t part_count, weir__cursor **out,
+                              weir_error *error) {
+    if (!table->query)
+        return source->kind->scan(source, table, columns, column_count, part, part_count, out, error);
+    chosen_cursor *cursor = weir__allocate_zero(source->env, 1, sizeof *cursor);
+    if (!cursor)
+        return weir__out_of_memory(error, WEIR__SOURCE_OPERATOR, sizeof *cursor);
+    cursor->base = (weir__cursor){.column_count = column_count, .next = next_chosen, .close = close_chosen};
+    cursor->env = source->env;
+    weir_status status =
+        part == 0 ? start_chosen(cursor, source, table, columns, column_count, error) : WEIR_OK;
+    if (status != WEIR_OK) {
+        close_chosen(&cursor->base);
+        return status;
+    }
+    *out = &cursor->base;
+    return WEIR_OK;
+}
+
+/* ---- Views and queries as tables --------------------------------------------------------------- */
+
+static weir_status describe(weir__source *source, weir__catalog *catalog, weir__catalog_table *table,
+                            weir_error *error) {
+    weir_status status = source->kind->describe_query(source, table->query, catalog, table, error);
+    if (status != WEIR_OK)
+        return status;
+    if (table->column_count == 0)
+        return weir__fail(error, WEIR_SOURCE_ERROR, WEIR__SOURCE_OPERATOR, "it gives no columns");
+    for (uint32_t i = 1; i < table->column_count; i++)
+        for (uint32_t k = 0; k < i; k++)
+            if (strcmp(table->columns[i].name, table->columns[k].name) == 0)
+                return weir__fail(error, WEIR_SOURCE_ERROR, WEIR__SOURCE_OPERATOR,
+                                  "it gives two columns that are called %s", table->columns[i].name);
+    return WEIR_OK;
+}
+
+weir_status weir__catalog_add_query(weir__source *source, weir__catalog *catalog, const char *name,
+                                    const char *sql, weir_error *error) {
+    weir__catalog_table *table = weir__catalog_add_table(catalog, name);
     if (!table)
-        return NULL;
-    table->name = weir__copy_text(catalog->env, name, strlen(name));
-    return table->name ? table : NULL;
+        return weir__out_of_memory(error, WEIR__SOURCE_OPERATOR, sizeof *table);
+    table->is_given = table->is_hidden = true;
+    table->query = weir__copy_text(catalog->env, sql, strlen(sql));
+    return table->query ? describe(source, catalog, table, error)
+                        : weir__out_of_memory(error, WEIR__SOURCE_OPERATOR, strlen(sql));
 }
 
-weir__catalog_column *weir__catalog_add_column(weir__catalog *catalog, weir__catalog_table *table,
-                                               const char *name, weir__declared declared) {
-    void *items = table->columns;
-    weir__catalog_column *column = append(catalog->env, &items, &table->column_count, sizeof *table->columns);
-    table->columns = items;
-    if (!column)
-        return NULL;
-    column->declared = declared;
-    column->name = weir__copy_text(catalog->env, name, strlen(name));
-    return column->name ? column : NULL;
-}
-
-bool weir__catalog_add_primary_key(weir__catalog *catalog, weir__catalog_table *table, uint32_t column) {
-    void *items = table->primary_key;
-    uint32_t *added = append(catalog->env, &items, &table->primary_key_count, sizeof *table->primary_key);
-    table->primary_key = items;
-    if (added)
-        *added = column;
-    return added != NULL;
-}
-
-weir__catalog_key *weir__catalog_add_foreign_key(weir__catalog *catalog, weir__catalog_table *table,
-                                                 const char *parent_table) {
-    void *items = table->foreign_keys;
-    weir__catalog_key *key =
-        append(catalog->env, &items, &table->foreign_key_count, sizeof *table->foreign_keys);
-    table->foreign_keys = items;
-    if (!key)
-        return NULL;
-    key->parent_table = weir__copy_text(catalog->env, parent_table, strlen(parent_table));
-    return key->parent_table ? key : NULL;
-}
-
-static bool add_parent_column(weir__catalog *catalog, weir__catalog_key *key, const char *name) {
-    void *items = key->parent_columns;
-    char **added = append(catalog->env, &items, &key->parent_column_count, sizeof *key->parent_columns);
-    key->parent_columns = items;
-    if (added)
-        *added = weir__copy_text(catalog->env, name, strlen(name));
-    return added && *added;
-}
-
-bool weir__catalog_add_key_columns(weir__catalog *catalog, weir__catalog_key *key, uint32_t column,
-                                   const char *parent_column) {
-    void *items = key->columns;
-    uint32_t *added = append(catalog->env, &items, &key->column_count, sizeof *key->columns);
-    key->columns = items;
-    if (!added)
-        return false;
-    *added = column;
-    return !parent_column || add_parent_column(catalog, key, parent_column);
-}
-
-bool weir__catalog_add_skipped(weir__catalog *catalog, const char *path) {
-    void *items = catalog->skipped;
-    char **added = append(catalog->env, &items, &catalog->skipped_count, sizeof *catalog->skipped);
-    catalog->skipped = items;
-    if (added)
-        *added = weir__copy_text(catalog->env, path, strlen(path));
-    return added && *added;
-}
-
-static void release_key(const weir_env *env, weir__catalog_key *key) {
-    for (uint32_t i = 0; i < key->parent_column_count; i++)
-        weir__release(env, key->parent_columns[i]);
-    weir__release(env, key->parent_columns);
-    weir__release(env, key->columns);
-    weir__release(env, key->parent_table);
-}
-
-static void release_table(const weir_env *env, weir__catalog_table *table) {
-    for (uint32_t i = 0; i < table->column_count; i++)
-        weir__release(env, table->columns[i].name);
-    for (uint32_t i = 0; i < table->foreign_key_count; i++)
-        release_key(env, &table->foreign_keys[i]);
-    weir__release(env, table->columns);
-    weir__release(env, table->primary_key);
-    weir__release(env, table->foreign_keys);
-    weir__release(env, table->detail);
-    weir__release(env, table->name);
-}
-
-void weir__catalog_release(weir__catalog *catalog) {
-    if (!catalog->env)
-        return;
-    for (uint32_t i = 0; i < catalog->table_count; i++)
-        release_table(catalog->env, &catalog->tables[i]);
-    for (uint32_t i = 0; i < catalog->skipped_count; i++)
-        weir__release(catalog->env, catalog->skipped[i]);
-    weir__release(catalog->env, catalog->skipped);
-    weir__release(catalog->env, catalog->tables);
-    weir__release(catalog->env, catalog->name);
-    *catalog = (weir__catalog){0};
-}
-
-const weir__catalog_table *weir__catalog_find_table(const weir__catalog *catalog, const char *name) {
-    for (uint32_t i = 0; i < catalog->table_count; i++)
-        if (strcmp(catalog->tables[i].name, name) == 0)
-            return &catalog->tables[i];
-    return NULL;
-}
-
-uint32_t weir__catalog_find_column(const weir__catalog_table *table, const char *name) {
-    for (uint32_t i = 0; i < table->column_count; i++)
-        if (strcmp(table->columns[i].name, name) == 0)
-            return i;
-    return UINT32_MAX;
-}
-
-/* ---- Keys ------------------------------------------------------------------------------------ */
-
-typedef struct key_resolver {
-    weir__catalog *catalog;
-    int (*compare)(const char *a, const char *b);
-    bool is_short_of_memory;
-} key_resolver;
-
-static void respell(key_resolver *r, char **name, const char *spelling) {
-    char *copy = weir__copy_text(r->catalog->env, spelling, strlen(spelling));
-    r->is_short_of_memory = r->is_short_of_memory || !copy;
-    if (!copy)
-        return;
-    weir__release(r->catalog->env, *name);
-    *name = copy;
-}
-
-static const weir__catalog_table *find_parent(const key_resolver *r, const char *name) {
-    for (uint32_t i = 0; i < r->catalog->table_count; i++)
-        if (r->compare(r->catalog->tables[i].name, name) == 0)
-            return &r->catalog->tables[i];
-    return NULL;
-}
-
-/* Whether a key leads to columns that are there. Table and columns take the spelling of the declaration. */
-static bool resolve_key(key_resolver *r, const weir__catalog_table *table, weir__catalog_key *key) {
-    const weir__catalog_table *parent = find_parent(r, key->parent_table);
-    for (uint32_t i = 0; i < key->column_count; i++)
-        if (key->columns[i] >= table->column_count)
-            return false;
-    if (!parent)
-        return false;
-    for (uint32_t i = 0; key->parent_column_count == i && i < parent->primary_key_count; i++)
-        if (!add_parent_column(r->catalog, key, parent->columns[parent->primary_key[i]].name))
-            r->is_short_of_memory = true;
-    bool is_there = key->column_count > 0 && key->parent_column_count == key->column_count;
-    for (uint32_t i = 0; i < key->parent_column_count && is_there; i++) {
-        uint32_t c = 0;
-        while (c < parent->column_count && r->compare(parent->columns[c].name, key->parent_columns[i]) != 0)
-            c++;
-        is_there = c < parent->column_count;
-        if (is_there)
-            respell(r, &key->parent_columns[i], parent->columns[c].name);
+weir_status weir__catalog_complete(weir__source *source, weir__catalog *catalog, weir__catalog_table *table,
+                                   weir_error *error) {
+    if (!table->is_view || table->query)
+        return WEIR_OK;
+    weir__sql sql = {.env = catalog->env};
+    weir__sql_add(&sql, "SELECT * FROM %s", table->sql_name);
+    if (sql.failed) {
+        weir__sql_release(&sql);
+        return weir__out_of_memory(error, WEIR__SOURCE_OPERATOR, strlen(table->sql_name));
     }
-    if (is_there)
-        respell(r, &key->parent_table, parent->name);
-    return is_there && !r->is_short_of_memory;
-}
-
-/* By the columns' places, one after the other. */
-static int compare_keys(const void *a, const void *b) {
-    const weir__catalog_key *x = a, *y = b;
-    for (uint32_t i = 0; i < x->column_count && i < y->column_count; i++)
-        if (x->columns[i] != y->columns[i])
-            return x->columns[i] < y->columns[i] ? -1 : 1;
-    return x->column_count < y->column_count ? -1 : x->column_count > y->column_count;
-}
-
-static bool is_repeated(const weir__catalog_key *keys, uint32_t count, const weir__catalog_key *key) {
-    for (uint32_t i = 0; i < count; i++)
-        if (compare_keys(&keys[i], key) == 0)
-            return true;
-    return false;
-}
-
-weir_status weir__catalog_resolve_keys(weir__catalog *catalog, int (*compare)(const char *a, const char *b),
-                                       weir_error *error) {
-    key_resolver r = {.catalog = catalog, .compare = compare};
-    for (uint32_t t = 0; t < catalog->table_count; t++) {
-        weir__catalog_table *table = &catalog->tables[t];
-        uint32_t kept = 0;
-        for (uint32_t i = 0; i < table->foreign_key_count; i++) {
-            weir__catalog_key key = table->foreign_keys[i];
-            if (resolve_key(&r, table, &key) && !is_repeated(table->foreign_keys, kept, &key))
-                table->foreign_keys[kept++] = key;
-            else
-                release_key(catalog->env, &key);
-        }
-        table->foreign_key_count = kept;
-        if (kept > 0)
-            qsort(table->foreign_keys, kept, sizeof *table->foreign_keys, compare_keys);
-    }
-    return r.is_short_of_memory ? weir__out_of_memory(error, WEIR__SOURCE_OPERATOR, 1) : WEIR_OK;
+    table->query = sql.data;
+    return describe(source, catalog, table, error);
 }

@@ -85,8 +85,17 @@ typedef struct weir__catalog_key {
     uint32_t parent_column_count;
 } weir__catalog_key;
 
+/* A table, a view, or a query that the schema makes a table of. The columns of a view are known once
+ * weir__catalog_complete was called. */
 typedef struct weir__catalog_table {
-    char *name;
+    char *name;     /* what a schema calls it: the bare name, or schema.name where that finds nothing */
+    char *schema;   /* that it is in, and */
+    char *bare;     /* its name there; NULL in sources without schemas, and for queries */
+    char *sql_name; /* quoted and complete, for a SELECT; NULL for queries */
+    char *query;    /* that gives its rows; NULL: scan reads it by itself */
+    bool is_view;
+    bool is_given;                 /* a query of the schema's */
+    bool is_hidden;                /* from drafts: a view, or beyond the search path */
     weir__catalog_column *columns; /* in declared order */
     uint32_t column_count;
     uint32_t *primary_key; /* column numbers, in the key's own order */
@@ -111,6 +120,9 @@ typedef struct weir__catalog {
 /* For sources that fill a catalog: each appends a zeroed entry and copies the name; NULL where memory is
  * short. weir__catalog_release frees a catalog that is filled in part. */
 weir__catalog_table *weir__catalog_add_table(weir__catalog *catalog, const char *name);
+/* As weir__catalog_add_table; the table's name has the schema in it where `is_visible` is false. */
+weir__catalog_table *weir__catalog_add_table_of(weir__catalog *catalog, const char *schema, const char *bare,
+                                                bool is_visible);
 weir__catalog_column *weir__catalog_add_column(weir__catalog *catalog, weir__catalog_table *table,
                                                const char *name, weir__declared declared);
 bool weir__catalog_add_primary_key(weir__catalog *catalog, weir__catalog_table *table, uint32_t column);
@@ -129,14 +141,30 @@ void weir__catalog_release(weir__catalog *catalog);
 WEIR_CHECKED weir_status weir__catalog_resolve_keys(weir__catalog *catalog,
                                                     int (*compare)(const char *a, const char *b),
                                                     weir_error *error);
-const weir__catalog_table *weir__catalog_find_table(const weir__catalog *catalog, const char *name);
+
+/* The table or view that a name of the schema means: one that is called so, else the one for which schema,
+ * dot and bare name make up the name. *count is how many there are of the latter: NULL where it is not 1. */
+weir__catalog_table *weir__catalog_find_table(const weir__catalog *catalog, const char *name,
+                                              uint32_t *count);
 /* UINT32_MAX where there is none. */
 uint32_t weir__catalog_find_column(const weir__catalog_table *table, const char *name);
+
+/* For drafts: takes out what is hidden from them, and keys that lead there. SOURCE_ERROR where nothing is
+ * left; the message names the schemas that have tables. */
+WEIR_CHECKED weir_status weir__catalog_keep_drafted(weir__catalog *catalog, weir_error *error);
 
 /* ---- Sessions and cursors -------------------------------------------------------------------- */
 
 typedef struct weir__source weir__source;
 typedef struct weir__cursor weir__cursor;
+
+/* What a source is opened by. All is borrowed until the last session is closed. */
+typedef struct weir__source_options {
+    const char *location;           /* path or URL */
+    const char *const *search_path; /* schemas; where there are none the source's own */
+    uint32_t search_path_count;
+    const struct weir__csv_settings *csv; /* how CSV files are read (csv.h), or NULL */
+} weir__source_options;
 
 typedef struct weir__source_kind {
     const char *name; /* "sqlite", "postgresql", "duckdb" */
@@ -146,7 +174,8 @@ typedef struct weir__source_kind {
     bool (*accepts)(const weir_env *env, const char *location);
 
     /* Connects and takes the snapshot. */
-    weir_status (*open)(const weir_env *env, const char *location, weir__source **out, weir_error *error);
+    weir_status (*open)(const weir_env *env, const weir__source_options *options, weir__source **out,
+                        weir_error *error);
     void (*close)(weir__source *source);
 
     /* Another session on the same snapshot, closed by `close` before its origin; *out is NULL, without an
@@ -163,6 +192,11 @@ typedef struct weir__source_kind {
 
     /* Runs a query of the user's, read-only; the cursor's columns are known at once. */
     weir_status (*query)(weir__source *source, const char *sql, weir__cursor **out, weir_error *error);
+
+    /* Adds the columns of a query to a table of the catalog, as they are named and typed, without running
+     * it. */
+    weir_status (*describe_query)(weir__source *source, const char *sql, weir__catalog *catalog,
+                                  weir__catalog_table *table, weir_error *error);
 } weir__source_kind;
 
 /* The base of every session and cursor: the first member of the source's own struct. */
@@ -181,9 +215,24 @@ struct weir__cursor {
 };
 
 /* Finds the kind and opens; SOURCE_ERROR where no kind accepts the location. */
-WEIR_CHECKED weir_status weir__source_open(const weir_env *env, const char *location, weir__source **out,
-                                           weir_error *error);
+WEIR_CHECKED weir_status weir__source_open(const weir_env *env, const weir__source_options *options,
+                                           weir__source **out, weir_error *error);
 void weir__source_close(weir__source *source);
+
+/* Reads columns of a table, view or query: as the kind's scan does, or by running the query. A query is not
+ * shared out: part 0 has all rows. */
+WEIR_CHECKED weir_status weir__source_scan(weir__source *source, const weir__catalog_table *table,
+                                           const uint32_t *columns, uint32_t column_count, uint32_t part,
+                                           uint32_t part_count, weir__cursor **out, weir_error *error);
+
+/* Adds a table with the rows of a query. SOURCE_ERROR where the source refuses it, or where it gives no
+ * columns or two with one name. */
+WEIR_CHECKED weir_status weir__catalog_add_query(weir__source *source, weir__catalog *catalog,
+                                                 const char *name, const char *sql, weir_error *error);
+/* Makes a view ready to be read: its columns, and the query that gives its rows. Nothing to do for all
+ * else. */
+WEIR_CHECKED weir_status weir__catalog_complete(weir__source *source, weir__catalog *catalog,
+                                                weir__catalog_table *table, weir_error *error);
 
 extern const weir__source_kind weir__source_postgres;
 extern const weir__source_kind weir__source_duckdb;

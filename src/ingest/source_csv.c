@@ -262,18 +262,21 @@ static weir_status look_at_all(weir__csv_source *source, const weir__csv_setting
     return status;
 }
 
-weir_status weir__csv_source_open(const weir_env *env, const char *location,
-                                  const weir__csv_settings *settings, weir__source **out, weir_error *error) {
+weir_status weir__csv_source_open(const weir_env *env, const weir__source_options *options,
+                                  weir__source **out, weir_error *error) {
     static const weir__csv_settings nothing;
     env = weir__env(env);
+    if (options->search_path_count > 0)
+        return weir__fail(error, WEIR_SCHEMA_INVALID, WEIR__SOURCE_OPERATOR,
+                          "$.search_path is for PostgreSQL and DuckDB; files have no schemas");
     weir__csv_source *shared = weir__allocate_zero(env, 1, sizeof *shared);
     if (!shared)
         return no_memory(error);
     shared->env = env;
     pthread_mutex_init(&shared->lock, NULL);
-    weir_status status = weir__find_data_files(env, location, &shared->files, error);
+    weir_status status = weir__find_data_files(env, options->location, &shared->files, error);
     if (status == WEIR_OK)
-        status = look_at_all(shared, settings ? settings : &nothing, error);
+        status = look_at_all(shared, options->csv ? options->csv : &nothing, error);
     if (status == WEIR_OK)
         status = make_session(env, shared, false, out, error);
     if (status != WEIR_OK)
@@ -283,11 +286,6 @@ weir_status weir__csv_source_open(const weir_env *env, const char *location,
 
 const weir__csv_source *weir__csv_source_of(const weir__source *source) {
     return ((const csv_session *)source)->shared;
-}
-
-static weir_status open_session(const weir_env *env, const char *location, weir__source **out,
-                                weir_error *error) {
-    return weir__csv_source_open(env, location, NULL, out, error);
 }
 
 static weir_status fork_session(weir__source *source, weir__source **out, weir_error *error) {
@@ -505,13 +503,19 @@ static weir_status query(weir__source *source, const char *sql, weir__cursor **o
     return weir__csv_query(((csv_session *)source)->shared, sql, out, error);
 }
 
+static weir_status describe_query(weir__source *source, const char *sql, weir__catalog *catalog,
+                                  weir__catalog_table *table, weir_error *error) {
+    return weir__csv_describe_query(((csv_session *)source)->shared, sql, catalog, table, error);
+}
+
 const weir__source_kind weir__source_csv = {
     .name = "csv",
     .accepts = accepts,
-    .open = open_session,
+    .open = weir__csv_source_open,
     .close = close_session,
     .fork = fork_session,
     .describe = describe,
     .scan = scan,
     .query = query,
+    .describe_query = describe_query,
 };

@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "ingest/source.h"
+#include "ingest/sql.h"
 #include "ingest/sqlite_source.h"
 
 enum { SMALLEST_ROW = 4 }; /* bytes in the file, about */
@@ -132,8 +133,8 @@ static weir_status take_snapshot(sqlite_source *self, weir_error *error) {
     return status;
 }
 
-static weir_status open_source(const weir_env *env, const char *location, weir__source **out,
-                               weir_error *error) {
+static weir_status open_file(const weir_env *env, const char *location, weir__source **out,
+                             weir_error *error) {
     sqlite_source *self = weir__allocate_zero(env, 1, sizeof *self);
     if (!self)
         return weir__out_of_memory(error, WEIR__SOURCE_OPERATOR, sizeof *self);
@@ -173,10 +174,18 @@ weir_status weir__sqlite_adopt(const weir_env *env, sqlite3 *connection, const c
     return WEIR_OK;
 }
 
+static weir_status open_source(const weir_env *env, const weir__source_options *options, weir__source **out,
+                               weir_error *error) {
+    if (options->search_path_count > 0)
+        return weir__fail(error, WEIR_SCHEMA_INVALID, WEIR__SOURCE_OPERATOR,
+                          "$.search_path is for PostgreSQL and DuckDB; SQLite has no schemas");
+    return open_file(env, options->location, out, error);
+}
+
 static weir_status fork_source(weir__source *source, weir__source **out, weir_error *error) {
     sqlite_source *self = (sqlite_source *)source;
     *out = NULL;
-    return self->is_shareable ? open_source(source->env, self->path, out, error) : WEIR_OK;
+    return self->is_shareable ? open_file(source->env, self->path, out, error) : WEIR_OK;
 }
 
 /* ---- The catalog ----------------------------------------------------------------------------- */
@@ -332,12 +341,21 @@ static weir_status find_range(catalog_builder *builder, weir__catalog_table *tab
     return status;
 }
 
+/* Of a view only the name is taken down: it may be broken, and only a schema that names it wants it. */
 static weir_status add_table(catalog_builder *builder, weir__catalog_table *unused, sqlite3_stmt *row) {
     (void)unused;
     bool has_rowid = sqlite3_column_int(row, 1) == 0;
     weir__catalog_table *table = weir__catalog_add_table(builder->catalog, text_of(row, 0));
-    if (!table)
+    weir__sql name = {.env = builder->catalog->env};
+    weir__sql_add_identifier(&name, text_of(row, 0));
+    if (!table || name.failed) {
+        weir__sql_release(&name);
         return no_memory(builder);
+    }
+    table->sql_name = name.data;
+    table->is_view = table->is_hidden = strcmp(text_of(row, 2), "view") == 0;
+    if (table->is_view)
+        return WEIR_OK;
     weir_status status = for_each_row(
         builder, table, "SELECT name, type FROM pragma_table_xinfo(%Q) WHERE hidden <> 1 ORDER BY cid",
         add_column);
@@ -387,11 +405,11 @@ static weir_status describe(weir__source *source, weir__catalog *out, weir_error
     weir_status status = out->name ? WEIR_OK : no_memory(&builder);
     out->size_bytes = file_size(source->env, self->path);
     if (status == WEIR_OK)
-        status =
-            for_each_row(&builder, NULL,
-                         "SELECT name, wr FROM pragma_table_list WHERE schema = 'main' AND type = 'table' "
-                         "AND name NOT LIKE 'sqlite\\_%%' ESCAPE '\\' AND %Q = '' ORDER BY name",
-                         add_table);
+        status = for_each_row(&builder, NULL,
+                              "SELECT name, wr, type FROM pragma_table_list WHERE schema = 'main' "
+                              "AND type IN ('table', 'view') AND name NOT LIKE 'sqlite\\_%%' ESCAPE '\\' AND "
+                              "%Q = '' ORDER BY name",
+                              add_table);
     if (status == WEIR_OK)
         status = weir__catalog_resolve_keys(out, compare_without_case, error);
     if (status == WEIR_OK && out->table_count == 0)
@@ -486,6 +504,19 @@ static weir_status query(weir__source *source, const char *sql, weir__cursor **o
     return open_cursor(self, statement, (uint32_t)sqlite3_column_count(statement), true, out, error);
 }
 
+static weir_status describe_query(weir__source *source, const char *sql, weir__catalog *catalog,
+                                  weir__catalog_table *table, weir_error *error) {
+    sqlite_source *self = (sqlite_source *)source;
+    sqlite3_stmt *statement = NULL;
+    weir_status status = prepare(self, sql, &statement, error);
+    for (int c = 0; status == WEIR_OK && c < sqlite3_column_count(statement); c++)
+        if (!weir__catalog_add_column(catalog, table, sqlite3_column_name(statement, c),
+                                      declared_as(sqlite3_column_decltype(statement, c))))
+            status = weir__out_of_memory(error, WEIR__SOURCE_OPERATOR, 1);
+    sqlite3_finalize(statement);
+    return status;
+}
+
 static void append_selection(sqlite3_str *sql, const weir__catalog_table *table, const uint32_t *columns,
                              uint32_t column_count) {
     sqlite3_str_appendall(sql, "SELECT ");
@@ -535,4 +566,5 @@ const weir__source_kind weir__source_sqlite = {
     .describe = describe,
     .scan = scan,
     .query = query,
+    .describe_query = describe_query,
 };

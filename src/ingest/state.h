@@ -214,6 +214,7 @@ typedef struct weir__ingest {
     uint32_t threads;
     uint64_t started_ns;
 
+    weir__source_options source;
     weir__source *sessions[WEIR__THREADS_MAX]; /* one a worker; [0] is the first */
     uint32_t session_count;
     weir__catalog catalog;
@@ -277,6 +278,8 @@ void *weir__plan_take(weir__ingest *ingest, size_t count, size_t size, weir_stat
                       weir_error *error);
 weir_status weir__plan_refuse(weir_error *error, weir_status status, const char *what, const char *format,
                               ...) __attribute__((format(printf, 4, 5)));
+/* A query of the schema that fails is the schema's fault, whatever the source calls it. */
+weir_status weir__plan_blame_query(const weir__catalog_table *table, weir_status status, weir_error *error);
 WEIR_CHECKED weir_status weir__plan_make(weir__ingest *ingest, weir_error *error);
 WEIR_CHECKED weir_status weir__describe_store(weir__ingest *ingest, weir_error *error);
 WEIR_CHECKED weir_status weir__read_rows(weir__ingest *ingest, weir_error *error);

@@ -3,8 +3,8 @@
 A database is made from a `random.Random` alone. That of `make` has tables with integer, text, mixed,
 composite or no keys, declared and not, columns of every semantic type in every form that the contract allows,
 nulls, foreign keys of one and several columns that match, dangle or refer to their own table, times of rows and
-cells, also through foreign keys, names with dots and arrows, tasks of both kinds with all splits; it comes with
-its schema. `make_for_drafting` has columns that lie near what the draft rules tell apart.
+cells, also through foreign keys, tables that are views or queries, names with dots and arrows, tasks of both kinds
+with all splits; it comes with its schema. `make_for_drafting` has columns that lie near what the draft rules tell apart.
 """
 
 import random
@@ -65,6 +65,12 @@ class TablePlan:
     wide_keys: list[WideKey] = field(default_factory=list)
     rows: list[dict[str, Any]] = field(default_factory=list)
     unique_column: str | None = None  # has no value twice, and may be pointed to
+    is_from: str = "table"  # or a view, or a query of the schema
+
+    @property
+    def base(self) -> str:
+        """The table of the database that its rows are in."""
+        return self.name if self.is_from == "table" else f"{self.name} base"
 
 
 def quoted(name: str) -> str:
@@ -172,6 +178,7 @@ def plan_table(rng: random.Random, name: str, most_rows: int) -> TablePlan:
     single, composite = [["int"], ["int"], ["text"], ["mixed"]], [["int", "text"], ["mixed", "int", "text"]]
     key_kinds = rng.choice([*single, *composite, []])[: len(names)]
     table = TablePlan(name, [], names[: len(key_kinds)], rng.random() < 0.5)
+    table.is_from = rng.choice(["table", "table", "table", "table", "view", "query"])
     for column_name, kind in zip(names, key_kinds):
         declared = {"int": rng.choice(["INTEGER", "BIGINT"]), "text": "TEXT", "mixed": ""}[kind]
         stype = rng.choice(["identifier", "identifier", "identifier", "categorical", "text"])
@@ -395,7 +402,7 @@ def any_task(rng: random.Random, tables: list[TablePlan]) -> Json | None:
         if rng.random() < 0.3:
             task["kind"] = rng.choice(["cell", "derived"])
         seen = f"{sql_literal(any_time_text(rng))} AS seen"
-        task["query"] = f"SELECT {selected}, {quoted(column.name)}, {part}, {seen} FROM {quoted(anchor.name)}"
+        task["query"] = f"SELECT {selected}, {quoted(column.name)}, {part}, {seen} FROM {quoted(anchor.base)}"
     else:
         stype = rng.choice(TARGET_STYPES)
         column = ColumnPlan("target", stype, unit=unit)
@@ -404,9 +411,9 @@ def any_task(rng: random.Random, tables: list[TablePlan]) -> Json | None:
         target = f"CASE rowid % 4 {cases} END AS target"
         task.update(target_column="target", target_stype=stype)
         task["query"] = (
-            f"SELECT {selected}, {target}, {part}, {seen} FROM {quoted(anchor.name)}"
+            f"SELECT {selected}, {target}, {part}, {seen} FROM {quoted(anchor.base)}"
             f" UNION ALL SELECT {selected}, NULL, 'train', {sql_literal(any_time(rng, unit))}"
-            f" FROM {quoted(anchor.name)} WHERE rowid % 3 = 0"
+            f" FROM {quoted(anchor.base)} WHERE rowid % 3 = 0"
             f" UNION ALL SELECT {', '.join('-12345' for _ in keys)}, NULL, 'val', NULL"
             f" UNION ALL SELECT {', '.join('NULL' for _ in keys)}, NULL, 'val', NULL"
         )
@@ -460,6 +467,9 @@ def schema_of_key(rng: random.Random, table: TablePlan, key: WideKey, tables: li
 def schema_of_table(rng: random.Random, table: TablePlan, tables: list[TablePlan]) -> Json:
     named = [column for column in table.columns if column.in_schema]
     schema: Json = {"columns": {column.name: schema_of_column(rng, table, column, tables) for column in named}}
+    if table.is_from == "query":
+        selected = ", ".join(quoted(column.name) for column in table.columns)
+        schema["query"] = f"SELECT {selected} FROM {quoted(table.base)}{rng.choice(['', ';', ' -- all of it'])}"
     if table.wide_keys:
         schema["foreign_keys"] = [schema_of_key(rng, table, key, tables) for key in table.wide_keys]
     if len(table.primary_key) == 1 and rng.random() < 0.5:
@@ -473,22 +483,25 @@ def schema_of_table(rng: random.Random, table: TablePlan, tables: list[TablePlan
 
 def write_tables(path: Path, tables: list[TablePlan]) -> None:
     connection = sqlite3.connect(path)
+    bases = {table.name: table.base for table in tables}
     for table in tables:
         declared = [f"{quoted(column.name)} {column.declared}" for column in table.columns]
         if table.declares_key and table.primary_key:
             declared.append(f"PRIMARY KEY ({', '.join(map(quoted, table.primary_key))})")
         for column in table.columns:
             if column.parent is not None and table.declares_key:
-                parent, target = map(quoted, column.parent)
+                parent, target = quoted(bases[column.parent[0]]), quoted(column.parent[1])
                 declared.append(f"FOREIGN KEY ({quoted(column.name)}) REFERENCES {parent}({target})")
         for key in table.wide_keys if table.declares_key else []:
             columns, to = (", ".join(map(quoted, names)) for names in (key.columns, key.to))
             to = f"({to})" if key.says_to else ""
-            declared.append(f"FOREIGN KEY ({columns}) REFERENCES {quoted(key.parent)}{to}")
-        connection.execute(f"CREATE TABLE {quoted(table.name)} ({', '.join(declared)})")
+            declared.append(f"FOREIGN KEY ({columns}) REFERENCES {quoted(bases[key.parent])}{to}")
+        connection.execute(f"CREATE TABLE {quoted(table.base)} ({', '.join(declared)})")
+        if table.is_from == "view":
+            connection.execute(f"CREATE VIEW {quoted(table.name)} AS SELECT * FROM {quoted(table.base)}")
         places = ", ".join("?" for _ in table.columns)
         connection.executemany(
-            f"INSERT INTO {quoted(table.name)} VALUES ({places})",
+            f"INSERT INTO {quoted(table.base)} VALUES ({places})",
             [[row[column.name] for column in table.columns] for row in table.rows],
         )
     connection.commit()

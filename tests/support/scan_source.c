@@ -1,5 +1,5 @@
 /* Prints what a source gives, for the Python tests that start servers: its catalog and every row of every
- * table, or of one query, as JSON Lines. Values carry their type, as one letter.
+ * table and view, or of one query, as JSON Lines. Values carry their type, as one letter.
  *
  *   scan_source LOCATION [--sessions N] [--query SQL]… [--stop-early] [--count] | --sweep
  *
@@ -149,6 +149,8 @@ static void print_catalog(const scanner *s) {
     weir_json_key(&w, "tables");
     weir_json_object(&w);
     for (uint32_t i = 0; i < s->catalog.table_count; i++) {
+        if (s->catalog.tables[i].is_hidden)
+            continue;
         weir_json_key(&w, s->catalog.tables[i].name);
         write_table(&w, &s->catalog.tables[i]);
     }
@@ -157,6 +159,12 @@ static void print_catalog(const scanner *s) {
     weir_json_array(&w);
     for (uint32_t i = 0; i < s->catalog.skipped_count; i++)
         weir_json_text(&w, s->catalog.skipped[i]);
+    weir_json_end_array(&w);
+    weir_json_key(&w, "hidden");
+    weir_json_array(&w);
+    for (uint32_t i = 0; i < s->catalog.table_count; i++)
+        if (s->catalog.tables[i].is_hidden)
+            weir_json_text(&w, s->catalog.tables[i].name);
     weir_json_end_array(&w);
     weir_json_end_object(&w);
     print_line(&w);
@@ -171,7 +179,7 @@ static weir__cursor *open_scan(const scanner *s, const weir__catalog_table *tabl
         columns[i] = i;
     weir__source *session = s->sessions[part];
     stop_if(
-        session->kind->scan(session, table, columns, table->column_count, part, part_count, &cursor, &error),
+        weir__source_scan(session, table, columns, table->column_count, part, part_count, &cursor, &error),
         &error);
     free(columns);
     return cursor;
@@ -218,9 +226,18 @@ static void run_query(const scanner *s, const char *sql) {
     cursor->close(cursor);
 }
 
+static weir_status complete_views(weir__source *session, weir__catalog *catalog, weir_error *error) {
+    weir_status status = WEIR_OK;
+    for (uint32_t t = 0; t < catalog->table_count && !status; t++)
+        status = weir__catalog_complete(session, catalog, &catalog->tables[t], error);
+    return status;
+}
+
 static void open_sessions(scanner *s, const char *location, uint32_t count) {
     weir_error error;
-    stop_if(weir__source_open(weir_env_default(), location, &s->sessions[0], &error), &error);
+    static weir__source_options options;
+    options.location = location;
+    stop_if(weir__source_open(weir_env_default(), &options, &s->sessions[0], &error), &error);
     s->session_count = 1;
     while (s->session_count < count && s->sessions[0]->kind->fork) {
         weir__source *session;
@@ -230,6 +247,7 @@ static void open_sessions(scanner *s, const char *location, uint32_t count) {
         s->sessions[s->session_count++] = session;
     }
     stop_if(s->sessions[0]->kind->describe(s->sessions[0], &s->catalog, &error), &error);
+    stop_if(complete_views(s->sessions[0], &s->catalog, &error), &error);
 }
 
 static void close_sessions(scanner *s) {
@@ -257,8 +275,8 @@ static weir_status scan_all(weir__source *session, const weir__catalog *catalog,
     for (uint32_t i = 0; i < 64; i++)
         columns[i] = i;
     for (uint32_t t = 0; t < catalog->table_count && !status; t++) {
-        status = session->kind->scan(session, &catalog->tables[t], columns, catalog->tables[t].column_count,
-                                     0, 1, &cursor, error);
+        status = weir__source_scan(session, &catalog->tables[t], columns, catalog->tables[t].column_count, 0,
+                                   1, &cursor, error);
         if (!status)
             status = read_all(cursor, error);
     }
@@ -270,11 +288,16 @@ static weir_status use_source(const weir_env *env, void *location, weir_error *e
     weir__source *session = NULL, *second = NULL;
     weir__catalog catalog = {0};
     weir__cursor *cursor;
-    weir_status status = weir__source_open(env, location, &session, error);
+    weir__source_options options = {.location = location};
+    weir_status status = weir__source_open(env, &options, &session, error);
     if (!status)
         status = session->kind->fork(session, &second, error);
     if (!status)
         status = session->kind->describe(session, &catalog, error);
+    if (!status)
+        status = complete_views(session, &catalog, error);
+    if (!status)
+        status = weir__catalog_add_query(session, &catalog, "asked", "SELECT 1 AS a, 'x' AS b", error);
     if (!status)
         status = scan_all(second ? second : session, &catalog, error);
     if (!status)
