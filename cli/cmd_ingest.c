@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "progress.h"
+#include "source_options.h"
 
 static void put_seconds(weir_json_writer *w, const char *key, uint64_t ns) {
     weir_json_key(w, key);
@@ -200,48 +201,46 @@ static int run(const cli_command *self, int argc, char **argv) {
     bool as_json = false;
     const char *schema = NULL;
     weir_ingest_options used = WEIR_INGEST_OPTIONS;
-    char *arguments[64];
+    cli_source_options source = {0};
     cli_option options[] = {{"--json", CLI_FLAG, &as_json, false, false},
                             {"--schema", CLI_TEXT, &schema, false, false},
-                            {"--pg-schema", CLI_TEXT, &used.search_path, false, false},
                             {"--output", CLI_TEXT, &used.output, false, false},
                             {"--manifest", CLI_TEXT, &used.manifest, false, false},
                             {"--batch-size", CLI_UINT, &used.batch_size, false, false},
                             {"--threads", CLI_UINT32, &used.threads, false, false},
                             {"--strict", CLI_FLAG, &used.strict, false, false},
-                            {"--no-embeddings", CLI_FLAG, &used.no_embeddings, false, false}};
-    for (int i = 0; i < argc && i < 64; i++)
-        arguments[i] = strcmp(argv[i], "-o") == 0 ? "--output" : argv[i];
-    int count = cli_parse(self, options, sizeof options / sizeof *options, argc < 64 ? argc : 64, arguments,
-                          &used.source, 1);
+                            {"--no-embeddings", CLI_FLAG, &used.no_embeddings, false, false},
+                            CLI_SOURCE_OPTIONS(source)};
+    char **arguments = cli_long_arguments(argc, argv);
+    int count = arguments ? cli_parse(self, options, sizeof options / sizeof *options, argc, arguments,
+                                      &used.source, 1)
+                          : -1;
+    free(arguments);
     if (count < 0)
         return CLI_USAGE;
     if (count != 1)
         return cli_usage(self, "say which source");
+    cli_use_source(&source, &used);
     return ingest(&used, schema, as_json);
 }
 
 const cli_command cli_ingest = {
     .name = "ingest",
     .summary = "make a store from a database",
-    .usage = "weir ingest SOURCE [--schema F] [--pg-schema A,B] [-o OUT.weir] [--manifest F] [--batch-size "
-             "N] [--strict] "
-             "[--threads N] "
-             "[--no-embeddings] [--json]",
-    .help =
-        "  SOURCE            a SQLite file, or another source that weir reads\n"
-        "  --schema F        what to read and what it means (default: drafted, see weir schema)\n"
-        "  --pg-schema A,B   schemas of PostgreSQL or DuckDB in which tables are found by their bare names\n"
-        "  -o, --output F    the store (default: NAME.weir, by the schema's name)\n"
-        "  --manifest F      the manifest (default: beside the store, NAME.manifest.json)\n"
-        "  --batch-size N    global_batch_size in the manifest (default 32)\n"
-        "  --threads N       (default: the number of processors); the store is the same for any number\n"
-        "  --strict          a foreign key without a match is an error\n"
-        "  --no-embeddings   leave the embeddings out\n"
-        "  --json            print the report as JSON\n\n"
-        "There is either no store or a whole one, also where ingest is killed. A file that is no store, or "
-        "no manifest,\n"
-        "is never replaced by one.\n",
+    .usage = "weir ingest SOURCE [--schema F] [-o OUT.weir] [--manifest F] [--batch-size N] [--strict] "
+             "[--threads N] [--no-embeddings] " CLI_SOURCE_USAGE " [--json]",
+    .help = CLI_SOURCE_HELP
+    "  --schema F        what to read and what it means (default: drafted, see weir schema)\n"
+    "  -o, --output F    the store (default: NAME.weir, by the schema's name)\n"
+    "  --manifest F      the manifest (default: beside the store, NAME.manifest.json)\n"
+    "  --batch-size N    global_batch_size in the manifest (default 32)\n"
+    "  --threads N       (default: the number of processors); the store is the same for any number\n"
+    "  --strict          a foreign key without a match is an error\n"
+    "  --no-embeddings   leave the embeddings out\n"
+    "  --json            print the report as JSON\n\n"
+    "There is either no store or a whole one, also where ingest is killed. A file that is no store, or "
+    "no manifest,\n"
+    "is never replaced by one.\n",
     .example = "  weir ingest shop.sqlite --schema shop.schema.json -o shop.weir\n",
     .run = run,
 };

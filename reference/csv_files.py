@@ -10,10 +10,10 @@ import sqlite3
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from pathlib import Path
-from typing import Any, Iterator
+from typing import Iterator
 
 from . import timestamps, values
-from .database import INTEGER, REAL, TEXT, DeclaredTable
+from .database import INTEGER, NOTHING, REAL, TEXT, DeclaredTable
 from .errors import WeirError
 from .values import Stored
 
@@ -189,6 +189,7 @@ class CsvDatabase:
             self._read(table, files, said.over(schema or CsvOptions()))
         self._find_types(looks_for_nulls=not has_schema)
         self._connection: sqlite3.Connection | None = None
+        self._rows_of_queries: dict[str, list[dict[str, Stored]]] = {}
 
     # -- Files
 
@@ -298,7 +299,20 @@ class CsvDatabase:
         declared = self.tables[table].columns[column]
         return int(cell) if declared == INTEGER else float(cell) if declared == REAL else cell
 
+    def provide(self, name: str, query: str | None) -> bool:
+        """Makes a query's rows a table; says whether there is such a table then."""
+        if query is None:
+            return name in self.tables
+        names, rows = self.query(query)
+        if not names or len(set(names)) < len(names):
+            raise ValueError("gives no columns, or two with one name")
+        self.tables[name] = DeclaredTable(name, dict.fromkeys(names, NOTHING))
+        self._rows_of_queries[name] = [dict(zip(names, row)) for row in rows]
+        return True
+
     def rows(self, table: str, columns: list[str]) -> list[dict[str, Stored]]:
+        if table in self._rows_of_queries:
+            return [{name: row[name] for name in columns} for row in self._rows_of_queries[table]]
         return [{name: self._stored(table, name, row[name]) for name in columns} for row in self._cells[table]]
 
     def query(self, sql: str) -> tuple[list[str], list[tuple[Stored, ...]]]:
@@ -362,15 +376,3 @@ def _column_names(first: list[str], has_names: bool, taken: list[str] | None = N
             name = f"{wanted}_{number}"
         names.append(name)
     return names[start:]
-
-
-def csv_options(value: Any) -> CsvOptions:
-    """The object `csv` of a schema, already checked."""
-    null = value.get("null")
-    delimiter = value.get("delimiter")
-    return CsvOptions(
-        null=[null] if isinstance(null, str) else null,
-        delimiter="\t" if delimiter == "\\t" else delimiter,
-        quote=value.get("quote"),
-        header=value.get("header"),
-    )

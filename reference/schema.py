@@ -15,6 +15,7 @@ from dataclasses import dataclass, field
 from typing import Any, NoReturn
 
 from . import strict_json, time_format, values
+from .csv_files import CsvOptions
 from .database import Database
 from .errors import WeirError
 from .timestamps import MICROSECONDS_PER_UNIT
@@ -58,6 +59,7 @@ class TableSchema:
     foreign_keys: dict[str, ForeignKeySchema]  # by name
     query: str | None = None  # None: a table or view of the source
     keeps_keys: bool = False
+    csv: CsvOptions | None = None
 
     def key_columns(self) -> set[str]:
         """The columns of its foreign keys."""
@@ -98,6 +100,7 @@ class Schema:
     tasks: dict[str, TaskSchema] | None  # None: the schema does not say
     statistics_until: int | str | None  # "train": the end of the train split
     embedding_dim: int
+    csv: CsvOptions | None = None
 
     def targets(self, table: str) -> set[str]:
         """The columns of a table that foreign keys lead to."""
@@ -157,6 +160,7 @@ def read_schema(text: bytes | str) -> Schema:
         refuse("$.name", "must be a file's name")
     if document.take("search_path", (str, list), None) is not None:
         refuse("$.search_path", "is for PostgreSQL and DuckDB, which are not simulated")
+    csv = _read_csv(document)
     keeps_keys = document.take_bool("keys", False)
     written_tables = document.take("tables", dict)
     if not written_tables:
@@ -184,7 +188,7 @@ def read_schema(text: bytes | str) -> Schema:
         statistics_until = _time(until, "s", "$.statistics_until")
     embedding_dim = _read_embedding(_Reader(document.take("embedding", dict, {}), "$.embedding"))
     document.finish()
-    return Schema(name, tables, tasks, statistics_until, embedding_dim)
+    return Schema(name, tables, tasks, statistics_until, embedding_dim, csv)
 
 
 def _names(value: Json, path: str, code_id: str = "SCHEMA_INVALID") -> list[str]:
@@ -203,7 +207,7 @@ def _read_table(reader: _Reader, tables: Json, keeps_keys: bool) -> TableSchema:
     reader.take("temporal_column", (str, list), None)  # settled later
     query = reader.take("query", str, None)
     keeps_keys = reader.take_bool("keys", keeps_keys)
-    table = TableSchema(primary_key, None, {}, {}, query, keeps_keys)
+    table = TableSchema(primary_key, None, {}, {}, query, keeps_keys, _read_csv(reader))
     for key, value in reader.take("columns", dict).items():
         column_reader = _Reader(value, f"{reader.path}.columns.{key}")
         table.columns[key] = ColumnSchema(
@@ -320,6 +324,28 @@ def _read_stype(reader: _Reader, key: str) -> str:
     if stype not in STYPES:
         refuse(f"{reader.path}.{key}", "is no semantic type")
     return stype
+
+
+def _read_csv(reader: _Reader) -> CsvOptions | None:
+    value = reader.take("csv", dict, None)
+    if value is None:
+        return None
+    csv_reader = _Reader(value, f"{reader.path}.csv")
+    null = csv_reader.take("null", (str, list), None)
+    if isinstance(null, list) and not all(isinstance(text, str) for text in null):
+        refuse(f"{csv_reader.path}.null", "must be a list of texts")
+    delimiter = csv_reader.take("delimiter", str, None)
+    quote = csv_reader.take("quote", str, None)
+    header = csv_reader.take_bool("header", None)
+    csv_reader.finish()
+    delimiter = "\t" if delimiter == "\\t" else delimiter
+    for name, character in (("delimiter", delimiter), ("quote", quote or None)):
+        is_fit = character is None or len(character) == 1 and character.isascii() and character not in "\n\r\0"
+        if not is_fit:
+            refuse(f"{csv_reader.path}.{name}", "must be one ASCII character")
+    if delimiter is not None and delimiter == quote:
+        refuse(f"{csv_reader.path}.quote", "is the delimiter too")
+    return CsvOptions([null] if isinstance(null, str) else null, delimiter, quote, header)
 
 
 def _read_form(reader: _Reader) -> TimeForm:

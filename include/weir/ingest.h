@@ -38,12 +38,22 @@ typedef struct weir_warning {
 /* Called from the thread that called ingest, before anything is written; texts are valid during the call. */
 typedef void (*weir_warning_report)(void *context, const weir_warning *warning);
 
+/* How CSV files are read; what is left 0 is found, or what the schema says. */
+typedef struct weir_csv_options {
+    const char *const *nulls; /* texts that stand for null; an empty field always does */
+    uint32_t null_count;
+    const char *delimiter; /* one character, or "\\t" */
+    const char *quote;     /* one character, or "" for none */
+    int header;            /* 1: the first record has the names, -1: it has not */
+} weir_csv_options;
+
 typedef struct weir_ingest_options {
     size_t size;             /* sizeof(weir_ingest_options) */
     const char *source;      /* path or URL */
     const char *search_path; /* schemas of PostgreSQL or DuckDB in which bare names are found, "sales,public";
                                 NULL: what the schema says, else the source's own */
-    const char *schema;      /* JSON text, or NULL: drafted from the source */
+    weir_csv_options csv;
+    const char *schema; /* JSON text, or NULL: drafted from the source */
     size_t schema_size;
     const char *schema_name; /* what messages call the schema, such as its path */
     const char *output;      /* the store's path; NULL: NAME.weir in the working directory */

@@ -87,7 +87,7 @@ static void find_single_key(weir__draft *draft, uint32_t t) {
         table->primary_key_count = 1;
     }
     if (table->primary_key_count > 0)
-        weir__draft_reason(draft, t, WEIR_NONE, "primary_key", true,
+        weir__draft_reason(draft, t, WEIR_NONE, "primary_key", best > 1,
                            table->columns[table->primary_key[0]].name,
                            "found: all %llu values are different, none is null, and %s",
                            (unsigned long long)table->row_count, whys[best]);
@@ -360,9 +360,10 @@ static void find_foreign_key(weir__draft *draft, uint32_t t, uint32_t c) {
     key->parent_columns[0] = draft->tables[best].primary_key[0];
     bool is_exact =
         column->sample.level == 0 && draft->tables[best].columns[key->parent_columns[0]].sample.level == 0;
-    weir__draft_reason(draft, t, c, "foreign_key", true, target_of(draft, key),
-                       "found: %s, and %s%.1f %% of its %llu values are there", whys[best_class],
-                       is_exact ? "" : "about ", 100 * best_coverage, (unsigned long long)column->values);
+    weir__draft_reason(draft, t, c, "foreign_key", best_class > 3 || best_coverage < 0.99,
+                       target_of(draft, key), "found: %s, and %s%.1f %% of its %llu values are there",
+                       whys[best_class], is_exact ? "" : "about ", 100 * best_coverage,
+                       (unsigned long long)column->values);
 }
 
 /* ---- Foreign keys of several columns --------------------------------------------------------- */

@@ -119,6 +119,59 @@ static void put_joint_keys(const weir__draft *draft, weir_json_writer *w, const 
         weir_json_end_array(w);
 }
 
+/* ---- CSV ------------------------------------------------------------------------------------- */
+
+static bool has_nulls(const weir__csv_options *a, const weir__csv_options *b) {
+    bool are_equal = a->null_count == b->null_count;
+    for (uint32_t i = 0; i < a->null_count && are_equal; i++)
+        are_equal = strcmp(a->nulls[i], b->nulls[i]) == 0;
+    return are_equal;
+}
+
+static void put_character(weir_json_writer *w, const char *key, char character) {
+    char text[2] = {character, 0};
+    put_text(w, key, character == '\t' ? "\\t" : text);
+}
+
+/* How a table's files were read; beside `first` (or NULL) only what differs from it. */
+static void put_csv(weir_json_writer *w, const weir__csv_table *table, const weir__csv_table *first) {
+    const weir__csv_dialect *dialect = &table->dialect;
+    bool says_delimiter = !first || dialect->delimiter != first->dialect.delimiter;
+    bool says_quote = !first || dialect->quote != first->dialect.quote;
+    bool says_header = !first || dialect->has_header != first->dialect.has_header;
+    bool says_nulls = !first || !has_nulls(&table->options, &first->options);
+    if (!says_delimiter && !says_quote && !says_header && !says_nulls)
+        return;
+    weir_json_key(w, "csv");
+    weir_json_object(w);
+    if (says_delimiter)
+        put_character(w, "delimiter", dialect->delimiter);
+    if (says_quote)
+        put_character(w, "quote", dialect->quote);
+    if (says_header) {
+        weir_json_key(w, "header");
+        weir_json_bool(w, dialect->has_header);
+    }
+    if (says_nulls) {
+        weir_json_key(w, "null");
+        weir_json_array(w);
+        for (uint32_t i = 0; i < table->options.null_count; i++)
+            weir_json_text(w, table->options.nulls[i]);
+        weir_json_end_array(w);
+    }
+    weir_json_end_object(w);
+}
+
+/* The first table that is made of CSV files, or NULL. */
+static const weir__csv_table *first_csv(const weir__draft *draft) {
+    for (uint32_t t = 0; t < draft->table_count; t++)
+        if (draft->tables[t].source->csv)
+            return draft->tables[t].source->csv;
+    return NULL;
+}
+
+/* ---- Tables, whole ---------------------------------------------------------------------------- */
+
 static bool put_table(weir__draft *draft, weir_json_writer *w, const weir__draft_table *table) {
     weir_json_key(w, table->source->name);
     weir_json_object(w);
@@ -128,6 +181,8 @@ static bool put_table(weir__draft *draft, weir_json_writer *w, const weir__draft
     }
     bool is_fine = put_time(draft, w, table);
     put_joint_keys(draft, w, table);
+    if (table->source->csv && table->source->csv != first_csv(draft))
+        put_csv(w, table->source->csv, first_csv(draft));
     weir_json_key(w, "columns");
     weir_json_object(w);
     for (uint32_t c = 0; c < table->column_count && is_fine; c++)
@@ -207,6 +262,8 @@ bool weir__draft_write(weir__draft *draft, weir_json_writer *w) {
     weir_json_object(w);
     put_text(w, "name", draft->ingest->catalog.name);
     put_search_path(draft, w);
+    if (first_csv(draft))
+        put_csv(w, first_csv(draft), NULL);
     weir_json_key(w, "keys");
     weir_json_bool(w, true);
     weir_json_key(w, "tables");

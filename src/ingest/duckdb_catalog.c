@@ -227,6 +227,15 @@ static weir_status describe_database(const weir__duck_session *session, weir__ca
                      : weir__out_of_memory(error, WEIR__SOURCE_OPERATOR, strlen(session->options->location));
 }
 
+/* A view of files is read as a table. */
+static void take_as_files(const weir__duck_session *session, weir__catalog_table *table) {
+    const weir__csv_source *files = weir__csv_source_of(session->files);
+    table->is_view = table->is_hidden = false;
+    for (size_t t = 0; t < files->files.count; t++)
+        if (files->files.tables[t].is_csv && strcmp(files->files.tables[t].name, table->name) == 0)
+            table->csv = &files->tables[t];
+}
+
 static weir_status fill(weir__duck_session *session, weir__catalog *out, weir_error *error) {
     weir_status status =
         session->has_files ? describe_files(session, out, error) : describe_database(session, out, error);
@@ -248,7 +257,7 @@ static weir_status fill(weir__duck_session *session, weir__catalog *out, weir_er
     for (uint32_t i = 0; i < out->table_count && !status; i++) {
         weir__catalog_table *table = &out->tables[i];
         if (session->has_files)
-            table->is_view = table->is_hidden = false;
+            take_as_files(session, table);
         if (!table->is_view)
             status = add_columns(session, out, table, error);
     }

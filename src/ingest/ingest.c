@@ -114,6 +114,63 @@ static weir_status split_search_path(weir__ingest *ingest, const char *text, wei
     return WEIR_OK;
 }
 
+/* What is said of CSV files, on the command line and in the schema. */
+static weir_status prepare_csv(weir__ingest *ingest, weir_error *error) {
+    const weir_csv_options *given = &ingest->options->csv;
+    weir__csv_options *line = &ingest->csv.line;
+    const weir__schema *schema = &ingest->schema;
+    *line = (weir__csv_options){.nulls = given->nulls,
+                                .null_count = given->null_count,
+                                .says_nulls = given->null_count > 0,
+                                .says_delimiter = given->delimiter != NULL,
+                                .says_quote = given->quote != NULL,
+                                .says_header = given->header != 0,
+                                .has_header = given->header > 0};
+    if (given->delimiter &&
+        !weir__csv_read_delimiter(given->delimiter, strlen(given->delimiter), &line->delimiter))
+        return weir__fail(error, WEIR_CONTRACT_VIOLATION, WEIR__INGEST_OPERATOR,
+                          "the delimiter must be one ASCII character, or \\t for a tab");
+    if (given->quote && !weir__csv_read_quote(given->quote, strlen(given->quote), &line->quote))
+        return weir__fail(error, WEIR_CONTRACT_VIOLATION, WEIR__INGEST_OPERATOR,
+                          "the quote must be one ASCII character, or empty for none");
+    weir__csv_table_options *tables =
+        weir__arena_take_zero(&ingest->arena, schema->table_count, sizeof *tables);
+    if (!tables)
+        return weir__out_of_memory(error, WEIR__INGEST_OPERATOR, schema->table_count * sizeof *tables);
+    for (uint32_t t = 0; t < schema->table_count; t++)
+        tables[t] = (weir__csv_table_options){schema->tables[t].name, schema->tables[t].csv};
+    ingest->csv.schema = schema->csv;
+    ingest->csv.tables = tables;
+    ingest->csv.table_count = schema->table_count;
+    ingest->csv.has_schema = schema->table_count > 0;
+    return WEIR_OK;
+}
+
+/* CSV options need CSV files. */
+static weir_status check_csv(const weir__ingest *ingest, weir_error *error) {
+    const weir__csv_options *line = &ingest->csv.line;
+    bool has_csv = false;
+    for (uint32_t t = 0; t < ingest->catalog.table_count; t++)
+        has_csv = has_csv || ingest->catalog.tables[t].csv;
+    if ((line->says_nulls || line->says_delimiter || line->says_quote || line->says_header) && !has_csv)
+        return weir__fail(
+            error, WEIR_CONTRACT_VIOLATION, WEIR__INGEST_OPERATOR,
+            "%s is not made of CSV files, but options for them are given (null, delimiter, quote, header)",
+            ingest->options->source);
+    for (uint32_t t = 0; t < ingest->schema.table_count; t++) {
+        const weir__schema_table *table = &ingest->schema.tables[t];
+        const weir__catalog_table *found = NULL;
+        for (uint32_t i = 0; i < ingest->catalog.table_count && !found; i++)
+            if (strcmp(ingest->catalog.tables[i].name, table->name) == 0)
+                found = &ingest->catalog.tables[i];
+        if (table->has_csv && (!found || !found->csv))
+            return weir__plan_refuse(error, WEIR_SCHEMA_INVALID,
+                                     "stands in a table that is not made of CSV files", "$.tables.%s.csv",
+                                     table->name);
+    }
+    return WEIR_OK;
+}
+
 /* A schema that is given is read before the source is opened: it may say where names are found. */
 static weir_status prepare_source(weir__ingest *ingest, bool reads_schema, weir_error *error) {
     const weir_ingest_options *options = ingest->options;
@@ -125,7 +182,11 @@ static weir_status prepare_source(weir__ingest *ingest, bool reads_schema, weir_
         return status;
     ingest->source = (weir__source_options){.location = options->source,
                                             .search_path = ingest->schema.search_path,
-                                            .search_path_count = ingest->schema.search_path_count};
+                                            .search_path_count = ingest->schema.search_path_count,
+                                            .csv = &ingest->csv};
+    status = prepare_csv(ingest, error);
+    if (status != WEIR_OK)
+        return status;
     return options->search_path ? split_search_path(ingest, options->search_path, error) : WEIR_OK;
 }
 
@@ -148,7 +209,7 @@ static weir_status begin(weir__ingest *ingest, const weir_env *env, const weir_i
         status = open_sessions(ingest, error);
     if (status == WEIR_OK)
         status = ingest->sessions[0]->kind->describe(ingest->sessions[0], &ingest->catalog, error);
-    return status;
+    return status == WEIR_OK ? check_csv(ingest, error) : status;
 }
 
 static void release_table(weir__ingest *ingest, weir__table_plan *table) {

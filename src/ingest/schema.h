@@ -5,6 +5,7 @@
 #define WEIR_SRC_INGEST_SCHEMA_H
 
 #include "ingest/convert.h"
+#include "ingest/csv.h"
 #include "store/format.h"
 #include "weir/cbor.h"
 
@@ -50,6 +51,8 @@ typedef struct weir__schema_table {
     weir__schema_key *foreign_keys;
     uint32_t foreign_key_count;
     bool keeps_keys; /* in the store */
+    bool has_csv;
+    weir__csv_options csv;
 } weir__schema_table;
 
 typedef enum weir__task_kind { WEIR__KIND_AUTO, WEIR__KIND_CELL, WEIR__KIND_DERIVED } weir__task_kind;
@@ -99,6 +102,7 @@ typedef struct weir__schema {
     const char *name;          /* NULL: the source's */
     const char *const *search_path;
     uint32_t search_path_count;
+    weir__csv_options csv;
     weir__schema_table *tables; /* in bytewise order of name */
     uint32_t table_count;
     weir__schema_task *tasks; /* in bytewise order of name */

@@ -259,8 +259,8 @@ static void read_columns(weir__schema_reader *r, const weir_cbor_value *map, wei
 
 static void read_table(weir__schema_reader *r, const weir_cbor_value *map, bool keeps_keys,
                        weir__schema_table *table) {
-    static const char *const keys[] = {"query",   "primary_key",  "temporal_column",
-                                       "columns", "foreign_keys", NULL};
+    static const char *const keys[] = {"query", "primary_key", "temporal_column", "columns", "foreign_keys",
+                                       "csv",   NULL};
     if (!weir__schema_is_map(r, map))
         return;
     weir__schema_only_keys(r, map, keys);
@@ -270,6 +270,9 @@ static void read_table(weir__schema_reader *r, const weir_cbor_value *map, bool 
         for (uint32_t k = 0; k < i; k++)
             if (strcmp(table->primary_key[i], table->primary_key[k]) == 0)
                 refuse(r, "primary_key", "names a column twice");
+    weir_cbor_value csv;
+    table->has_csv = weir__schema_find(map, "csv", &csv);
+    weir__schema_csv(r, map, &table->csv);
     table->keeps_keys = weir__schema_bool(r, map, "keys", keeps_keys) && table->primary_key_count > 0;
     read_columns(r, map, table);
 }
@@ -355,14 +358,15 @@ static void read_statistics_until(weir__schema_reader *r, const weir_cbor_value 
 }
 
 static void read_document(weir__schema_reader *r, const weir_cbor_value *document) {
-    static const char *const keys[] = {"name",        "keys",      "tables", "tasks", "statistics_until",
-                                       "search_path", "embedding", NULL};
+    static const char *const keys[] = {"name",        "keys", "tables",    "tasks", "statistics_until",
+                                       "search_path", "csv",  "embedding", NULL};
     weir__schema *schema = r->schema;
     if (!weir__schema_is_map(r, document))
         return;
     weir__schema_only_keys(r, document, keys);
     schema->name = weir__schema_text(r, document, "name", false);
     check_name(r);
+    weir__schema_csv(r, document, &schema->csv);
     schema->search_path = weir__schema_names(r, document, "search_path", &schema->search_path_count);
     for (uint32_t i = 0; i < schema->search_path_count && r->status == WEIR_OK; i++)
         for (uint32_t k = 0; k <= i; k++)

@@ -51,6 +51,9 @@ uint32_t weir__schema_word(weir__schema_reader *r, const weir_cbor_value *map, c
 bool weir__schema_moment(weir__schema_reader *r, const weir_cbor_value *map, const char *key,
                          bool allows_integer, weir__unit unit, int64_t *out);
 
+/* "csv". */
+void weir__schema_csv(weir__schema_reader *r, const weir_cbor_value *map, weir__csv_options *out);
+
 /* A table and a column: a list of the two, or a text that is split at the first dot behind the name of a
  * table. */
 weir__schema_name weir__schema_joined(weir__schema_reader *r, const weir_cbor_value *value, const char *key,

@@ -102,8 +102,9 @@ typedef struct weir__catalog_table {
     uint32_t primary_key_count;
     weir__catalog_key *foreign_keys;
     uint32_t foreign_key_count;
-    uint64_t row_estimate; /* for progress and for sharing work out; 0: unknown */
-    void *detail;          /* the source's own, one block from the catalog's env, freed with it */
+    uint64_t row_estimate;             /* for progress and for sharing work out; 0: unknown */
+    const struct weir__csv_table *csv; /* of CSV files: what was found of them, while the source is open */
+    void *detail;                      /* the source's own, one block from the catalog's env, freed with it */
 } weir__catalog_table;
 
 /* Owned by whoever called weir__source_describe; everything in it is from `env`. Tables in any order. */

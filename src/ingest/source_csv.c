@@ -334,6 +334,7 @@ static bool fill(const weir__csv_source *source, weir__catalog *out) {
         *number = t;
         table->detail = number;
         table->row_estimate = from->row_count;
+        table->csv = from;
         for (uint32_t c = 0; c < from->column_count; c++)
             if (!weir__catalog_add_column(out, table, from->columns[c].name, declared[from->columns[c].type]))
                 return false;

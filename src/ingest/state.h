@@ -214,6 +214,7 @@ typedef struct weir__ingest {
     uint32_t threads;
     uint64_t started_ns;
 
+    weir__csv_settings csv;
     weir__source_options source;
     weir__source *sessions[WEIR__THREADS_MAX]; /* one a worker; [0] is the first */
     uint32_t session_count;

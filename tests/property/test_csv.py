@@ -15,10 +15,13 @@ from pathlib import Path
 PROJECT_ROOT = Path(__file__).resolve().parents[2]
 sys.path[:0] = [str(PROJECT_ROOT), str(PROJECT_ROOT / "tests")]
 
-from reference.csv_files import MARKERS, CsvDatabase  # noqa: E402
+from reference.csv_files import MARKERS, CsvDatabase, CsvOptions  # noqa: E402
+from reference.draft import draft_schema  # noqa: E402
 from reference.errors import WeirError  # noqa: E402
+from reference.store import Store  # noqa: E402
 from support.cases import RandomCases  # noqa: E402
 
+WEIR = os.environ.get("WEIR", str(PROJECT_ROOT / "build" / "weir"))
 SCAN = os.environ.get("WEIR_SCAN", str(PROJECT_ROOT / "build" / "tests" / "scan_source"))
 CASES = int(os.environ.get("WEIR_PROPERTY_CASES", "60")) * 5
 DECLARED = {3: "integer", 4: "real", 6: "text"}
@@ -128,6 +131,64 @@ class CsvAgainstReference(RandomCases):
             rows = [[[v[0], str(float.fromhex(v[1]))] if v[0] == "r" else v for v in row] for row in rows]
             wanted = [[as_scanned(row[c]) for c in table.columns] for row in expected.rows(name, list(table.columns))]
             self.assertEqual(rows, wanted, name)
+
+    def test_drafts_and_stores(self) -> None:
+        self.cases("csv store", self.check_store, CASES // 10)
+
+    def check_store(self, rng: random.Random, scratch: Path) -> None:
+        """Options of the command line, the draft that writes them down, and the store that it gives."""
+        folder = scratch / "db"
+        folder.mkdir()
+        for number in range(rng.randint(1, 3)):
+            any_table(rng, folder, f"t{number}")
+        line, arguments = any_options(rng)
+        try:
+            expected = draft_schema(CsvDatabase(folder, line))
+        except WeirError as error:
+            if "UTF-8" not in error.message:
+                self.assertIsNone(weir("schema", str(folder), "--json", *arguments), error.message)
+            return
+        drafted = weir("schema", str(folder), "--json", *arguments)
+        self.assertEqual(drafted, expected)
+        schema = scratch / "schema.json"
+        schema.write_text(json.dumps(drafted))
+        report = weir("ingest", str(folder), "--schema", str(schema), "-o", str(scratch / "a.weir"), "--json")
+        again = weir("ingest", str(folder), "-o", str(scratch / "b.weir"), "--json", *arguments)
+        try:
+            store = Store.ingest(folder, json.dumps(drafted))
+        except WeirError as error:
+            self.assertIsNone(report, error.message)
+            return
+        self.assertEqual(report["store_hash"], again["store_hash"])
+        self.assertEqual(report["rows"], store.row_count)
+        info = weir("info", str(scratch / "a.weir"), "--json")
+        for key, value in store.info().items():
+            if key in ("tables", "columns", "edges", "tasks"):
+                self.assertEqual([item["name"] for item in info[key]], [item["name"] for item in value], key)
+
+
+def any_options(rng: random.Random) -> tuple[CsvOptions, list[str]]:
+    options, arguments = CsvOptions(), []
+    if rng.random() < 0.3:
+        options.null = rng.sample(MARKERS, 2)
+        arguments += [part for text in options.null for part in ("--null", text)]
+    if rng.random() < 0.2:
+        options.delimiter = rng.choice(",;\t")
+        arguments += ["--delimiter", options.delimiter.replace("\t", "\\t")]
+    if rng.random() < 0.1:
+        options.quote = rng.choice(["'", ""])
+        arguments += ["--quote", options.quote]
+    if rng.random() < 0.2:
+        options.header = rng.random() < 0.5
+        arguments.append("--header" if options.header else "--no-header")
+    return options, arguments
+
+
+def weir(*arguments: str) -> dict | None:
+    done = subprocess.run([WEIR, *arguments], capture_output=True, timeout=120, check=False)
+    if done.returncode not in (0, 1):
+        raise AssertionError(f"exit status {done.returncode} of {arguments}: {done.stderr!r}")
+    return json.loads(done.stdout) if done.returncode == 0 else None
 
 
 if __name__ == "__main__":
