@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from . import embed
+from . import cbor, embed
 from .csv_files import CsvDatabase
 from .database import Database
 from .draft import draft_schema
@@ -262,6 +262,9 @@ class Store:
             "primary_key": table.primary_key,
             "temporal_column": table.temporal_column,
         }
+        keys = kept_keys(table)
+        if keys is not None:
+            info["keys"] = keys["form"]
         if table.temporal is not None and len(table.temporal) > 1:
             info["time"] = self.time_text(table, [table.temporal])
         return info
@@ -339,6 +342,21 @@ def stored_times(table: Table) -> list[list[TimePath]]:
         if not is_own_column and paths not in found:
             found.append(paths)
     return found
+
+
+def kept_keys(table: Table) -> dict[str, Any] | None:
+    """How the file keeps a table's primary keys, as its metadata says it: integers without gaps as their first
+    one, others as what is added to it, anything else as CBOR items."""
+    if not table.keeps_keys:
+        return None
+    keys = [table.split_key(table.row_start + i) for i in range(len(table.rows))]
+    if len(table.primary_key) == 1 and all(isinstance(key, int) for key in keys):
+        first = keys[0] if keys else 0
+        if keys == list(range(first, first + len(keys))):
+            return {"form": "range", "first": first}
+        width = next(width for width in (1, 2, 4, 8) if keys[-1] - first < 256**width)
+        return {"form": "packed", "first": first, "width": width}
+    return {"form": "cbor", "size": sum(len(cbor.encode(key)) for key in keys)}
 
 
 def known_time(table: Table, row: int, known_at: list[TimePath], was_always_there: bool = False) -> int:

@@ -70,6 +70,14 @@ typedef struct weir_stored_time {
     uint64_t nulls; /* rows that have none */
 } weir_stored_time;
 
+/* How a table keeps the primary keys of its rows, which are sorted by them (docs/format.md). */
+typedef enum weir_key_form {
+    WEIR_KEYS_NONE,
+    WEIR_KEYS_RANGE,  /* row i has the integer key_first + i */
+    WEIR_KEYS_PACKED, /* row i has key_first + the i-th unsigned integer of key_width bytes */
+    WEIR_KEYS_CBOR,   /* any keys, as CBOR items */
+} weir_key_form;
+
 /* A table's rows lie one after the other, `stride` bytes each, row r at records + (r - row_start) * stride.
  * In a record, all little-endian:
  *   - 8-byte slots: int64 microseconds of every timestamp column, then of every stored time;
@@ -99,6 +107,11 @@ typedef struct weir_table {
     uint32_t inbound_count;
     const char *const *primary_key; /* column names */
     uint32_t primary_key_count;
+    weir_key_form key_form;
+    int64_t key_first;
+    uint32_t key_width;
+    uint64_t key_size; /* of the CBOR items */
+    const uint8_t *keys;
     const uint8_t *records;
 } weir_table;
 
@@ -264,6 +277,44 @@ typedef struct weir_cell {
     int64_t integer;
 } weir_cell;
 WEIR_API bool weir_store_cell(const weir_store *store, uint32_t row, uint32_t column, weir_cell *out);
+
+/* ---- Keys: what joins predictions back to the database ----------------------------------------
+ * A key has one value for each column of the primary key, as the source stored it. Stores keep them where
+ * the schema says "keys": true. */
+typedef enum weir_key_type {
+    WEIR_KEY_NONE, /* no such key */
+    WEIR_KEY_INTEGER,
+    WEIR_KEY_REAL,
+    WEIR_KEY_TEXT,
+    WEIR_KEY_BYTES,
+} weir_key_type;
+
+typedef struct weir_key_value {
+    weir_key_type type;
+    int64_t integer;
+    double real;
+    weir_text_view bytes; /* of text and bytes; points into the store */
+} weir_key_value;
+
+/* A CBOR integer, float, text or byte string as a key's value (it borrows the bytes); WEIR_KEY_NONE for all
+ * else. */
+WEIR_API weir_key_value weir_key_value_of(const weir_cbor_value *item);
+
+/* The value of a row's key in column `part` of the primary key; false where the table keeps no keys, or
+ * there is no such row or column. */
+WEIR_API bool weir_store_key(const weir_store *store, uint32_t row, uint32_t part, weir_key_value *out);
+
+/* The row of a table that has this key (one value a column of the primary key; an integer and a real that
+ * are equal are the same key), by binary search; WEIR_NONE where there is none or the table keeps no keys. */
+WEIR_API uint32_t weir_store_find_row(const weir_store *store, uint32_t table, const weir_key_value *values,
+                                      uint32_t count);
+
+/* A row's key for people: 27005, 'AA', (1, 'x'). Written to `out`, cut to size and terminated; returns the
+ * full length, 0 where there is no key. And as JSON: the value, or an array of several; bytes as
+ * {"bytes": hex}, a missing key as null. */
+WEIR_API size_t weir_store_key_text(const weir_store *store, uint32_t row, char *out, size_t size);
+WEIR_API size_t weir_store_key_part_text(const weir_key_value *value, char *out, size_t size);
+WEIR_API void weir_store_key_json(const weir_store *store, uint32_t row, weir_json_writer *w);
 
 /* The children of a parent row by an edge type into its table that are known at `observation_time`: the
  * first *count of all of them. Returns the place of the first in child_rows and child_times. */

@@ -344,7 +344,7 @@ static weir_status write_sections(weir__ingest *ingest, weir__embedder *embedder
     status = embedder ? weir__write_embeddings(ingest, embedder, w, error) : WEIR_OK;
     report->embed_ns = env->now_ns(env->context) - wrote;
     report->embedding_bytes = w->position - before;
-    return status;
+    return status == WEIR_OK ? weir__write_keys(ingest, w, error) : status;
 }
 
 weir_status weir__write_store(weir__ingest *ingest, const char *path, weir_ingest_report *report,
@@ -362,6 +362,8 @@ weir_status weir__write_store(weir__ingest *ingest, const char *path, weir_inges
         ingest->info.embedding_provider = embedder->kind->provider;
     }
     status = number_categories(ingest, error);
+    if (status == WEIR_OK)
+        status = weir__choose_key_forms(ingest, error);
     if (status == WEIR_OK)
         status = weir__store_writer_open(&writer, ingest->env, path, error);
     if (status == WEIR_OK) {

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "ingest/state.h"
+#include "store/keys.h"
 
 static const weir__string *string_of(weir__key key) {
     return (const weir__string *)(uintptr_t)key.payload;
@@ -69,27 +70,13 @@ static bool is_whole(weir__key key) {
            key.tag == WEIR__KEY_NEGATIVE_ZERO;
 }
 
-/* An integer against a real that is none: the real is not whole or beyond int64, so rounding the integer
- * cannot make them equal when they are not; where both round to one double the real's own whole part
- * decides. */
-static int compare_whole_with_real(int64_t whole, double real) {
-    if (real >= 0x1p63)
-        return -1;
-    if (real < -0x1p63)
-        return 1;
-    int64_t truncated = (int64_t)real;
-    if (whole != truncated)
-        return whole < truncated ? -1 : 1;
-    return real > (double)truncated ? -1 : 1;
-}
-
 static int compare_numbers(weir__key a, weir__key b) {
     if (is_whole(a) && is_whole(b))
         return (int64_t)a.payload < (int64_t)b.payload ? -1 : (int64_t)a.payload > (int64_t)b.payload;
     if (is_whole(a))
-        return compare_whole_with_real((int64_t)a.payload, real_of(b));
+        return weir__compare_integer_with_real((int64_t)a.payload, real_of(b));
     if (is_whole(b))
-        return -compare_whole_with_real((int64_t)b.payload, real_of(a));
+        return -weir__compare_integer_with_real((int64_t)b.payload, real_of(a));
     return real_of(a) < real_of(b) ? -1 : real_of(a) > real_of(b);
 }
 

@@ -259,8 +259,8 @@ static void read_columns(weir__schema_reader *r, const weir_cbor_value *map, wei
 
 static void read_table(weir__schema_reader *r, const weir_cbor_value *map, bool keeps_keys,
                        weir__schema_table *table) {
-    static const char *const keys[] = {"query", "primary_key", "temporal_column", "columns", "foreign_keys",
-                                       "csv",   NULL};
+    static const char *const keys[] = {
+        "query", "primary_key", "temporal_column", "columns", "foreign_keys", "csv", "keys", NULL};
     if (!weir__schema_is_map(r, map))
         return;
     weir__schema_only_keys(r, map, keys);

@@ -54,6 +54,8 @@ static void put_table(weir_json_writer *w, const weir_store *store, uint32_t num
     put_text(w, "temporal_column", column_name(info, table->temporal_column));
     put_time(w, store, "time", number, table->temporal_time);
     put_uint(w, "row_bytes", table->stride);
+    if (table->key_form != WEIR_KEYS_NONE)
+        put_text(w, "keys", weir__key_form_name(table->key_form));
     weir_json_end_object(w);
 }
 

@@ -9,9 +9,9 @@ const char *weir__section_name(weir__section_kind kind) {
         "metadata",        "rows",         "child_starts", "child_rows",        "child_times",
         "seed_rows",       "seed_times",   "seed_targets", "seed_bits",         "category_offsets",
         "category_bytes",  "text_offsets", "text_bytes",   "column_embeddings", "category_embeddings",
-        "text_embeddings",
+        "text_embeddings", "keys",
     };
-    _Static_assert(sizeof names / sizeof *names == WEIR__SECTION_COUNT, "a name a section");
+    _Static_assert(sizeof names / sizeof *names == WEIR__SECTIONS_MOST, "a name a section");
     return names[kind - 1];
 }
 
@@ -24,6 +24,24 @@ const char *weir_stype_name(weir_stype stype) {
 const char *weir_split_name(weir_split split) {
     static const char *const names[] = {"train", "val", "test"};
     return (unsigned)split < WEIR_SPLITS ? names[split] : "unknown";
+}
+
+const char *weir__key_form_name(weir_key_form form) {
+    static const char *const names[] = {"none", "range", "packed", "cbor"};
+    return (unsigned)form <= WEIR_KEYS_CBOR ? names[form] : "unknown";
+}
+
+uint64_t weir__keys_size(const weir_table *table) {
+    uint64_t offsets = ((uint64_t)table->row_count + WEIR__KEYS_A_BLOCK - 1) / WEIR__KEYS_A_BLOCK + 1;
+    uint64_t size;
+    switch (table->key_form) {
+    case WEIR_KEYS_PACKED:
+        return (uint64_t)table->row_count * table->key_width;
+    case WEIR_KEYS_CBOR:
+        return __builtin_add_overflow(offsets * 8, table->key_size, &size) ? UINT64_MAX : size;
+    default:
+        return 0;
+    }
 }
 
 const char *weir__before_anchor_name(weir_before_anchor rule) {

@@ -190,6 +190,31 @@ static void read_times(reader *r, const weir_cbor_value *map, weir_table *table)
         refuse(r, "time");
 }
 
+static void read_keys(reader *r, const weir_cbor_value *map, weir_table *table) {
+    weir_cbor_value keys, form, first;
+    if (!has(r, map, "keys") || !get(r, map, "keys", WEIR_CBOR_MAP, &keys) ||
+        !get(r, &keys, "form", WEIR_CBOR_TEXT, &form))
+        return;
+    for (int i = WEIR_KEYS_RANGE; i <= WEIR_KEYS_CBOR; i++)
+        if (weir_cbor_is_text(&form, weir__key_form_name((weir_key_form)i)))
+            table->key_form = (weir_key_form)i;
+    bool is_integer = table->key_form == WEIR_KEYS_RANGE || table->key_form == WEIR_KEYS_PACKED;
+    if (table->key_form == WEIR_KEYS_CBOR)
+        table->key_size = get_uint(r, &keys, "size", UINT64_MAX);
+    if (table->key_form == WEIR_KEYS_PACKED)
+        table->key_width = (uint32_t)get_uint(r, &keys, "width", 8);
+    bool has_width =
+        table->key_width == 1 || table->key_width == 2 || table->key_width == 4 || table->key_width == 8;
+    bool has_first = is_integer && weir_cbor_get(&keys, "first", &first) &&
+                     (first.type == WEIR_CBOR_UINT || first.type == WEIR_CBOR_NEGATIVE) &&
+                     first.number <= INT64_MAX;
+    if (has_first)
+        table->key_first = first.type == WEIR_CBOR_UINT ? (int64_t)first.number : -1 - (int64_t)first.number;
+    if (table->key_form == WEIR_KEYS_NONE || table->primary_key_count == 0 || (is_integer && !has_first) ||
+        (is_integer && table->primary_key_count != 1) || (table->key_form == WEIR_KEYS_PACKED && !has_width))
+        refuse(r, "keys");
+}
+
 static void read_table(reader *r, const weir_cbor_value *map, weir_store_info *info, weir_table *table) {
     table->name = get_text(r, map, "name");
     table->row_start = info->row_count;
@@ -203,6 +228,7 @@ static void read_table(reader *r, const weir_cbor_value *map, weir_store_info *i
     if (table->temporal_column != WEIR_NONE && table->temporal_column < table->column_start)
         refuse(r, "temporal_column");
     read_times(r, map, table);
+    read_keys(r, map, table);
 }
 
 static void read_category_block(reader *r, const weir_cbor_value *map, const weir_store_info *info,

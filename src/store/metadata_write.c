@@ -69,9 +69,30 @@ static void put_times(weir_cbor_writer *w, const weir_table *table) {
     }
 }
 
+static void put_int(weir_cbor_writer *w, const char *key, int64_t value) {
+    weir_cbor_text(w, key);
+    weir_cbor_int(w, value);
+}
+
+static void put_keys(weir_cbor_writer *w, const weir_table *table) {
+    bool is_cbor = table->key_form == WEIR_KEYS_CBOR, is_packed = table->key_form == WEIR_KEYS_PACKED;
+    weir_cbor_text(w, "keys");
+    weir_cbor_map(w, is_packed ? 3 : 2);
+    put_text(w, "form", weir__key_form_name(table->key_form));
+    if (is_cbor)
+        put_uint(w, "size", table->key_size);
+    else
+        put_int(w, "first", table->key_first);
+    if (is_packed)
+        put_uint(w, "width", table->key_width);
+}
+
 static void put_table(weir_cbor_writer *w, const weir_table *table) {
     bool has_time = table->temporal_time != WEIR_NONE, has_times = table->time_count > 0;
-    weir_cbor_map(w, 5u + has_time + has_times);
+    bool has_keys = table->key_form != WEIR_KEYS_NONE;
+    weir_cbor_map(w, 5u + has_keys + has_time + has_times);
+    if (has_keys)
+        put_keys(w, table);
     put_text(w, "name", table->name);
     put_uint(w, "rows", table->row_count);
     if (has_time)

@@ -476,6 +476,8 @@ def schema_of_table(rng: random.Random, table: TablePlan, tables: list[TablePlan
         schema["primary_key"] = table.primary_key[0]
     elif table.primary_key:
         schema["primary_key"] = table.primary_key
+    if rng.random() < 0.1:
+        schema["keys"] = rng.random() < 0.5
     if table.temporal is not None:
         schema["temporal_column"] = written_path(rng, table, table.temporal, tables)
     return schema
@@ -520,6 +522,8 @@ def make(rng: random.Random, path: Path, most_rows: int) -> Json:
         schema["name"] = rng.choice(["shop", "Ünï", "a b"])
     if rng.random() < 0.4:
         schema["statistics_until"] = any_time_text(rng)
+    if rng.random() < 0.5:
+        schema["keys"] = True
     schema["embedding"] = {"provider": "hash_v1", "dim": rng.choice([1, 8, 16, 256])}
     if rng.random() < 0.8:
         tasks = [any_task(rng, tables) for _ in range(rng.randint(0, 5))]

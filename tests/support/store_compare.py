@@ -11,7 +11,7 @@ from typing import Any
 from reference.moments import normalise
 from reference.rows import Table
 from reference.schema import SPLITS, STYPES
-from reference.store import Store, stored_times
+from reference.store import Store, kept_keys, stored_times
 from reference.tasks import Task
 
 from .store_file import StoreFile
@@ -74,6 +74,10 @@ def _metadata_pairs(file: StoreFile, store: Store):
         yield place, (in_file["name"], in_file["primary_key"]), (table.name, table.primary_key)
         temporal_column = columns.get((table.name, table.temporal_column))
         yield f"{place} temporal", in_file["temporal_column"], temporal_column
+        yield f"{place} keys", in_file.get("keys"), kept_keys(table)
+        if table.keeps_keys:
+            expected_keys = [table.split_key(table.row_start + i) for i in range(len(table.rows))]
+            yield f"{place} key values", file.keys[table.name], expected_keys
         yield from _time_pairs(file, in_file, table)
     for in_file, column, (table, reference) in zip(
         metadata["columns"], info["columns"], store.all_columns(), strict=True

@@ -13,14 +13,15 @@ from reference import blake3, cbor
 
 MAGIC = bytes.fromhex("89574549520d0a1a")
 PAGE = 4096
-HEADER_SIZE, ENTRY_SIZE, SECTION_COUNT = 64, 64, 16
+HEADER_SIZE, ENTRY_SIZE = 64, 64
 TABLE_ALIGNMENT, TASK_BITS_ALIGNMENT = 64, 8
+KEY_ALIGNMENT, KEYS_A_BLOCK = 8, 64
 NULL_TIME, NO_ROW = -(2**63), 2**32 - 1
 SEES_EVERYTHING = 2**63 - 1
 SECTIONS = (
     "metadata", "rows", "child_starts", "child_rows", "child_times", "seed_rows", "seed_times",
     "seed_targets", "seed_bits", "category_offsets", "category_bytes", "text_offsets", "text_bytes",
-    "column_embeddings", "category_embeddings", "text_embeddings",
+    "column_embeddings", "category_embeddings", "text_embeddings", "keys",
 )  # fmt: skip
 IDENTIFIER, NUMERICAL, TIMESTAMP, BOOLEAN, CATEGORICAL, TEXT = range(6)
 SPLITS = ("train", "val", "test")
@@ -66,6 +67,15 @@ def bit(data: bytes, number: int) -> bool:
     return bool(data[number // 8] >> (number % 8) & 1)
 
 
+def _is_whole(data: bytes) -> bool:
+    """Whether bytes are one CBOR item; an item is no beginning of another."""
+    try:
+        cbor.decode(data)
+    except Exception:  # whatever is missing
+        return False
+    return True
+
+
 class StoreFile:
     """A store file in memory: its metadata, and each part as Python values."""
 
@@ -79,20 +89,22 @@ class StoreFile:
         self.seeds, self.held_out = self._read_seeds()
         self.categories = self._read_texts("category", self.metadata["categories"])
         self.texts = self._read_texts("text", self.metadata["texts"])
+        self.keys = self._read_keys()
 
     # ---- The frame -----------------------------------------------------------------------------------------
 
     def _read_frame(self) -> dict[str, bytes]:
         magic, version, count, size, zero = struct.unpack_from("<8sIIQQ", self.bytes)
-        require((magic, version, count, zero) == (MAGIC, 1, SECTION_COUNT, 0), "the header is wrong")
+        require((magic, version, zero) == (MAGIC, 1, 0), "the header is wrong")
+        require(count in (len(SECTIONS) - 1, len(SECTIONS)), "the number of sections is wrong")
         require(size == len(self.bytes), "the file size is wrong")
-        end_of_table = HEADER_SIZE + SECTION_COUNT * ENTRY_SIZE
+        end_of_table = HEADER_SIZE + count * ENTRY_SIZE
         self.store_hash = self.bytes[32:64]
         hashed = self.bytes[:32] + bytes(32) + self.bytes[64:end_of_table]
         require(blake3.plain_hash(hashed) == self.store_hash, "the root hash is wrong")
         require(not any(self.bytes[end_of_table:PAGE]), "the first page has bytes after the table")
         sections, expected_offset = {}, PAGE
-        for number, name in enumerate(SECTIONS):
+        for number, name in enumerate(SECTIONS[:count]):
             entry = self.bytes[HEADER_SIZE + number * ENTRY_SIZE :][:ENTRY_SIZE]
             kind, zero_1, offset, section_size, section_hash, zero_2 = struct.unpack("<IIQQ32sQ", entry)
             require((kind, zero_1, zero_2) == (number + 1, 0, 0), f"the entry of {name} is wrong")
@@ -254,6 +266,39 @@ class StoreFile:
             return struct.unpack_from("<f", raw)[0]
         (number,) = struct.unpack("<q", raw)
         return bool(number) if stype == BOOLEAN else number
+
+    # ---- Keys ----------------------------------------------------------------------------------------------
+
+    def _read_keys(self) -> dict[str, list[Any]]:
+        """The rows' keys by table, of the tables that keep them."""
+        found: dict[str, list[Any]] = {}
+        kept = [table for table in self.metadata["tables"] if "keys" in table]
+        require(bool(kept) == ("keys" in self.sections), "the section of keys is there for nothing, or missing")
+        part = Part("keys", self.sections.get("keys", b""))
+        for table in kept:
+            part.align(KEY_ALIGNMENT)
+            form, rows = table["keys"], table["rows"]
+            if form["form"] == "range":
+                found[table["name"]] = list(range(form["first"], form["first"] + rows))
+            elif form["form"] == "packed":
+                code = {1: "B", 2: "H", 4: "I", 8: "Q"}[form["width"]]
+                found[table["name"]] = [form["first"] + more for more in part.numbers(rows, code)]
+            else:
+                found[table["name"]] = self._read_key_items(part, form["size"], rows)
+        part.finish()
+        return found
+
+    @staticmethod
+    def _read_key_items(part: Part, size: int, rows: int) -> list[Any]:
+        offsets = part.numbers(-(-rows // KEYS_A_BLOCK) + 1, "Q")
+        data, keys, at = part.take(size), [], 0
+        for row in range(rows):
+            require(row % KEYS_A_BLOCK != 0 or offsets[row // KEYS_A_BLOCK] == at, "a key is not where it should be")
+            end = next(end for end in range(at + 1, size + 1) if _is_whole(data[at:end]))
+            keys.append(cbor.decode(data[at:end]))
+            at = end
+        require(at == size and offsets[-1] == size, "bytes follow the last key")
+        return keys
 
     # ---- Texts and embeddings ------------------------------------------------------------------------------
 

@@ -23,6 +23,7 @@ STATEMENTS = [
 
 SCHEMA = {
     "name": "warehouse",
+    "keys": True,
     
     "statistics_until": "train",
     "tables": {
