@@ -87,6 +87,18 @@ typedef struct weir_error {
  * Any thread. */
 WEIR_API size_t weir_error_line(const weir_error *error, char *out, size_t size);
 
+/* ---- Warnings -------------------------------------------------------------------------------- */
+
+/* What somebody should look at: it may be a mistake. A list of the codes is in docs/warnings.md. */
+typedef struct weir_warning {
+    const char *code;  /* such as "constant_label"; it does not change */
+    const char *table; /* what it is about; or NULL, likewise */
+    const char *column;
+    const char *task;
+    const char *message; /* one sentence: what was seen, and what to do */
+    bool is_note;        /* worth knowing, and no mistake */
+} weir_warning;
+
 /* ---- The door to the world ------------------------------------------------------------------- */
 
 /* Everything that the library asks of the system: memory, files, time, threads. Calls return what their

@@ -26,15 +26,6 @@ typedef struct weir_progress {
 /* Called some times a second from any one thread at a time; returning false stops the work with CANCELLED. */
 typedef bool (*weir_progress_report)(void *context, const weir_progress *progress);
 
-/* What somebody should look at: it may be a mistake. A list of the codes is in docs/warnings.md. */
-typedef struct weir_warning {
-    const char *code;  /* such as "constant_label"; it does not change */
-    const char *table; /* what it is about; or NULL, likewise */
-    const char *column;
-    const char *task;
-    const char *message; /* one sentence: what was seen, and what to do */
-} weir_warning;
-
 /* Called from the thread that called ingest, before anything is written; texts are valid during the call. */
 typedef void (*weir_warning_report)(void *context, const weir_warning *warning);
 
@@ -47,6 +38,19 @@ typedef struct weir_csv_options {
     int header;            /* 1: the first record has the names, -1: it has not */
 } weir_csv_options;
 
+/* Whether a manifest that somebody has edited since ingest wrote it is left alone, with what would change
+ * told as notes; takes the new datasets, and keeps its seed, batch size, data, batch and mix; or is written
+ * anew. */
+typedef enum weir_manifest_mode {
+    WEIR_MANIFEST_KEEP,
+    WEIR_MANIFEST_UPDATE,
+    WEIR_MANIFEST_REPLACE
+} weir_manifest_mode;
+
+/* Looks at the finished store, which lies at `path` under a temporary name, before it takes its own. Where it
+ * fails, ingest does, and nothing is written. */
+typedef weir_status (*weir_store_inspect)(void *context, const char *path, weir_error *error);
+
 typedef struct weir_ingest_options {
     size_t size;             /* sizeof(weir_ingest_options) */
     const char *source;      /* path or URL */
@@ -58,14 +62,17 @@ typedef struct weir_ingest_options {
     const char *schema_name; /* what messages call the schema, such as its path */
     const char *output;      /* the store's path; NULL: NAME.weir in the working directory */
     const char *manifest; /* the manifest's path; NULL: the store's, ".weir" replaced by ".manifest.json" */
-    uint64_t batch_size;  /* global_batch_size in the manifest; 0: 32 */
-    uint32_t threads;     /* 0: as many as there are processors */
-    bool strict;          /* a foreign key without a match, or any warning, is SCHEMA_INVALID */
-    bool no_embeddings;   /* leaves the embedding sections empty (dim 0) */
+    weir_manifest_mode manifest_mode;
+    uint64_t batch_size;           /* global_batch_size in the manifest; 0: that of the old one, else 32 */
+    uint32_t threads;              /* 0: as many as there are processors */
+    bool strict;                   /* a foreign key without a match, or any warning, is SCHEMA_INVALID */
+    bool no_embeddings;            /* leaves the embedding sections empty (dim 0) */
     weir_progress_report progress; /* or NULL */
     void *progress_context;
     weir_warning_report warning; /* or NULL */
     void *warning_context;
+    weir_store_inspect inspect; /* or NULL */
+    void *inspect_context;
     /* Takes the reasons of a draft, or NULL: an array of objects {table, column, topic, choice, why, check},
      * of which table, column and check may lack. */
     weir_json_writer *reasons;
@@ -91,7 +98,8 @@ typedef struct weir_ingest_report {
     uint64_t store_bytes;
     uint64_t embedding_bytes; /* of store_bytes */
     uint64_t read_ns, order_ns, match_ns, tasks_ns, write_ns, embed_ns, total_ns;
-    uint32_t warnings;        /* that were reported */
+    bool manifest_kept;       /* somebody has edited it */
+    uint32_t warnings;        /* that were reported, notes not counted */
     uint64_t ignored_columns; /* of the tables that were read: neither values nor keys */
 } weir_ingest_report;
 

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "ingest/state.h"
+#include "store/writer.h"
 
 /* ---- Progress -------------------------------------------------------------------------------- */
 
@@ -63,9 +64,48 @@ void weir__warn(weir__ingest *ingest, const char *code, const char *table, const
     va_end(arguments);
     if (ingest->warning_count++ == 0)
         snprintf(ingest->first_warning, sizeof ingest->first_warning, "%s: %.300s", code, message);
-    weir_warning warning = {code, table, column, task, message};
+    weir_warning warning = {.code = code, .table = table, .column = column, .task = task, .message = message};
     if (ingest->options->warning)
         ingest->options->warning(ingest->options->warning_context, &warning);
+}
+
+void weir__note(weir__ingest *ingest, const char *code, const char *format, ...) {
+    char message[1024];
+    va_list arguments;
+    va_start(arguments, format);
+    vsnprintf(message, sizeof message, format, arguments);
+    va_end(arguments);
+    weir_warning note = {.code = code, .message = message, .is_note = true};
+    if (ingest->options->warning)
+        ingest->options->warning(ingest->options->warning_context, &note);
+}
+
+/* What can be said before anything is read. */
+static void warn_early(weir__ingest *ingest) {
+    const weir__catalog *catalog = &ingest->catalog;
+    char names[600] = "";
+    for (uint32_t i = 0; i < catalog->skipped_count && strlen(names) < 400; i++) {
+        const char *slash = strrchr(catalog->skipped[i], '/');
+        size_t used = strlen(names);
+        snprintf(names + used, sizeof names - used, "%s%.100s", i ? ", " : "",
+                 slash ? slash + 1 : catalog->skipped[i]);
+    }
+    if (catalog->skipped_count > 0)
+        weir__warn(ingest, "skipped_files", NULL, NULL, NULL,
+                   "%u file%s of the source %s not read (%s%s): what weir reads ends in .csv, .tsv, .tab, "
+                   "each also with "
+                   ".gz, or in .parquet",
+                   catalog->skipped_count, catalog->skipped_count == 1 ? "" : "s",
+                   catalog->skipped_count == 1 ? "is" : "are", names, strlen(names) < 400 ? "" : ", …");
+    for (uint32_t i = 0; i < ingest->schema.task_count; i++) {
+        const weir__schema_task *task = &ingest->schema.tasks[i];
+        if (task->split.method == WEIR__SPLIT_TEMPORAL && task->split.val > task->split.test)
+            weir__warn(ingest, "val_after_test", NULL, NULL, task->name,
+                       "the split of task %s has val after test: val is where validation begins, test where "
+                       "the test "
+                       "begins, so nothing can be in between",
+                       task->name);
+    }
 }
 
 weir_status weir__refuse_warnings(const weir__ingest *ingest, weir_error *error) {
@@ -357,20 +397,46 @@ static void fill_report(const weir__ingest *ingest, weir_ingest_report *report) 
     report->total_ns = ingest->env->now_ns(ingest->env->context) - ingest->started_ns;
 }
 
-/* The manifest's temporary file is open before the store takes its name: where no manifest can be written,
- * there is no new store either. */
-static weir_status write_files(weir__ingest *ingest, weir_ingest_report *report, weir_error *error) {
+/* The store takes its name, then the manifest, whose text is ready and whose temporary file is open by then:
+ * where no manifest can be written, there is no new store either. */
+static weir_status commit_files(weir__ingest *ingest, weir__store_writer *store, weir_ingest_report *report,
+                                weir_error *error) {
     weir__atomic_file manifest;
+    weir_json_writer w;
+    weir_json_writer_memory(&w, ingest->env);
     weir_status status =
         weir__atomic_open(&manifest, ingest->env, report->manifest_path, WEIR__INGEST_OPERATOR, error);
+    bool is_open = status == WEIR_OK;
+    if (status == WEIR_OK)
+        status = weir__prepare_manifest(ingest, report->store_path, report->manifest_path, &w,
+                                        &report->manifest_kept, error);
+    if (status == WEIR_OK && !report->manifest_kept)
+        status = weir__atomic_write(&manifest, w.data, w.size, error);
+    if (status == WEIR_OK)
+        status = weir__store_writer_commit(store, error);
+    else
+        weir__store_writer_abandon(store);
+    if (status == WEIR_OK && !report->manifest_kept)
+        status = weir__atomic_commit(&manifest, error);
+    if (is_open && (status != WEIR_OK || report->manifest_kept))
+        weir__atomic_abandon(&manifest);
+    weir_json_release(&w);
+    return status;
+}
+
+static weir_status write_files(weir__ingest *ingest, weir_ingest_report *report, weir_error *error) {
+    const weir_ingest_options *options = ingest->options;
+    weir__store_writer store;
+    weir_status status = weir__write_store(ingest, &store, report, error);
     if (status != WEIR_OK)
         return status;
-    status = weir__write_store(ingest, report->store_path, report, error);
-    if (status == WEIR_OK)
-        status = weir__write_manifest(ingest, &manifest, error);
-    if (status != WEIR_OK)
-        weir__atomic_abandon(&manifest);
-    return status;
+    if (options->inspect)
+        status = options->inspect(options->inspect_context, store.file.temporary, error);
+    if (status != WEIR_OK) {
+        weir__store_writer_abandon(&store);
+        return status;
+    }
+    return commit_files(ingest, &store, report, error);
 }
 
 static weir_status run(weir__ingest *ingest, weir_ingest_report *report, weir_error *error) {
@@ -379,6 +445,8 @@ static weir_status run(weir__ingest *ingest, weir_ingest_report *report, weir_er
         status = weir__plan_make(ingest, error);
     if (status == WEIR_OK)
         status = weir__choose_targets(ingest, report, error);
+    if (status == WEIR_OK)
+        warn_early(ingest);
     if (status == WEIR_OK)
         status = run_phases(ingest, report, error);
     if (status == WEIR_OK)

@@ -268,6 +268,9 @@ weir_status weir__cancelled(weir_error *error);
 /* Tells the caller; `table`, `column` and `task` may be NULL. From the calling thread only. */
 void weir__warn(weir__ingest *ingest, const char *code, const char *table, const char *column,
                 const char *task, const char *format, ...) __attribute__((format(printf, 6, 7)));
+/* The same, of what is no mistake: it is told, but does not count. */
+void weir__note(weir__ingest *ingest, const char *code, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
 /* Where warnings are errors: SCHEMA_INVALID with the first of them. */
 WEIR_CHECKED weir_status weir__refuse_warnings(const weir__ingest *ingest, weir_error *error);
 
@@ -289,11 +292,15 @@ WEIR_CHECKED weir_status weir__number_texts(weir__ingest *ingest, weir_error *er
 WEIR_CHECKED weir_status weir__make_statistics(weir__ingest *ingest, weir_error *error);
 WEIR_CHECKED weir_status weir__match_keys(weir__ingest *ingest, weir_error *error);
 WEIR_CHECKED weir_status weir__make_tasks(weir__ingest *ingest, weir_error *error);
-WEIR_CHECKED weir_status weir__write_store(weir__ingest *ingest, const char *path, weir_ingest_report *report,
-                                           weir_error *error);
-/* Writes and commits; where it fails the caller abandons the file. */
-WEIR_CHECKED weir_status weir__write_manifest(weir__ingest *ingest, weir__atomic_file *file,
-                                              weir_error *error);
+/* A whole store under its temporary name; the caller commits or abandons it, unless this fails. */
+struct weir__store_writer;
+WEIR_CHECKED weir_status weir__write_store(weir__ingest *ingest, struct weir__store_writer *writer,
+                                           weir_ingest_report *report, weir_error *error);
+/* The manifest as it is to be written into `w`, or that the one that stands there is kept. Before the store
+ * takes its name: the old one tells what ingest wrote last. */
+WEIR_CHECKED weir_status weir__prepare_manifest(weir__ingest *ingest, const char *store_path,
+                                                const char *path, weir_json_writer *w, bool *is_kept,
+                                                weir_error *error);
 
 /* Fills in the report's two paths. CONTRACT_VIOLATION where writing them would lose a file (targets.c). */
 WEIR_CHECKED weir_status weir__choose_targets(const weir__ingest *ingest, weir_ingest_report *report,
