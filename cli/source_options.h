@@ -30,8 +30,8 @@ typedef struct cli_source_options {
     "  --null T          CSV: a text that stands for null, such as NA; may be given several times\n"         \
     "  --delimiter C     CSV: the character between fields (found by default), \\t for a tab\n"              \
     "  --quote C         CSV: the character around fields (\" by default), '' for none\n"                    \
-    "  --header, --no-header\n"                                                                              \
-    "                    CSV: whether the first line has the names (found by default)\n"                     \
+    "  --header          CSV: the first line has the names (found by default)\n"                             \
+    "  --no-header       CSV: the first line is a row\n"                                                     \
     "  --pg-schema S     PostgreSQL, DuckDB: where bare names are found, such as sales,public\n"
 
 /* Puts them into the options of an ingest, which borrow from `source`. */

@@ -335,7 +335,7 @@ class KeyFinder:
 
 def _decide_type(column: Column, stems: list[Words]) -> str:
     if column.is_key:
-        return "identifier"
+        return _key_type(column)
     if not column.present:
         return "ignored"
     is_blob = column.kind == "blob" or column.declared == BLOB
@@ -350,6 +350,15 @@ def _decide_type(column: Column, stems: list[Words]) -> str:
     return _text_type(column)
 
 
+def _key_type(column: Column) -> str:
+    """A key is presence alone, unless it is a time."""
+    if column.is_integral and (column.declared == TIME or column.words.say_time()):
+        return "timestamp" if _is_integer_time(column) else "identifier"
+    if column.kind == "text" and _is_text_time(column) is True:
+        return "timestamp"
+    return "identifier"
+
+
 def _all_read_as_boolean(present: list[Stored]) -> bool:
     try:
         return all(values.as_boolean(value) is not None for value in present)
@@ -357,17 +366,24 @@ def _all_read_as_boolean(present: list[Stored]) -> bool:
         return False
 
 
-def _integer_type(column: Column, stems: list[Words]) -> str:
+def _is_integer_time(column: Column) -> bool:
     integers = column.integers
     says_time = column.declared == TIME or column.words.say_time()
     is_many = column.sample.level > 0 or len(column.sample.rows) >= 20
     if (says_time or is_many) and all(_is_date(number) for number in integers):
         column.format = "%Y%m%d"
-        return "timestamp"
+        return True
     for unit, factor in (("s", 1), ("ms", 10**3), ("us", 10**6), ("ns", 10**9)):
         if says_time and YEAR_1990 * factor <= min(integers) and max(integers) <= YEAR_2100 * factor:
             column.unit = unit
-            return "timestamp"
+            return True
+    return False
+
+
+def _integer_type(column: Column, stems: list[Words]) -> str:
+    integers = column.integers
+    if _is_integer_time(column):
+        return "timestamp"
     if min(integers) == 0 and max(integers) == 1:
         return "boolean"
     joined = column.words.joined
@@ -380,18 +396,24 @@ def _is_date(number: int) -> bool:
     return 19000101 <= number <= 21001231 and time_format.from_pattern("%Y%m%d", str(number)) is not None
 
 
+def _is_text_time(column: Column) -> bool | None:
+    """Whether all texts are times; None where day and month cannot be told apart."""
+    if all(timestamps.from_text(text) is not None for text in column.texts):
+        return True
+    fitting = PATTERNS
+    for text in column.texts:
+        fitting = [pattern for pattern in fitting if time_format.from_pattern(pattern, text) is not None]
+    if any(len(other) == len(fitting[0]) and "b" not in other for other in fitting[1:]):
+        return None
+    column.format = fitting[0] if fitting else None
+    return bool(fitting)
+
+
 def _text_type(column: Column) -> str:
     if column.kind == "text":
-        if all(timestamps.from_text(text) is not None for text in column.texts):
-            return "timestamp"
-        fitting = PATTERNS
-        for text in column.texts:
-            fitting = [pattern for pattern in fitting if time_format.from_pattern(pattern, text) is not None]
-        if any(len(other) == len(fitting[0]) and "b" not in other for other in fitting[1:]):
-            return "ignored"
-        if fitting:
-            column.format = fitting[0]
-            return "timestamp"
+        is_time = _is_text_time(column)
+        if is_time is not False:
+            return "timestamp" if is_time else "ignored"
         words = {text.lower() if text.isascii() else text for text in column.texts}
         if words <= {"true", "false"} or words in ({"t", "f"}, {"yes", "no"}):
             return "boolean"

@@ -301,7 +301,7 @@ static bool next_referrer(const weir__draft *draft, uint32_t t, uint32_t *table,
 
 static void note_rejection(weir__draft *draft, uint32_t t, uint32_t column, const referrer *from,
                            uint64_t late, uint64_t both) {
-    weir__draft_reason(draft, t, column, "time", true, "not the row's time",
+    weir__draft_reason(draft, t, column, "time", column == WEIR_NONE, "not the row's time",
                        "it is later than the rows of %s that refer to it in %llu of %llu rows looked at",
                        draft->tables[from->child].source->name, (unsigned long long)late,
                        (unsigned long long)both);

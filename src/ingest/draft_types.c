@@ -94,6 +94,8 @@ static bool decide_text_time(const column_at *at) {
     }
     if (!first)
         return false;
+    if (other && column->is_key)
+        return false;
     if (other) {
         const char *why =
             weir__draft_text(at->draft,
@@ -200,11 +202,26 @@ static void decide_by_kind(const column_at *at) {
     }
 }
 
+/* A key is presence alone, unless it is a time: an hour by which weather is found is still an hour. */
+static void decide_key(const column_at *at) {
+    const weir__draft_column *column = at->column;
+    bool is_time = column->kind == WEIR__DRAFT_TIME;
+    if (is_time)
+        decide(at, WEIR_TIMESTAMP, "a key, of the source's own type for times");
+    else if (is_integral(column) &&
+             (column->declared == WEIR__DECLARED_TIME || weir__name_says_time(&column->words)))
+        is_time = decide_integer_time(at);
+    else if (column->kind == WEIR__DRAFT_TEXT)
+        is_time = decide_text_time(at);
+    if (!is_time)
+        decide(at, WEIR_IDENTIFIER, "a key");
+}
+
 static void decide_column(const column_at *at) {
     const weir__draft_column *column = at->column;
     bool is_blob = column->kind == WEIR__DRAFT_BLOB || column->declared == WEIR__DECLARED_BLOB;
     if (column->is_key)
-        decide(at, WEIR_IDENTIFIER, "a key");
+        decide_key(at);
     else if (column->values == 0)
         decide(at, WEIR_IGNORED, "it has no values");
     else if ((column->kind == WEIR__DRAFT_TEXT || is_blob) && weir__words_are_secret(&column->words))

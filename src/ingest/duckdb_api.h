@@ -54,6 +54,7 @@ enum {
     WEIR__DUCK_TIMESTAMP_S = 20,
     WEIR__DUCK_TIMESTAMP_MS = 21,
     WEIR__DUCK_TIMESTAMP_NS = 22,
+    WEIR__DUCK_ENUM = 23,
     WEIR__DUCK_TIMESTAMP_TZ = 31, /* microseconds, UTC */
     WEIR__DUCK_UHUGEINT = 32,
 };
