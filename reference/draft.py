@@ -559,9 +559,9 @@ def _reaches(start: Table, end: Table, depth: int) -> bool:
 
 def _find_tasks(tables: list[Table]) -> list[tuple[Table, Column]]:
     large = [table for table in tables if table.row_count >= 20]
-    for timed in (True, False):
+    timed = [table for table in large if table.has_time]
+    for group in ([table for table in timed if table.keys], timed, [t for t in large if t not in timed]):
         tasks: list[tuple[Table, Column]] = []
-        group = [table for table in large if table.has_time == timed]
         for table in sorted(group, key=lambda t: (-t.row_count, t.name.encode("utf-8"))):
             columns = [
                 column

@@ -47,6 +47,7 @@ function meanLine(task, bins, {left, step, top, drawing}) {
       return;
     }
     path += `${isOn ? "L" : "M"}${(left + (number + .5) * step).toFixed(1)} ${y(bin.mean).toFixed(1)}`;
+    if (!isOn) path += "h.01"; // a dot, where nothing follows
     isOn = true;
   });
   group.append(svg("path", {class: "mean", d: path, "vector-effect": "non-scaling-stroke"}));

@@ -236,10 +236,12 @@ weir_status weir__draft_tasks(weir__draft *draft, weir_error *error) {
             order[place] = order[place - 1];
         order[place] = t;
     }
-    for (int timed = 1; timed >= 0 && draft->task_count == 0; timed--)
+    /* Those with a time and parents; all with a time; the others. */
+    for (int group = 0; group < 3 && draft->task_count == 0; group++)
         for (uint32_t i = 0; i < draft->table_count; i++) {
             const weir__draft_table *table = &draft->tables[order[i]];
-            if (table->row_count >= LEAST_ROWS && has_time(table) == (timed == 1))
+            bool belongs = has_time(table) == (group < 2) && (group > 0 || table->key_count > 0);
+            if (table->row_count >= LEAST_ROWS && belongs)
                 add_tasks(draft, order[i]);
         }
     for (uint32_t i = 0; i < draft->task_count && status == WEIR_OK; i++)

@@ -152,6 +152,17 @@ static void warn_of_suspects(weir__report_work *work, const weir_task *of, const
     }
 }
 
+/* Whether foreign keys that the task shows lead to or from its anchor table. */
+static bool has_edges(const weir__report_work *work, const weir_task *task) {
+    for (uint32_t e = 0; e < work->info->edge_count; e++) {
+        const weir_edge *edge = &work->info->edges[e];
+        bool is_near = edge->table == task->anchor_table || edge->parent_table == task->anchor_table;
+        if (is_near && edge->edges > 0 && !task->edge_hidden[e])
+            return true;
+    }
+    return false;
+}
+
 static void warn_of_task(weir__report_work *work, const weir_report_task *task) {
     const weir_task *of = &work->info->tasks[task->task];
     subject about = {.task = of->name};
@@ -185,6 +196,12 @@ static void warn_of_task(weir__report_work *work, const weir_report_task *task) 
             "the query aggregate, or name an observation time?",
             task->conflicts, of->name);
     warn_of_times(work, of, task, about);
+    if (task->sequences > 0 && task->rows < 2 && has_edges(work, of))
+        warn(work, "lonely_seeds", about,
+             "a typical sequence of task %s is one row, though foreign keys lead to and from %s: time hides "
+             "%.0f %% of the "
+             "children; is the time of its parents later than its own, or the observation too early?",
+             of->name, work->info->tables[of->anchor_table].name, 100 * task->hidden);
     warn_of_suspects(work, of, task);
 }
 
