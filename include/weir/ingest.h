@@ -73,6 +73,9 @@ typedef struct weir_ingest_options {
     void *warning_context;
     weir_store_inspect inspect; /* or NULL */
     void *inspect_context;
+    /* Of a draft: what its one task predicts; NULL: it has a few tasks of its own choice. */
+    const char *target_table;
+    const char *target_column;
     /* Takes the reasons of a draft, or NULL: an array of objects {table, column, topic, choice, why, check},
      * of which table, column and check may lack. */
     weir_json_writer *reasons;

@@ -225,9 +225,40 @@ static void add_tasks(weir__draft *draft, uint32_t t) {
         }
 }
 
+/* The one task that the caller asks for. */
+static weir_status add_wanted(weir__draft *draft, weir_error *error) {
+    const weir_ingest_options *options = draft->ingest->options;
+    const char *table_name = options->target_table ? options->target_table : "";
+    for (uint32_t t = 0; t < draft->table_count; t++)
+        for (uint32_t c = 0; c < draft->tables[t].column_count; c++) {
+            const weir__draft_column *column = &draft->tables[t].columns[c];
+            if (strcmp(draft->tables[t].source->name, table_name) != 0 ||
+                strcmp(column->name, options->target_column) != 0)
+                continue;
+            bool can_be = column->stype == WEIR_BOOLEAN || column->stype == WEIR_CATEGORICAL ||
+                          column->stype == WEIR_NUMERICAL || column->stype == WEIR_TIMESTAMP;
+            if (!can_be || column->is_key || c == draft->tables[t].time)
+                return weir__fail(error, WEIR_TASK_INVALID, WEIR__SCHEMA_OPERATOR,
+                                  "%s.%s cannot be predicted: it is %s%s", table_name, column->name,
+                                  c == draft->tables[t].time ? "the time of the row"
+                                  : column->is_key           ? "a key"
+                                                             : weir_stype_name(column->stype),
+                                  can_be ? ""
+                                         : "; a target is boolean, categorical, numerical or a timestamp");
+            draft->tasks[0] = (weir__draft_task){.table = t, .column = c};
+            draft->task_count = 1;
+            find_split(draft, &draft->tables[t], &draft->tasks[0]);
+            return find_dropped(draft, &draft->tasks[0], error);
+        }
+    return weir__fail(error, WEIR_TASK_INVALID, WEIR__SCHEMA_OPERATOR,
+                      "the source has no column %s.%s to predict", table_name, options->target_column);
+}
+
 weir_status weir__draft_tasks(weir__draft *draft, weir_error *error) {
     uint32_t *order = weir__arena_take(&draft->arena, draft->table_count * sizeof *order);
     weir_status status = WEIR_OK;
+    if (draft->ingest->options->target_column)
+        return add_wanted(draft, error);
     if (!order)
         return weir__out_of_memory(error, WEIR__INGEST_OPERATOR, draft->table_count * sizeof *order);
     for (uint32_t t = 0; t < draft->table_count; t++) {
