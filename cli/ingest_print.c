@@ -31,21 +31,19 @@ static void print_summary(const weir_ingest_report *result) {
 
 /* ---- Warnings and notes ---------------------------------------------------------------------- */
 
+static void print_warning(const char *code, const char *message) {
+    char shown[1100];
+    printf("WARNING: %s (%s)\n", cli_printable(message, shown, sizeof shown), code);
+}
+
 static void print_warnings(const cli_ingest_job *ingest) {
     const weir_report_view *view = weir_report_look(ingest->report);
-    uint64_t count = view->warning_count;
     char shown[1100];
     for (size_t i = 0; i < ingest->warning_count; i++)
-        count += ingest->warnings[i].is_note ? 0 : 1;
-    if (count > 0)
-        printf("\n%" PRIu64 " warning%s:\n", count, plural(count));
-    for (size_t i = 0; i < ingest->warning_count; i++)
         if (!ingest->warnings[i].is_note)
-            printf("  %s: %s\n", ingest->warnings[i].code,
-                   cli_printable(ingest->warnings[i].message, shown, sizeof shown));
+            print_warning(ingest->warnings[i].code, ingest->warnings[i].message);
     for (uint32_t i = 0; i < view->warning_count; i++)
-        printf("  %s: %s\n", view->warnings[i].code,
-               cli_printable(view->warnings[i].message, shown, sizeof shown));
+        print_warning(view->warnings[i].code, view->warnings[i].message);
     for (size_t i = 0; i < ingest->warning_count; i++)
         if (ingest->warnings[i].is_note)
             printf("  note: %s\n", cli_printable(ingest->warnings[i].message, shown, sizeof shown));
@@ -75,13 +73,34 @@ static void print_edge_notes(const weir_store_info *info) {
     }
 }
 
-static void print_known_rules(const weir_store_info *info) {
+/* Prints a heading before the first line below it only. */
+static void begin_list(bool *is_begun, const char *heading) {
+    if (!*is_begun)
+        printf("\n%s\n", heading);
+    *is_begun = true;
+}
+
+static void print_time_rules(const weir_store *store) {
+    const weir_store_info *info = weir_store_describe(store);
+    char time[512];
+    const char *heading = "What is known when:";
+    bool is_begun = false;
+    for (uint32_t t = 0; t < info->table_count; t++) {
+        if (info->tables[t].temporal_time == WEIR_NONE)
+            continue;
+        begin_list(&is_begun, heading);
+        weir_store_time_text(store, t, info->tables[t].temporal_time, time, sizeof time);
+        printf("  rows of %s are shown from %s on\n", info->tables[t].name, time);
+    }
     for (uint32_t c = 0; c < info->table_column_count; c++) {
         const weir_column *column = &info->columns[c];
-        if (column->known_at == WEIR_NONE || column->known_at == c)
+        if (column->known_slot == WEIR_NONE || column->known_at == c)
             continue;
-        printf("  note: %s.%s is shown from %s on\n", info->tables[column->table].name, column->name,
-               info->columns[column->known_at].name);
+        begin_list(&is_begun, heading);
+        if (column->known_time != WEIR_NONE)
+            weir_store_time_text(store, column->table, column->known_time, time, sizeof time);
+        printf("  %s.%s is shown from %s on\n", info->tables[column->table].name, column->name,
+               column->known_time != WEIR_NONE ? time : info->columns[column->known_at].name);
     }
 }
 
@@ -174,8 +193,8 @@ int cli_ingest_print(const cli_ingest_job *ingest) {
                plural(result->ignored_columns), result->ignored_columns == 1 ? "is" : "are");
     print_column_notes(info);
     print_edge_notes(info);
-    print_known_rules(info);
     print_tables(info, view);
+    print_time_rules(store);
     if (view->task_count > 0)
         printf("\nSeeds of the tasks:\n");
     for (uint32_t i = 0; i < view->task_count; i++)

@@ -24,15 +24,27 @@ static bool show_unless_interrupted(void *context, const weir_progress *state) {
 
 /* ---- What ingest tells ----------------------------------------------------------------------- */
 
+static void release_warning(cli_warning *warning) {
+    free(warning->code);
+    free(warning->table);
+    free(warning->column);
+    free(warning->task);
+    free(warning->message);
+}
+
+static char *copy_of(const char *text) {
+    return text ? strdup(text) : NULL;
+}
+
 static void keep_warning(void *context, const weir_warning *warning) {
     cli_ingest_job *ingest = context;
     cli_warning *grown = realloc(ingest->warnings, (ingest->warning_count + 1) * sizeof *grown);
-    cli_warning kept = {strdup(warning->code), strdup(warning->message), warning->is_note};
+    cli_warning kept = {copy_of(warning->code), copy_of(warning->table),   copy_of(warning->column),
+                        copy_of(warning->task), copy_of(warning->message), warning->is_note};
     if (grown)
         ingest->warnings = grown;
     if (!grown || !kept.code || !kept.message) {
-        free(kept.code);
-        free(kept.message);
+        release_warning(&kept);
         ingest->is_short_of_memory = true;
         return;
     }
@@ -81,10 +93,8 @@ weir_status cli_ingest_run(cli_ingest_job *ingest, weir_error *error) {
 }
 
 void cli_ingest_release(cli_ingest_job *ingest) {
-    for (size_t i = 0; i < ingest->warning_count; i++) {
-        free(ingest->warnings[i].code);
-        free(ingest->warnings[i].message);
-    }
+    for (size_t i = 0; i < ingest->warning_count; i++)
+        release_warning(&ingest->warnings[i]);
     free(ingest->warnings);
     weir_report_close(ingest->report);
     weir_json_release(&ingest->document);
@@ -92,10 +102,14 @@ void cli_ingest_release(cli_ingest_job *ingest) {
 
 /* ---- As JSON --------------------------------------------------------------------------------- */
 
-static void put_warning(weir_json_writer *w, const char *code, const char *message) {
+static void put_warning(weir_json_writer *w, const char *code, const char *table, const char *column,
+                        const char *task, const char *message) {
+    const char *const names[] = {"code", "table", "column", "task", "message"};
+    const char *const texts[] = {code, table, column, task, message};
     weir_json_object(w);
-    cli_json_text(w, "code", code);
-    cli_json_text(w, "message", message);
+    for (int i = 0; i < 5; i++)
+        if (texts[i])
+            cli_json_text(w, names[i], texts[i]);
     weir_json_end_object(w);
 }
 
@@ -104,11 +118,15 @@ void cli_ingest_put_warnings(const cli_ingest_job *ingest, weir_json_writer *w) 
     for (int notes = 0; notes < 2; notes++) {
         weir_json_key(w, notes ? "notes" : "warnings");
         weir_json_array(w);
-        for (size_t i = 0; i < ingest->warning_count; i++)
-            if (ingest->warnings[i].is_note == (notes == 1))
-                put_warning(w, ingest->warnings[i].code, ingest->warnings[i].message);
-        for (uint32_t i = 0; i < view->warning_count && !notes; i++)
-            put_warning(w, view->warnings[i].code, view->warnings[i].message);
+        for (size_t i = 0; i < ingest->warning_count; i++) {
+            const cli_warning *one = &ingest->warnings[i];
+            if (one->is_note == (notes == 1))
+                put_warning(w, one->code, one->table, one->column, one->task, one->message);
+        }
+        for (uint32_t i = 0; i < view->warning_count && !notes; i++) {
+            const weir_warning *one = &view->warnings[i];
+            put_warning(w, one->code, one->table, one->column, one->task, one->message);
+        }
         weir_json_end_array(w);
     }
 }

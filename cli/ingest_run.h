@@ -7,8 +7,7 @@
 
 /* A warning of ingest, kept. */
 typedef struct cli_warning {
-    char *code;
-    char *message;
+    char *code, *table, *column, *task, *message; /* table, column and task may be NULL */
     bool is_note;
 } cli_warning;
 

@@ -57,9 +57,11 @@ class Keys:
 
     Rows are counted as in a batch's `anchor_row`: over the whole store. A key of several columns is a tuple.
 
-        keys = store.keys("customers")
-        predictions = dict(zip(keys[batch.anchor_row], scores))
-        row = keys.row(17)
+        >>> keys = Store("shop.weir").keys("order_items")
+        >>> keys.columns, keys[keys.row((3, 1))]
+        (('order_id', 'line'), (3, 1))
+
+    `dict(zip(keys[batch.anchor_row], scores))` is a prediction for each key.
     """
 
     def __init__(self, store: Store, table: str) -> None:

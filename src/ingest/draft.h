@@ -191,6 +191,7 @@ typedef struct weir__draft_task {
     int64_t val, test;
     uint32_t *dropped; /* columns of the table that give the target away */
     uint32_t dropped_count;
+    const char *name; /* given when it is written */
 } weir__draft_task;
 
 enum { WEIR__DRAFT_TASKS_MAX = 6 };

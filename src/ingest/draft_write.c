@@ -200,21 +200,23 @@ static void put_moment(weir_json_writer *w, const char *key, int64_t micros) {
     put_text(w, key, text);
 }
 
+static bool is_name_of_earlier(const weir__draft *draft, uint32_t number, const char *name) {
+    for (uint32_t i = 0; i < number; i++)
+        if (strcmp(draft->tasks[i].name, name) == 0)
+            return true;
+    return false;
+}
+
+/* table.column, followed by #2, #3, … if names of earlier tasks read the same. */
 static const char *task_name(weir__draft *draft, uint32_t number) {
-    const weir__draft_task *task = &draft->tasks[number];
-    const weir__draft_table *table = &draft->tables[task->table];
-    const char *name =
-        weir__draft_text(draft, "%s.%s", table->source->name, table->columns[task->column].name);
-    uint32_t before = 0;
-    for (uint32_t i = 0; i < number && name; i++) {
-        const weir__draft_table *other = &draft->tables[draft->tasks[i].table];
-        const char *own = weir__draft_text(draft, "%s.%s", other->source->name,
-                                           other->columns[draft->tasks[i].column].name);
-        before += own && strcmp(own, name) == 0 ? 1 : 0;
-    }
-    if (before > 0 && name)
-        name = weir__draft_text(draft, "%s#%u", name, before + 1);
-    return name ? name : "";
+    weir__draft_task *task = &draft->tasks[number];
+    const char *table = draft->tables[task->table].source->name;
+    const char *column = draft->tables[task->table].columns[task->column].name;
+    const char *name = weir__draft_text(draft, "%s.%s", table, column);
+    for (unsigned i = 2; name && is_name_of_earlier(draft, number, name); i++)
+        name = weir__draft_text(draft, "%s.%s#%u", table, column, i);
+    task->name = name ? name : "";
+    return task->name;
 }
 
 static bool put_task(weir__draft *draft, weir_json_writer *w, uint32_t number) {

@@ -450,6 +450,8 @@ static weir_status run(weir__ingest *ingest, weir_ingest_report *report, weir_er
     if (status == WEIR_OK)
         status = run_phases(ingest, report, error);
     if (status == WEIR_OK)
+        status = weir__warn_of_times(ingest, error);
+    if (status == WEIR_OK)
         status = weir__refuse_warnings(ingest, error);
     if (status == WEIR_OK)
         status = write_files(ingest, report, error);

@@ -81,8 +81,12 @@ const char *weir__pg_decode_text(weir__pg_form form, const char *data, size_t si
 
 /* A catalog table's detail. */
 typedef struct weir__pg_table {
+    uint32_t oid;
     uint32_t block_count; /* pages that the parts of a scan share out; 0: it cannot be shared */
-    uint32_t types[];     /* by column: the type's number */
+    struct {
+        uint32_t type; /* its number */
+        uint32_t attribute;
+    } columns[];
 } weir__pg_table;
 
 WEIR_CHECKED weir_status weir__pg_describe(weir__source *source, weir__catalog *out, weir_error *error);

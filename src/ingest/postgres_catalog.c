@@ -231,12 +231,15 @@ static weir_status add_keys(listing *list, weir_error *error) {
 
 static weir_status add_detail(listing *list, uint32_t number, weir_error *error) {
     weir__catalog_table *table = &list->catalog->tables[number];
-    size_t size = sizeof(weir__pg_table) + table->column_count * sizeof(uint32_t);
+    size_t size = sizeof(weir__pg_table) + table->column_count * sizeof(((weir__pg_table *)0)->columns[0]);
     weir__pg_table *detail = weir__allocate_zero(list->catalog->env, 1, size);
     if (!detail)
         return weir__out_of_memory(error, WEIR__SOURCE_OPERATOR, size);
-    if (table->column_count > 0)
-        memcpy(detail->types, list->tables[number].types, table->column_count * sizeof(uint32_t));
+    detail->oid = list->tables[number].oid;
+    for (uint32_t i = 0; i < table->column_count && list->tables[number].types; i++) {
+        detail->columns[i].type = list->tables[number].types[i];
+        detail->columns[i].attribute = list->tables[number].attributes[i];
+    }
     table->detail = detail;
     return WEIR_OK;
 }

@@ -21,7 +21,9 @@ enum { BATCH_CELLS = 32768, BATCH_ROWS_MAX = 2048, BATCH_ROWS_MIN = 16, BATCH_BY
 typedef struct column {
     char *name; /* for messages and for the names of a query's columns */
     weir__pg_type type;
-    uint32_t uuid; /* its number among the columns that are uuids */
+    uint32_t uuid;  /* its number among the columns that are uuids */
+    uint32_t table; /* of a query: the table and attribute that it passes on, 0 where it is computed */
+    uint32_t attribute;
 } column;
 
 typedef struct pg_cursor {
@@ -481,7 +483,7 @@ weir_status weir__pg_scan(weir__source *source, const weir__catalog_table *table
     cursor->is_copy = session->can_copy;
     bool has_memory = true;
     for (uint32_t i = 0; i < column_count && has_memory; i++)
-        has_memory = set_column(cursor, i, table->columns[columns[i]].name, detail->types[columns[i]]);
+        has_memory = set_column(cursor, i, table->columns[columns[i]].name, detail->columns[columns[i]].type);
     weir__sql sql = {.env = source->env};
     if (has_memory)
         add_scan(&sql, cursor, table, part, part_count);
@@ -517,6 +519,22 @@ static weir_status describe_query(pg_cursor *cursor, const char *sql, PGresult *
     return WEIR_OK;
 }
 
+static bool origin_of(const weir__cursor *base, uint32_t number, const weir__catalog *catalog,
+                      weir__origin *out) {
+    const column *asked = &((const pg_cursor *)base)->columns[number];
+    for (uint32_t t = 0; asked->table != 0 && t < catalog->table_count; t++) {
+        const weir__pg_table *detail = catalog->tables[t].detail;
+        if (!detail || detail->oid != asked->table)
+            continue;
+        for (uint32_t c = 0; c < catalog->tables[t].column_count && !catalog->tables[t].query; c++)
+            if (detail->columns[c].attribute == asked->attribute) {
+                *out = (weir__origin){&catalog->tables[t], c};
+                return true;
+            }
+    }
+    return false;
+}
+
 static weir_status set_query_columns(pg_cursor *cursor, const PGresult *described, weir_error *error) {
     const weir_env *env = cursor->session->base.env;
     uint32_t count = (uint32_t)PQnfields(described);
@@ -532,8 +550,11 @@ static weir_status set_query_columns(pg_cursor *cursor, const PGresult *describe
         if (!set_column(cursor, i, PQfname(described, (int)i), PQftype(described, (int)i)))
             return weir__out_of_memory(error, WEIR__SOURCE_OPERATOR, count);
         cursor->names[i] = cursor->columns[i].name;
+        cursor->columns[i].table = PQftable(described, (int)i);
+        cursor->columns[i].attribute = (uint32_t)PQftablecol(described, (int)i);
     }
     cursor->base.column_names = cursor->names;
+    cursor->base.origin = origin_of;
     return WEIR_OK;
 }
 

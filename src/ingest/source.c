@@ -17,9 +17,7 @@ weir_status weir__source_open(const weir_env *env, const weir__source_options *o
     for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++)
         if (kinds[i]->accepts(env, options->location))
             return kinds[i]->open(env, options, out, error);
-    return weir__fail(error, WEIR_SOURCE_ERROR, WEIR__SOURCE_OPERATOR,
-                      "%s is no source that weir reads: give the path of an existing database",
-                      options->location);
+    return weir__refuse_location(env, options->location, error);
 }
 
 void weir__source_close(weir__source *source) {

@@ -200,6 +200,11 @@ typedef struct weir__source_kind {
                                   weir__catalog_table *table, weir_error *error);
 } weir__source_kind;
 
+typedef struct weir__origin {
+    const weir__catalog_table *table;
+    uint32_t column; /* number in it */
+} weir__origin;
+
 /* The base of every session and cursor: the first member of the source's own struct. */
 struct weir__source {
     const weir__source_kind *kind;
@@ -213,12 +218,20 @@ struct weir__cursor {
     /* The next rows; row_count 0 at the end. */
     weir_status (*next)(weir__cursor *cursor, weir__rows *rows, weir_error *error);
     void (*close)(weir__cursor *cursor);
+
+    /* Which column of which table of the catalog a query's column is, where it passes one on as it is and
+     * the source can tell; false where it cannot. NULL method: never. */
+    bool (*origin)(const weir__cursor *cursor, uint32_t number, const weir__catalog *catalog,
+                   weir__origin *out);
 };
 
 /* Finds the kind and opens; SOURCE_ERROR where no kind accepts the location. */
 WEIR_CHECKED weir_status weir__source_open(const weir_env *env, const weir__source_options *options,
                                            weir__source **out, weir_error *error);
 void weir__source_close(weir__source *source);
+
+/* SOURCE_ERROR for a location that no kind accepts: what it seems to be, and what to give instead. */
+WEIR_CHECKED weir_status weir__refuse_location(const weir_env *env, const char *location, weir_error *error);
 
 /* Reads columns of a table, view or query: as the kind's scan does, or by running the query. A query is not
  * shared out: part 0 has all rows. */

@@ -94,15 +94,14 @@ static void close_session(weir__source *source) {
     weir__release(session->base.env, session);
 }
 
-static weir_status make_session(const weir_env *env, const weir__source_options *options,
-                                weir__duck_session **out, weir_error *error) {
+/* NULL: memory is short. */
+static weir__duck_session *make_session(const weir_env *env, const weir__source_options *options) {
     weir__duck_session *session = weir__allocate_zero(env, 1, sizeof *session);
     if (!session)
-        return weir__out_of_memory(error, WEIR__SOURCE_OPERATOR, sizeof *session);
+        return NULL;
     session->base = (weir__source){.kind = &weir__source_duckdb, .env = env};
     session->options = options;
-    *out = session;
-    return WEIR_OK;
+    return session;
 }
 
 /* The names in one literal, with commas between them. */
@@ -128,13 +127,12 @@ static weir_status set_search_path(weir__duck_session *session, weir_error *erro
 
 static weir_status open_session(const weir_env *env, const weir__source_options *options, weir__source **out,
                                 weir_error *error) {
-    weir__duck_session *session = NULL;
     env = weir__env(env);
-    weir_status status = make_session(env, options, &session, error);
-    if (status)
-        return status;
+    weir__duck_session *session = make_session(env, options);
+    if (!session)
+        return weir__out_of_memory(error, WEIR__SOURCE_OPERATOR, sizeof *session);
     session->has_files = !is_database(env, options->location);
-    status = weir__duck_load(&session->api, error);
+    weir_status status = weir__duck_load(&session->api, error);
     if (!status)
         status = open_database(session, error);
     if (!status)
@@ -153,11 +151,10 @@ static weir_status open_session(const weir_env *env, const weir__source_options 
 
 static weir_status fork_session(weir__source *source, weir__source **out, weir_error *error) {
     const weir__duck_session *origin = (const weir__duck_session *)source;
-    weir__duck_session *session = NULL;
     *out = NULL;
-    weir_status status = make_session(source->env, origin->options, &session, error);
-    if (status)
-        return status;
+    weir__duck_session *session = make_session(source->env, origin->options);
+    if (!session)
+        return weir__out_of_memory(error, WEIR__SOURCE_OPERATOR, sizeof *session);
     session->api = origin->api;
     session->database = origin->database;
     session->is_fork = true;
@@ -168,7 +165,7 @@ static weir_status fork_session(weir__source *source, weir__source **out, weir_e
         return weir__duck_fail(error, "cannot connect to DuckDB again", NULL);
     }
     set_time_zone(session);
-    status = set_search_path(session, error);
+    weir_status status = set_search_path(session, error);
     if (status)
         close_session(&session->base);
     else

@@ -469,6 +469,27 @@ static void close_cursor(weir__cursor *cursor) {
     weir__release(self->env, self);
 }
 
+/* Debian's SQLite knows columns' origins; one that was built without that lacks the functions. */
+#pragma weak sqlite3_column_table_name
+#pragma weak sqlite3_column_origin_name
+
+static bool origin_of(const weir__cursor *cursor, uint32_t number, const weir__catalog *catalog,
+                      weir__origin *out) {
+    sqlite3_stmt *statement = ((const sqlite_cursor *)cursor)->statement;
+    if (!sqlite3_column_table_name || !sqlite3_column_origin_name)
+        return false;
+    const char *table = sqlite3_column_table_name(statement, (int)number);
+    const char *column = sqlite3_column_origin_name(statement, (int)number);
+    for (uint32_t t = 0; table && column && t < catalog->table_count; t++) {
+        const weir__catalog_table *found = &catalog->tables[t];
+        if (found->query || sqlite3_stricmp(found->name, table) != 0)
+            continue;
+        *out = (weir__origin){found, column_number(found, column)};
+        return out->column != UINT32_MAX;
+    }
+    return false;
+}
+
 /* Takes the statement over, also on failure. */
 static weir_status open_cursor(sqlite_source *source, sqlite3_stmt *statement, uint32_t column_count,
                                bool wants_names, weir__cursor **out, weir_error *error) {
@@ -491,6 +512,7 @@ static weir_status open_cursor(sqlite_source *source, sqlite3_stmt *statement, u
     for (uint32_t c = 0; wants_names && c < column_count; c++)
         self->names[c] = sqlite3_column_name(statement, (int)c);
     self->base.column_names = self->names;
+    self->base.origin = wants_names ? origin_of : NULL;
     *out = &self->base;
     return WEIR_OK;
 }

@@ -9,7 +9,7 @@
 #include <string.h>
 #include <xxhash.h>
 
-#include "ingest/state.h"
+#include "ingest/anchor_key.h"
 
 enum { ADVANCE_EVERY = 4096 };
 
@@ -234,6 +234,8 @@ static weir_status read_query(seed_reader *r, weir__source *session, weir_error 
     if (status != WEIR_OK)
         return blame_task(r, status, error);
     status = find_query_columns(r, cursor, error);
+    if (status == WEIR_OK)
+        status = weir__check_anchor_key(r->ingest, r->task, cursor, r->key_columns, error);
     if (status == WEIR_OK)
         status = read_cursor(r, cursor, error);
     cursor->close(cursor);

@@ -107,6 +107,34 @@ class Postgres(unittest.TestCase):
             expected = ingest(sqlite, folder, "expected", "--schema", schema)
             self.assertEqual(ingest(self.server.url("warehouse"), folder, "pg", "--schema", schema), expected)
 
+    def test_an_anchor_key_that_is_another_key_is_refused(self):
+        self.server.run("CREATE DATABASE anchors")
+        self.server.run("""CREATE TABLE customers (id int PRIMARY KEY); INSERT INTO customers VALUES (1), (2);
+            CREATE TABLE invoices (id int PRIMARY KEY, customer int REFERENCES customers, total float8);
+            INSERT INTO invoices VALUES (1, 2, 5), (2, 2, 6)""", "anchors")
+        tables = {"customers": {"primary_key": "id", "columns": {}},
+                  "invoices": {"primary_key": "id", "columns": {"total": {"stype": "numerical"}}}}
+        with tempfile.TemporaryDirectory() as folder:
+            store, schema = os.path.join(folder, "s.weir"), os.path.join(folder, "schema.json")
+
+            def failure(query, anchor):
+                task = {"query": query, "anchor_table": anchor, "anchor_key": "k", "target_column": "y",
+                        "target_stype": "numerical"}
+                with open(schema, "w", encoding="utf-8") as file:
+                    json.dump({"tables": tables, "tasks": {"t": task}}, file)
+                return self.weir("ingest", self.server.url("anchors"), "--schema", schema, "-o", store)[1]
+
+            for query, anchor, word in (("SELECT customer AS k, total AS y FROM invoices", "invoices", "invoices.customer"),
+                                        ("SELECT i.id AS k, 1 AS y FROM invoices i", "customers", None),
+                                        ("SELECT customer AS k, total AS y FROM invoices", "customers", None),
+                                        ("SELECT customer + 0 AS k, total AS y FROM invoices", "invoices", None),
+                                        ("SELECT id AS k, total AS y FROM (SELECT * FROM invoices) t", "invoices", None)):
+                with self.subTest(query=query, anchor=anchor):
+                    if word is None:
+                        self.assertIsNone(failure(query, anchor))
+                    else:
+                        self.assertIn(f"is {word}, not the primary key id of the anchor", failure(query, anchor))
+
     def test_schemas_beyond_the_search_path(self):
         self.server.run("CREATE DATABASE elsewhere")
         self.server.run("""CREATE SCHEMA sales; CREATE SCHEMA "hr.eu";
@@ -171,7 +199,7 @@ class Postgres(unittest.TestCase):
         self.assertEqual(list(columns)[:4], ["id", "b", "i2", "i8"])
         self.assertEqual([columns[c] for c in ("b", "i2", "r", "n", "t", "u", "da", "ts", "tz", "by", "p", "m", "ti")],
                          ["boolean", "integer", "real", "numeric", "text", "text", "time", "time", "time", "blob",
-                          "integer", "text", "text"])
+                          "integer", "enum", "text"])
 
     def test_keys(self):
         self.server.run("CREATE DATABASE keys")
