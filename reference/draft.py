@@ -545,13 +545,17 @@ def _counts_as_time(table: Table, key: ForeignKey) -> bool:
 def _hides(other: ForeignKey, key: ForeignKey) -> bool:
     if other.table is key.table:
         return False
-    return _reaches(other.table, key.table, 0) and not _reaches(key.table, other.table, 0)
+    return _reaches(other.table, key.table) and not _reaches(key.table, other.table)
 
 
-def _reaches(start: Table, end: Table, depth: int) -> bool:
-    return depth < 16 and any(
-        key.table is end or _reaches(key.table, end, depth + 1) for key in start.keys if key.table is not start
-    )
+def _reaches(start: Table, end: Table) -> bool:
+    reached, open_tables = [start], [start]
+    while open_tables:
+        for key in open_tables.pop().keys:
+            if not any(key.table is table for table in reached):
+                reached.append(key.table)
+                open_tables.append(key.table)
+    return any(table is end for table in reached)
 
 
 # ---- Tasks -------------------------------------------------------------------------------------------------

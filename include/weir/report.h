@@ -56,10 +56,11 @@ typedef struct weir_report_bin {
     double mean; /* of the labels, as in weir_report_labels over all splits; NaN where there is none */
 } weir_report_bin;
 
-/* A column of the anchor table that tells the target alone. */
+/* A column or a foreign key of the anchor table that tells the target alone. */
 typedef struct weir_report_suspect {
-    uint32_t column; /* ColumnIdx */
-    double auc;      /* of a tree over this column, on seeds that it was not made from */
+    uint32_t column; /* ColumnIdx, or WEIR_NONE: it is a foreign key */
+    uint32_t edge;   /* number of the edge type, or WEIR_NONE: it is a column */
+    double auc;      /* of a tree over it, on seeds that it was not made from */
 } weir_report_suspect;
 
 typedef struct weir_report_task {

@@ -241,6 +241,11 @@ WEIR_CHECKED weir_status weir__draft_scan(weir__draft *draft, uint32_t table, co
 
 /* ---- Steps ----------------------------------------------------------------------------------- */
 
+/* What a foreign key is called if nobody names it: its columns, joined by a plus. Valid as long as the draft.
+ */
+const char *weir__draft_key_name(weir__draft *draft, const weir__draft_table *table,
+                                 const weir__draft_key *key);
+
 WEIR_CHECKED weir_status weir__draft_profile(weir__draft *draft, weir_error *error);
 WEIR_CHECKED weir_status weir__draft_keys(weir__draft *draft, weir_error *error);
 void weir__draft_types(weir__draft *draft);

@@ -190,19 +190,33 @@ static bool comes_before(const weir__draft *draft, uint32_t a, uint32_t b) {
     return a < b;
 }
 
-/* Of two targets of a table that stand for each other, the first is enough. */
-static void leave_out_doubles(weir__draft *draft) {
+/* Whether one of the first `count` tasks drops this one's target. */
+static bool is_dropped(const weir__draft *draft, uint32_t count, const weir__draft_task *task) {
+    for (uint32_t i = 0; i < count; i++)
+        for (uint32_t d = 0; d < draft->tasks[i].dropped_count; d++)
+            if (draft->tasks[i].table == task->table && draft->tasks[i].dropped[d] == task->column)
+                return true;
+    return false;
+}
+
+/* Finds what gives each target away. Of two targets of a table that stand for each other, the first is
+ * enough. */
+static weir_status settle_tasks(weir__draft *draft, weir_error *error) {
     uint32_t kept = 0;
-    for (uint32_t i = 0; i < draft->task_count; i++) {
-        bool is_double = false;
-        for (uint32_t k = 0; k < kept; k++)
-            for (uint32_t d = 0; d < draft->tasks[k].dropped_count; d++)
-                is_double = is_double || (draft->tasks[k].table == draft->tasks[i].table &&
-                                          draft->tasks[k].dropped[d] == draft->tasks[i].column);
-        if (!is_double)
-            draft->tasks[kept++] = draft->tasks[i];
+    weir_status status = WEIR_OK;
+    for (uint32_t i = 0; i < draft->task_count && status == WEIR_OK; i++) {
+        weir__draft_task task = draft->tasks[i];
+        if (is_dropped(draft, kept, &task))
+            continue;
+        weir__draft_reason(
+            draft, task.table, task.column, "task", true, "cell task",
+            "an example of what may be predicted: each row is a seed at its own time; check that "
+            "no other column of the row gives the answer away");
+        status = find_dropped(draft, &task, error);
+        draft->tasks[kept++] = task;
     }
     draft->task_count = kept;
+    return status;
 }
 
 static void add_tasks(weir__draft *draft, uint32_t t) {
@@ -218,10 +232,6 @@ static void add_tasks(weir__draft *draft, uint32_t t) {
             *task = (weir__draft_task){.table = t, .column = c};
             find_split(draft, table, task);
             added++;
-            weir__draft_reason(
-                draft, t, c, "task", true, "cell task",
-                "an example of what may be predicted: each row is a seed at its own time; check that "
-                "no other column of the row gives the answer away");
         }
 }
 
@@ -256,7 +266,6 @@ static weir_status add_wanted(weir__draft *draft, weir_error *error) {
 
 weir_status weir__draft_tasks(weir__draft *draft, weir_error *error) {
     uint32_t *order = weir__arena_take(&draft->arena, draft->table_count * sizeof *order);
-    weir_status status = WEIR_OK;
     if (draft->ingest->options->target_column)
         return add_wanted(draft, error);
     if (!order)
@@ -275,9 +284,7 @@ weir_status weir__draft_tasks(weir__draft *draft, weir_error *error) {
             if (table->row_count >= LEAST_ROWS && belongs)
                 add_tasks(draft, order[i]);
         }
-    for (uint32_t i = 0; i < draft->task_count && status == WEIR_OK; i++)
-        status = find_dropped(draft, &draft->tasks[i], error);
-    leave_out_doubles(draft);
+    weir_status status = settle_tasks(draft, error);
     if (draft->task_count == 0)
         weir__draft_reason(
             draft, WEIR_NONE, WEIR_NONE, "task", true, "none",

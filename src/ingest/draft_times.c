@@ -402,13 +402,30 @@ static bool has_time(const weir__draft_table *table) {
     return table->time != WEIR_NONE || table->time_key != WEIR_NONE;
 }
 
-static bool can_reach(const weir__draft *draft, uint32_t from, uint32_t to, int depth) {
-    const weir__draft_table *table = &draft->tables[from];
-    for (uint32_t i = 0; i < table->key_count && depth < DEPTH_MAX; i++)
-        if (table->keys[i].parent != from &&
-            (table->keys[i].parent == to || can_reach(draft, table->keys[i].parent, to, depth + 1)))
-            return true;
-    return false;
+/* Whether foreign keys lead from one table to another. Every table is entered once: keys may go in circles.
+ */
+static bool can_reach(weir__draft *draft, uint32_t from, uint32_t to) {
+    uint8_t *is_reached = weir__allocate_zero(draft->env, draft->table_count, sizeof *is_reached);
+    uint32_t *open = weir__allocate(draft->env, draft->table_count, sizeof *open);
+    uint32_t open_count = 0;
+    if (is_reached && open) {
+        is_reached[from] = 1;
+        open[open_count++] = from;
+    } else {
+        draft->is_short_of_memory = true;
+    }
+    while (open_count > 0 && !is_reached[to]) {
+        const weir__draft_table *table = &draft->tables[open[--open_count]];
+        for (uint32_t i = 0; i < table->key_count; i++)
+            if (!is_reached[table->keys[i].parent]) {
+                is_reached[table->keys[i].parent] = 1;
+                open[open_count++] = table->keys[i].parent;
+            }
+    }
+    bool is_found = is_reached && is_reached[to];
+    weir__release(draft->env, is_reached);
+    weir__release(draft->env, open);
+    return is_found;
 }
 
 static bool counts_as_time(const weir__draft *draft, uint32_t t, uint32_t number) {
@@ -424,7 +441,7 @@ static bool counts_as_time(const weir__draft *draft, uint32_t t, uint32_t number
 
 /* The one foreign key that a table's time can come through; WEIR_NONE, with their number, where there is no
  * one. */
-static uint32_t find_time_key(const weir__draft *draft, uint32_t t, uint32_t *count) {
+static uint32_t find_time_key(weir__draft *draft, uint32_t t, uint32_t *count) {
     const weir__draft_table *table = &draft->tables[t];
     uint32_t found = WEIR_NONE;
     *count = 0;
@@ -433,7 +450,7 @@ static uint32_t find_time_key(const weir__draft *draft, uint32_t t, uint32_t *co
         for (uint32_t k = 0; k < table->key_count && counts; k++) {
             uint32_t own = table->keys[i].parent, other = table->keys[k].parent;
             if (k != i && own != other && counts_as_time(draft, t, k))
-                counts = !can_reach(draft, other, own, 0) || can_reach(draft, own, other, 0);
+                counts = !can_reach(draft, other, own) || can_reach(draft, own, other);
         }
         if (counts) {
             found = i;
@@ -464,6 +481,29 @@ static weir_status check_time_key(weir__draft *draft, uint32_t t, bool *is_late,
     return status;
 }
 
+static bool is_parent(const weir__draft *draft, uint32_t t) {
+    for (uint32_t other = 0; other < draft->table_count; other++)
+        for (uint32_t i = 0; i < draft->tables[other].key_count; i++)
+            if (other != t && draft->tables[other].keys[i].parent == t)
+                return true;
+    return false;
+}
+
+/* As the schema says it: key -> table.column. */
+static const char *time_text(weir__draft *draft, const weir__draft_table *table) {
+    const char *text = "";
+    for (int depth = 0; table->time == WEIR_NONE && depth < DEPTH_MAX && text; depth++) {
+        const weir__draft_key *key = &table->keys[table->time_key];
+        const weir__draft_table *parent = &draft->tables[key->parent];
+        text = weir__draft_text(draft, "%s%s -> %s.", text, weir__draft_key_name(draft, table, key),
+                                parent->source->name);
+        table = parent;
+    }
+    if (text && table->time != WEIR_NONE)
+        text = weir__draft_text(draft, "%s%s", text, table->columns[table->time].name);
+    return text ? text : "";
+}
+
 static weir_status settle_through_key(weir__draft *draft, uint32_t t, weir_error *error) {
     weir__draft_table *table = &draft->tables[t];
     uint32_t count;
@@ -489,8 +529,7 @@ static weir_status settle_through_key(weir__draft *draft, uint32_t t, weir_error
     if (is_late)
         table->time_key = WEIR_NONE;
     else if (status == WEIR_OK)
-        weir__draft_reason(draft, t, WEIR_NONE, "time", false,
-                           draft->tables[table->keys[table->time_key].parent].source->name,
+        weir__draft_reason(draft, t, WEIR_NONE, "time", is_parent(draft, t), time_text(draft, table),
                            "a row has no time of its own, and this is the only parent that has one");
     return status;
 }

@@ -30,6 +30,15 @@ static const char *say(const column_at *at, const char *format, uint64_t number)
     return text ? text : "";
 }
 
+static const char *say_few(const column_at *at, const char *what) {
+    unsigned long long count = at->column->sample.count;
+    if (count == 1)
+        return "all values are the same";
+    const char *text =
+        weir__draft_text(at->draft, "%llu different %s, each in 20 rows or more on average", count, what);
+    return text ? text : "";
+}
+
 bool weir__draft_has_few(const weir__draft_column *column, uint32_t most) {
     return column->sample.level == 0 && column->sample.count <= most &&
            column->values >= (uint64_t)column->sample.count * ROWS_PER_CATEGORY;
@@ -144,8 +153,7 @@ static void decide_integer(const column_at *at) {
                    ? say(at, "the name says id, and there are %llu different ones only", column->sample.count)
                    : "the name says id: its size means nothing");
     } else if (is_few && column->kind == WEIR__DRAFT_INTEGER) {
-        decide(at, WEIR_CATEGORICAL,
-               say(at, "%llu different values, each in 20 rows or more on average", column->sample.count));
+        decide(at, WEIR_CATEGORICAL, say_few(at, "values"));
     } else if (column->declared == WEIR__DECLARED_TIME) {
         decide_doubtful(at, WEIR_NUMERICAL,
                         "declared as a time, but the integers are none in s, ms, us or ns, and no dates");
@@ -168,8 +176,7 @@ static void decide_text(const column_at *at) {
                     column->truths == YES_AND_NO))
         decide(at, WEIR_BOOLEAN, "all texts are words for true and false");
     else if (weir__draft_has_few(column, TEXT_CATEGORIES))
-        decide(at, WEIR_CATEGORICAL,
-               say(at, "%llu different texts, each in 20 rows or more on average", column->sample.count));
+        decide(at, WEIR_CATEGORICAL, say_few(at, "texts"));
     else if (is_distinct && !column->any_space && weir__name_may_be_identifier(&column->words))
         decide(at, WEIR_IDENTIFIER,
                "all values are different, none has a space, and the name is that of an identifier");

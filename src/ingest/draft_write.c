@@ -32,8 +32,8 @@ static void put_names(weir_json_writer *w, const weir__draft_table *table, const
 
 enum { WAY_MAX = 16 };
 
-/* What a foreign key is called where nobody names it: its columns, joined by a plus. */
-static const char *key_name(weir__draft *draft, const weir__draft_table *table, const weir__draft_key *key) {
+const char *weir__draft_key_name(weir__draft *draft, const weir__draft_table *table,
+                                 const weir__draft_key *key) {
     const char *name = table->columns[key->columns[0]].name;
     for (uint32_t i = 1; i < key->column_count && name; i++)
         name = weir__draft_text(draft, "%s+%s", name, table->columns[key->columns[i]].name);
@@ -48,7 +48,7 @@ static bool put_time(weir__draft *draft, weir_json_writer *w, const weir__draft_
     weir_json_key(w, "temporal_column");
     while (table->time == WEIR_NONE && count < WAY_MAX) {
         const weir__draft_key *key = &table->keys[table->time_key];
-        keys[count] = key_name(draft, table, key);
+        keys[count] = weir__draft_key_name(draft, table, key);
         table = &draft->tables[key->parent];
         tables[count++] = table->source->name;
     }

@@ -1,7 +1,8 @@
-/* Columns that tell the target alone. For each column of the anchor table that the task shows, a tree over
- * this one column (values in up to 64 runs, each with the mean label of one half of the seeds) is judged on
- * the other half, by the area under its ROC curve. Labels are true or false, above the median or not, or one
- * class against the rest. */
+/* Columns that tell the target alone. For each column and foreign key of the anchor table that the task
+ * shows, a tree over it alone (values in up to 64 runs, each with the mean label of one half of the seeds) is
+ * judged on the other half, by the area under its ROC curve. The value of a foreign key is the row that it
+ * leads to: what tells more than that row's columns do. Labels are true or false, above the median or not, or
+ * one class against the rest. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -30,24 +31,32 @@ typedef struct leak_work {
 
 /* ---- What a column shows --------------------------------------------------------------------- */
 
-static bool is_known(const leak_work *w, const weir_seed_row *seed, const weir_column *column) {
+static bool is_known(const leak_work *w, const weir_seed_row *seed, uint32_t known_slot) {
     int64_t row_time = weir_store_row_time(w->work->store, seed->row);
     bool shows_early = w->task->before_anchor == WEIR_BEFORE_ANCHOR_SHOW_KNOWN;
     if (row_time > seed->observation_time && !shows_early)
         return false;
-    if (column->known_slot == WEIR_NONE)
+    if (known_slot == WEIR_NONE)
         return true;
-    int64_t known = weir_store_time_at(w->work->store, seed->row, column->known_slot);
+    int64_t known = weir_store_time_at(w->work->store, seed->row, known_slot);
     return known != WEIR_TIME_ALWAYS && known <= seed->observation_time;
 }
 
 static double value_of(const leak_work *w, const weir_seed_row *seed, uint32_t number) {
     const weir_column *column = &w->work->info->columns[number];
     weir_cell cell;
-    if (!is_known(w, seed, column) || !weir_store_cell(w->work->store, seed->row, number, &cell) ||
-        cell.is_null)
+    if (!is_known(w, seed, column->known_slot) ||
+        !weir_store_cell(w->work->store, seed->row, number, &cell) || cell.is_null)
         return NAN;
     return column->stype == WEIR_NUMERICAL ? (double)cell.number : (double)cell.integer;
+}
+
+static double parent_of(const leak_work *w, const weir_seed_row *seed, uint32_t number) {
+    const weir_store *store = w->work->store;
+    uint32_t parent = weir_store_parent(store, seed->row, number);
+    bool is_shown = parent != WEIR_NONE && is_known(w, seed, w->work->info->edges[number].known_slot) &&
+                    weir_store_row_time(store, parent) <= seed->observation_time;
+    return is_shown ? (double)parent : NAN;
 }
 
 static int compare_values(const void *a, const void *b) {
@@ -147,14 +156,10 @@ static double middle(const leak_work *w, double *sorted) {
 }
 
 /* The mean area over the questions that a target asks: one, or one a class. */
-static double judge(leak_work *w, uint32_t column, const double *questions, uint32_t question_count,
+static double judge(leak_work *w, bool has_order, const double *questions, uint32_t question_count,
                     judged *list) {
-    weir_stype stype = w->work->info->columns[column].stype;
-    bool has_order = stype == WEIR_NUMERICAL || stype == WEIR_TIMESTAMP;
     double sum = 0;
     uint32_t asked = 0;
-    for (uint32_t i = 0; i < w->count; i++)
-        w->values[i] = (observation){value_of(w, &w->seeds[i], column), i};
     qsort(w->values, w->count, sizeof *w->values, compare_values);
     for (uint32_t q = 0; q < question_count; q++) {
         for (uint32_t i = 0; i < w->count; i++)
@@ -171,14 +176,31 @@ static double judge(leak_work *w, uint32_t column, const double *questions, uint
     return asked ? sum / asked : 0;
 }
 
+static double judge_column(leak_work *w, uint32_t column, const double *questions, uint32_t question_count,
+                           judged *list) {
+    weir_stype stype = w->work->info->columns[column].stype;
+    for (uint32_t i = 0; i < w->count; i++)
+        w->values[i] = (observation){value_of(w, &w->seeds[i], column), i};
+    return judge(w, stype == WEIR_NUMERICAL || stype == WEIR_TIMESTAMP, questions, question_count, list);
+}
+
+static double judge_edge(leak_work *w, uint32_t edge, const double *questions, uint32_t question_count,
+                         judged *list) {
+    for (uint32_t i = 0; i < w->count; i++)
+        w->values[i] = (observation){parent_of(w, &w->seeds[i], edge), i};
+    return judge(w, false, questions, question_count, list);
+}
+
 static bool is_asked(const leak_work *w, uint32_t column) {
     weir_stype stype = w->work->info->columns[column].stype;
     return stype != WEIR_IDENTIFIER && stype != WEIR_TEXT && column != w->task->column &&
            !w->task->column_dropped[column];
 }
 
-static void keep_suspect(weir_report_task *out, uint32_t column, double auc) {
+static void keep_suspect(weir_report_task *out, uint32_t column, uint32_t edge, double auc) {
     uint32_t place = out->suspect_count;
+    if (auc <= SUSPICIOUS)
+        return;
     if (place == WEIR_REPORT_SUSPECTS) {
         if (auc <= out->suspects[place - 1].auc)
             return;
@@ -188,7 +210,7 @@ static void keep_suspect(weir_report_task *out, uint32_t column, double auc) {
     }
     for (; place > 0 && out->suspects[place - 1].auc < auc; place--)
         out->suspects[place] = out->suspects[place - 1];
-    out->suspects[place] = (weir_report_suspect){column, auc};
+    out->suspects[place] = (weir_report_suspect){column, edge, auc};
 }
 
 /* Every n-th seed that has a label. */
@@ -198,6 +220,11 @@ static void take_seeds(leak_work *w, uint32_t number) {
         if (weir_store_seed(w->work->store, number, i, &w->seeds[w->count]) &&
             weir__report_label(w->work, w->task, &w->seeds[w->count].target, &w->labels[w->count]))
             w->count++;
+}
+
+const char *weir__suspect_name(const weir_store_info *info, const weir_report_suspect *suspect) {
+    return suspect->column != WEIR_NONE ? info->columns[suspect->column].name
+                                        : info->edges[suspect->edge].name;
 }
 
 static void find_suspects(leak_work *w, weir_report_task *out, double *scratch, judged *list) {
@@ -214,10 +241,12 @@ static void find_suspects(leak_work *w, weir_report_task *out, double *scratch, 
     }
     for (uint32_t c = 0; c < anchor->column_count; c++) {
         uint32_t column = anchor->column_start + c;
-        double auc = is_asked(w, column) ? judge(w, column, questions, count, list) : 0;
-        if (auc > SUSPICIOUS)
-            keep_suspect(out, column, auc);
+        if (is_asked(w, column))
+            keep_suspect(out, column, WEIR_NONE, judge_column(w, column, questions, count, list));
     }
+    for (uint32_t e = 0; e < w->work->info->edge_count; e++)
+        if (w->work->info->edges[e].table == w->task->anchor_table && !w->task->edge_hidden[e])
+            keep_suspect(out, WEIR_NONE, e, judge_edge(w, e, questions, count, list));
 }
 
 weir_status weir__report_leaks(weir__report_work *work, uint32_t number) {

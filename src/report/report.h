@@ -37,6 +37,9 @@ weir_status weir__report_no_memory(const weir__report_work *work, size_t size);
 bool weir__report_label(const weir__report_work *work, const weir_task *task, const weir_cell *target,
                         double *out);
 
+/* The name of a column or foreign key that tells the target alone; the store's. */
+const char *weir__suspect_name(const weir_store_info *info, const weir_report_suspect *suspect);
+
 WEIR_CHECKED weir_status weir__report_tables(weir__report_work *work);
 WEIR_CHECKED weir_status weir__report_labels(weir__report_work *work, uint32_t task);
 WEIR_CHECKED weir_status weir__report_leaks(weir__report_work *work, uint32_t task);

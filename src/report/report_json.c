@@ -216,7 +216,7 @@ static void put_task(const weir_store *store, const weir_report_task *task, weir
     weir_json_array(w);
     for (uint32_t i = 0; i < task->suspect_count; i++) {
         weir_json_object(w);
-        put_text(w, "column", info->columns[task->suspects[i].column].name);
+        put_text(w, "column", weir__suspect_name(info, &task->suspects[i]));
         put_double(w, "auc", task->suspects[i].auc);
         weir_json_end_object(w);
     }

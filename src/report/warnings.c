@@ -142,13 +142,13 @@ static void warn_of_times(weir__report_work *work, const weir_task *of, const we
 static void warn_of_suspects(weir__report_work *work, const weir_task *of, const weir_report_task *task) {
     const weir_table *anchor = &work->info->tables[of->anchor_table];
     for (uint32_t i = 0; i < task->suspect_count; i++) {
-        const weir_column *column = &work->info->columns[task->suspects[i].column];
-        subject about = {.table = anchor->name, .column = column->name, .task = of->name};
+        const char *name = weir__suspect_name(work->info, &task->suspects[i]);
+        subject about = {.table = anchor->name, .column = name, .task = of->name};
         warn(work, "leak_suspect", about,
              "%s.%s alone tells the target of task %s (AUC %.3f): if it is known only with or after the "
              "answer, give it "
              "known_at or list it in drop_columns",
-             anchor->name, column->name, of->name, task->suspects[i].auc);
+             anchor->name, name, of->name, task->suspects[i].auc);
     }
 }
 

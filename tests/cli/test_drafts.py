@@ -5,6 +5,7 @@ import json
 import os
 import random
 import re
+import sqlite3
 import subprocess
 import sys
 import tempfile
@@ -155,6 +156,33 @@ class Explained(unittest.TestCase):
             reasons = json.loads(weir("schema", source, "--explain", "--json"))
             self.assertIn({"table": "payment", "topic": "time", "choice": "payment_date",
                            "why": "the name says when the row came to be"}, reasons)
+
+    def test_reasons_are_of_what_is_drafted(self):
+        """A time is given as the schema has it; a task that is left out has no reason."""
+        with tempfile.TemporaryDirectory() as scratch:
+            source = standins.write_csv(standins.formula_1(random.Random(1)), Path(scratch) / "f1")
+            reasons = json.loads(weir("schema", source, "--explain", "--json"))
+            tasks = {f"{one['table']}.{one['column']}" for one in reasons if one["topic"] == "task" and one["choice"] == "cell task"}
+            self.assertEqual(tasks, set(json.loads(weir("schema", source, "--json"))["tasks"]))
+            self.assertIn({"table": "results", "topic": "time", "choice": "raceId -> races.date",
+                           "why": "a row has no time of its own, and this is the only parent that has one"}, reasons)
+
+    def test_keys_in_circles(self):
+        """Tables that all lead to each other: ways between them are many, and looked for once."""
+        with tempfile.TemporaryDirectory() as scratch:
+            path = Path(scratch) / "dense.sqlite"
+            names = [f"t{i:02}" for i in range(24)]
+            with sqlite3.connect(path) as database:
+                for i, name in enumerate(names):
+                    keys = ", ".join(f"{other}_id INTEGER REFERENCES {other}" for other in names if other != name)
+                    database.execute(f"CREATE TABLE {name} (id INTEGER PRIMARY KEY, {'made_at TEXT, ' if i < 2 else ''}{keys})")
+                for i, name in enumerate(names):
+                    marks = ",".join("?" * (24 + (i < 2)))
+                    rows = [[r, *(["2024-01-01"] if i < 2 else []), *[r] * 23] for r in range(3)]
+                    database.executemany(f"INSERT INTO {name} VALUES ({marks})", rows)
+            database.close()
+            tables = json.loads(weir("schema", path, "--json"))["tables"]
+            self.assertEqual([name for name in names if "temporal_column" in tables[name]], names[:2])
 
     @unittest.skipUnless(library_path(), "WEIR_DUCKDB names no libduckdb.so: DuckDB is not tested")
     def test_duckdb_without_constraints(self):

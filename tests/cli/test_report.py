@@ -141,6 +141,24 @@ class Report(unittest.TestCase):
         tagged = {**LATE, "query": "SELECT id, (id * 7919) % 5 > 2 AS late FROM orders"}
         self.assertEqual(self.codes(tagged), [])
 
+    def test_leak_through_a_foreign_key(self):
+        """The row that a key leads to tells as much as a column: here, a table of states."""
+        source = self.folder / "states.sqlite"
+        source.write_bytes(self.source.read_bytes())
+        with sqlite3.connect(source) as database:
+            database.executescript("""
+                CREATE TABLE states (id INTEGER PRIMARY KEY, name TEXT); INSERT INTO states VALUES (1, 'fine'), (2, 'delayed');
+                ALTER TABLE orders ADD COLUMN state_id INTEGER; UPDATE orders SET state_id = 1 + late""")
+        database.close()
+        key = {"stype": "identifier", "foreign_key": "states.id"}
+        orders = SCHEMA["tables"]["orders"]
+        tables = {"orders": {**orders, "columns": {**orders["columns"], "state_id": key}},
+                  "states": {"primary_key": "id", "columns": {"name": {"stype": "text"}}}}
+        report = self.ingest(tables=tables, source=source)
+        [warning] = report["warnings"]
+        self.assertEqual((warning["code"], warning["table"], warning["column"]), ("leak_suspect", "orders", "state_id"))
+        self.assertEqual(self.codes({**LATE, "drop_columns": ["orders.state_id"]}, tables, source=source), ["unreachable_table"])
+
     def test_tables(self):
         holidays = {"holidays": {"primary_key": "day", "columns": {"day": {"stype": "timestamp"}, "name": {"stype": "text"}}}}
         report = self.ingest(tables=holidays)
