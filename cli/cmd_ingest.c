@@ -16,7 +16,7 @@ static int ingest(cli_ingest_job *run, const char *schema_path, bool as_json) {
     }
     if (status == WEIR_OK)
         status = cli_ingest_run(run, &error);
-    int result = status != WEIR_OK ? cli_fail(&error, as_json)
+    int result = status != WEIR_OK ? cli_ingest_fail(run, &error, as_json)
                  : as_json         ? cli_ingest_print_json(run)
                                    : cli_ingest_print(run);
     cli_ingest_release(run);

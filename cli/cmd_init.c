@@ -281,7 +281,7 @@ static int finish(const init *self, drafted *d, const choice *chosen) {
     job.options.schema_name = self->schema_path;
     job.options.output = self->store_path;
     weir_status status = cli_ingest_run(&job, &error);
-    int result = status != WEIR_OK ? cli_fail(&error, self->as_json)
+    int result = status != WEIR_OK ? cli_ingest_fail(&job, &error, self->as_json)
                  : self->as_json   ? cli_ingest_print_json(&job)
                                    : cli_ingest_print(&job);
     if (status == WEIR_OK && !self->as_json)

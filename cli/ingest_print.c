@@ -36,7 +36,7 @@ static void print_warning(const char *code, const char *message) {
     printf("WARNING: %s (%s)\n", cli_printable(message, shown, sizeof shown), code);
 }
 
-static void print_warnings(const cli_ingest_job *ingest) {
+void cli_ingest_print_warnings(const cli_ingest_job *ingest) {
     const weir_report_view *view = weir_report_look(ingest->report);
     char shown[1100];
     for (size_t i = 0; i < ingest->warning_count; i++)
@@ -173,8 +173,8 @@ static void print_task(const weir_store *store, const weir_report_task *task) {
     if (of->dropped > 0)
         printf(" (%" PRIu64 " dropped, without a row to anchor at)", of->dropped);
     if (task->sequences > 0)
-        printf("\n    a typical sequence has %u cells of %u rows; time hides %.0f %% of their children",
-               task->cells, task->rows, 100 * task->hidden);
+        printf("\n    a typical sequence has %u cell%s of %u row%s; time hides %.0f %% of their children",
+               task->cells, plural(task->cells), task->rows, plural(task->rows), 100 * task->hidden);
     printf("\n");
 }
 
@@ -187,7 +187,7 @@ int cli_ingest_print(const cli_ingest_job *ingest) {
         return cli_fail(&error, false);
     const weir_store_info *info = weir_store_describe(store);
     print_summary(result);
-    print_warnings(ingest);
+    cli_ingest_print_warnings(ingest);
     if (result->ignored_columns > 0)
         printf("  note: %" PRIu64 " column%s of the source %s ignored\n", result->ignored_columns,
                plural(result->ignored_columns), result->ignored_columns == 1 ? "is" : "are");

@@ -51,6 +51,25 @@ static void keep_warning(void *context, const weir_warning *warning) {
     ingest->warnings[ingest->warning_count++] = kept;
 }
 
+/* --strict: all warnings of ingest and of the report together are one error. */
+static weir_status refuse_warnings(const cli_ingest_job *ingest, weir_error *error) {
+    const weir_report_view *view = weir_report_look(ingest->report);
+    const char *code = NULL, *message = NULL;
+    size_t count = view->warning_count;
+    for (size_t i = ingest->warning_count; i-- > 0;)
+        if (!ingest->warnings[i].is_note) {
+            code = ingest->warnings[i].code;
+            message = ingest->warnings[i].message;
+            count++;
+        }
+    if (count == 0)
+        return WEIR_OK;
+    return cli_error(error, WEIR_SCHEMA_INVALID,
+                     "%zu warning%s, which --strict makes errors; the first is %s: %s", count,
+                     count == 1 ? "" : "s", code ? code : view->warnings[0].code,
+                     message ? message : view->warnings[0].message);
+}
+
 /* The report is made before the store takes its name, so that --strict can still refuse it. */
 static weir_status inspect(void *context, const char *path, weir_error *error) {
     cli_ingest_job *ingest = context;
@@ -63,12 +82,7 @@ static weir_status inspect(void *context, const char *path, weir_error *error) {
     weir_store_close(store);
     if (status != WEIR_OK || !ingest->options.strict)
         return status;
-    const weir_report_view *view = weir_report_look(ingest->report);
-    if (view->warning_count == 0)
-        return WEIR_OK;
-    return cli_error(error, WEIR_SCHEMA_INVALID,
-                     "%u warning%s, which --strict makes errors; the first is %s: %s", view->warning_count,
-                     view->warning_count == 1 ? "" : "s", view->warnings[0].code, view->warnings[0].message);
+    return refuse_warnings(ingest, error);
 }
 
 weir_status cli_ingest_run(cli_ingest_job *ingest, weir_error *error) {
@@ -129,6 +143,25 @@ void cli_ingest_put_warnings(const cli_ingest_job *ingest, weir_json_writer *w) 
         }
         weir_json_end_array(w);
     }
+}
+
+int cli_ingest_fail(const cli_ingest_job *ingest, const weir_error *error, bool as_json) {
+    if (!ingest->report)
+        return cli_fail(error, as_json);
+    if (!as_json) {
+        cli_ingest_print_warnings(ingest);
+        cli_flush();
+        return cli_fail(error, false);
+    }
+    weir_json_writer w;
+    weir_json_writer_memory(&w, NULL);
+    weir_json_object(&w);
+    weir_json_key(&w, "error");
+    weir_error_json(error, &w);
+    cli_ingest_put_warnings(ingest, &w);
+    weir_json_end_object(&w);
+    cli_print_json(&w);
+    return CLI_FAILED;
 }
 
 /* The report, which is JSON already, as a member. */

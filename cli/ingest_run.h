@@ -32,6 +32,12 @@ void cli_ingest_release(cli_ingest_job *ingest);
 int cli_ingest_print(const cli_ingest_job *ingest);
 int cli_ingest_print_json(const cli_ingest_job *ingest);
 
+/* Says why it failed, after the warnings if it came as far as the report; CLI_FAILED. */
+int cli_ingest_fail(const cli_ingest_job *ingest, const weir_error *error, bool as_json);
+
+/* Warnings and notes of both, as lines; the report must be there. */
+void cli_ingest_print_warnings(const cli_ingest_job *ingest);
+
 /* Warnings and notes of both, as the members "warnings" and "notes". */
 void cli_ingest_put_warnings(const cli_ingest_job *ingest, weir_json_writer *w);
 

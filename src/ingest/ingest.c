@@ -108,7 +108,8 @@ static void warn_early(weir__ingest *ingest) {
     }
 }
 
-weir_status weir__refuse_warnings(const weir__ingest *ingest, weir_error *error) {
+/* If warnings are errors: SCHEMA_INVALID with the first of them. */
+static weir_status refuse_warnings(const weir__ingest *ingest, weir_error *error) {
     if (!ingest->options->strict || ingest->warning_count == 0)
         return WEIR_OK;
     return weir__fail(error, WEIR_SCHEMA_INVALID, WEIR__INGEST_OPERATOR,
@@ -432,6 +433,8 @@ static weir_status write_files(weir__ingest *ingest, weir_ingest_report *report,
         return status;
     if (options->inspect)
         status = options->inspect(options->inspect_context, store.file.temporary, error);
+    if (status == WEIR_OK)
+        status = refuse_warnings(ingest, error);
     if (status != WEIR_OK) {
         weir__store_writer_abandon(&store);
         return status;
@@ -451,8 +454,6 @@ static weir_status run(weir__ingest *ingest, weir_ingest_report *report, weir_er
         status = run_phases(ingest, report, error);
     if (status == WEIR_OK)
         status = weir__warn_of_times(ingest, error);
-    if (status == WEIR_OK)
-        status = weir__refuse_warnings(ingest, error);
     if (status == WEIR_OK)
         status = write_files(ingest, report, error);
     if (status == WEIR_OK)

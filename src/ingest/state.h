@@ -271,8 +271,6 @@ void weir__warn(weir__ingest *ingest, const char *code, const char *table, const
 /* The same, of what is no mistake: it is told, but does not count. */
 void weir__note(weir__ingest *ingest, const char *code, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
-/* Where warnings are errors: SCHEMA_INVALID with the first of them. */
-WEIR_CHECKED weir_status weir__refuse_warnings(const weir__ingest *ingest, weir_error *error);
 /* What is wrong with times, as far as the data show it; after all phases. */
 WEIR_CHECKED weir_status weir__warn_of_times(weir__ingest *ingest, weir_error *error);
 

@@ -76,7 +76,8 @@ static void warn_of_table(weir__report_work *work, const weir_report_table *tabl
     }
     if (!table->is_reached && work->info->task_count > 0)
         warn(work, "unreachable_table", about,
-             "no task can reach %s (%u rows): no foreign key leads to or from it; remove it from the schema, "
+             "no task can reach %s (%u rows): no foreign key that a task shows leads to or from it; remove "
+             "it from the schema, "
              "or add a "
              "foreign key",
              of->name, of->row_count);
