@@ -240,6 +240,8 @@ static int run(const cli_command *self, int argc, char **argv) {
     weir_status status = weir_manifest_open(NULL, r.of.manifest, &manifest, &error);
     if (status == WEIR_OK)
         status = weir_store_open(NULL, r.store, &store, &error);
+    if (status == WEIR_OK)
+        cli_selection_settle(&r.of, manifest);
     int result = status == WEIR_OK ? build(&r, store, manifest) : cli_fail(&error, r.as_json);
     weir_store_close(store);
     weir_manifest_close(manifest);
@@ -250,7 +252,7 @@ static int run(const cli_command *self, int argc, char **argv) {
 const cli_command cli_batch = {
     .name = "batch",
     .summary = "build one batch and show it",
-    .usage = "weir batch --store S --manifest M --dataset K [--stage train|eval|infer] [--epoch E] "
+    .usage = "weir batch --store S --manifest M --dataset K [--stage S] [--epoch E] "
              "[--position P]\n"
              "                  [--world-size W] [--rank R] [--token HEX] [--pad] [--any-hash]\n"
              "                  [--json [--tensors]] [--npz OUT] [--html OUT]",

@@ -247,7 +247,7 @@ static int run(const cli_command *self, int argc, char **argv) {
     cli_option options[] = {{"--json", CLI_FLAG, &as_json, false, false},
                             {"--key", CLI_TEXT, &table, false, false},
                             {"--row", CLI_UINT32, &row, false, false}};
-    const char *given[2];
+    const char *given[2] = {NULL, NULL};
     weir_error error;
     weir_store *store;
     int count = cli_parse(self, options, 3, argc, argv, given, 2);

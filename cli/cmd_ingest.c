@@ -37,6 +37,7 @@ static int run(const cli_command *self, int argc, char **argv) {
                             {"--update-manifest", CLI_FLAG, &updates, false, false},
                             {"--replace-manifest", CLI_FLAG, &replaces, false, false},
                             {"--batch-size", CLI_UINT, &run.options.batch_size, false, false},
+                            {"--preset", CLI_TEXT, &run.options.preset, false, false},
                             {"--threads", CLI_UINT32, &run.options.threads, false, false},
                             {"--strict", CLI_FLAG, &run.options.strict, false, false},
                             {"--no-embeddings", CLI_FLAG, &run.options.no_embeddings, false, false},
@@ -64,8 +65,8 @@ const cli_command cli_ingest = {
     .summary = "make a store from a database",
     .usage = "weir ingest SOURCE [--schema F] [-o OUT.weir] [--manifest F] [--update-manifest | "
              "--replace-manifest] "
-             "[--batch-size N] [--html F] [--strict] [--threads N] [--no-embeddings] " CLI_SOURCE_USAGE
-             " [--json]",
+             "[--batch-size N] [--preset P] [--html F] [--strict] [--threads N] "
+             "[--no-embeddings] " CLI_SOURCE_USAGE " [--json]",
     .help = CLI_SOURCE_HELP
     "  --schema F        what to read and what it means (default: drafted, see weir schema)\n"
     "  -o, --output F    the store (default: NAME.weir, by the schema's name)\n"
@@ -75,6 +76,8 @@ const cli_command cli_ingest = {
     "  --replace-manifest\n"
     "                    writes it anew\n"
     "  --batch-size N    global_batch_size in the manifest (default: as it was, else 32)\n"
+    "  --preset P        how the manifest samples: train_shuffle, eval_sequential or streaming_infinite, in\n"
+    "                    the orders of NextBatch_v2 (default: as it was, else better mixed, NextBatch_v3)\n"
     "  --html F          write the report as a page\n"
     "  --strict          a foreign key without a match, or any warning, is an error: nothing is written\n"
     "  --threads N       (default: the number of processors); the store is the same for any number\n"

@@ -16,11 +16,13 @@ from typing import Any
 from . import row_order
 from .errors import WeirError
 from .manifest import Manifest, sha256_of
+from .population import population_of
 from .sampler import Cursor, Sampler
 from .schema import SPLITS, STYPES
 from .sequence import TIMESTAMP_FLOATS, Cell, Sequence, SequenceMaker, nothing_but_padding
 from .store import Store
 from .tasks import Task
+from .walk import WalkDraws
 from .xxh3 import xxh3_64, xxh3_128
 
 PADDING = Cell(0, 0, 0, is_null=False)
@@ -140,6 +142,10 @@ class BatchBuilder:
     ) -> TrainingBatch:
         if dataset in self.manifest.datasets and dataset not in self._tasks:
             raise WeirError("INVALID_DATASET_KEY", f"the store has no dataset {dataset!r}")
+        if stage == "train" and dataset in self._tasks and self.manifest.draws_by_population(dataset):
+            if dataset not in self.sampler.populations:
+                population = population_of(*self._tasks[dataset], self.manifest.data.sampling)
+                self.sampler.populations[dataset] = population
         step = self.sampler.next_batch(dataset, world_size, rank, stage, cursor)
         task, split = self._tasks[dataset]
         seeds = task.seeds_of(split)
@@ -149,7 +155,8 @@ class BatchBuilder:
         for sample_index, place in list(zip(step.indices, positions))[: step.valid_count]:
             epoch, position = self._carried(dataset, stage, cursor.epoch, place)
             walk_seed = self._walk_seed(dataset, epoch if stage == "train" else 0)
-            sequences.append(maker.make(seeds[sample_index], walk_seed, sample_index, epoch, position))
+            draws = WalkDraws(walk_seed, sample_index if stage == "eval_seeded" else position)
+            sequences.append(maker.make(seeds[sample_index], draws, sample_index, epoch, position))
         if pad:
             sequences += [nothing_but_padding() for _ in positions[len(sequences) :]]
         return self._collated(dataset, task, sequences, step.cursor_next)

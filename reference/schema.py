@@ -84,6 +84,7 @@ class TaskSchema:
     target_column: str
     target_stype: str
     observation_time_column: str | None = None
+    weight_column: str | None = None
     kind: str | None = None
     form: TimeForm = ANY_TIME
     drop_columns: list[tuple[str, str]] = field(default_factory=list)
@@ -419,6 +420,7 @@ def _read_task(reader: _Reader, tables: dict[str, TableSchema]) -> TaskSchema:
         target_column=reader.take("target_column", str),
         target_stype=_read_stype(reader, "target_stype"),
         observation_time_column=reader.take("observation_time_column", str, None),
+        weight_column=reader.take("weight_column", str, None),
         kind=reader.take("kind", str, None),
         form=_read_form(reader),
         before_anchor=reader.take("before_anchor", str, "keep"),

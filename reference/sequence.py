@@ -63,12 +63,11 @@ class SequenceMaker:
         self._held_out = {seed.row for seed in task.seeds if seed.split != "train"}
         self._text_idx = {text: idx for idx, text in enumerate(store.texts)}
 
-    def make(self, seed: Seed, walk_seed: bytes, sample_index: int, epoch: int, position: int) -> Sequence:
+    def make(self, seed: Seed, draws: WalkDraws, sample_index: int, epoch: int, position: int) -> Sequence:
         def cell_count_of(row: int) -> int:
             extra = 1 if row == seed.row else 0  # the target
             return extra + len(self._columns_of(row, seed.row))
 
-        draws = WalkDraws(walk_seed, position)
         rows = Walk(self.view, self.config, seed.time, draws, cell_count_of).run(seed.row)
         cells = [self._target_cell(seed)]
         for number, row in enumerate(rows):

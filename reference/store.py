@@ -308,6 +308,8 @@ class Store:
             "splits": {split: len(task.seeds_of(split)) for split in SPLITS},
             "drop_columns": task.drop_names(self.tables),
         }
+        if task.schema.weight_column is not None:
+            info["weight_column"] = task.schema.weight_column
         if task.schema.before_anchor != "keep":
             info.update(before_anchor=task.schema.before_anchor, early=task.early)
         if task.statistics is not None:

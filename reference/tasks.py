@@ -29,6 +29,7 @@ class Seed:
     time: int
     target: Any  # converted: a float, microseconds, a bool, a category's text, or None
     split: str
+    weight: float = 0.0  # of a task that has a weight column
 
 
 @dataclass
@@ -108,9 +109,9 @@ def make_task(name: str, schema: TaskSchema, anchor: Table, database: Database) 
         if is_early and schema.before_anchor == "move":
             time = anchor.row_time(row)
         split = _split_of(name, schema.split, anchor.split_key(row), time, cells)
-        seeds.append(Seed(row, time, target, split))
+        seeds.append(Seed(row, time, target, split, _weight(name, schema, cells)))
     _check_units(name, schema, column is None, asked)
-    seeds.sort(key=lambda seed: (seed.row, seed.time, cbor.encode(seed.target)))
+    seeds.sort(key=lambda seed: (seed.row, seed.time, cbor.encode(seed.target), seed.weight))
     task = Task(name, schema, anchor, column, seeds, sum(row is None for row, _ in asked), early=early)
     if column is None and schema.target_stype == "numerical":
         counted = ("train",) if schema.target_statistics == "train" else SPLITS
@@ -159,7 +160,7 @@ def _asked(name: str, schema: TaskSchema, anchor: Table, database: Database) -> 
         names, found = database.query(schema.query or "")
     except (sqlite3.Error, sqlite3.Warning) as fault:
         refuse(name, f"the query fails: {fault}")
-    needed = [*schema.anchor_key, schema.target_column, schema.observation_time_column]
+    needed = [*schema.anchor_key, schema.target_column, schema.observation_time_column, schema.weight_column]
     needed += [schema.split.column] if schema.split.method == "column" else []
     for column in needed:
         if column is not None and column not in names:
@@ -188,6 +189,16 @@ def _fitting(name: str, value: Stored, stype: str, form: TimeForm) -> Any:
         return values.converted(value, stype, form)
     except values.Unfit as fault:
         refuse(name, str(fault))
+
+
+def _weight(name: str, schema: TaskSchema, cells: dict[str, Stored]) -> float:
+    """How often weighted sampling draws the seed, in proportion to the others."""
+    if schema.weight_column is None:
+        return 0.0
+    weight = _fitting(name, cells[schema.weight_column], "numerical", schema.form)
+    if weight is None or weight < 0:
+        refuse(name, f"the column {schema.weight_column} says {cells[schema.weight_column]!r}, which is not a weight")
+    return weight + 0.0
 
 
 def _observation_time(name: str, schema: TaskSchema, cells: dict[str, Stored], row_time: int) -> int:

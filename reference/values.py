@@ -43,7 +43,7 @@ def _any_number(value: Stored) -> float | None:
         return float(value)
     if isinstance(value, str) and (DECIMAL.fullmatch(value) or NOT_FINITE.fullmatch(value)):
         return float(value)
-    raise Unfit(f"{value!r} is no number")
+    raise Unfit(f"{value!r} is not a number")
 
 
 @dataclass(frozen=True)

@@ -64,6 +64,8 @@ typedef struct weir_ingest_options {
     const char *manifest; /* the manifest's path; NULL: the store's, ".weir" replaced by ".manifest.json" */
     weir_manifest_mode manifest_mode;
     uint64_t batch_size;           /* global_batch_size in the manifest; 0: that of the old one, else 32 */
+    const char *preset;            /* data.preset in the manifest; NULL: as in the old one, else the Feistel
+                                      map and rotation */
     uint32_t threads;              /* 0: as many as there are processors */
     bool strict;                   /* a foreign key without a match, or any warning, is SCHEMA_INVALID */
     bool no_embeddings;            /* leaves the embedding sections empty (dim 0) */
@@ -108,9 +110,9 @@ typedef struct weir_ingest_report {
 
 /* Reads the source and writes store and manifest, each whole or not at all (the store first). `report` may
  * be NULL. Starts threads of its own and ends them. SCHEMA_INVALID, SOURCE_ERROR, TASK_INVALID, IO_ERROR,
- * OUT_OF_MEMORY, CANCELLED. CONTRACT_VIOLATION, before anything is read, where store or manifest would
- * replace the source, the schema (where schema_name is its path), each other, or a file that is not of
- * their kind. */
+ * OUT_OF_MEMORY, CANCELLED. CONTRACT_VIOLATION, before anything is read, if the preset is not known, or if
+ * store or manifest would replace the source, the schema (where schema_name is its path), each other, or a
+ * file that is not of their kind. */
 WEIR_API WEIR_CHECKED weir_status weir_ingest(const weir_env *env, const weir_ingest_options *options,
                                               weir_ingest_report *report, weir_error *error);
 

@@ -181,6 +181,8 @@ typedef struct weir_task {
     const uint8_t *seed_times;   /* int64; NULL: the anchor row's time, 2^63-1 where that is always */
     const uint8_t *seed_targets; /* 8 bytes a seed; NULL in a cell task */
     const uint8_t *seed_nulls;   /* bits: a derived task's null targets; NULL in a cell task */
+    const char *weight_column;   /* the query's column that the weights come from; NULL: there are none */
+    const uint8_t *seed_weights; /* float64, finite and at least 0; or NULL */
     const uint8_t
         *held_out; /* bits over the anchor table's rows: seed of val or test; NULL in a derived task */
 } weir_task;

@@ -292,10 +292,10 @@ static PyMethodDef methods[] = {
     {"_verify", verify, METH_O, "Checks every byte with so many threads."},
     {"_embeddings", embeddings, METH_VARARGS, "The embeddings of columns, categories or texts."},
     {"_column", column, METH_VARARGS, "The values, or the nulls, of the column with this index."},
-    {"_key", key, METH_O, "The primary key of a row; KeyError where the store has none."},
+    {"_key", key, METH_O, "The primary key of a row; KeyError if the store has none."},
     {"_find_row", find_row, METH_VARARGS, "The row of a key in the table with this number, or None."},
-    {"text", text, METH_O, "The text with this number; empty where there is none."},
-    {"category", category, METH_O, "The value of the category with this number; empty where there is none."},
+    {"text", text, METH_O, "The text with this number; empty if there is none."},
+    {"category", category, METH_O, "The value of the category with this number; empty if there is none."},
     {NULL, NULL, 0, NULL}};
 
 static PyGetSetDef attributes[] = {

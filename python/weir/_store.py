@@ -137,7 +137,9 @@ class Store(_weir.Store):
 
     @property
     def embeddings(self) -> dict[str, Array]:
-        """float16 [count, dim] of `columns`, `categories` and `texts`: what the model's input layers look up."""
+        """float16 [count, dim] of `columns`, `categories` and `texts`: what column_ids and categorical_embed_ids of a batch
+        point into, and the numbers of a Table's text columns. (A batch brings the texts that it uses: its text_embed_ids
+        point into its own text_batch_embeddings.)"""
         return {kind: self._embeddings(kind) for kind in ("columns", "categories", "texts")}
 
     def keys(self, table: str) -> Keys:

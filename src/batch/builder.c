@@ -8,6 +8,7 @@
 #include "batch/fetch.h"
 #include "batch/order.h"
 #include "batch/texts.h"
+#include "sampler/sampler.h"
 
 static const char operator_name[] = "weir.batch.build";
 
@@ -18,6 +19,7 @@ struct weir_batch_builder {
     const weir_env *env;
     const weir_store *store;
     weir_sampler *sampler;
+    weir_population *population; /* the builder's own, or NULL */
     weir_stage stage;
     weir_batch_config config;
     weir__batch_limits limits;
@@ -69,13 +71,17 @@ static weir_status open_sampler(weir_batch_builder *b, const weir_batch_options 
                                      .world_size = options->world_size,
                                      .rank = options->rank,
                                      .token = options->token,
-                                     .token_size = options->token_size};
+                                     .token_size = options->token_size,
+                                     .population = options->population};
     weir_status status = WEIR_OK;
-    bool is_stage = options->stage == WEIR_STAGE_TRAIN || options->stage == WEIR_STAGE_EVAL ||
-                    options->stage == WEIR_STAGE_INFER;
-    if (is_stage && weir_manifest_find(options->manifest, options->dataset)) {
+    if (weir_stage_name(options->stage) && weir_manifest_find(options->manifest, options->dataset)) {
         status = find_dataset(b, options, &stored, error);
         sampling.store_cardinality = &stored.cardinality;
+    }
+    if (status == WEIR_OK && options->stage == WEIR_STAGE_TRAIN && !options->population) {
+        status = weir_population_open(b->env, options->manifest, options->store, options->dataset,
+                                      options->token, options->token_size, &b->population, error);
+        sampling.population = b->population;
     }
     if (status == WEIR_OK)
         status = weir_sampler_open(b->env, options->manifest, &sampling, &b->sampler, error);
@@ -170,6 +176,13 @@ weir_status weir_batch_builder_open(const weir_env *env, const weir_batch_option
         status = open_parts(b, options, error);
     }
     if (status != WEIR_OK) {
+        weir_sampler_options call = {.size = sizeof call,
+                                     .dataset = options->dataset,
+                                     .world_size = options->world_size,
+                                     .rank = options->rank,
+                                     .token = options->token,
+                                     .token_size = options->token_size};
+        weir_sampler_name_call(options->manifest, &call, error);
         weir_batch_builder_close(b);
         return status;
     }
@@ -181,6 +194,7 @@ void weir_batch_builder_close(weir_batch_builder *b) {
     if (!b)
         return;
     weir_sampler_close(b->sampler);
+    weir_population_close(b->population);
     weir__task_rules_close(&b->rules, b->env);
     for (uint32_t i = 0; i < ABREAST; i++)
         weir__walk_close(&b->walks[i], b->env);
@@ -391,10 +405,12 @@ static bool begin_walk(weir_batch_builder *b, weir_batch_buffer *buffer, const w
     weir_cursor place = place_of(b, step, i);
     weir_seed_row *seed = &b->seeds[i];
     uint64_t epoch = b->stage == WEIR_STAGE_TRAIN ? place.epoch : 0;
+    /* A sample's sequence is the same in eval_seeded as in eval, where its position is its index. */
+    uint64_t position = b->stage == WEIR_STAGE_EVAL_SEEDED ? b->indices[i] : place.global_index;
     buffer->epochs[i] = place.epoch;
     if (!weir_store_seed(b->store, b->task, b->first_seed + (uint32_t)b->indices[i], seed))
         return false;
-    weir__walk_begin(walk, walk_seed_of(b, epoch), place.global_index, seed->row, seed->observation_time);
+    weir__walk_begin(walk, walk_seed_of(b, epoch), position, seed->row, seed->observation_time);
     return true;
 }
 
@@ -502,8 +518,11 @@ weir_status weir_batch_build(weir_batch_builder *b, weir_cursor cursor, weir_bat
     uint32_t sequences = b->pads ? (uint32_t)step.micro_batch_size : (uint32_t)step.valid_count;
     begin(buffer, sequences, b->config.sequence_length);
     const weir_tensor old_adjacency = buffer->batch.tensors[WEIR_FK_ADJ];
-    if (!write_sequences(b, buffer, &step))
-        return corrupt(buffer, error);
+    if (!write_sequences(b, buffer, &step)) {
+        status = corrupt(buffer, error);
+        weir__sampler_name_step(b->sampler, cursor, error);
+        return status;
+    }
     complete(b, buffer, &step, old_adjacency.offset + old_adjacency.size);
     describe(b, buffer, &step);
     buffer->has_batch = true;

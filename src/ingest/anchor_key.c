@@ -94,7 +94,7 @@ weir_status weir__check_anchor_key(const weir__ingest *ingest, const weir__task_
     const weir__table_plan *anchor = &ingest->tables[task->anchor_table];
     weir_status status = WEIR_OK;
     for (uint32_t i = 0; i < described->anchor_key_count && status == WEIR_OK; i++) {
-        weir__origin origin;
+        weir__origin origin = {0};
         bool is_known = cursor->origin && cursor->origin(cursor, columns[i], &ingest->catalog, &origin);
         if (!described->is_key_for_sure)
             status = check_column(ingest, task, described->anchor_key[i], anchor->primary_key[i],

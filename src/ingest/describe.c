@@ -222,6 +222,7 @@ static weir_status describe_tasks(weir__ingest *ingest, weir_error *error) {
         const weir__task_plan *task = &ingest->tasks[i];
         ingest->info_tasks[i] = (weir_task){.name = task->schema->name,
                                             .target_column = task->schema->target_column,
+                                            .weight_column = task->schema->weight_column,
                                             .is_cell = task->is_cell,
                                             .stype = task->schema->target_stype,
                                             .anchor_table = task->anchor_table,

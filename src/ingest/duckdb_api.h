@@ -77,6 +77,7 @@ enum { WEIR__DUCK_SELECT_STATEMENT = 1 };
     X(const char *, prepare_error, (weir__duck_statement))                                                   \
     X(int, prepared_statement_type, (weir__duck_statement))                                                  \
     X(void, destroy_prepare, (weir__duck_statement *))                                                       \
+    X(int, execute_prepared, (weir__duck_statement, weir__duck_result *))                                    \
     X(int, execute_prepared_streaming, (weir__duck_statement, weir__duck_result *))                          \
     X(const char *, result_error, (weir__duck_result *))                                                     \
     X(void, destroy_result, (weir__duck_result *))                                                           \

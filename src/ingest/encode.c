@@ -207,6 +207,14 @@ static void write_targets(weir__ingest *ingest, weir__store_writer *w, uint32_t 
     }
 }
 
+static void write_weights(weir__store_writer *w, const weir__task_plan *task) {
+    for (uint32_t i = 0; i < task->seed_count; i++) {
+        uint64_t bits;
+        memcpy(&bits, &task->weights[i], sizeof bits);
+        put_long(w, bits);
+    }
+}
+
 static void write_null_bits(weir__store_writer *w, const weir__task_plan *task) {
     for (uint32_t i = 0; i < task->seed_count; i += 64) {
         uint64_t bits = 0;
@@ -225,9 +233,12 @@ static void write_seeds(weir__ingest *ingest, weir__store_writer *w) {
         if (ingest->tasks[i].times)
             put_longs(w, ingest->tasks[i].times, ingest->tasks[i].seed_count);
     weir__store_writer_begin(w, WEIR__SECTION_SEED_TARGETS);
-    for (uint32_t i = 0; i < ingest->task_count; i++)
+    for (uint32_t i = 0; i < ingest->task_count; i++) {
         if (!ingest->tasks[i].is_cell)
             write_targets(ingest, w, i);
+        if (ingest->tasks[i].weights)
+            write_weights(w, &ingest->tasks[i]);
+    }
     weir__store_writer_begin(w, WEIR__SECTION_SEED_BITS);
     for (uint32_t i = 0; i < ingest->task_count; i++) {
         const weir__task_plan *task = &ingest->tasks[i];

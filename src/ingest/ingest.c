@@ -245,7 +245,9 @@ static weir_status begin(weir__ingest *ingest, const weir_env *env, const weir_i
     pthread_mutex_init(&ingest->progress_lock, NULL);
     if (!options->source)
         return weir__fail(error, WEIR_CONTRACT_VIOLATION, WEIR__INGEST_OPERATOR, "no source is given");
-    weir_status status = prepare_source(ingest, reads_schema, error);
+    weir_status status = weir__check_preset(options->preset, error);
+    if (status == WEIR_OK)
+        status = prepare_source(ingest, reads_schema, error);
     if (status == WEIR_OK)
         status = open_sessions(ingest, error);
     if (status == WEIR_OK)
@@ -283,6 +285,7 @@ static void release_edge(const weir_env *env, weir__edge_plan *edge) {
 static void release_task(const weir_env *env, weir__task_plan *task) {
     weir__release(env, task->rows);
     weir__release(env, task->times);
+    weir__release(env, task->weights);
     weir__release(env, task->numbers);
     weir__release(env, task->integers);
     weir__release(env, task->nulls);

@@ -10,6 +10,33 @@
 
 enum { FILE_SIZE_MAX = 256 << 20, CHANGES_TOLD = 20 };
 
+/* ---- Presets --------------------------------------------------------------------------------- */
+
+static const char *const presets[] = {"train_shuffle", "eval_sequential", "streaming_infinite"};
+
+weir_status weir__check_preset(const char *preset, weir_error *error) {
+    bool is_known = !preset;
+    for (size_t i = 0; !is_known && i < sizeof presets / sizeof *presets; i++)
+        is_known = strcmp(preset, presets[i]) == 0;
+    if (is_known)
+        return WEIR_OK;
+    return weir__fail(error, WEIR_CONTRACT_VIOLATION, WEIR__INGEST_OPERATOR,
+                      "there is no preset '%.100s'; use train_shuffle, eval_sequential or streaming_infinite",
+                      preset);
+}
+
+/* The preset that a manifest names, or NULL. */
+static const char *preset_of(const weir_cbor_value *document) {
+    weir_cbor_value data, preset;
+    if (!weir_cbor_get(document, "data", &data) || !weir_cbor_get(&data, "preset", &preset) ||
+        preset.type != WEIR_CBOR_TEXT)
+        return NULL;
+    for (size_t i = 0; i < sizeof presets / sizeof *presets; i++)
+        if (preset.number == strlen(presets[i]) && memcmp(preset.data, presets[i], preset.number) == 0)
+            return presets[i];
+    return NULL;
+}
+
 /* ---- Documents ------------------------------------------------------------------------------- */
 
 static bool are_equal(const weir_cbor_writer *a, const weir_cbor_writer *b) {
@@ -24,18 +51,12 @@ static weir_status read_json(const weir_env *env, const char *text, size_t size,
     return status == WEIR_OK ? weir_cbor_finish(out, error) : status;
 }
 
-static weir_status write_default(const weir_env *env, const weir_store_info *info, uint64_t batch_size,
-                                 weir_json_writer *w, weir_error *error) {
-    weir__manifest_settings settings = {.batch_size = batch_size};
-    weir_json_writer_memory(w, env);
-    return weir__manifest_write(info, &settings, w, error);
-}
-
-static bool is_default_of(const weir_env *env, const weir_store_info *info, uint64_t batch_size,
-                          const weir_cbor_writer *found) {
+static bool is_default_of(const weir_env *env, const weir_store_info *info,
+                          const weir__manifest_settings *settings, const weir_cbor_writer *found) {
     weir_json_writer w;
     weir_cbor_writer expected = {0};
-    bool is_default = write_default(env, info, batch_size, &w, NULL) == WEIR_OK &&
+    weir_json_writer_memory(&w, env);
+    bool is_default = weir__manifest_write(info, settings, &w, NULL) == WEIR_OK &&
                       read_json(env, w.data, w.size, "a manifest", &expected, NULL) == WEIR_OK &&
                       are_equal(&expected, found);
     weir_json_release(&w);
@@ -47,13 +68,14 @@ static bool is_default_of(const weir_env *env, const weir_store_info *info, uint
 /* Whether the manifest that stands there is what ingest wrote, for the store beside it or for the new one. */
 static bool is_untouched(const weir__ingest *ingest, const char *store_path, const weir_cbor_writer *found) {
     weir_cbor_value document = weir_cbor_view(found->data), size;
-    uint64_t batch_size = 0;
+    weir__manifest_settings settings = {.preset = preset_of(&document)};
     weir_store *old = NULL;
-    if (!weir_cbor_get(&document, "global_batch_size", &size) || !weir_cbor_get_uint(&size, &batch_size))
+    if (!weir_cbor_get(&document, "global_batch_size", &size) ||
+        !weir_cbor_get_uint(&size, &settings.batch_size))
         return false;
-    bool is_known = is_default_of(ingest->env, &ingest->info, batch_size, found);
+    bool is_known = is_default_of(ingest->env, &ingest->info, &settings, found);
     if (!is_known && weir_store_open(ingest->env, store_path, &old, NULL) == WEIR_OK) {
-        is_known = is_default_of(ingest->env, weir_store_describe(old), batch_size, found);
+        is_known = is_default_of(ingest->env, weir_store_describe(old), &settings, found);
         weir_store_close(old);
     }
     return is_known;
@@ -153,7 +175,8 @@ static weir_status keep(weir__ingest *ingest, const char *path, const standing *
 weir_status weir__prepare_manifest(weir__ingest *ingest, const char *store_path, const char *path,
                                    weir_json_writer *w, bool *is_kept, weir_error *error) {
     weir_manifest_mode mode = ingest->options->manifest_mode;
-    weir__manifest_settings settings = {.batch_size = ingest->options->batch_size};
+    weir__manifest_settings settings = {.batch_size = ingest->options->batch_size,
+                                        .preset = ingest->options->preset};
     weir_cbor_value document = {0}, size;
     standing old = {0};
     weir_status status =
@@ -162,6 +185,8 @@ weir_status weir__prepare_manifest(weir__ingest *ingest, const char *store_path,
         document = weir_cbor_view(old.document.data);
         if (settings.batch_size == 0 && weir_cbor_get(&document, "global_batch_size", &size))
             (void)weir_cbor_get_uint(&size, &settings.batch_size);
+        if (!settings.preset)
+            settings.preset = preset_of(&document);
         settings.given = old.is_edited && mode == WEIR_MANIFEST_UPDATE ? &document : NULL;
     }
     if (status == WEIR_OK)

@@ -69,24 +69,56 @@ static int64_t time_at(const weir__ingest *ingest, const followed_path *path, ui
     return path->times[row];
 }
 
+/* Rows of a table are looked up in blocks, which threads share. */
+enum { LOOK_UP_ROWS = 1 << 18 };
+
+typedef struct time_work {
+    const weir__ingest *ingest;
+    const weir__table_plan *table;
+    weir__time_plan *time;
+    followed_path *paths;
+    atomic_ullong nulls;
+} time_work;
+
+/* The latest of the paths' times, null where one is. */
+static int64_t latest_at(const time_work *work, uint32_t row) {
+    int64_t latest = WEIR_TIME_ALWAYS;
+    for (uint32_t p = 0; p < work->time->path_count; p++) {
+        int64_t value = time_at(work->ingest, &work->paths[p], row);
+        if (value == WEIR_TIME_ALWAYS)
+            return WEIR_TIME_ALWAYS;
+        latest = value > latest ? value : latest;
+    }
+    return latest;
+}
+
+static void look_up_block(void *context, size_t index, uint32_t worker) {
+    time_work *work = context;
+    uint64_t nulls = 0, first = index * (uint64_t)LOOK_UP_ROWS, end = first + LOOK_UP_ROWS;
+    (void)worker;
+    for (uint64_t r = first; r < end && r < work->table->row_count; r++) {
+        work->time->values[r] = latest_at(work, (uint32_t)r);
+        nulls += work->time->values[r] == WEIR_TIME_ALWAYS ? 1 : 0;
+    }
+    atomic_fetch_add_explicit(&work->nulls, nulls, memory_order_relaxed);
+}
+
 static weir_status look_up_time(weir__ingest *ingest, uint32_t t, uint32_t number, weir_error *error) {
     const weir__table_plan *table = &ingest->tables[t];
     weir__time_plan *time = &table->times[number];
+    time_work work = {.ingest = ingest, .table = table, .time = time};
     time->values = weir__allocate(ingest->env, table->row_count, sizeof *time->values);
-    if (!time->values)
+    work.paths = weir__allocate(ingest->env, time->path_count, sizeof *work.paths);
+    bool has_memory = time->values && work.paths;
+    for (uint32_t p = 0; p < time->path_count && has_memory; p++)
+        work.paths[p] = follow(ingest, t, &time->paths[p]);
+    if (has_memory)
+        weir__parallel(ingest->env, ingest->threads,
+                       ((size_t)table->row_count + LOOK_UP_ROWS - 1) / LOOK_UP_ROWS, look_up_block, &work);
+    weir__release(ingest->env, work.paths);
+    if (!has_memory)
         return weir__out_of_memory(error, WEIR__INGEST_OPERATOR, table->row_count * sizeof *time->values);
-    for (uint32_t p = 0; p < time->path_count; p++) {
-        followed_path path = follow(ingest, t, &time->paths[p]);
-        for (uint32_t r = 0; r < table->row_count; r++) {
-            int64_t value = time_at(ingest, &path, r);
-            bool is_later = p == 0 || value > time->values[r];
-            bool is_null = value == WEIR_TIME_ALWAYS || (p > 0 && time->values[r] == WEIR_TIME_ALWAYS);
-            if (is_null || is_later)
-                time->values[r] = is_null ? WEIR_TIME_ALWAYS : value;
-        }
-    }
-    for (uint32_t r = 0; r < table->row_count; r++)
-        time->nulls += time->values[r] == WEIR_TIME_ALWAYS ? 1 : 0;
+    time->nulls = atomic_load_explicit(&work.nulls, memory_order_relaxed);
     ((weir_stored_time *)ingest->info_tables[t].times)[number].nulls = time->nulls;
     return WEIR_OK;
 }

@@ -87,6 +87,7 @@ typedef struct weir__schema_task {
     const char *target_column;
     weir_stype target_stype;
     const char *observation_time_column; /* or NULL */
+    const char *weight_column;           /* or NULL */
     weir__task_kind kind;
     weir__time_form form; /* of the observation time and of a timestamp target */
     weir_before_anchor before_anchor;

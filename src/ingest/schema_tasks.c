@@ -133,21 +133,14 @@ static void check_all_rows(weir__schema_reader *r, const weir_cbor_value *map, w
 }
 
 static void read_task(weir__schema_reader *r, const weir_cbor_value *map, weir__schema_task *task) {
-    static const char *const keys[] = {"query",
-                                       "anchor_table",
-                                       "anchor_key",
-                                       "anchor_key_is",
-                                       "target_column",
-                                       "target_stype",
-                                       "kind",
-                                       "unit",
-                                       "before_anchor",
-                                       "target_statistics",
-                                       "drop_columns",
-                                       "observation_time_column",
-                                       "split",
-                                       "format",
-                                       NULL};
+    static const char *const keys[] = {"query",         "anchor_table",
+                                       "anchor_key",    "anchor_key_is",
+                                       "target_column", "target_stype",
+                                       "kind",          "unit",
+                                       "before_anchor", "target_statistics",
+                                       "drop_columns",  "observation_time_column",
+                                       "weight_column", "split",
+                                       "format",        NULL};
     static const char *const key_meanings[] = {"primary_key", NULL};
     static const char *const early_rules[] = {"keep", "show_known", "move", NULL};
     static const char *const statistics[] = {"all", "train", NULL};
@@ -165,6 +158,7 @@ static void read_task(weir__schema_reader *r, const weir_cbor_value *map, weir__
     task->target_column = weir__schema_text(r, map, "target_column", true);
     task->target_stype = weir__schema_stype(r, map, "target_stype");
     task->observation_time_column = weir__schema_text(r, map, "observation_time_column", false);
+    task->weight_column = weir__schema_text(r, map, "weight_column", false);
     task->kind = get_kind(r, map);
     task->form = weir__schema_form(r, map);
     task->before_anchor = (weir_before_anchor)weir__schema_word(r, map, "before_anchor", early_rules,

@@ -184,6 +184,7 @@ typedef struct weir__task_plan {
     weir__unsaid unsaid_time, unsaid_target; /* integers whose unit nobody said */
     uint32_t *rows;                          /* split after split */
     int64_t *times;                          /* or NULL */
+    double *weights;                         /* or NULL */
     double *numbers;                         /* a derived task's targets: one of these; */
     int64_t *integers;                       /* times, 0/1, or numbers in `categories` */
     uint8_t *nulls;                          /* a byte each */
@@ -301,6 +302,8 @@ WEIR_CHECKED weir_status weir__write_store(weir__ingest *ingest, struct weir__st
 WEIR_CHECKED weir_status weir__prepare_manifest(weir__ingest *ingest, const char *store_path,
                                                 const char *path, weir_json_writer *w, bool *is_kept,
                                                 weir_error *error);
+/* CONTRACT_VIOLATION for a preset that is not known; NULL is. */
+WEIR_CHECKED weir_status weir__check_preset(const char *preset, weir_error *error);
 
 /* Fills in the report's two paths. CONTRACT_VIOLATION where writing them would lose a file (targets.c). */
 WEIR_CHECKED weir_status weir__choose_targets(const weir__ingest *ingest, weir_ingest_report *report,

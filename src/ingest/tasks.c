@@ -15,6 +15,7 @@ enum { ADVANCE_EVERY = 4096 };
 
 typedef struct raw_seed {
     int64_t time;
+    double weight;
     union {
         double number;
         int64_t integer; /* microseconds, 0 or 1, or a number in the task's categories */
@@ -35,9 +36,9 @@ typedef struct seed_reader {
     size_t capacity;
     uint32_t count;
     uint64_t dropped;
-    uint64_t early;                                    /* observed before their anchor */
-    uint32_t *key_columns;                             /* of the query, one a column of the primary key */
-    uint32_t target_column, time_column, split_column; /* WEIR_NONE */
+    uint64_t early;        /* observed before their anchor */
+    uint32_t *key_columns; /* of the query, one per column of the primary key */
+    uint32_t target_column, time_column, weight_column, split_column; /* WEIR_NONE */
 } seed_reader;
 
 static weir_status refuse(const seed_reader *r, const char *what, const char *detail, weir_error *error) {
@@ -68,6 +69,8 @@ static weir_status find_query_columns(seed_reader *r, const weir__cursor *cursor
         status = find_query_column(r, cursor, described->target_column, &r->target_column, error);
     if (status == WEIR_OK)
         status = find_query_column(r, cursor, described->observation_time_column, &r->time_column, error);
+    if (status == WEIR_OK)
+        status = find_query_column(r, cursor, described->weight_column, &r->weight_column, error);
     if (status == WEIR_OK)
         status = find_query_column(r, cursor, split, &r->split_column, error);
     return status;
@@ -137,6 +140,16 @@ static weir_status read_time(const seed_reader *r, const weir__value *value, raw
     return WEIR_OK;
 }
 
+static weir_status read_weight(const seed_reader *r, const weir__value *value, raw_seed *seed,
+                               weir_error *error) {
+    double weight = 0;
+    if (weir__to_number(value, &weight) != WEIR__FITS || weight < 0)
+        return refuse_value(r, r->task->schema->weight_column, value,
+                            "is not a weight: a finite number that is at least 0", error);
+    seed->weight = weight + 0.0; /* -0 becomes 0 */
+    return WEIR_OK;
+}
+
 static weir_status read_split(const seed_reader *r, const weir__value *value, raw_seed *seed,
                               weir_error *error) {
     for (int split = 0; split < WEIR_SPLITS && value->type == WEIR__TEXT; split++) {
@@ -175,6 +188,8 @@ static weir_status read_seed(seed_reader *r, const weir__value *cells, weir_erro
         if (status == WEIR_OK)
             check_early(r, &seed);
     }
+    if (status == WEIR_OK && !is_dropped && r->weight_column != WEIR_NONE)
+        status = read_weight(r, &cells[r->weight_column], &seed, error);
     if (status == WEIR_OK && r->split_column != WEIR_NONE)
         status = read_split(r, &cells[r->split_column], &seed, error);
     if (status != WEIR_OK)
@@ -287,7 +302,8 @@ static int compare_seeds(const void *context, uint32_t a, uint32_t b) {
     const raw_seed *x = &order->seeds[a], *y = &order->seeds[b];
     if (x->time != y->time)
         return x->time < y->time ? -1 : 1;
-    return order->task->is_cell ? 0 : compare_targets(order->task, x, y);
+    int by_target = order->task->is_cell ? 0 : compare_targets(order->task, x, y);
+    return by_target ? by_target : (x->weight > y->weight) - (x->weight < y->weight);
 }
 
 static weir_status sort_seeds(seed_reader *r, weir_error *error) {
@@ -397,6 +413,8 @@ static weir_status allocate_output(seed_reader *r, weir_error *error) {
     is_fine = task->rows != NULL;
     if (task->schema->observation_time_column)
         is_fine = (task->times = weir__allocate(env, r->count, sizeof *task->times)) && is_fine;
+    if (task->schema->weight_column)
+        is_fine = (task->weights = weir__allocate(env, r->count, sizeof *task->weights)) && is_fine;
     if (task->is_cell) {
         task->held_out = weir__allocate_zero(env, weir__bits_size(r->anchor->row_count), 1);
         is_fine = is_fine && task->held_out;
@@ -416,6 +434,8 @@ static void place_seed(seed_reader *r, const raw_seed *seed, uint32_t place) {
     task->rows[place] = r->anchor->row_start + seed->row;
     if (task->times)
         task->times[place] = seed->time;
+    if (task->weights)
+        task->weights[place] = seed->weight;
     if (task->held_out && seed->split != WEIR_TRAIN)
         weir__set_bit(task->held_out, seed->row);
     if (task->nulls)

@@ -143,6 +143,8 @@ static void put_task(weir_json_writer *w, const weir_store_info *info, uint32_t 
     for (uint32_t i = 0; i < task->drop_column_count; i++)
         weir_json_text(w, task->drop_columns[i]);
     weir_json_end_array(w);
+    if (task->weight_column)
+        put_text(w, "weight_column", task->weight_column);
     put_target(w, info, task);
     weir_json_end_object(w);
 }

@@ -133,6 +133,23 @@ static void put_batch_size(const composer *c) {
         weir_json_uint(c->w, size ? size : DEFAULT_BATCH_SIZE);
 }
 
+/* A preset stands for the order of NextBatch_v2; without one the samples are mixed better. */
+static void put_data(const composer *c) {
+    weir_json_writer *w = c->w;
+    weir_json_key(w, "data");
+    weir_json_object(w);
+    if (c->settings->preset) {
+        weir_json_key(w, "preset");
+        weir_json_text(w, c->settings->preset);
+    } else {
+        weir_json_key(w, "intra_block");
+        weir_json_text(w, "feistel_v1");
+        weir_json_key(w, "rotate");
+        weir_json_bool(w, true);
+    }
+    weir_json_end_object(w);
+}
+
 static weir_status compose(const composer *c) {
     weir_json_writer *w = c->w;
     weir_json_object(w);
@@ -144,15 +161,8 @@ static weir_status compose(const composer *c) {
     weir_status status = put_datasets(c);
     if (status != WEIR_OK)
         return status;
-    if (!put_given(c, "data") && !c->settings->given) {
-        weir_json_key(w, "data");
-        weir_json_object(w);
-        weir_json_key(w, "intra_block");
-        weir_json_text(w, "feistel_v1");
-        weir_json_key(w, "rotate");
-        weir_json_bool(w, true);
-        weir_json_end_object(w);
-    }
+    if (!put_given(c, "data") && !c->settings->given)
+        put_data(c);
     (void)put_given(c, "batch");
     status = put_mix(c);
     weir_json_end_object(w);

@@ -8,6 +8,7 @@
 /* What somebody has set beyond what follows from the store; values of a checked CBOR document, or NULL. */
 typedef struct weir__manifest_settings {
     uint64_t batch_size;          /* 0: 32 */
+    const char *preset;           /* of data; NULL: the Feistel map and rotation */
     const weir_cbor_value *given; /* a manifest, whose seed, data, batch and mix are kept */
 } weir__manifest_settings;
 

@@ -367,6 +367,9 @@ static void read_task(reader *r, const weir_cbor_value *map, weir_store_info *in
     task->drop_columns = get_texts(r, map, "drop_names", &task->drop_column_count);
     static const uint8_t has_times = 0;
     task->seed_times = get_bool(r, map, "has_times") ? &has_times : NULL;
+    weir_cbor_value weights;
+    if (weir_cbor_get(map, "weight_column", &weights))
+        task->weight_column = get_text(r, map, "weight_column");
     read_rules(r, map, task);
     read_target(r, map, info, columns, number, next_derived, task);
     if (r->status == WEIR_OK)

@@ -144,7 +144,8 @@ static void put_task(weir_cbor_writer *w, const weir_store_info *info, const wei
     const weir_column *column = &info->columns[task->column];
     bool is_derived = !task->is_cell, has_rule = task->before_anchor != WEIR_BEFORE_ANCHOR_KEEP;
     bool says_drops = task->drops_target != weir__names_target(info, task);
-    weir_cbor_map(w, 17u + 2u * has_rule + task->has_train_statistics + says_drops);
+    weir_cbor_map(w, 17u + 2u * has_rule + task->has_train_statistics + says_drops +
+                         (task->weight_column != NULL));
     put_double(w, "std", is_derived ? column->statistics.std : 1.0);
     put_double(w, "mean", is_derived ? column->statistics.mean : 0.0);
     put_text(w, "name", task->name);
@@ -169,6 +170,8 @@ static void put_task(weir_cbor_writer *w, const weir_store_info *info, const wei
     if (has_rule)
         put_text(w, "before_anchor", weir__before_anchor_name(task->before_anchor));
     put_text(w, "target_column", task->target_column);
+    if (task->weight_column)
+        put_text(w, "weight_column", task->weight_column);
     put_uint(w, "category_count", is_derived ? column->category_count : 0);
     put_uint(w, "category_start", is_derived ? column->category_start : 0);
     if (task->has_train_statistics)

@@ -164,6 +164,8 @@ static bool point_into_seeds(weir_store *store) {
             task->seed_targets = next_part(&targets, task->seed_count, 8);
             task->seed_nulls = next_part(&bits, weir__bits_size(task->seed_count), 1);
         }
+        if (task->weight_column)
+            task->seed_weights = next_part(&targets, task->seed_count, 8);
     }
     return is_used_up(&rows) && is_used_up(&times) && is_used_up(&targets) && is_used_up(&bits);
 }

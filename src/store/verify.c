@@ -134,6 +134,8 @@ static weir_status check_task(const weir_store_info *info, const weir_task *task
             is_sound = category >= column->category_start &&
                        category - column->category_start < column->category_count;
         }
+        if (task->seed_weights) /* neither negative nor infinite nor NaN */
+            is_sound = is_sound && weir__load64(task->seed_weights + 8 * (size_t)i) < (uint64_t)0x7ff << 52;
         if (!is_sound)
             return refuse(error, "task", task->name, i);
     }

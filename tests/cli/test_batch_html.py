@@ -266,7 +266,6 @@ class Page(PageCase):
 
     def open(self, dataset: str, *arguments: str, **config: Any) -> Json:
         page, _ = self.write(dataset, *arguments, **config)
-        self.browser.requests()
         self.browser.open(page)
         self.browser.wait_until("return document.documentElement.dataset.ready")
         self.browser.settle()
@@ -279,12 +278,9 @@ class Page(PageCase):
         return data["sequences"][self.sequence_of(data, "orders", 1)]
 
     def tearDown(self) -> None:
-        complaints = [entry["message"] for entry in self.browser.logs("browser")]
-        self.assertEqual(complaints, [])
+        self.assertEqual(self.browser.complaints(), [])
         self.assertNotIn("owned", self.browser.run("return document.title"))
-        self.assertEqual(
-            [url for url in self.browser.requests() if not url.startswith(("file:", "data:", "chrome:"))], []
-        )
+        self.assertEqual(self.browser.foreign_requests(), [])
 
     def click(self, selector: str) -> None:
         self.browser.click(*self.browser.centre_of(selector))

@@ -1,5 +1,5 @@
-"""DuckDB as a source: its files, folders of Parquet and CSV, types, parts and failures. Runs where WEIR_DUCKDB names a
-libduckdb.so; what weir says without the library is tested everywhere."""
+"""DuckDB as a source: its files, folders of Parquet and CSV, types, parts and failures. Runs if there is a
+DuckDB library (WEIR_DUCKDB, or pip's duckdb); what weir says without it, or when it fails, is tested everywhere."""
 import json
 import os
 import subprocess
@@ -13,6 +13,7 @@ from tests.support.duckdb import DuckDB, library_path  # noqa: E402
 from tests.support.scan import DECLARED, SCAN, WEIR, comparable, ingest, lines, real, rows, scan  # noqa: E402
 
 MICROS = 1000000
+FAKE = os.environ.get("WEIR_FAKE_DUCKDB")
 
 TYPES = """CREATE TYPE mood AS ENUM ('sad', 'happy');
 CREATE TABLE "odd ""name" (id INTEGER PRIMARY KEY, b BOOLEAN, i1 TINYINT, i2 SMALLINT, i8 BIGINT, u1 UTINYINT,
@@ -71,7 +72,27 @@ class WithoutTheLibrary(Base):
         self.assert_fails(self.folder, "lacks the function", env=dict(os.environ, WEIR_DUCKDB="libc.so.6"))
 
 
-@unittest.skipUnless(library_path(), "WEIR_DUCKDB names no libduckdb.so: DuckDB is not tested")
+@unittest.skipUnless(SCAN and FAKE, "WEIR_SCAN and WEIR_FAKE_DUCKDB must name what was built (ctest does)")
+class FirstError(Base):
+    """The error that is told is the one that came first, whichever of them DuckDB gives."""
+
+    def told(self, mode):
+        done = scan(self.path("x.duckdb"), check=False, env=dict(os.environ, WEIR_DUCKDB=FAKE, FAKE_DUCKDB=mode))
+        self.assertEqual(done.returncode, 1)
+        return done.stderr.decode().split(": ", 3)[3].strip()
+
+    def test_an_interrupt_hides_the_reason(self):
+        self.assertEqual(self.told("interrupt"), "IO Error: the disk is gone")
+
+    def test_an_interrupt_without_a_reason(self):
+        self.assertEqual(self.told("interrupts"), "INTERRUPT Error: Interrupted!")
+        self.assertEqual(self.told("succeeds"), "INTERRUPT Error: Interrupted!")
+
+    def test_a_reason_inside_another(self):
+        self.assertEqual(self.told("wrapped"), "IO Error: the disk is gone")
+
+
+@unittest.skipUnless(library_path(), "no DuckDB here (pip install duckdb, or WEIR_DUCKDB): make check-ecosystem tests it")
 @unittest.skipUnless(SCAN and WEIR, "WEIR and WEIR_SCAN must name the programs weir and scan_source (ctest does)")
 class WithTheLibrary(Base):
     def make(self, name, *statements):

@@ -70,6 +70,7 @@ def any_manifest(rng: random.Random, datasets: Json, batch_size: int | None = No
             "epoch_boundary": rng.choice(["strict", "strict", "stream"]),
             "intra_block": rng.choice(["affine_v1", "feistel_v1"]),
             "rotate": rng.random() < 0.5,
+            "block_order": rng.choice(["fisher_yates_v1", "stateless_v1"]),
         },
     }
     return manifest
@@ -81,7 +82,7 @@ def any_step(rng: random.Random, manifest: Json) -> Json:
     world_size = rng.choice([n for n in range(1, batch_size + 1) if batch_size % n == 0] * 4 + [batch_size + 1])
     step: Json = {
         "dataset": dataset,
-        "stage": rng.choice(["train", "train", "eval", "infer"]),
+        "stage": rng.choice(["train", "train", "eval", "infer", "eval_seeded"]),
         "epoch": rng.choice([0, 0, 1, 7, 2**33, 2**64 - 2]),
         "position": rng.randrange(manifest["datasets"][dataset]["cardinality"] + (rng.random() < 0.03)),
         "world_size": world_size,
@@ -141,6 +142,10 @@ class RandomDatabases(Case):
             for i in range(5):
                 manifest = folder / f"m{i}.json"
                 document = any_manifest(rng, datasets)
+                if rng.random() < 0.4:
+                    document["data"]["sampling"] = rng.choice(
+                        [{"mode": "class_balanced"}, {"mode": "class_balanced"}, {"mode": "weighted", "column": "w"}]
+                    )
                 manifest.write_text(json.dumps(document))
                 step = any_step(rng, document)
                 built = run(*batch_arguments(step, path, manifest), "--tensors")

@@ -417,6 +417,11 @@ def any_task(rng: random.Random, tables: list[TablePlan]) -> Json | None:
             f" UNION ALL SELECT {', '.join('-12345' for _ in keys)}, NULL, 'val', NULL"
             f" UNION ALL SELECT {', '.join('NULL' for _ in keys)}, NULL, 'val', NULL"
         )
+    if rng.random() < 0.3:  # seeds that differ in their weight alone, too
+        task["weight_column"] = "w"
+        weights = rng.choice([("1.5", "0"), ("'7'", "0.25"), ("-0.0", "1e300"), ("3", "3")])
+        parts = (f"SELECT q.*, {weight} AS w FROM ({task['query']}) q" for weight in weights)
+        task["query"] = " UNION ALL ".join(parts)
     droppable = [(t.name, c.name) for t in tables for c in t.columns]
     dropped = rng.sample(droppable, min(len(droppable), rng.choice([0, 0, 1, 3])))
     task["drop_columns"] = [joined(rng, *name, tables) for name in dropped]

@@ -205,6 +205,10 @@ def _seed_pairs(file: StoreFile, store: Store, number: int, task: Task):
             target = _as_filed(seed.target, task.schema.target_stype, statistics, categories, start)
             expected.append((seed.row, seed.time, target, split))
     yield f"{place} seeds", file.seeds[number], expected
+    weights = [seed.weight for split in SPLITS for seed in task.seeds_of(split)]
+    has_weights = task.schema.weight_column is not None
+    yield f"{place} weight_column", in_file.get("weight_column"), task.schema.weight_column
+    yield f"{place} weights", in_file["weights"], weights if has_weights else None
     held_out = {seed.row for seed in task.seeds if seed.split != "train"} if task.is_cell else set()
     yield f"{place} held out", sorted(file.held_out[number]), sorted(held_out)
 

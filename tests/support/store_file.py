@@ -236,6 +236,7 @@ class StoreFile:
             rows = parts["seed_rows"].numbers(count, "I")
             times = parts["seed_times"].numbers(count, "q") if task["has_times"] else None
             raw_targets = [] if task["is_cell"] else [parts["seed_targets"].take(8) for _ in range(count)]
+            task["weights"] = parts["seed_targets"].numbers(count, "d") if "weight_column" in task else None
             anchor = self.metadata["tables"][task["anchor_table"]]
             bit_count = anchor["rows"] if task["is_cell"] else count
             bits = parts["seed_bits"].take(rounded_up(bit_count, 8 * TASK_BITS_ALIGNMENT) // 8)
