@@ -164,6 +164,7 @@ static weir_status compose(const composer *c) {
     if (!put_given(c, "data") && !c->settings->given)
         put_data(c);
     (void)put_given(c, "batch");
+    (void)put_given(c, "accountant");
     status = put_mix(c);
     weir_json_end_object(w);
     return status;

@@ -9,7 +9,7 @@
 typedef struct weir__manifest_settings {
     uint64_t batch_size;          /* 0: 32 */
     const char *preset;           /* of data; NULL: the Feistel map and rotation */
-    const weir_cbor_value *given; /* a manifest, whose seed, data, batch and mix are kept */
+    const weir_cbor_value *given; /* a manifest, whose seed, data, batch, accountant and mix are kept */
 } weir__manifest_settings;
 
 /* Writes and finishes the manifest, on lines for people. */

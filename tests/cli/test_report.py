@@ -5,6 +5,7 @@ import csv
 import json
 import os
 import random
+import re
 import sqlite3
 import subprocess
 import sys
@@ -207,6 +208,13 @@ class Report(unittest.TestCase):
         self.assertEqual([path.name for path in self.folder.iterdir() if ".tmp" in path.name], [])
         self.ingest(options=["--strict"])
 
+    def test_codes_are_documented(self):
+        sources = [path.read_text() for folder in ("ingest", "report") for path in (ROOT / "src" / folder).glob("*.c")]
+        codes = {code for text in sources for code in re.findall(r'\b(?:weir__)?(?:warn|note)\(\s*\w+, "(\w+)"', text)}
+        self.assertGreater(len(codes), 20)
+        documented = (ROOT / "docs" / "warnings.md").read_text()
+        self.assertEqual([code for code in sorted(codes) if f"`{code}`" not in documented], [])
+
     def test_standins_have_few_warnings(self):
         """What is drafted is no mistake, but for what the data themselves are."""
         allowed = {"leak_suspect", "unreachable_table", "one_class_split", "empty_split", "table_without_time", "rows_without_time"}
@@ -271,15 +279,22 @@ class Manifests(unittest.TestCase):
         self.assertEqual(report["warnings"], [])
 
     def test_update_and_replace(self):
-        self.edit(seed=7, batch={"sequence_length": 256}, mix={"shop/late/train": 5})
+        accountant = {"subsampling_mode": "SHUFFLE_WITHOUT_REPLACEMENT"}
+        self.edit(seed=7, batch={"sequence_length": 256}, mix={"shop/late/train": 5}, accountant=accountant)
         self.write_schema({**LATE, "query": "SELECT id, late FROM orders WHERE id > 100"})
         self.ingest("--update-manifest")
         updated = json.loads(self.manifest.read_text())
         self.assertEqual((updated["seed"], updated["batch"], updated["mix"]), (7, {"sequence_length": 256}, {"shop/late/train": 5}))
+        self.assertEqual(updated["accountant"], accountant)
         weir("batch", "--store", self.folder / "shop.weir", "--manifest", self.manifest, "--dataset", "shop/late/train", "--json")
         self.ingest("--replace-manifest")
         replaced = json.loads(self.manifest.read_text())
         self.assertEqual((replaced["seed"], replaced.get("batch")), (0, None))
+
+    def test_a_preset_stays(self):
+        self.ingest("--preset", "train_shuffle")
+        self.assertFalse(self.ingest()["manifest_kept"])
+        self.assertEqual(json.loads(self.manifest.read_text())["data"], {"preset": "train_shuffle"})
 
     def test_tasks_come_and_go(self):
         self.edit(seed=7)
