@@ -10,6 +10,7 @@ that mean the same, one of which spells a default out, are the same manifest and
 import hashlib
 import re
 from dataclasses import asdict, dataclass, field
+from datetime import datetime, timedelta
 from functools import cached_property
 from typing import Any, Callable, Collection, NoReturn
 
@@ -25,9 +26,11 @@ INTRA_BLOCK_MAPS = ("affine_v1", "feistel_v1")
 BLOCK_ORDERS = ("fisher_yates_v1", "stateless_v1")
 SAMPLING_MODES = ("class_balanced", "weighted")
 PRESETS = {"train_shuffle": "strict", "streaming_infinite": "stream", "eval_sequential": "strict"}
-CHILD_POLICIES = ("uniform", "recent")
+CHILD_POLICIES = ("uniform", "recent", "latest")
 LABEL_VISIBILITIES = ("train", "all", "none")
 ROW_ORDERS = ("rcm", "best")
+IDENTIFIERS = ("keep", "omit")
+SPLITS = ("train", "val", "test")
 
 
 def sha256_of(value: Any) -> bytes:
@@ -116,15 +119,32 @@ class BatchConfig:
     child_policy: str = "uniform"
     max_rows: int = 256
     pad_rows: bool = False
-    label_visibility: str = "train"
+    label_visibility: str | tuple[str, ...] = "train"  # a tuple of two splits, else a word
     row_order: str = "rcm"
+    identifiers: str = "keep"
+    context_until: int | None = None
+    strictly_before: bool = False
 
     def normalised(self) -> dict[str, Any]:
-        """`row_order` appears only where it is not the default."""
+        """What was added after the first manifests appears only if it is not the default."""
         normalised = asdict(self)
-        if self.row_order == "rcm":
-            del normalised["row_order"]
+        for name, default in (
+            ("row_order", "rcm"), ("identifiers", "keep"), ("context_until", None), ("strictly_before", False)
+        ):
+            if normalised[name] == default:
+                del normalised[name]
+        if isinstance(self.label_visibility, tuple):
+            normalised["label_visibility"] = list(self.label_visibility)
         return normalised
+
+    def cutoff(self, observation_time: int) -> int:
+        """The latest time that a sequence shows."""
+        is_strict = self.strictly_before and observation_time != -(2**63)
+        return self.anchor_cutoff(observation_time - is_strict)
+
+    def anchor_cutoff(self, observation_time: int) -> int:
+        """The same for the time of the anchor row itself."""
+        return observation_time if self.context_until is None else min(observation_time, self.context_until)
 
 
 @dataclass(frozen=True)
@@ -280,11 +300,46 @@ def _batch_config(value: Any) -> BatchConfig:
         "child_policy": _one_of(CHILD_POLICIES),
         "max_rows": _integer_between(1, 65_535),
         "pad_rows": _boolean,
-        "label_visibility": _one_of(LABEL_VISIBILITIES),
+        "label_visibility": _label_visibility,
         "row_order": _one_of(ROW_ORDERS),
+        "identifiers": _one_of(IDENTIFIERS),
+        "context_until": _time,
+        "strictly_before": _boolean,
     }
     members = _object(value, "$.batch", optional=readers)
     return BatchConfig(**{name: readers[name](member, f"$.batch.{name}") for name, member in members.items()})
+
+
+def _label_visibility(value: Any, path: str) -> str | tuple[str, ...]:
+    if not isinstance(value, list):
+        return _one_of(LABEL_VISIBILITIES)(value, path)
+    named = [split for split in SPLITS if split in value]
+    if not named or len(named) != len(value):
+        _refuse(path, "must be train, all, none, or a list of splits, each once")
+    if len(named) == len(SPLITS):
+        return "all"
+    return "train" if named == ["train"] else tuple(named)
+
+
+def _time(value: Any, path: str) -> int | None:
+    """Microseconds since 1970, also as a date or a date with a time, in UTC."""
+    if value is None:
+        return None
+    if isinstance(value, str) and re.fullmatch("0|[1-9][0-9]{0,19}", value):
+        value = int(value)
+    if isinstance(value, int) and not isinstance(value, bool) and -(2**63) <= value < 2**63:
+        return value
+    for form in ("%Y-%m-%d", "%Y-%m-%dT%H:%M:%SZ"):
+        shape = "[0-9]{4}-[0-9]{2}-[0-9]{2}" + ("T[0-9]{2}:[0-9]{2}:[0-9]{2}Z" if "T" in form else "")
+        if isinstance(value, str) and re.fullmatch(shape, value, re.ASCII):
+            try:
+                since = datetime.strptime(value, form) - datetime(1970, 1, 1)
+            except ValueError:
+                break
+            if value[17:19] >= "60":
+                break
+            return since // timedelta(microseconds=1)
+    _refuse(path, "must be microseconds since 1970, a date, or a date and a time such as 2010-01-01T00:00:00Z")
 
 
 def _mix(value: Any, datasets: dict[str, Dataset]) -> dict[str, int]:

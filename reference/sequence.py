@@ -60,7 +60,8 @@ class SequenceMaker:
         self.config = config
         self.view = View(store, task)
         self._dropped = set(task.schema.drop_columns)
-        self._held_out = {seed.row for seed in task.seeds if seed.split != "train"}
+        shown = config.label_visibility if isinstance(config.label_visibility, tuple) else ("train",)
+        self._held_out = {seed.row for seed in task.seeds if seed.split not in shown}
         self._text_idx = {text: idx for idx, text in enumerate(store.texts)}
 
     def make(self, seed: Seed, draws: WalkDraws, sample_index: int, epoch: int, position: int) -> Sequence:
@@ -68,11 +69,14 @@ class SequenceMaker:
             extra = 1 if row == seed.row else 0  # the target
             return extra + len(self._columns_of(row, seed.row))
 
-        rows = Walk(self.view, self.config, seed.time, draws, cell_count_of).run(seed.row)
+        cutoff = self.config.cutoff(seed.time)
+        always_there = self.view.always_there(seed.row, self.config.anchor_cutoff(seed.time))
+        rows = Walk(self.view, self.config, cutoff, always_there, draws, cell_count_of).run(seed.row)
         cells = [self._target_cell(seed)]
         for number, row in enumerate(rows):
-            cells += [self._cell(row, number, column, seed) for column in self._columns_of(row, seed.row)]
-        foreign_keys = foreign_keys_between(self.view, rows, seed.time)
+            for column in self._columns_of(row, seed.row):
+                cells.append(self._cell(row, number, column, cutoff, always_there))
+        foreign_keys = foreign_keys_between(self.view, rows, cutoff, always_there)
         cells = cells[: self.config.sequence_length]
         return Sequence(sample_index, epoch, position, seed.row, seed.time, cells, rows, foreign_keys)
 
@@ -86,6 +90,8 @@ class SequenceMaker:
     def _is_shown(self, table: Table, column: Column, row: int, anchor_row: int) -> bool:
         if (table.name, column.name) in self._dropped:
             return False
+        if column.stype == "identifier" and self.config.identifiers == "omit":
+            return False
         return column is not self.task.column or self._shows_label(row, anchor_row)
 
     def _shows_label(self, row: int, anchor_row: int) -> bool:
@@ -93,17 +99,17 @@ class SequenceMaker:
         own, and never one that is held out."""
         if row == anchor_row:
             return False
-        if self.config.label_visibility == "train":
-            return row not in self._held_out
-        return self.config.label_visibility == "all"
+        if self.config.label_visibility in ("all", "none"):
+            return self.config.label_visibility == "all"
+        return row not in self._held_out
 
     # -- What is in them --
 
-    def _cell(self, row: int, number: int, column: Column, seed: Seed) -> Cell:
+    def _cell(self, row: int, number: int, column: Column, cutoff: int, always_there: int | None) -> Cell:
         table = self.view.table_of(row)
         cell = Cell(STYPES.index(column.stype), column.column_idx, number)
         known_at = [] if column.schema.known_at is None else [column.schema.known_at]
-        if is_known(self.view.known_time(row, known_at, seed.row), seed.time):
+        if is_known(self.view.known_time(row, known_at, always_there), cutoff):
             statistics = self.store.statistics.get(column.column_idx)
             self._fill(cell, table.cell(row, column.name), statistics, column.categories, column.category_start)
         return cell

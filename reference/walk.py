@@ -21,9 +21,9 @@ from .tasks import Task
 from .timestamps import NEVER
 
 
-def is_known(time: int, observation_time: int) -> bool:
-    """Whether something with this time may be shown; what is never known is later than any observation."""
-    return time != NEVER and time <= observation_time
+def is_known(time: int, cutoff: int) -> bool:
+    """Whether something with this time may be shown; what is never known is later than any cut-off."""
+    return time != NEVER and time <= cutoff
 
 
 class View:
@@ -48,27 +48,31 @@ class View:
         """An empty table starts where the next one does; of several, the last holds the row."""
         return self.store.tables[bisect.bisect_right(self._row_starts, row) - 1]
 
-    def is_row_visible(self, row: int, observation_time: int) -> bool:
-        return self.table_of(row).row_time(row) <= observation_time
+    def is_row_visible(self, row: int, cutoff: int) -> bool:
+        return self.table_of(row).row_time(row) <= cutoff
 
-    def known_time(self, row: int, known_at: list[Path], anchor_row: int) -> int:
-        """When a cell or a foreign key of a row is known in a sequence of this anchor."""
-        was_always_there = row == anchor_row and self._shows_known
-        return known_time(self.table_of(row), row, known_at, was_always_there)
+    def always_there(self, anchor_row: int, anchor_cutoff: int) -> int | None:
+        """The anchor, if its own time hides nothing of it in its sequence."""
+        is_shown = self._shows_known or self.is_row_visible(anchor_row, anchor_cutoff)
+        return anchor_row if is_shown else None
 
-    def parents(self, row: int, observation_time: int, anchor_row: int) -> Iterator[int]:
+    def known_time(self, row: int, known_at: list[Path], always_there: int | None) -> int:
+        """When a cell or a foreign key of a row is known, in a sequence for which one row was always there."""
+        return known_time(self.table_of(row), row, known_at, row == always_there)
+
+    def parents(self, row: int, cutoff: int, always_there: int | None) -> Iterator[int]:
         """By the foreign keys of the row that are known, in column order; not all of these rows are visible."""
         for edge_type in self._out_of[self.table_of(row).name]:
             parent = edge_type.parents.get(row)
-            time = self.known_time(row, edge_type.key.known_at, anchor_row)
-            if parent is not None and is_known(time, observation_time):
+            time = self.known_time(row, edge_type.key.known_at, always_there)
+            if parent is not None and is_known(time, cutoff):
                 yield parent
 
-    def children(self, row: int, observation_time: int) -> Iterator[list[int]]:
-        """By each edge type into the row's table, those whose edge is known, in stored order."""
+    def children(self, row: int, cutoff: int) -> Iterator[list[tuple[int, int]]]:
+        """By each edge type into the row's table, those whose edge is known, as (time, row) in stored order."""
         for edge_type in self._into[self.table_of(row).name]:
             stored = edge_type.children.get(row, [])
-            yield [child for time, child in stored if is_known(time, observation_time)]
+            yield [(time, child) for time, child in stored if is_known(time, cutoff)]
 
 
 class WalkDraws:
@@ -102,12 +106,12 @@ class Walk:
 
     view: View
     config: BatchConfig
-    observation_time: int
+    cutoff: int
+    always_there: int | None  # the anchor row, or none
     draws: WalkDraws
     cell_count_of: Callable[[int], int]  # how many cells a row gives the sequence
     rows: list[int] = field(default_factory=list)
     cell_count: int = 0
-    _anchor_row: int = 0
     _visited: set[int] = field(default_factory=set)
     _parent_queue: deque[tuple[int, int]] = field(default_factory=deque)  # (row, hop)
     _queued: set[int] = field(default_factory=set)
@@ -115,7 +119,6 @@ class Walk:
     _listed: set[int] = field(default_factory=set)
 
     def run(self, anchor_row: int) -> list[int]:
-        self._anchor_row = anchor_row
         self._visit(anchor_row, 0)
         while self.cell_count < self.config.sequence_length and len(self.rows) < self.config.max_rows:
             following = self._next()
@@ -133,25 +136,31 @@ class Walk:
             self._list_children(row, hop + 1)
 
     def _queue_parents(self, row: int, hop: int) -> None:
-        for parent in self.view.parents(row, self.observation_time, self._anchor_row):
+        for parent in self.view.parents(row, self.cutoff, self.always_there):
             is_new = parent not in self._visited and parent not in self._queued
-            if is_new and self.view.is_row_visible(parent, self.observation_time):
+            if is_new and self.view.is_row_visible(parent, self.cutoff):
                 self._queued.add(parent)
                 self._parent_queue.append((parent, hop))
 
     def _list_children(self, row: int, hop: int) -> None:
-        for children in self.view.children(row, self.observation_time):
-            for child in self._some_of(children):
+        for children in self.view.children(row, self.cutoff):
+            for time, child in self._some_of(children):
                 if child not in self._visited and child not in self._listed:
                     self._listed.add(child)
-                    self._levels.setdefault(hop, []).append((self.draws.priority(), child))
+                    self._levels.setdefault(hop, []).append((self._priority(time), child))
 
-    def _some_of(self, children: list[int]) -> list[int]:
+    def _priority(self, time: int) -> int:
+        """The least is visited first: drawn, or the newest."""
+        if self.config.child_policy == "latest":
+            return 2**64 - 1 - (time + 2**63)
+        return self.draws.priority()
+
+    def _some_of(self, children: list[tuple[int, int]]) -> list[tuple[int, int]]:
         """At most `child_width`: the latest, or by Floyd's method any, in stored order."""
         count, width = len(children), self.config.child_width
         if count <= width:
             return children
-        if self.config.child_policy == "recent":
+        if self.config.child_policy != "uniform":
             return children[count - width :]
         taken: set[int] = set()
         for last in range(count - width, count):
@@ -176,14 +185,15 @@ class Walk:
         return None
 
 
-def foreign_keys_between(view: View, rows: list[int], observation_time: int) -> list[tuple[int, int]]:
-    """The known foreign keys between rows of a sequence, as (child, parent) by their number in it. The first
-    row is the anchor."""
+def foreign_keys_between(
+    view: View, rows: list[int], cutoff: int, always_there: int | None
+) -> list[tuple[int, int]]:
+    """The known foreign keys between rows of a sequence, as (child, parent) by their number in it."""
     number = {row: i for i, row in enumerate(rows)}
     found = {
         (number[row], number[parent])
         for row in rows
-        for parent in view.parents(row, observation_time, rows[0])
+        for parent in view.parents(row, cutoff, always_there)
         if parent in number
     }
     return sorted(found)

@@ -32,11 +32,16 @@ typedef enum weir_stage {
     WEIR_STAGE_EVAL_SEEDED,
     WEIR_STAGES,
 } weir_stage;
-typedef enum weir_child_policy { WEIR_CHILDREN_UNIFORM, WEIR_CHILDREN_RECENT } weir_child_policy;
+typedef enum weir_child_policy {
+    WEIR_CHILDREN_UNIFORM,
+    WEIR_CHILDREN_RECENT,
+    WEIR_CHILDREN_LATEST
+} weir_child_policy;
 typedef enum weir_label_visibility {
     WEIR_LABELS_TRAIN,
     WEIR_LABELS_ALL,
-    WEIR_LABELS_NONE
+    WEIR_LABELS_NONE,
+    WEIR_LABELS_LISTED /* of the splits in label_splits */
 } weir_label_visibility;
 typedef enum weir_row_order { WEIR_ROWS_RCM, WEIR_ROWS_BEST } weir_row_order;
 
@@ -60,7 +65,12 @@ typedef struct weir_batch_config {
     uint32_t max_rows;
     weir_child_policy child_policy;
     weir_label_visibility label_visibility;
+    uint8_t label_splits; /* of WEIR_LABELS_LISTED: bit s for split s */
     bool pad_rows;
+    bool omit_identifiers;
+    bool strictly_before;
+    bool has_context_until;
+    int64_t context_until;    /* microseconds since 1970 */
     weir_row_order row_order; /* of out_perm and in_perm */
 } weir_batch_config;
 

@@ -5,7 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
-const char *const weir__child_policy_names[2] = {"uniform", "recent"};
+const char *const weir__child_policy_names[3] = {"uniform", "recent", "latest"};
 const char *const weir__label_visibility_names[3] = {"train", "all", "none"};
 const char *const weir__row_order_names[2] = {"rcm", "best"};
 const char *const weir__epoch_boundary_names[2] = {"strict", "stream"};
@@ -111,10 +111,22 @@ void weir_manifest_write_mix(const weir_manifest *manifest, weir_cbor_writer *w)
     }
 }
 
+static void write_label_visibility(const weir_batch_config *batch, weir_cbor_writer *w) {
+    if (batch->label_visibility != WEIR_LABELS_LISTED) {
+        weir_cbor_text(w, weir__label_visibility_names[batch->label_visibility]);
+        return;
+    }
+    weir_cbor_array(w, (uint64_t)__builtin_popcount(batch->label_splits));
+    for (int split = 0; split < WEIR_SPLITS; split++)
+        if (batch->label_splits >> split & 1)
+            weir_cbor_text(w, weir_split_name((weir_split)split));
+}
+
 void weir_manifest_write_batch(const weir_manifest *manifest, weir_cbor_writer *w) {
     const weir_batch_config *batch = &manifest->batch;
     bool has_row_order = batch->row_order != WEIR_ROWS_RCM; /* else the map is as before there was a choice */
-    weir_cbor_map(w, has_row_order ? 8 : 7);
+    weir_cbor_map(w, 7u + has_row_order + batch->omit_identifiers + batch->has_context_until +
+                         batch->strictly_before);
     weir_cbor_text(w, "max_hops");
     weir_cbor_uint(w, batch->max_hops);
     weir_cbor_text(w, "max_rows");
@@ -127,12 +139,24 @@ void weir_manifest_write_batch(const weir_manifest *manifest, weir_cbor_writer *
     }
     weir_cbor_text(w, "child_width");
     weir_cbor_uint(w, batch->child_width);
+    if (batch->omit_identifiers) {
+        weir_cbor_text(w, "identifiers");
+        weir_cbor_text(w, "omit");
+    }
     weir_cbor_text(w, "child_policy");
     weir_cbor_text(w, weir__child_policy_names[batch->child_policy]);
+    if (batch->has_context_until) {
+        weir_cbor_text(w, "context_until");
+        weir_cbor_int(w, batch->context_until);
+    }
     weir_cbor_text(w, "sequence_length");
     weir_cbor_uint(w, batch->sequence_length);
+    if (batch->strictly_before) {
+        weir_cbor_text(w, "strictly_before");
+        weir_cbor_bool(w, true);
+    }
     weir_cbor_text(w, "label_visibility");
-    weir_cbor_text(w, weir__label_visibility_names[batch->label_visibility]);
+    write_label_visibility(batch, w);
 }
 
 static weir_status hash_document(const weir_manifest *manifest,

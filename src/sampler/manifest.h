@@ -4,6 +4,7 @@
 
 #include "base/internal.h"
 #include "weir/manifest.h"
+#include "weir/store.h"
 
 #define WEIR__NEXT_BATCH "UML_OS.Data.NextBatch_v2"
 
@@ -51,7 +52,7 @@ WEIR_CHECKED weir_status weir__manifest_require(const weir_manifest *manifest, c
                                                 weir_error *error);
 
 /* Names of the enums, as in the file. */
-extern const char *const weir__child_policy_names[2];
+extern const char *const weir__child_policy_names[3];
 extern const char *const weir__label_visibility_names[3];
 extern const char *const weir__row_order_names[2];
 extern const char *const weir__epoch_boundary_names[2];

@@ -7,6 +7,7 @@
 
 #include "base/file.h"
 #include "sampler/manifest.h"
+#include "store/timestamp.h"
 
 static const char operator_name[] = "weir.manifest";
 
@@ -255,15 +256,99 @@ static weir_status read_accountant(const reader *r, const weir_cbor_value *value
     return WEIR_OK;
 }
 
+/* A word, or a list of splits; a list that means a word is that word. */
+static weir_status read_label_visibility(const reader *r, const weir_cbor_value *map) {
+    weir_batch_config *batch = &r->manifest->batch;
+    weir_cbor_value value, item;
+    unsigned chosen = batch->label_visibility, splits = 0;
+    if (!weir_cbor_get(map, "label_visibility", &value))
+        return WEIR_OK;
+    if (value.type != WEIR_CBOR_ARRAY) {
+        weir_status status =
+            read_choice(r, "$.batch", map, "label_visibility", weir__label_visibility_names, 3, &chosen);
+        batch->label_visibility = (weir_label_visibility)chosen;
+        return status;
+    }
+    weir_cbor_iterator it = weir_cbor_children(&value);
+    while (weir_cbor_next(&it, NULL, &item)) {
+        unsigned split = 0;
+        while (split < WEIR_SPLITS && !weir_cbor_is_text(&item, weir_split_name((weir_split)split)))
+            split++;
+        if (split == WEIR_SPLITS || splits >> split & 1)
+            return invalid(r, "$.batch.label_visibility",
+                           "must be a list of \"train\", \"val\" and \"test\", each at most once");
+        splits |= 1u << split;
+    }
+    if (splits == 0)
+        return invalid(r, "$.batch.label_visibility", "is an empty list; write \"none\" to show no labels");
+    batch->label_visibility = splits == 1u << WEIR_TRAIN          ? WEIR_LABELS_TRAIN
+                              : splits == (1u << WEIR_SPLITS) - 1 ? WEIR_LABELS_ALL
+                                                                  : WEIR_LABELS_LISTED;
+    batch->label_splits = batch->label_visibility == WEIR_LABELS_LISTED ? (uint8_t)splits : 0;
+    return WEIR_OK;
+}
+
+/* Two digits at `at`, or -1. */
+static int two_digits(const uint8_t *text, size_t at) {
+    unsigned tens = (unsigned)text[at] - '0', ones = (unsigned)text[at + 1] - '0';
+    return tens < 10 && ones < 10 ? (int)(10 * tens + ones) : -1;
+}
+
+/* 2010-01-01 or 2010-01-01T00:00:00Z, in UTC. */
+static bool parse_time(const weir_cbor_value *text, int64_t *out) {
+    static const char shape[] = "0000-00-00T00:00:00Z";
+    enum { DATE = 10, DATE_AND_TIME = sizeof shape - 1 };
+    const uint8_t *t = text->data;
+    if (text->type != WEIR_CBOR_TEXT || (text->number != DATE && text->number != DATE_AND_TIME))
+        return false;
+    for (size_t i = 0; i < text->number; i++)
+        if (shape[i] == '0' ? t[i] < '0' || t[i] > '9' : t[i] != (uint8_t)shape[i])
+            return false;
+    bool has_clock = text->number == DATE_AND_TIME;
+    int64_t year = 100 * two_digits(t, 0) + two_digits(t, 2);
+    int month = two_digits(t, 5), day = two_digits(t, 8);
+    int hour = has_clock ? two_digits(t, 11) : 0, minute = has_clock ? two_digits(t, 14) : 0,
+        second = has_clock ? two_digits(t, 17) : 0;
+    if (year < 1 || month < 1 || month > 12 || day < 1 || day > weir__days_in_month(year, month) ||
+        hour > 23 || minute > 59 || second > 59)
+        return false;
+    int64_t seconds = weir__days_from_civil(year, month, day) * 86400 + hour * 3600 + minute * 60 + second;
+    *out = seconds * 1000000;
+    return true;
+}
+
+static weir_status read_context_until(const reader *r, const weir_cbor_value *map) {
+    weir_batch_config *batch = &r->manifest->batch;
+    weir_cbor_value value;
+    if (!weir_cbor_get(map, "context_until", &value) || value.type == WEIR_CBOR_NULL)
+        return WEIR_OK;
+    uint64_t number;
+    bool is_known = parse_time(&value, &batch->context_until);
+    if (!is_known && weir_cbor_get_uint(&value, &number) && number <= INT64_MAX) {
+        batch->context_until = (int64_t)number;
+        is_known = true;
+    } else if (value.type == WEIR_CBOR_NEGATIVE && value.number <= INT64_MAX) {
+        batch->context_until = -1 - (int64_t)value.number;
+        is_known = true;
+    }
+    batch->has_context_until = is_known;
+    if (!is_known)
+        return invalid(r, "$.batch.context_until",
+                       "must be a date such as \"2010-01-01\", a time such as \"2010-01-01T12:00:00Z\", or "
+                       "microseconds since 1970");
+    return WEIR_OK;
+}
+
 static weir_status read_batch(const reader *r, const weir_cbor_value *value) {
-    static const char *const keys[] = {"sequence_length",  "max_hops",  "child_width",
-                                       "child_policy",     "max_rows",  "pad_rows",
-                                       "label_visibility", "row_order", NULL};
+    static const char *const keys[] = {"sequence_length", "max_hops",      "child_width",      "child_policy",
+                                       "max_rows",        "pad_rows",      "label_visibility", "row_order",
+                                       "identifiers",     "context_until", "strictly_before",  NULL};
+    static const char *const identifiers[] = {"keep", "omit"};
     static const char path[] = "$.batch";
     weir_batch_config *batch = &r->manifest->batch;
     unsigned policy = batch->child_policy;
-    unsigned visibility = batch->label_visibility;
     unsigned row_order = batch->row_order;
+    unsigned omits = batch->omit_identifiers;
     weir_status status = expect_map(r, path, value);
     if (status == WEIR_OK)
         status = refuse_unknown_keys(r, path, value, keys);
@@ -274,18 +359,23 @@ static weir_status read_batch(const reader *r, const weir_cbor_value *value) {
     if (status == WEIR_OK)
         status = read_uint32(r, path, value, "child_width", 0, 4096, &batch->child_width);
     if (status == WEIR_OK)
-        status = read_choice(r, path, value, "child_policy", weir__child_policy_names, 2, &policy);
+        status = read_choice(r, path, value, "child_policy", weir__child_policy_names, 3, &policy);
     if (status == WEIR_OK)
         status = read_uint32(r, path, value, "max_rows", 1, 65535, &batch->max_rows);
     if (status == WEIR_OK)
         status = read_bool(r, path, value, "pad_rows", &batch->pad_rows);
     if (status == WEIR_OK)
-        status =
-            read_choice(r, path, value, "label_visibility", weir__label_visibility_names, 3, &visibility);
+        status = read_label_visibility(r, value);
     if (status == WEIR_OK)
         status = read_choice(r, path, value, "row_order", weir__row_order_names, 2, &row_order);
+    if (status == WEIR_OK)
+        status = read_choice(r, path, value, "identifiers", identifiers, 2, &omits);
+    if (status == WEIR_OK)
+        status = read_context_until(r, value);
+    if (status == WEIR_OK)
+        status = read_bool(r, path, value, "strictly_before", &batch->strictly_before);
     batch->child_policy = (weir_child_policy)policy;
-    batch->label_visibility = (weir_label_visibility)visibility;
+    batch->omit_identifiers = omits == 1;
     batch->row_order = (weir_row_order)row_order;
     return status;
 }

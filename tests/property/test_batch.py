@@ -46,11 +46,14 @@ def any_batch_config(rng: random.Random) -> Json:
         "sequence_length": [1, 2, 7, 33, 100, 300],
         "max_hops": [0, 1, 2, 5, 64],
         "child_width": [0, 1, 2, 3, 10, 33, 40, 4096],
-        "child_policy": ["uniform", "uniform", "recent"],
+        "child_policy": ["uniform", "recent", "latest"],
         "max_rows": [1, 2, 9, 40, 300],
         "pad_rows": [False, False, True],
-        "label_visibility": ["train", "all", "none"],
+        "label_visibility": ["train", "all", "none", ["val"], ["test", "train"], ["train", "val", "test"]],
         "row_order": ["rcm", "best"],
+        "identifiers": ["keep", "omit"],
+        "context_until": [None, None, None, 0, "2001-09-09T01:46:40Z", -(2**63), 2**63 - 1],
+        "strictly_before": [False, True],
     }
     for name, values in choices.items():
         if name == "sequence_length" or rng.random() < 0.7:

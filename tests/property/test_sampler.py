@@ -198,11 +198,14 @@ def any_batch_config(rng: random.Random) -> dict[str, Json]:
         "sequence_length": rng.randint(1, 65536),
         "max_hops": rng.randint(0, 64),
         "child_width": rng.randint(0, 4096),
-        "child_policy": rng.choice(["uniform", "recent"]),
+        "child_policy": rng.choice(["uniform", "recent", "latest"]),
         "max_rows": rng.randint(1, 65535),
         "pad_rows": rng.choice([True, False]),
-        "label_visibility": rng.choice(["train", "all", "none"]),
+        "label_visibility": rng.choice(["train", "all", "none", rng.sample(["train", "val", "test"], rng.randint(1, 3))]),
         "row_order": rng.choice(["rcm", "best"]),
+        "identifiers": rng.choice(["keep", "omit"]),
+        "context_until": rng.choice([None, 0, -1, 2**63 - 1, -(2**63), "2000-02-29", "0001-01-01T00:00:00Z", "9999-12-31T23:59:59Z"]),
+        "strictly_before": rng.choice([True, False]),
     }
     return {name: everything[name] for name in everything if rng.random() < 0.5}
 
