@@ -10,11 +10,10 @@ that mean the same, one of which spells a default out, are the same manifest and
 import hashlib
 import re
 from dataclasses import asdict, dataclass, field
-from datetime import datetime, timedelta
 from functools import cached_property
 from typing import Any, Callable, Collection, NoReturn
 
-from . import cbor, strict_json
+from . import cbor, strict_json, timestamps
 from .errors import WeirError
 
 LARGEST_UINT64 = 2**64 - 1
@@ -322,23 +321,16 @@ def _label_visibility(value: Any, path: str) -> str | tuple[str, ...]:
 
 
 def _time(value: Any, path: str) -> int | None:
-    """Microseconds since 1970, also as a date or a date with a time, in UTC."""
+    """Microseconds since 1970, or a text that says the time."""
     if value is None:
         return None
     if isinstance(value, str) and re.fullmatch("0|[1-9][0-9]{0,19}", value):
         value = int(value)
     if isinstance(value, int) and not isinstance(value, bool) and -(2**63) <= value < 2**63:
         return value
-    for form in ("%Y-%m-%d", "%Y-%m-%dT%H:%M:%SZ"):
-        shape = "[0-9]{4}-[0-9]{2}-[0-9]{2}" + ("T[0-9]{2}:[0-9]{2}:[0-9]{2}Z" if "T" in form else "")
-        if isinstance(value, str) and re.fullmatch(shape, value, re.ASCII):
-            try:
-                since = datetime.strptime(value, form) - datetime(1970, 1, 1)
-            except ValueError:
-                break
-            if value[17:19] >= "60":
-                break
-            return since // timedelta(microseconds=1)
+    time = timestamps.from_text(value) if isinstance(value, str) else None
+    if time is not None:
+        return time
     _refuse(path, "must be microseconds since 1970, a date, or a date and a time such as 2010-01-01T00:00:00Z")
 
 

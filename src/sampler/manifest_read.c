@@ -7,7 +7,6 @@
 
 #include "base/file.h"
 #include "sampler/manifest.h"
-#include "store/timestamp.h"
 
 static const char operator_name[] = "weir.manifest";
 
@@ -288,42 +287,15 @@ static weir_status read_label_visibility(const reader *r, const weir_cbor_value 
     return WEIR_OK;
 }
 
-/* Two digits at `at`, or -1. */
-static int two_digits(const uint8_t *text, size_t at) {
-    unsigned tens = (unsigned)text[at] - '0', ones = (unsigned)text[at + 1] - '0';
-    return tens < 10 && ones < 10 ? (int)(10 * tens + ones) : -1;
-}
-
-/* 2010-01-01 or 2010-01-01T00:00:00Z, in UTC. */
-static bool parse_time(const weir_cbor_value *text, int64_t *out) {
-    static const char shape[] = "0000-00-00T00:00:00Z";
-    enum { DATE = 10, DATE_AND_TIME = sizeof shape - 1 };
-    const uint8_t *t = text->data;
-    if (text->type != WEIR_CBOR_TEXT || (text->number != DATE && text->number != DATE_AND_TIME))
-        return false;
-    for (size_t i = 0; i < text->number; i++)
-        if (shape[i] == '0' ? t[i] < '0' || t[i] > '9' : t[i] != (uint8_t)shape[i])
-            return false;
-    bool has_clock = text->number == DATE_AND_TIME;
-    int64_t year = 100 * two_digits(t, 0) + two_digits(t, 2);
-    int month = two_digits(t, 5), day = two_digits(t, 8);
-    int hour = has_clock ? two_digits(t, 11) : 0, minute = has_clock ? two_digits(t, 14) : 0,
-        second = has_clock ? two_digits(t, 17) : 0;
-    if (year < 1 || month < 1 || month > 12 || day < 1 || day > weir__days_in_month(year, month) ||
-        hour > 23 || minute > 59 || second > 59)
-        return false;
-    int64_t seconds = weir__days_from_civil(year, month, day) * 86400 + hour * 3600 + minute * 60 + second;
-    *out = seconds * 1000000;
-    return true;
-}
-
 static weir_status read_context_until(const reader *r, const weir_cbor_value *map) {
     weir_batch_config *batch = &r->manifest->batch;
     weir_cbor_value value;
     if (!weir_cbor_get(map, "context_until", &value) || value.type == WEIR_CBOR_NULL)
         return WEIR_OK;
     uint64_t number;
-    bool is_known = parse_time(&value, &batch->context_until);
+    bool is_known =
+        value.type == WEIR_CBOR_TEXT &&
+        weir_timestamp_parse((const char *)value.data, (size_t)value.number, &batch->context_until);
     if (!is_known && weir_cbor_get_uint(&value, &number) && number <= INT64_MAX) {
         batch->context_until = (int64_t)number;
         is_known = true;
