@@ -22,6 +22,7 @@ struct weir_batch_builder {
     weir_batch_config config;
     weir__batch_limits limits;
     weir__task_rules rules;
+    weir__block scratch; /* of the walks and their orders */
     weir__walk walks[ABREAST];
     weir__row_orders orders;
     weir__cell_writer writer;
@@ -123,16 +124,28 @@ static weir_status find_limits(weir_batch_builder *b, const weir_batch_options *
     return WEIR_OK;
 }
 
+static void carve(weir_batch_builder *b) {
+    for (uint32_t i = 0; i < ABREAST; i++)
+        weir__walk_carve(&b->walks[i], &b->scratch, &b->rules, &b->config);
+    weir__row_orders_carve(&b->orders, &b->scratch, b->limits.rows, b->limits.edges);
+}
+
+static weir_status open_scratch(weir_batch_builder *b, weir_error *error) {
+    carve(b);
+    if (!weir__block_open(&b->scratch, b->env))
+        return weir__out_of_memory(error, operator_name, (size_t)b->scratch.size);
+    carve(b);
+    return WEIR_OK;
+}
+
 static weir_status open_parts(weir_batch_builder *b, const weir_batch_options *options, weir_error *error) {
     const weir_store_info *info = weir_store_describe(b->store);
     weir_status status = find_limits(b, options, error);
     if (status == WEIR_OK)
         status =
             weir__task_rules_open(&b->rules, b->env, b->store, b->task, b->config.label_visibility, error);
-    for (uint32_t i = 0; i < ABREAST && status == WEIR_OK; i++)
-        status = weir__walk_open(&b->walks[i], b->env, &b->rules, b->store, &b->config, error);
     if (status == WEIR_OK)
-        status = weir__row_orders_open(&b->orders, b->env, b->limits.rows, b->limits.edges, error);
+        status = open_scratch(b, error);
     if (status == WEIR_OK)
         status = weir__cell_writer_open(&b->writer, b->env, &b->limits, info->table_count, error);
     if (status == WEIR_OK && options->with_digests)
@@ -180,9 +193,7 @@ void weir_batch_builder_close(weir_batch_builder *b) {
         return;
     weir_sampler_close(b->sampler);
     weir__task_rules_close(&b->rules, b->env);
-    for (uint32_t i = 0; i < ABREAST; i++)
-        weir__walk_close(&b->walks[i], b->env);
-    weir__row_orders_close(&b->orders, b->env);
+    weir__block_close(&b->scratch, b->env);
     weir__cell_writer_close(&b->writer, b->env);
     weir__digester_close(&b->digester);
     weir__release(b->env, b->indices);
@@ -392,18 +403,16 @@ static bool begin_walk(weir_batch_builder *b, weir_batch_buffer *buffer, const w
     return true;
 }
 
-/* Takes the walks row by row, all looking before any visits, until each is done. */
+/* Takes the walks step by step, in turns, until each is done. */
 static void finish_walks(weir__walk *walks, uint32_t count) {
     weir__walk *active[ABREAST];
     for (uint32_t k = 0; k < count; k++)
         active[k] = &walks[k];
     while (count > 0) {
         uint32_t left = 0;
-        for (uint32_t k = 0; k < count; k++)
-            weir__walk_look(active[k]);
         for (uint32_t k = 0; k < count; k++) {
             active[left] = active[k];
-            left += weir__walk_visit(active[k]);
+            left += weir__walk_step(active[k]);
         }
         count = left;
     }

@@ -51,29 +51,37 @@ static void make_row_rules(arena *a, const weir__task_rules *rules, const weir_t
     }
 }
 
-static void make_parent_rules(arena *a, const weir__task_rules *rules, const weir_table *table,
-                              weir__table_rules *out) {
+static void make_walk_rules(arena *a, const weir__task_rules *rules, uint32_t number,
+                            weir__table_rules *tables, weir__table_rules *out) {
     const weir_store_info *info = rules->info;
-    out->parents = take(a, table->edge_count, sizeof *out->parents);
-    out->inbound = take(a, table->inbound_count, sizeof *out->inbound);
-    out->parent_count = out->inbound_count = 0;
+    const weir_table *table = &info->tables[number];
+    weir__parent_rule *parents = take(a, table->edge_count, sizeof *parents);
+    weir__child_rule *inbound = take(a, table->inbound_count, sizeof *inbound);
     if (!a->at)
         return;
+    *out = (weir__table_rules){.records = table->records,
+                               .row_start = table->row_start,
+                               .row_count = table->row_count,
+                               .stride = table->stride,
+                               .time_offset = table->time_offset,
+                               .number = number,
+                               .parents = parents,
+                               .inbound = inbound};
     for (uint32_t i = 0; i < table->edge_count; i++) {
         const weir_edge *edge = &info->edges[table->edge_start + i];
-        uint32_t time_offset = info->tables[edge->parent_table].time_offset;
         if (rules->task->edge_hidden[table->edge_start + i])
             continue;
-        out->parents[out->parent_count++] = (weir__parent_rule){
-            .parent_table = edge->parent_table,
-            .parent_slot = edge->parent_slot,
+        parents[out->parent_count++] = (weir__parent_rule){
+            .parents = &tables[edge->parent_table],
+            .slot = edge->parent_slot,
             .known_slot = edge->known_at == WEIR_NONE ? WEIR_NONE : info->columns[edge->known_at].slot,
-            .parent_time_offset = time_offset == WEIR_NONE ? 0 : time_offset,
         };
     }
     for (uint32_t i = 0; i < table->inbound_count; i++)
         if (!rules->task->edge_hidden[table->inbound[i]])
-            out->inbound[out->inbound_count++] = table->inbound[i];
+            inbound[out->inbound_count++] =
+                (weir__child_rule){.edge = &info->edges[table->inbound[i]],
+                                   .children = &tables[info->edges[table->inbound[i]].table]};
 }
 
 /* A cell task may list its own target among the dropped columns: then no other row shows it, whatever the
@@ -95,7 +103,7 @@ static bool drops_its_target(const weir__task_rules *rules) {
 static bool repeats_parents(const weir__table_rules *rules) {
     for (uint32_t i = 0; i < rules->parent_count; i++)
         for (uint32_t k = 0; k < i; k++)
-            if (rules->parents[i].parent_table == rules->parents[k].parent_table)
+            if (rules->parents[i].parents == rules->parents[k].parents)
                 return true;
     return false;
 }
@@ -112,10 +120,10 @@ static void make_rules(arena *a, weir__task_rules *rules) {
     for (uint32_t t = 0; t < info->table_count; t++) {
         weir__table_rules counted;
         weir__table_rules *out = tables ? &tables[t] : &counted;
+        make_walk_rules(a, rules, t, tables, out);
         make_row_rules(a, rules, &info->tables[t], drops_its_target(rules) ? target : WEIR_NONE, &out->plain);
         make_row_rules(a, rules, &info->tables[t], target, &out->unlabelled);
-        make_parent_rules(a, rules, &info->tables[t], out);
-        rules->may_repeat_parents |= repeats_parents(out);
+        rules->may_repeat_parents |= tables && repeats_parents(out);
     }
 }
 

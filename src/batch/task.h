@@ -28,23 +28,37 @@ typedef struct weir__row_rules {
     int8_t *stypes;
 } weir__row_rules;
 
+typedef struct weir__table_rules weir__table_rules;
+
 /* A foreign key that the task shows. */
 typedef struct weir__parent_rule {
-    uint32_t parent_table;
-    uint32_t parent_slot;
-    uint32_t known_slot;         /* WEIR_NONE: with the row */
-    uint32_t parent_time_offset; /* in the parent's record; 0 where it has no time */
+    const weir__table_rules *parents;
+    uint32_t slot;       /* of the parent's row */
+    uint32_t known_slot; /* WEIR_NONE: with the row */
 } weir__parent_rule;
 
-typedef struct weir__table_rules {
+/* An edge type into a table that the task shows. */
+typedef struct weir__child_rule {
+    const weir_edge *edge;
+    const weir__table_rules *children;
+} weir__child_rule;
+
+/* What a walk needs of a table, its place in the store first. */
+struct weir__table_rules {
+    const uint8_t *records;
+    uint32_t row_start;
+    uint32_t row_count;
+    uint32_t stride;
+    uint32_t time_offset; /* or WEIR_NONE */
+    uint32_t number;
+    uint32_t parent_count;
+    uint32_t inbound_count;
+    weir__parent_rule *parents;
+    weir__child_rule *inbound;
     weir__row_rules plain; /* all cells but the dropped ones */
     weir__row_rules
         unlabelled; /* without the target column: the anchor row behind its target, and held-out rows */
-    weir__parent_rule *parents;
-    uint32_t parent_count;
-    uint32_t *inbound; /* edge types into the table that the task shows */
-    uint32_t inbound_count;
-} weir__table_rules;
+};
 
 typedef struct weir__task_rules {
     const weir_store_info *info;

@@ -5,6 +5,12 @@
 
 enum { MOST_EDGES = 4096 };
 
+static void open_orders(weir__row_orders *orders, weir__block *scratch, uint32_t rows, uint32_t edges) {
+    weir__row_orders_carve(orders, scratch, rows, edges);
+    assert_true(weir__block_open(scratch, weir__env(NULL)));
+    weir__row_orders_carve(orders, scratch, rows, edges);
+}
+
 static uint32_t edges_of(json_t *list, struct weir__local_edge *edges) {
     size_t count = json_array_size(list);
     assert_true(count <= MOST_EDGES);
@@ -37,14 +43,14 @@ static void row_orders_are_those_of_the_vectors(void **state) {
         uint32_t rows = (uint32_t)member_uint(given, "rows");
         uint32_t count = edges_of(member(given, "fk"), edges);
         weir__row_orders orders;
-        weir_error error;
+        weir__block scratch = {0};
         assert_int_equal(json_array_size(member(given, "out")), rows);
         assert_int_equal(json_array_size(member(given, "in")), rows);
-        assert_ok(weir__row_orders_open(&orders, weir__env(NULL), rows, count, &error), &error);
+        open_orders(&orders, &scratch, rows, count);
         weir__row_order(&orders, rows, edges, count, out, in);
         assert_order_equal(out, member(given, "out"), i);
         assert_order_equal(in, member(given, "in"), i);
-        weir__row_orders_close(&orders, weir__env(NULL));
+        weir__block_close(&scratch, weir__env(NULL));
     }
     json_decref(vectors);
 }
@@ -55,7 +61,7 @@ static void scratch_can_be_used_again(void **state) {
     static struct weir__local_edge edges[MOST_EDGES];
     static uint16_t out[UINT16_MAX], in[UINT16_MAX];
     weir__row_orders orders;
-    weir_error error;
+    weir__block scratch = {0};
     json_t *vectors = load_vectors("rcm.json");
     json_t *cases = member(vectors, "cases");
     uint32_t most_rows = 1;
@@ -63,7 +69,7 @@ static void scratch_can_be_used_again(void **state) {
         uint32_t rows = (uint32_t)member_uint(json_array_get(cases, i), "rows");
         most_rows = rows > most_rows ? rows : most_rows;
     }
-    assert_ok(weir__row_orders_open(&orders, weir__env(NULL), most_rows, MOST_EDGES, &error), &error);
+    open_orders(&orders, &scratch, most_rows, MOST_EDGES);
     for (size_t n = 2 * json_array_size(cases); n-- > 0;) {
         json_t *given = json_array_get(cases, n % json_array_size(cases));
         uint32_t count = edges_of(member(given, "fk"), edges);
@@ -71,7 +77,7 @@ static void scratch_can_be_used_again(void **state) {
         assert_order_equal(out, member(given, "out"), n);
         assert_order_equal(in, member(given, "in"), n);
     }
-    weir__row_orders_close(&orders, weir__env(NULL));
+    weir__block_close(&scratch, weir__env(NULL));
     json_decref(vectors);
 }
 
