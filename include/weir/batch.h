@@ -19,38 +19,11 @@
 
 #include "weir/sampler.h"
 #include "weir/store.h"
+#include "weir/tensors.h"
 
 #ifdef __cplusplus
 extern "C" {
 #endif
-
-/* The tensors, then the fields of each sequence, in the order in which they lie in the buffer. */
-typedef enum weir_tensor_id {
-    WEIR_SEMANTIC_TYPES,        /* int8 [B, S] */
-    WEIR_COLUMN_IDS,            /* int32 [B, S] */
-    WEIR_SEQ_ROW_IDS,           /* uint16 [B, S] */
-    WEIR_IS_NULL,               /* uint8 [B, S], 0 or 1 */
-    WEIR_NUMERIC_VALUES,        /* float32 [B, S] */
-    WEIR_TIMESTAMP_VALUES,      /* float32 [B, S, 15] */
-    WEIR_BOOL_VALUES,           /* uint8 [B, S], 0 or 1 */
-    WEIR_CATEGORICAL_EMBED_IDS, /* uint32 [B, S] */
-    WEIR_TEXT_EMBED_IDS,        /* uint32 [B, S] */
-    WEIR_IS_TARGET,             /* uint8 [B, S], 0 or 1 */
-    WEIR_IS_PADDING,            /* uint8 [B, S], 0 or 1 */
-    WEIR_FK_ADJ,                /* uint8 [B, R, R], 0 or 1 */
-    WEIR_COL_PERM,              /* uint16 [B, S] */
-    WEIR_OUT_PERM,              /* uint16 [B, S] */
-    WEIR_IN_PERM,               /* uint16 [B, S] */
-    WEIR_TEXT_BATCH_EMBEDDINGS, /* float16 [U, D_t] */
-    WEIR_TENSORS,
-    WEIR_SAMPLE_INDEX = WEIR_TENSORS, /* uint64 [B] */
-    WEIR_POSITION,                    /* uint64 [B] */
-    WEIR_ANCHOR_ROW,                  /* uint32 [B] */
-    WEIR_OBSERVATION_TIME,            /* int64 [B] */
-    WEIR_NUM_CELLS,                   /* uint32 [B] */
-    WEIR_NUM_ROWS,                    /* uint32 [B] */
-    WEIR_BATCH_PARTS,
-} weir_tensor_id;
 
 typedef struct weir_tensor {
     const char *name;  /* "semantic_types" … */

@@ -7,7 +7,7 @@ static const char operator_name[] = "weir.batch.buffer";
 
 enum { ALIGNMENT = 256 };
 
-typedef enum axis { NO_AXIS, AXIS_B, AXIS_S, AXIS_R, AXIS_U, AXIS_D, AXIS_15 } axis;
+typedef enum axis { NO_AXIS, AXIS_B, AXIS_S, AXIS_R, AXIS_U, AXIS_D, AXIS_T } axis;
 
 typedef struct part {
     const char *name;
@@ -16,33 +16,19 @@ typedef struct part {
     axis axes[3];
 } part;
 
-static const part parts[WEIR_BATCH_PARTS] = {
-    {"semantic_types", "int8", 1, {AXIS_B, AXIS_S}},
-    {"column_ids", "int32", 4, {AXIS_B, AXIS_S}},
-    {"seq_row_ids", "uint16", 2, {AXIS_B, AXIS_S}},
-    {"is_null", "uint8", 1, {AXIS_B, AXIS_S}},
-    {"numeric_values", "float32", 4, {AXIS_B, AXIS_S}},
-    {"timestamp_values", "float32", 4, {AXIS_B, AXIS_S, AXIS_15}},
-    {"bool_values", "uint8", 1, {AXIS_B, AXIS_S}},
-    {"categorical_embed_ids", "uint32", 4, {AXIS_B, AXIS_S}},
-    {"text_embed_ids", "uint32", 4, {AXIS_B, AXIS_S}},
-    {"is_target", "uint8", 1, {AXIS_B, AXIS_S}},
-    {"is_padding", "uint8", 1, {AXIS_B, AXIS_S}},
-    {"fk_adj", "uint8", 1, {AXIS_B, AXIS_R, AXIS_R}},
-    {"col_perm", "uint16", 2, {AXIS_B, AXIS_S}},
-    {"out_perm", "uint16", 2, {AXIS_B, AXIS_S}},
-    {"in_perm", "uint16", 2, {AXIS_B, AXIS_S}},
-    {"text_batch_embeddings", "float16", 2, {AXIS_U, AXIS_D}},
-    {"sample_index", "uint64", 8, {AXIS_B}},
-    {"position", "uint64", 8, {AXIS_B}},
-    {"anchor_row", "uint32", 4, {AXIS_B}},
-    {"observation_time", "int64", 8, {AXIS_B}},
-    {"num_cells", "uint32", 4, {AXIS_B}},
-    {"num_rows", "uint32", 4, {AXIS_B}},
-};
+#define AXES_1(a)                        AXIS_##a
+#define AXES_2(a, b)                     AXIS_##a, AXIS_##b
+#define AXES_3(a, b, c)                  AXIS_##a, AXIS_##b, AXIS_##c
+#define NTH_OF_4(a, b, c, n, ...)        n
+#define AXES(...)                        NTH_OF_4(__VA_ARGS__, AXES_3, AXES_2, AXES_1, none)(__VA_ARGS__)
+#define PART(id, name, dtype, size, ...) {#name, #dtype, size, {AXES(__VA_ARGS__)}},
+
+static const part parts[WEIR_BATCH_PARTS] = {WEIR_BATCH_TENSORS(PART) WEIR_BATCH_FIELDS(PART)};
 
 static uint64_t extent(const weir_batch *batch, axis a) {
     switch (a) {
+    case NO_AXIS:
+        return 1;
     case AXIS_B:
         return batch->sequence_count;
     case AXIS_S:
@@ -53,9 +39,10 @@ static uint64_t extent(const weir_batch *batch, axis a) {
         return batch->text_count;
     case AXIS_D:
         return batch->embedding_dim;
-    default:
+    case AXIS_T:
         return WEIR_TIMESTAMP_FLOATS;
     }
+    return 1;
 }
 
 static void place_parts(weir_batch *batch, uint32_t begin, uint32_t end) {

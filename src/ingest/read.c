@@ -180,9 +180,13 @@ static const char *unfit_reason(weir_stype stype) {
         return "is no timestamp in the years that fit";
     case WEIR_BOOLEAN:
         return "is no boolean";
-    default:
-        return "has no text form";
+    case WEIR_IDENTIFIER:
+    case WEIR_CATEGORICAL:
+    case WEIR_TEXT:
+    case WEIR_IGNORED:
+        break;
     }
+    return "has no text form";
 }
 
 /* Converts and stores a cell as its semantic type wants it. */
@@ -220,7 +224,7 @@ static weir__fit store_value(row_reader *r, uint32_t c, const weir__value *value
     case WEIR_TEXT:
         fit = store_text(r, &r->part->texts, value, (uint32_t *)column->values + row);
         break;
-    default:
+    case WEIR_IGNORED:
         break;
     }
     return fit;

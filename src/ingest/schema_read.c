@@ -415,9 +415,7 @@ static void read_task(schema_reader *r, const weir_cbor_value *map, weir__schema
     task->unit = get_unit(r, map);
     task->drop_columns = get_texts(r, map, "drop_columns", false, &task->drop_column_count);
     read_split(r, map, task->unit, &task->split);
-    bool can_be_target = task->target_stype == WEIR_NUMERICAL || task->target_stype == WEIR_TIMESTAMP ||
-                         task->target_stype == WEIR_BOOLEAN || task->target_stype == WEIR_CATEGORICAL;
-    if (!can_be_target)
+    if (!weir__stype_can_be_target(task->target_stype))
         refuse_as(r, WEIR_TASK_INVALID, "target_stype",
                   "must be numerical, timestamp, boolean or categorical");
     if (r->status == WEIR_OK && !weir__schema_find_table(r->schema, task->anchor_table))
