@@ -19,6 +19,5 @@
 #include "weir/stypes.h"
 #include "weir/tensors.h"
 #include "weir/trace.h"
-#include "weir/wire.h"
 
 #endif

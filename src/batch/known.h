@@ -92,8 +92,9 @@ static inline uint32_t weir__look_into(const uint32_t bucket[WEIR__BUCKET], uint
 #endif
 }
 
-/* The place of a row, made where there is none, within the room that there is. */
-static inline uint32_t weir__know(weir__known_rows *known, uint32_t row) {
+/* The place of a row, made where there is none, within the room that there is; and its state, which is the
+ * caller's to store. */
+static inline uint32_t weir__place_of(weir__known_rows *known, uint32_t row, uint64_t *state) {
     uint32_t bucket = (row * 0x9E3779B1u) >> known->shift & known->buckets;
     uint32_t found = weir__look_into(known->rows + bucket, row);
     while (__builtin_expect(found == 0, 0)) {
@@ -105,9 +106,17 @@ static inline uint32_t weir__know(weir__known_rows *known, uint32_t row) {
     uint32_t is_new = first / WEIR__BUCKET;
     uint64_t old = (uint64_t)is_new - 1; /* all bits, or none */
     known->rows[place] = row;
-    known->states[place] = (known->states[place] & old) | (WEIR__FRESH & ~old);
     known->count += is_new;
+    *state = (known->states[place] & old) | (WEIR__FRESH & ~old);
     return place;
+}
+
+/* The state of a row, made where there is none. */
+static inline uint64_t *weir__know(weir__known_rows *known, uint32_t row) {
+    uint64_t state;
+    uint32_t place = weir__place_of(known, row, &state);
+    known->states[place] = state;
+    return &known->states[place];
 }
 
 #endif

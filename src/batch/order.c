@@ -37,8 +37,9 @@ uint32_t weir__unique_edges(struct weir__local_edge *edges, uint32_t count) {
  * harm there, as a row is placed once. */
 static void list_neighbours(const weir__row_orders *o, uint32_t rows, const struct weir__local_edge *edges,
                             uint32_t edge_count) {
-    uint32_t *degree = o->degree, *children = o->children, *ends = o->ends;
+    uint32_t *degree = o->degree, *children = o->children, *ends = o->ends, start = 0;
     uint64_t *masks = o->parent_masks;
+    uint16_t *neighbours = o->neighbours;
     memset(degree, 0, rows * sizeof *degree);
     memset(children, 0, rows * sizeof *children);
     memset(masks, 0, rows * sizeof *masks);
@@ -47,7 +48,6 @@ static void list_neighbours(const weir__row_orders *o, uint32_t rows, const stru
         children[edges[i].parent]++;
         masks[edges[i].child] |= (uint64_t)1 << edges[i].parent % 64;
     }
-    uint32_t start = 0;
     for (uint32_t r = 0; r < rows; r++) {
         o->starts[r] = ends[r] = start;
         degree[r] += children[r];
@@ -56,8 +56,8 @@ static void list_neighbours(const weir__row_orders *o, uint32_t rows, const stru
     o->starts[rows] = start;
     for (uint32_t i = 0; i < edge_count; i++) {
         struct weir__local_edge edge = edges[i];
-        o->neighbours[ends[edge.child]++] = edge.parent;
-        o->neighbours[ends[edge.parent]++] = edge.child;
+        neighbours[ends[edge.child]++] = edge.parent;
+        neighbours[ends[edge.parent]++] = edge.child;
     }
 }
 
@@ -86,43 +86,43 @@ static void correct_degrees(const weir__row_orders *o, const struct weir__local_
 static uint32_t least_unplaced(const weir__row_orders *o, uint32_t rows) {
     uint32_t least = UINT32_MAX;
     for (uint32_t r = 0; r < rows; r++) {
-        uint32_t ranked = o->placed[r] ? UINT32_MAX : o->ranked[r];
+        uint32_t ranked = o->ranked[r] | (0u - o->placed[r]);
         least = ranked < least ? ranked : least;
     }
     return least;
 }
 
+/* Puts a row behind [first, end), where it belongs by its order. */
+static void insert(const uint32_t *first, uint32_t *end, uint32_t ranked) {
+    for (; end > first && end[-1] > ranked; end--)
+        *end = end[-1];
+    *end = ranked;
+}
+
 static void place_rows(const weir__row_orders *o, uint32_t rows, const uint32_t *key, uint16_t *order) {
-    const uint32_t *starts = o->starts;
-    const uint16_t *neighbours = o->neighbours;
-    uint32_t *ranked = o->ranked, *queue = o->queue, end = 0;
+    const uint32_t *ranked = o->ranked, *starts = o->starts;
+    uint32_t *queue = o->queue, *end = queue;
     uint8_t *placed = o->placed;
     for (uint32_t r = 0; r < rows; r++)
-        ranked[r] = key[r] << 16 | r;
+        o->ranked[r] = key[r] << 16 | r;
     memset(placed, 0, rows);
-    for (uint32_t begin = 0; begin < rows; begin++) {
-        if (begin == end) {
-            queue[end] = least_unplaced(o, rows);
-            placed[WEIR__LOW(uint16_t, queue[end++])] = 1;
+    for (; queue < o->queue + rows; queue++) {
+        if (queue == end) {
+            *end = least_unplaced(o, rows);
+            placed[WEIR__LOW(uint16_t, *end++)] = 1;
         }
-        uint16_t row = WEIR__LOW(uint16_t, queue[begin]);
-        uint32_t k = starts[row], list_end = starts[row + 1], first = end;
-        order[rows - 1 - begin] = row;
-        for (; k < list_end; k++) {
-            uint32_t at = end, neighbour = neighbours[k];
-            if (placed[neighbour])
-                continue;
-            placed[neighbour] = 1;
-            neighbour = ranked[neighbour];
-            for (; at > first && queue[at - 1] > neighbour; at--)
-                queue[at] = queue[at - 1];
-            queue[at] = neighbour;
-            end++;
-        }
+        uint32_t row = WEIR__LOW(uint16_t, *queue), *first = end;
+        const uint16_t *next = o->neighbours + starts[row], *last = o->neighbours + starts[row + 1];
+        order[o->queue + rows - 1 - queue] = WEIR__LOW(uint16_t, row);
+        for (; next < last; next++)
+            if (!placed[*next]) {
+                placed[*next] = 1;
+                insert(first, end++, ranked[*next]);
+            }
     }
 }
 
-void weir__row_order(weir__row_orders *orders, uint32_t rows, const struct weir__local_edge *edges,
+void weir__row_order(const weir__row_orders *orders, uint32_t rows, const struct weir__local_edge *edges,
                      uint32_t edge_count, uint16_t *out, uint16_t *in) {
     list_neighbours(orders, rows, edges, edge_count);
     correct_degrees(orders, edges, edge_count);

@@ -25,7 +25,7 @@ uint32_t weir__unique_edges(struct weir__local_edge *edges, uint32_t count);
 
 /* The final (reversed) order of the rows of a sequence, keyed by degree (`out`) and by number of children
  * (`in`). The edges come by child, without doubles. */
-void weir__row_order(weir__row_orders *orders, uint32_t rows, const struct weir__local_edge *edges,
+void weir__row_order(const weir__row_orders *orders, uint32_t rows, const struct weir__local_edge *edges,
                      uint32_t edge_count, uint16_t *out, uint16_t *in);
 
 #endif

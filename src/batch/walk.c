@@ -39,7 +39,7 @@ static uint64_t lesser(uint64_t a, uint64_t b) {
     return a < b ? a : b;
 }
 
-void weir__walk_carve(weir__walk *walk, weir__block *block, const weir__task_rules *rules,
+void weir__walk_carve(weir__walk *walk, weir__block *block, const weir__rules *rules,
                       const weir_batch_config *config) {
     const weir_store_info *info = rules->info;
     uint64_t rows = lesser(config->max_rows, info->row_count);
@@ -59,6 +59,7 @@ void weir__walk_carve(weir__walk *walk, weir__block *block, const weir__task_rul
     walk->links = weir__carve(block, links + 1, sizeof *walk->links);
     walk->queue = weir__carve(block, links + 2, sizeof *walk->queue);
     walk->listings = weir__carve(block, LISTED_TOGETHER, most_inbound(info) * sizeof *walk->listings);
+    walk->searches = weir__carve(block, LISTED_TOGETHER, most_inbound(info) * sizeof *walk->searches + 1);
     weir__known_carve(&walk->known, block, lesser(rows + links + listed, (uint64_t)info->row_count + 1));
     weir__levels_carve(&walk->levels, block, listed + 1, runs + 1);
     weir__chooser_carve(&walk->chooser, block, config->child_width);
@@ -95,30 +96,6 @@ static bool is_known(const uint8_t *record, uint32_t known_slot, int64_t observa
     return known != WEIR_TIME_ALWAYS && known <= observation_time;
 }
 
-/* The list of a row's children, and how many: none where its numbers lead nowhere. */
-static uint32_t list_of(const weir__listing *listing, uint32_t row_start, uint32_t *count) {
-    const weir_edge *edge = listing->rule->edge;
-    const uint8_t *at = edge->starts + 4 * (size_t)(listing->row - row_start);
-    uint32_t start = weir__load32(at);
-    uint32_t end = weir__load32(at + 4);
-    *count = start > end || end > edge->edges ? 0 : end - start;
-    return start;
-}
-
-/* How many of ascending times are up to the limit. The search always takes the same way through a list of the
- * same length: what it finds is no branch. */
-static uint32_t count_up_to(const uint8_t *times, uint32_t count, int64_t limit) {
-    const uint8_t *first = times;
-    while (count > 1) {
-        uint32_t half = count / 2;
-        const uint8_t *middle = first + 8 * (size_t)half;
-        first = (int64_t)weir__load64(middle - 8) <= limit ? middle : first;
-        count -= half;
-    }
-    uint32_t before = WEIR__LOW(uint32_t, (first - times) / 8);
-    return before + (count == 1 && (int64_t)weir__load64(first) <= limit);
-}
-
 /* ---- Known rows ------------------------------------------------------------------------------ */
 
 /* A table of twice the places. What is known is in the lists of the walk. */
@@ -126,11 +103,11 @@ static void grow(weir__walk *walk) {
     weir__known_rows *known = &walk->known;
     weir__known_empty(known, known->bits + 1);
     for (uint32_t i = 0; i < walk->levels.row_count; i++)
-        known->states[weir__know(known, walk->levels.rows[i])] &= WEIR__UNLISTABLE;
+        *weir__know(known, walk->levels.rows[i]) &= WEIR__UNLISTABLE;
     for (uint32_t i = walk->queue_begin; i < walk->queue_end; i++)
-        known->states[weir__know(known, walk->queue[i].row)] |= WEIR__QUEUED;
+        *weir__know(known, walk->queue[i].row) |= WEIR__QUEUED;
     for (uint32_t i = 0; i < walk->row_count; i++) {
-        uint64_t *state = &known->states[weir__know(known, walk->rows[i].row)];
+        uint64_t *state = weir__know(known, walk->rows[i].row);
         *state = weir__numbered(*state, i);
     }
     walk->has_grown = true;
@@ -145,17 +122,16 @@ static inline void reserve(weir__walk *walk, uint32_t more) {
 /* ---- Visiting -------------------------------------------------------------------------------- */
 
 /* Whether the target column's cell of a row is left out: the anchor's is, as it stands before the rest. */
-static bool hides_label(const weir__walk *walk, uint32_t table, uint32_t row) {
-    const weir__task_rules *rules = walk->rules;
-    const weir_task *task = rules->task;
-    if (!task->is_cell || table != task->anchor_table)
+static bool hides_label(const weir__walk *walk, const weir__table_rules *table, uint32_t row) {
+    const weir__rules *rules = walk->rules;
+    if (!table->may_hide_labels)
         return false;
     if (walk->row_count == 0 || rules->label_visibility == WEIR_LABELS_NONE)
         return true;
     if (rules->label_visibility == WEIR_LABELS_ALL)
         return false;
-    uint32_t index = row - rules->tables[table].row_start;
-    return task->held_out[index / 8] >> index % 8 & 1;
+    uint32_t index = row - table->row_start;
+    return rules->task->held_out[index / 8] >> index % 8 & 1;
 }
 
 /* Notes the row's visible foreign keys, and queues the parents that are new. */
@@ -172,19 +148,17 @@ static void link_parents(weir__walk *walk, const weir__table_rules *table, const
             walk->is_corrupt = true;
             return;
         }
-        uint32_t place = weir__know(&walk->known, parent);
-        uint64_t *state = &walk->known.states[place];
-        bool is_new = may_queue & (weir__local_of(*state) == WEIR__UNVISITED) & (*state < WEIR__QUEUED);
-        *state |= is_new * WEIR__QUEUED;
+        uint64_t state;
+        uint32_t place = weir__place_of(&walk->known, parent, &state);
+        uint64_t is_new = may_queue & (weir__local_of(state) == WEIR__UNVISITED) & (state < WEIR__QUEUED);
+        walk->known.states[place] = state | is_new * WEIR__QUEUED;
         walk->links[walk->link_count++] = (weir__link){parent, place, local};
         walk->queue[walk->queue_end] =
             (weir__queued_row){.row = parent,
                                .hop = WEIR__LOW(uint16_t, hop + 1),
                                .table = WEIR__LOW(uint16_t, rule->parents->number)};
-        walk->queue_end += is_new;
-        const uint8_t *next = is_new ? record_of(rule->parents, parent) : record;
-        weir__fetch(next);
-        weir__fetch(next + rule->parents->stride - 1);
+        walk->queue_end += WEIR__LOW(uint32_t, is_new);
+        fetch_record(rule->parents, parent);
     }
 }
 
@@ -192,15 +166,18 @@ static void link_parents(weir__walk *walk, const weir__table_rules *table, const
 static bool visit(weir__walk *walk, uint32_t row, uint32_t number, uint32_t hop, const uint8_t *record) {
     const weir__table_rules *table = &walk->rules->tables[number];
     uint32_t local = walk->row_count;
-    const weir__row_rules *cells = hides_label(walk, number, row) ? &table->unlabelled : &table->plain;
-    walk->cell_count += local == 0;
-    walk->rows[local] = (weir__walked_row){.row = row,
-                                           .table = WEIR__LOW(uint16_t, number),
-                                           .hop = WEIR__LOW(uint16_t, hop),
-                                           .record = record,
-                                           .rules = cells,
-                                           .first_cell = walk->cell_count};
-    walk->cell_count += cells->count;
+    bool is_unlabelled = hides_label(walk, table, row);
+    uint32_t first_cell = walk->cell_count + (local == 0);
+    walk->rows[local] = (weir__walked_row){
+        .record = record,
+        .row = row,
+        .first_cell = first_cell,
+        .table = WEIR__LOW(uint16_t, number),
+        .kind = WEIR__LOW(uint16_t, is_unlabelled ? walk->rules->unlabelled : number),
+        .hop = WEIR__LOW(uint16_t, hop),
+    };
+    walk->cell_count = first_cell + (is_unlabelled ? walk->rules->unlabelled_cells : table->cells);
+    walk->record_bytes += table->record_size;
     walk->row_count++;
     link_parents(walk, table, record, local, hop);
     return !walk->is_corrupt;
@@ -220,7 +197,8 @@ static void join_rows(weir__walk *walk) {
     if (walk->has_grown)
         reserve(walk, link_count);
     for (uint32_t i = 0; i < link_count && walk->has_grown; i++)
-        walk->links[i].place = weir__know(&walk->known, links[i].parent);
+        walk->links[i].place =
+            WEIR__LOW(uint32_t, weir__know(&walk->known, links[i].parent) - walk->known.states);
     for (uint32_t i = 0; i < link_count; i++) {
         uint16_t parent = weir__local_of(states[links[i].place]);
         edges[edge_count] = (struct weir__local_edge){WEIR__LOW(uint16_t, links[i].child), parent};
@@ -237,45 +215,94 @@ static bool begin_listing(weir__walk *walk) {
     end = end < walk->row_count ? end : walk->row_count;
     if (walk->listed_count == end)
         return false;
-    walk->listing_count = 0;
+    walk->listing = walk->listing_count = 0;
     for (; walk->listed_count < end; walk->listed_count++) {
         const weir__walked_row *row = &walk->rows[walk->listed_count];
         const weir__table_rules *table = &walk->rules->tables[row->table];
         uint32_t count = row->hop < walk->max_hops ? table->inbound_count : 0;
+        uint32_t index = row->row - table->row_start;
         for (uint32_t i = 0; i < count; i++) {
-            weir__fetch(table->inbound[i].edge->starts + 4 * (size_t)(row->row - table->row_start));
+            weir__fetch(table->inbound[i].edge->starts + 4 * (size_t)index);
             walk->listings[walk->listing_count++] =
-                (weir__listing){&table->inbound[i], row->row, walk->listed_count};
+                (weir__listing){.rule = &table->inbound[i], .index = index, .local = walk->listed_count};
         }
     }
     return true;
 }
 
-static uint32_t first_row_of(const weir__walk *walk, const weir__listing *listing) {
-    return walk->rules->tables[walk->rows[listing->local].table].row_start;
+/* Asks for what a search looks at next. */
+static void fetch_times(const weir__listing *listing) {
+    const uint8_t *times = listing->rule->edge->child_times + 8 * ((size_t)listing->start + listing->known);
+    size_t size = 8 * (size_t)listing->unsure;
+    weir__fetch(times);
+    weir__fetch(times + size / 4);
+    weir__fetch(times + size / 2);
+    weir__fetch(times + size / 4 * 3);
+    weir__fetch(times + size - 8);
 }
 
-/* All of a short list; of a long one, where a search begins. */
-static void fetch_list(const uint8_t *first, size_t size) {
-    enum { LINE = 64, SHORT = 8 * LINE };
-    size_t step = size <= SHORT ? LINE : size / 8;
-    for (size_t at = 0; at < size; at += step)
-        weir__fetch(first + at);
-    weir__fetch(first + size - 1);
-}
-
-static void fetch_lists(const weir__walk *walk) {
+/* The lists of the rows' children: none where their numbers lead nowhere. */
+static void find_lists(weir__walk *walk) {
+    walk->search_count = 0;
     for (uint32_t i = 0; i < walk->listing_count; i++) {
-        const weir__listing *listing = &walk->listings[i];
+        weir__listing *listing = &walk->listings[i];
         const weir_edge *edge = listing->rule->edge;
-        uint32_t count;
-        uint32_t start = list_of(listing, first_row_of(walk, listing), &count);
+        const uint8_t *at = edge->starts + 4 * (size_t)listing->index;
+        uint32_t start = weir__load32(at), end = weir__load32(at + 4);
+        uint32_t count = start > end || end > edge->edges ? 0 : end - start;
+        listing->start = count ? start : 0;
+        listing->known = edge->child_times ? 0 : count;
+        listing->unsure = edge->child_times ? count : 0;
+        walk->searches[walk->search_count] = i;
+        walk->search_count += listing->unsure > 0;
         if (count == 0)
             continue;
-        fetch_list(edge->child_rows + 4 * (size_t)start, 4 * (size_t)count);
+        weir__fetch(edge->child_rows + 4 * (size_t)start);
+        weir__fetch(edge->child_rows + 4 * ((size_t)end - 1));
         if (edge->child_times)
-            fetch_list(edge->child_times + 8 * (size_t)start, 8 * (size_t)count);
+            fetch_times(listing);
     }
+}
+
+/* How many of ascending times are up to the limit. The search always takes the same way through as many: what
+ * it finds is no branch. */
+static uint32_t count_up_to(const uint8_t *times, uint32_t count, int64_t limit) {
+    const uint8_t *first = times;
+    while (count > 1) {
+        uint32_t half = count / 2;
+        const uint8_t *middle = first + 8 * (size_t)half;
+        first = (int64_t)weir__load64(middle - 8) <= limit ? middle : first;
+        count -= half;
+    }
+    uint32_t before = WEIR__LOW(uint32_t, (first - times) / 8);
+    return before + (count == 1 && (int64_t)weir__load64(first) <= limit);
+}
+
+/* Takes each search to the end, or, of a long list, to the quarter in which it ends; says whether one is
+ * left. */
+static bool search_lists(weir__walk *walk) {
+    enum { SHORT = 32 };
+    uint32_t left = 0;
+    int64_t limit = walk->observation_time - (walk->observation_time == WEIR_TIME_NEVER);
+    for (uint32_t i = 0; i < walk->search_count; i++) {
+        weir__listing *listing = &walk->listings[walk->searches[i]];
+        const uint8_t *times =
+            listing->rule->edge->child_times + 8 * ((size_t)listing->start + listing->known);
+        if (listing->unsure <= SHORT) {
+            listing->known += count_up_to(times, listing->unsure, limit);
+            listing->unsure = 0;
+            continue;
+        }
+        uint32_t quarter = listing->unsure / 4, quarters = 0;
+        for (uint32_t q = 1; q <= 3; q++)
+            quarters += (int64_t)weir__load64(times + 8 * (size_t)(q * quarter) - 8) <= limit;
+        listing->known += quarters * quarter;
+        listing->unsure = quarters < 3 ? quarter : listing->unsure - 3 * quarter;
+        fetch_times(listing);
+        walk->searches[left++] = walk->searches[i];
+    }
+    walk->search_count = left;
+    return left > 0;
 }
 
 /* Lists those of `count` children that were neither visited when the row was, nor listed, without a branch on
@@ -283,50 +310,56 @@ static void fetch_lists(const weir__walk *walk) {
 static void list_run(weir__walk *walk, const weir__listing *listing, const void *children, uint32_t count) {
     const weir__table_rules *table = listing->rule->children;
     uint32_t *listed = walk->levels.rows + walk->levels.row_count;
+    reserve(walk, count);
     weir__known_rows known = walk->known; /* near, where no other store can touch it */
-    uint32_t new_count = 0, local = listing->local, stray = 0;
+    uint32_t new_count = 0, local = listing->local, row_start = table->row_start, furthest = 0;
     for (uint32_t i = 0; i < count; i++) {
+        uint64_t state;
         uint32_t child = weir__load32((const uint8_t *)children + 4 * (size_t)i);
-        uint64_t *state = &known.states[weir__know(&known, child)];
-        stray |= child - table->row_start >= table->row_count;
+        uint32_t place = weir__place_of(&known, child, &state);
+        known.states[place] = state & WEIR__UNLISTABLE;
         listed[new_count] = child;
-        new_count += weir__listable_below(*state) > local;
-        *state &= WEIR__UNLISTABLE;
+        new_count += weir__listable_below(state) > local;
+        furthest = child - row_start > furthest ? child - row_start : furthest;
     }
     walk->known = known;
-    walk->is_corrupt |= stray;
+    walk->is_corrupt |= count > 0 && furthest >= table->row_count;
     weir__list_run(&walk->levels, walk->rows[local].hop + 1u, new_count, table->number, walk->draws.next);
     walk->draws.next += new_count;
 }
 
-/* The children up to the observation time, or child_width of them. Those that are chosen lie anywhere in the
- * list: they are read all at once, so that their cache misses overlap. */
-static void list_children(weir__walk *walk, const weir__listing *listing) {
-    const weir_edge *edge = listing->rule->edge;
-    uint32_t width = walk->chooser.width, count;
-    uint32_t start = list_of(listing, first_row_of(walk, listing), &count);
-    if (edge->child_times)
-        count = count_up_to(edge->child_times + 8 * (size_t)start, count,
-                            walk->observation_time == WEIR_TIME_NEVER ? WEIR_TIME_NEVER - 1
-                                                                      : walk->observation_time);
-    const uint8_t *rows = edge->child_rows + 4 * (size_t)start;
-    reserve(walk, count < width ? count : width);
-    if (count <= width)
-        list_run(walk, listing, rows, count);
-    else if (walk->policy == WEIR_CHILDREN_RECENT)
-        list_run(walk, listing, rows + 4 * (size_t)(count - width), width);
-    else {
-        uint32_t *taken = walk->chooser.taken;
-        weir__choose(&walk->chooser, &walk->draws, count);
-        for (uint32_t i = 0; i < width; i++)
-            memcpy(&taken[i], rows + 4 * (size_t)taken[i], sizeof taken[i]);
-        list_run(walk, listing, taken, width);
+/* Lists row after row up to the first list that must be chosen from: what is chosen there is asked for, and
+ * listed in the next step. Says whether one is left. */
+static bool list_children(weir__walk *walk) {
+    uint32_t width = walk->chooser.width, *taken = walk->chooser.taken;
+    for (; walk->listing < walk->listing_count && !walk->is_corrupt; walk->listing++) {
+        const weir__listing *listing = &walk->listings[walk->listing];
+        const uint8_t *rows = listing->rule->edge->child_rows + 4 * (size_t)listing->start;
+        if (listing->known <= width)
+            list_run(walk, listing, rows, listing->known);
+        else if (walk->policy == WEIR_CHILDREN_RECENT)
+            list_run(walk, listing, rows + 4 * (size_t)(listing->known - width), width);
+        else if (walk->has_chosen) {
+            for (uint32_t i = 0; i < width; i++)
+                memcpy(&taken[i], rows + 4 * (size_t)taken[i], sizeof taken[i]);
+            walk->has_chosen = false;
+            list_run(walk, listing, taken, width);
+        } else {
+            weir__choose(&walk->chooser, &walk->draws, listing->known);
+            for (uint32_t i = 0; i < width; i++)
+                weir__fetch(rows + 4 * (size_t)taken[i]);
+            walk->has_chosen = true;
+            return true;
+        }
     }
+    return false;
 }
 
 /* ---- Steps ----------------------------------------------------------------------------------- */
 
 static bool end_walk(weir__walk *walk) {
+    uint32_t cells = walk->cell_count < walk->sequence_length ? walk->cell_count : walk->sequence_length;
+    walk->rows[walk->row_count].first_cell = walk->cell_count = cells;
     join_rows(walk);
     return false;
 }
@@ -339,7 +372,7 @@ static void fetch_ahead(const weir__walk *walk) {
 
 /* When all rows have listed their children, on to the next level. */
 static bool step_to_level(weir__walk *walk) {
-    walk->stage = WEIR__WALK_FETCH;
+    walk->stage = WEIR__WALK_FIND;
     if (begin_listing(walk))
         return true;
     walk->stage = WEIR__WALK_VISIT;
@@ -365,13 +398,13 @@ static bool step_to_row(weir__walk *walk) {
                 continue;
             record = walk->rules->blank_record; /* an anchor shows neither its cells nor its foreign keys */
         }
-        uint64_t *state = &walk->known.states[weir__know(&walk->known, queued.row)];
+        uint64_t *state = weir__know(&walk->known, queued.row);
         *state = weir__numbered(*state, walk->row_count);
         return visit(walk, queued.row, queued.table, queued.hop, record);
     }
     while (weir__take_child(&walk->levels, &child)) {
         fetch_ahead(walk);
-        uint64_t *state = &walk->known.states[weir__know(&walk->known, child.row)];
+        uint64_t *state = weir__know(&walk->known, child.row);
         if (weir__local_of(*state) != WEIR__UNVISITED)
             continue;
         *state = weir__numbered(*state, walk->row_count);
@@ -385,14 +418,16 @@ bool weir__walk_step(weir__walk *walk) {
     switch (walk->stage) {
     case WEIR__WALK_VISIT:
         return step_to_row(walk);
-    case WEIR__WALK_FETCH:
-        fetch_lists(walk);
-        walk->stage = WEIR__WALK_LIST;
+    case WEIR__WALK_FIND:
+        find_lists(walk);
+        walk->stage = WEIR__WALK_SEARCH;
+        return true;
+    case WEIR__WALK_SEARCH:
+        if (!search_lists(walk))
+            walk->stage = WEIR__WALK_LIST;
         return true;
     case WEIR__WALK_LIST:
-        for (uint32_t i = 0; i < walk->listing_count && !walk->is_corrupt; i++)
-            list_children(walk, &walk->listings[i]);
-        return !walk->is_corrupt && step_to_level(walk);
+        return list_children(walk) || (!walk->is_corrupt && step_to_level(walk));
     }
     return false;
 }
@@ -405,7 +440,8 @@ void weir__walk_begin(weir__walk *walk, weir_seed walk_seed, uint64_t position, 
     weir__draws_begin(&walk->draws, walk_seed, position);
     walk->stage = WEIR__WALK_VISIT;
     walk->row_count = walk->cell_count = walk->edge_count = walk->link_count = walk->listed_count = 0;
-    walk->has_grown = walk->is_corrupt = false;
+    walk->record_bytes = 0;
+    walk->has_grown = walk->is_corrupt = walk->has_chosen = false;
     walk->observation_time = observation_time;
     walk->queue_begin = 0;
     walk->queue_end = 1;
