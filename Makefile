@@ -1,59 +1,84 @@
 # Thin: CMake and its presets do the work. Two commands are all that a fresh machine needs: make demo, make check.
+# Every target first installs the Debian packages that it needs (tools/bootstrap), as root or through sudo; without either it
+# prints their names.
 
-.PHONY: release debug python train demo check soak bench static fuzz check-arch format lint clean
+.PHONY: release program debug static python install deb wheels train demo check check-ecosystem check-arch soak bench fuzz \
+  format lint clean
 
+# The program and the libraries.
 release:
 	@tools/bootstrap build
-	@cmake --preset release > build.log 2>&1 || { cat build.log; rm -f build.log; exit 1; }
-	@rm -f build.log
-	@cmake --build build
+	@tools/build program
+
+program:
+	@tools/bootstrap build
+	@tools/build program weir
+
+debug:
+	@tools/bootstrap build
+	@tools/build debug
+
+static:
+	@tools/bootstrap build
+	@tools/build static
 
 # The Python package: PYTHONPATH=build/python python3 -c "import weir"
 python:
 	@tools/bootstrap python
-	@$(MAKE) --no-print-directory release
+	@tools/build program -DWEIR_PYTHON_MODULE=ON weir weir_package
+
+# To /usr/local, or as PREFIX and DESTDIR say: the program, the libraries, their headers, weir.pc and what find_package needs.
+install: release
+	@DESTDIR=$(DESTDIR) cmake --install build --prefix $(or $(PREFIX),/usr/local)
+	@[ -n "$(DESTDIR)" ] || ldconfig 2> /dev/null || true
+
+# Debian packages in dist/: weir, libweir0, libweir-dev, python3-weir.
+deb:
+	@tools/bootstrap deb
+	@tools/build deb
+	@cd build-deb && cpack --config CPackConfig.cmake > cpack.log 2>&1 || { cat cpack.log; exit 1; }
+	@ls dist/*.deb
+
+# Wheels for any Linux in dist/: manylinux, x86-64 and aarch64.
+wheels:
+	@tools/bootstrap wheels
+	@tools/wheels
 
 # The training example on the demo shop (docs/training.md): about two minutes.
 train:
 	@tools/bootstrap train
-	@$(MAKE) --no-print-directory release
+	@tools/build program -DWEIR_PYTHON_MODULE=ON weir weir_package
 	@build/weir demo --dir build/shop --no-run > /dev/null
-	@PYTHONPATH=build/python /usr/bin/python3 -B examples/train_shop.py build/shop
-	@PYTHONPATH=build/python /usr/bin/python3 -B examples/prove_resume.py build/shop
+	@PYTHONPATH=build/python /usr/bin/python3 -B examples/train.py build/shop/shop.weir late=2 churn rating category
+	@PYTHONPATH=build/python /usr/bin/python3 -B examples/prove_resume.py build/shop/shop.weir late=2 churn rating category
 
-debug:
-	@tools/bootstrap build
-	@cmake --preset debug
-	@cmake --build build-debug
-
-demo: release
+demo: program
 	@tools/demo build/weir
 
 check:
 	@tools/bootstrap check
 	@tools/check
 
+# What needs packages from PyPI: the wheel, DuckDB, PyTorch of today, the frameworks that people use. In a virtual environment.
+check-ecosystem:
+	@tools/bootstrap ecosystem
+	@tools/check-ecosystem
+
 # What takes too long for every check: a thousand kills of a run, and what else is rare.
 soak:
 	@tools/bootstrap check
-	@$(MAKE) --no-print-directory release
+	@tools/build program weir
 	@tools/soak build/weir
 
 bench:
 	@tools/bootstrap bench
-	@$(MAKE) --no-print-directory release
+	@tools/build program -DWEIR_BENCH=ON -DWEIR_PYTHON_MODULE=ON
 	@/usr/bin/python3 -B bench/run.py
-
-static:
-	@tools/bootstrap build
-	@cmake --preset static
-	@cmake --build build-static
 
 # Fuzzes every target for FUZZ_SECONDS each (60 by default).
 fuzz:
 	@tools/bootstrap fuzz
-	@cmake --preset fuzz
-	@cmake --build build-fuzz
+	@tools/build fuzz
 	@tools/fuzz build-fuzz $(or $(FUZZ_SECONDS),60)
 
 # The golden hashes on aarch64 and big-endian s390x, under qemu.
@@ -67,8 +92,8 @@ format:
 
 lint:
 	@tools/bootstrap format
-	@tools/bootstrap build
+	@tools/bootstrap python
 	@tools/lint
 
 clean:
-	rm -rf build build-*
+	rm -rf build build-* dist

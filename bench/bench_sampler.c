@@ -1,11 +1,12 @@
-/* The sampler against its limits: fills against memset of the same buffer, single indices, the start of an
- * epoch, locate near and far. */
+/* The sampler against its limits: fills against memset of the same buffer, single indices, draws by
+ * class and weight, the start of an epoch, locate near and far. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "bench.h"
+#include "sampler/population.h"
 #include "weir/weir.h"
 
 static void *must(void *pointer) {
@@ -127,6 +128,47 @@ static void bench_lookup(const char *intra, const char *bar) {
     weir_manifest_close(manifest);
 }
 
+/* ---- Drawing by class and by weight ------------------------------------------------------------ */
+
+static void bench_draws(void) {
+    enum { SAMPLES = 10000000 };
+    uint32_t *classes = must(malloc(SAMPLES * sizeof *classes));
+    double *weights = must(malloc(SAMPLES * sizeof *weights));
+    for (uint32_t i = 0; i < SAMPLES; i++) {
+        classes[i] = i % 100 == 0 ? 1 + i / 100 % 9 : 0; /* one class of nearly all, nine rare ones */
+        weights[i] = 1 + i % 1000;
+    }
+    static const char *const modes[] = {"\"class_balanced\"", "\"weighted\", \"column\": \"w\""};
+    for (int mode = 0; mode < 2; mode++) {
+        char sampling[128], name[96];
+        weir_error error;
+        snprintf(sampling, sizeof sampling, ", \"sampling\": {\"mode\": %s}", modes[mode]);
+        weir_manifest *manifest = manifest_of(SAMPLES, "feistel_v1", sampling);
+        weir_seed seed = weir__sampling_seed(manifest, "a", NULL, 0);
+        weir_population *population;
+        double began = bench_now();
+        check(mode ? weir__population_of_weights(weir_env_default(), seed, "t", weights, SAMPLES, &population,
+                                                 &error)
+                   : weir__population_of_classes(weir_env_default(), seed, "t", classes, SAMPLES, 10,
+                                                 &population, &error),
+              &error);
+        snprintf(name, sizeof name, "population of 10^7, by %s", mode ? "weight" : "class");
+        bench_report(name, (bench_now() - began) / SAMPLES * 1e9, "ns/sample", NULL, 0, NULL);
+        weir_sampler_options options = {
+            .size = sizeof options, .dataset = "a", .world_size = 1, .population = population};
+        lookup_job job = {NULL, SAMPLES};
+        check(weir_sampler_open(NULL, manifest, &options, &job.sampler, &error), &error);
+        look_up(&job);
+        snprintf(name, sizeof name, "index_at, random, 10^7 by %s", mode ? "weight" : "class");
+        bench_report(name, bench_best(3, look_up, &job) / LOOKUPS * 1e9, "ns", NULL, 0, "1 us");
+        weir_sampler_close(job.sampler);
+        weir_population_close(population);
+        weir_manifest_close(manifest);
+    }
+    free(classes);
+    free(weights);
+}
+
 /* ---- The start of an epoch ------------------------------------------------------------------- */
 
 static size_t allocated;
@@ -232,6 +274,7 @@ int main(void) {
     bench_fill("feistel_v1", 1 << 20, "1 MiB", "5 ns");
     bench_lookup("affine_v1", "20 ns");
     bench_lookup("feistel_v1", NULL);
+    bench_draws();
     bench_start(100000000, "10^8", NULL, NULL);
     bench_start(100000000000, "10^11", "2 ms", "1 MiB");
     bench_start(1000000000000, "10^12", NULL, NULL);

@@ -204,6 +204,18 @@ int cli_print_json(weir_json_writer *w) {
     return result;
 }
 
+void cli_json_failure(weir_json_writer *w, uint64_t t, const char *code) {
+    weir_json_key(w, "failure");
+    weir_json_object(w);
+    cli_json_uint(w, "t", t);
+    cli_json_text(w, "failure_code", code);
+    weir_json_end_object(w);
+}
+
+int cli_judged(weir_run_status status) {
+    return status == WEIR_RUN_CUT ? CLI_TRACE_CUT : status == WEIR_RUN_FAILED ? CLI_RUN_FAILED : CLI_OK;
+}
+
 void cli_json_hex(weir_json_writer *w, const char *key, const void *data, size_t size) {
     weir_json_key(w, key);
     weir_json_hex(w, data, size);

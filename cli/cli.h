@@ -3,7 +3,8 @@
  * public headers only.
  *
  * Exit status: 0 success, 1 an error record (on stdout as JSON with --json, else one line on stderr) or a
- * difference found, 2 usage. */
+ * difference found, 2 usage; of the commands that judge traces 3: equal, but a trace is cut, 4: equal, and
+ * the run failed. */
 #ifndef WEIR_CLI_H
 #define WEIR_CLI_H
 
@@ -11,7 +12,7 @@
 
 #include "weir/weir.h"
 
-enum { CLI_OK = 0, CLI_FAILED = 1, CLI_USAGE = 2 };
+enum { CLI_OK = 0, CLI_FAILED = 1, CLI_USAGE = 2, CLI_TRACE_CUT = 3, CLI_RUN_FAILED = 4 };
 
 typedef struct cli_command {
     const char *name;
@@ -77,6 +78,10 @@ void cli_json_text(weir_json_writer *w, const char *key, const char *value);
 void cli_json_cursor(weir_json_writer *w, const char *key, weir_cursor cursor);
 void cli_json_hex(weir_json_writer *w, const char *key, const void *data, size_t size);
 
+/* {"failure": {"t": …, "failure_code": …}}, and the exit status that says how a judged run ended. */
+void cli_json_failure(weir_json_writer *w, uint64_t t, const char *code);
+int cli_judged(weir_run_status status);
+
 /* Flushes stdout; CLI_FAILED (said on stderr) where that fails, so that a full disk or a closed pipe is not
  * taken for success. */
 int cli_flush(void);
@@ -109,6 +114,9 @@ WEIR_CHECKED weir_status cli_write_file(const char *path, const void *data, size
 
 /* Whether both paths lead to one file that exists. A NULL leads nowhere. */
 bool cli_is_same_file(const char *left, const char *right);
+
+/* The program: runs the command that argv[1] names and returns the exit status. */
+int cli_main(int argc, char **argv);
 
 /* All commands, in the order of the help; a NULL ends them. */
 extern const cli_command *const cli_commands[];

@@ -9,6 +9,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "demo_keep.h"
 #include "demo_run.h"
 #include "demo_shop.h"
 #include "progress.h"
@@ -20,6 +21,7 @@ typedef struct demo {
     uint64_t scale;
     bool no_run, as_json;
     char database[PATH_MAX_BYTES], schema[PATH_MAX_BYTES], store[PATH_MAX_BYTES], manifest[PATH_MAX_BYTES];
+    char fresh_manifest[PATH_MAX_BYTES]; /* until it is clear what becomes of the one that is there */
     char trace[PATH_MAX_BYTES], checkpoint[PATH_MAX_BYTES];
     cli_progress progress;
     double began_s;
@@ -27,6 +29,8 @@ typedef struct demo {
     double make_seconds;
     uint64_t database_bytes;
     weir_ingest_report report;
+    bool kept_schema;
+    demo_kept kept_manifest;
 } demo;
 
 static double seconds_now(void) {
@@ -60,6 +64,8 @@ static weir_status make_folder(demo *d, weir_error *error) {
         status = name_file(d, "shop.weir", d->store, error);
     if (status == WEIR_OK)
         status = name_file(d, "shop.manifest.json", d->manifest, error);
+    if (status == WEIR_OK)
+        status = name_file(d, "shop.manifest.new.json", d->fresh_manifest, error);
     if (status == WEIR_OK)
         status = name_file(d, "shop.trace", d->trace, error);
     if (status == WEIR_OK)
@@ -101,25 +107,37 @@ static weir_status make_database(demo *d, weir_error *error) {
     return WEIR_OK;
 }
 
+/* By the schema that is there, if it was edited, and beside a manifest that was. */
 static weir_status ingest(demo *d, weir_error *error) {
-    char schema[DEMO_SCHEMA_MAX];
+    char own[DEMO_SCHEMA_MAX], *edited;
+    size_t edited_size;
     weir_ingest_options options = WEIR_INGEST_OPTIONS;
-    demo_shop_schema(schema, &options.schema_size);
-    if (unlink(d->schema) != 0 && errno != ENOENT) /* made anew: a link there is replaced, not followed */
-        return cli_error(error, WEIR_IO_ERROR, "cannot replace %s: %s", d->schema, strerror(errno));
-    weir_status status = cli_write_file(d->schema, schema, options.schema_size, error);
+    demo_shop_schema(own, &options.schema_size);
+    weir_status status = demo_keep_schema(d->schema, own, options.schema_size, &edited, &edited_size, error);
     if (status != WEIR_OK)
         return status;
+    d->kept_schema = edited != NULL;
+    if (edited)
+        options.schema_size = edited_size;
+    bool has_manifest = demo_has_manifest(d->manifest);
     options.source = d->database;
-    options.schema = schema;
+    options.schema = edited ? edited : own;
     options.schema_name = d->schema;
     options.output = d->store;
-    options.manifest = d->manifest;
+    options.manifest = has_manifest ? d->fresh_manifest : d->manifest;
     options.progress = cli_progress_show;
     options.progress_context = &d->progress;
     status = weir_ingest(NULL, &options, &d->report, error);
     cli_progress_end(&d->progress);
+    free(edited);
+    if (status == WEIR_OK && has_manifest)
+        status = demo_keep_manifest(d->manifest, d->fresh_manifest, &d->kept_manifest, error);
     return status;
+}
+
+/* The manifest that fits the store. */
+static const char *manifest_of(const demo *d) {
+    return d->kept_manifest == DEMO_KEPT_ASIDE ? d->fresh_manifest : d->manifest;
 }
 
 /* ---- What happened ----------------------------------------------------------------------------------- */
@@ -173,15 +191,29 @@ static void print_report(const demo *d, const weir_store_info *info) {
     printf("\n");
 }
 
+static void print_kept(const demo *d) {
+    if (d->kept_schema)
+        printf(
+            "\n%s was edited: it is kept, and the shop was ingested by it. Remove it to get the demo's own "
+            "back.\n",
+            d->schema);
+    if (d->kept_manifest == DEMO_KEPT)
+        printf("\n%s was edited: it is kept. Remove it to get the demo's own back.\n", d->manifest);
+    if (d->kept_manifest == DEMO_KEPT_ASIDE)
+        printf("\n%s was edited: it is kept, but it is of another store than this one, whose manifest is\n"
+               "%s.\n",
+               d->manifest, d->fresh_manifest);
+}
+
 /* The first steps of a run over all tasks, as any worker at any world size would find them. */
 static weir_status print_steps(const demo *d, weir_error *error) {
     weir_manifest *manifest = NULL;
     weir_mix *mix = NULL;
-    weir_status status = weir_manifest_open(NULL, d->manifest, &manifest, error);
+    weir_status status = weir_manifest_open(NULL, manifest_of(d), &manifest, error);
     if (status == WEIR_OK)
         status = weir_mix_open(NULL, manifest, NULL, 0, &mix, error);
     if (status == WEIR_OK)
-        printf("\nA run over all tasks (%s) begins with\n", d->manifest);
+        printf("\nA run over all tasks (%s) begins with\n", manifest_of(d));
     for (uint64_t step = 0; step < STEPS_SHOWN && status == WEIR_OK; step++) {
         const weir_dataset *dataset;
         weir_cursor cursor;
@@ -196,16 +228,20 @@ static weir_status print_steps(const demo *d, weir_error *error) {
 }
 
 static void print_what_next(const demo *d) {
-    printf("\nNext:\n"
+    const char *manifest = manifest_of(d);
+    printf("\nNext, with the shop:\n"
            "  weir info %s\n"
-           "  weir verify %s\n"
-           "  weir embed %s --columns\n"
-           "  weir next --manifest %s --dataset shop/churn/train --count 3\n"
-           "  weir batch --store %s --manifest %s --dataset shop/churn/train\n"
+           "  weir batch --store %s --manifest %s --dataset shop/churn/train --html %s/batch.html\n"
            "  weir run --store %s --manifest %s --steps 300 --workers 2\n"
-           "  Edit %s and ingest again: weir ingest %s --schema %s -o %s\n",
-           d->store, d->store, d->store, d->manifest, d->store, d->manifest, d->store, d->manifest, d->schema,
-           d->database, d->schema, d->store);
+           "  weir ingest %s --schema %s -o %s    (after an edit of the schema; weir demo keeps it)\n",
+           d->store, d->store, manifest, d->folder, d->store, manifest, d->database, d->schema, d->store);
+    printf(
+        "\nThen, with your own database (a SQLite or DuckDB file, a folder of Parquet or CSV files, or\n"
+        "postgresql://USER@HOST/NAME):\n"
+        "  weir schema MINE > mine.schema.json      what weir takes each column for; edit it, add tasks\n"
+        "  weir ingest MINE --schema mine.schema.json -o mine.weir\n"
+        "  weir info mine.weir                      its tables, tasks and datasets\n"
+        "  weir batch --store mine.weir --manifest mine.manifest.json --dataset DATASET --html batch.html\n");
 }
 
 static int print_json(const demo *d) {
@@ -215,7 +251,7 @@ static int print_json(const demo *d) {
     cli_json_text(&w, "database", d->database);
     cli_json_text(&w, "schema", d->schema);
     cli_json_text(&w, "store", d->report.store_path);
-    cli_json_text(&w, "manifest", d->report.manifest_path);
+    cli_json_text(&w, "manifest", manifest_of(d));
     weir_json_key(&w, "rows");
     weir_json_object(&w);
     for (int table = 0; table < DEMO_TABLES; table++) {
@@ -241,7 +277,8 @@ static weir_status tell(const demo *d, weir_error *error) {
         return status;
     print_report(d, weir_store_describe(store));
     weir_store_close(store);
-    demo_run_files files = {d->store, d->manifest, d->trace, d->checkpoint};
+    print_kept(d);
+    demo_run_files files = {d->store, manifest_of(d), d->trace, d->checkpoint};
     if (!d->no_run)
         status = print_steps(d, error);
     if (status == WEIR_OK && !d->no_run)
@@ -288,8 +325,9 @@ const cli_command cli_demo = {
         "  --scale N   about how many rows, from 1000 to 1000000000 (100000)\n"
         "  --dir D     the folder for shop.sqlite, shop.schema.json, shop.weir, shop.manifest.json, "
         "shop.trace\n"
-        "              and shop.checkpoint, which are made anew if they are a demo's, an edited schema too\n"
-        "              (weir-demo)\n"
+        "              and shop.checkpoint (weir-demo). A demo's files that are there are made anew; a "
+        "schema or\n"
+        "              a manifest that was edited is kept and used\n"
         "  --no-run    stop after ingest\n"
         "  --json      print one object: paths, rows, bytes, seconds, store_hash\n\n"
         "The shop has eight tables, nulls, hubs, text, late-known columns and five tasks. The same scale\n"

@@ -10,7 +10,10 @@ static int print_text(const weir_trace_difference *d) {
         printf("step %" PRIu64 " is the first that differs, in %s:\n  left:  %s\n  right: %s\n", d->t,
                d->field, d->left, d->right);
     else
-        printf("%" PRIu64 " steps, all equal\n", d->steps);
+        printf("%" PRIu64 " steps, all equal%s\n", d->steps,
+               d->status == WEIR_RUN_CUT      ? "; both traces are cut, without run_end"
+               : d->status == WEIR_RUN_FAILED ? "; both runs failed in the same way"
+                                              : "");
     return cli_flush();
 }
 
@@ -29,6 +32,8 @@ static int print_json(const weir_trace_difference *d) {
         cli_json_text(&w, "field", d->field);
         cli_json_text(&w, "left", d->left);
         cli_json_text(&w, "right", d->right);
+    } else {
+        cli_json_text(&w, "status", weir_run_status_name(d->status));
     }
     weir_json_end_object(&w);
     return cli_print_json(&w);
@@ -48,7 +53,9 @@ static int run(const cli_command *self, int argc, char **argv) {
     if (weir_trace_diff(NULL, traces[0], traces[1], &difference, &error) != WEIR_OK)
         return cli_fail(&error, as_json);
     int result = as_json ? print_json(&difference) : print_text(&difference);
-    return difference.differs ? CLI_FAILED : result;
+    if (difference.differs)
+        return CLI_FAILED;
+    return result == CLI_OK && difference.status == WEIR_RUN_CUT ? CLI_TRACE_CUT : result;
 }
 
 const cli_command cli_diff = {
@@ -57,9 +64,10 @@ const cli_command cli_diff = {
     .usage = "weir diff A B [--json]",
     .help = "  A B      two traces\n"
             "  --json   {\"comparable\", \"equal_steps\", \"differs\", \"step\", \"field\", \"left\", "
-            "\"right\"}\n\n"
-            "Exit status 0 where all steps are equal, 1 where they are not. Headers and resume records do "
-            "not make\n"
+            "\"right\", \"status\"}\n\n"
+            "Exit status 0 if all is equal, 1 if not, 3 if all is equal, but both traces are cut. The step "
+            "that is\n"
+            "named is the same for diff A B and diff B A. Headers and resume records do not make\n"
             "traces differ; it is said when the runs cannot be the same (other manifest, mix, batch config, "
             "stores).\n",
     .example = "  weir diff monday.trace tuesday.trace\n",

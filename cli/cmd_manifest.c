@@ -14,11 +14,14 @@ static int print_text(const weir_manifest *manifest) {
     printf("global batch size %" PRIu64 ", seed %" PRIu64 ", blocks of %" PRIu64 "\n",
            weir_manifest_global_batch_size(manifest), weir_manifest_seed(manifest),
            weir_manifest_data(manifest)->sampler_block_size);
+    printf("training runs %s\n", weir_manifest_operator(manifest, WEIR_STAGE_TRAIN));
     for (size_t i = 0; i < weir_manifest_dataset_count(manifest); i++) {
         const weir_dataset *dataset = weir_manifest_dataset(manifest, i);
         char key[256];
         printf("  %-32s %14" PRIu64 " samples", cli_printable(dataset->key, key, sizeof key),
                dataset->cardinality);
+        if (dataset->sampling != WEIR_SAMPLING_SHUFFLED)
+            printf(", drawn by %s", dataset->sampling == WEIR_SAMPLING_WEIGHTED ? "weight" : "class");
         if (dataset->weight)
             printf(", weight %" PRIu32 " of %" PRIu32, dataset->weight, weir_manifest_mix_total(manifest));
         putchar('\n');

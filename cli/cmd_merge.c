@@ -2,19 +2,24 @@
 #include <inttypes.h>
 #include <stdlib.h>
 
-#include "cli.h"
+#include "selection.h"
 
-static int print_report(const weir_merge_report *report, bool as_json) {
-    if (!as_json) {
-        printf("%" PRIu32 " ranks, %" PRIu64 " steps, %" PRIu64 " samples: the same as at world size 1\n",
-               report->world_size, report->steps, report->samples);
-        if (report->digests)
-            printf("%" PRIu64 " sample digests compared\n", report->digests);
-        if (report->unchecked_digests)
-            printf("%" PRIu64 " sample digests not compared: give the world-size-1 trace with --single\n",
-                   report->unchecked_digests);
-        return cli_flush();
-    }
+static void print_text(const weir_merge_report *report) {
+    printf("%" PRIu32 " ranks, %" PRIu64 " steps in sequence, %" PRIu64
+           " samples: every index is the same as at world size 1\n",
+           report->world_size, report->steps, report->samples);
+    if (report->digests)
+        printf("%" PRIu64 " sample digests compared\n", report->digests);
+    if (report->unchecked_digests)
+        printf("%" PRIu64 " sample digests not compared: give the world-size-1 trace with --single\n",
+               report->unchecked_digests);
+    if (report->status == WEIR_RUN_CUT)
+        printf("the traces are cut: they have no run_end, so what came after these steps is not known\n");
+    if (report->status == WEIR_RUN_FAILED)
+        printf("the run failed at step %" PRIu64 " with %s\n", report->failed_step, report->failure_code);
+}
+
+static int print_json(const weir_merge_report *report) {
     weir_json_writer w;
     weir_json_writer_memory(&w, NULL);
     weir_json_object(&w);
@@ -22,32 +27,50 @@ static int print_report(const weir_merge_report *report, bool as_json) {
     cli_json_uint(&w, "world_size", report->world_size);
     cli_json_uint(&w, "steps", report->steps);
     cli_json_uint(&w, "samples", report->samples);
+    cli_json_text(&w, "status", weir_run_status_name(report->status));
+    if (report->status == WEIR_RUN_FAILED)
+        cli_json_failure(&w, report->failed_step, report->failure_code);
     cli_json_uint(&w, "digests", report->digests);
     cli_json_uint(&w, "unchecked_digests", report->unchecked_digests);
     weir_json_end_object(&w);
     return cli_print_json(&w);
 }
 
+static int merge(const char *const *traces, size_t count, const char *single, const cli_texts *store_paths,
+                 bool as_json) {
+    weir_error error;
+    weir_merge_report report;
+    cli_stores stores = {.count = 0};
+    weir_status status = cli_stores_open(&stores, store_paths, &error);
+    weir_merge_options options = {
+        .size = sizeof options, .single = single, .stores = stores.list, .store_count = stores.count};
+    if (status == WEIR_OK)
+        status = weir_trace_merge(NULL, traces, count, &options, &report, &error);
+    cli_stores_close(&stores);
+    if (status != WEIR_OK)
+        return cli_fail(&error, as_json);
+    if (!as_json)
+        print_text(&report);
+    int result = as_json ? print_json(&report) : cli_flush();
+    return result == CLI_OK ? cli_judged(report.status) : result;
+}
+
 static int run(const cli_command *self, int argc, char **argv) {
     const char *single = NULL;
+    cli_texts stores = {.count = 0};
     bool as_json = false;
     cli_option options[] = {{"--single", CLI_TEXT, &single, false, false},
+                            {"--store", CLI_TEXTS, &stores, false, false},
                             {"--json", CLI_FLAG, &as_json, false, false}};
     const char **traces = malloc((size_t)(argc + 1) * sizeof *traces);
     if (!traces)
         return CLI_FAILED;
-    int result;
-    int count = cli_parse(self, options, 2, argc, argv, traces, argc);
-    weir_error error;
-    weir_merge_report report;
-    if (count < 0)
-        result = CLI_USAGE;
-    else if (count == 0)
+    int count = cli_parse(self, options, sizeof options / sizeof options[0], argc, argv, traces, argc);
+    int result = CLI_USAGE;
+    if (count == 0)
         result = cli_usage(self, "name the traces of all ranks");
-    else if (weir_trace_merge(NULL, traces, (size_t)count, single, &report, &error) != WEIR_OK)
-        result = cli_fail(&error, as_json);
-    else
-        result = print_report(&report, as_json);
+    else if (count > 0)
+        result = merge(traces, (size_t)count, single, &stores, as_json);
     free(traces);
     return result;
 }
@@ -55,14 +78,17 @@ static int run(const cli_command *self, int argc, char **argv) {
 const cli_command cli_merge = {
     .name = "merge",
     .summary = "check that the ranks of a run, put together, are the run at world size 1",
-    .usage = "weir merge RANK0 RANK1 … [--single TRACE] [--json]",
+    .usage = "weir merge RANK0 RANK1 … [--single TRACE] [--store S]… [--json]",
     .help = "  RANK0 …          the traces of all ranks of one run, in any order\n"
-            "  --single TRACE   the same run at world size 1, to compare sample digests with\n"
-            "  --json           {\"equal\", \"world_size\", \"steps\", \"samples\", \"digests\", "
+            "  --single TRACE   the same run at world size 1, to compare every sample digest with\n"
+            "  --store S        the stores of datasets that are drawn from by class or weight\n"
+            "  --json           {\"equal\", \"world_size\", \"steps\", \"samples\", \"status\", \"digests\", "
             "\"unchecked_digests\"}\n\n"
-            "Every index is recomputed from the manifest in the traces. The first difference is "
-            "REPLAY_DIVERGENCE and\n"
-            "exit status 1.\n",
+            "Every index is recomputed from the manifest in the traces, and each trace is judged as by 'weir "
+            "replay'.\n"
+            "The first difference is REPLAY_DIVERGENCE. Exit status: 0 whole and equal, 1 not equal or an "
+            "error, 3\n"
+            "equal, but the traces are cut, 4 equal, and the run failed.\n",
     .example = "  weir merge rank0.trace rank1.trace\n",
     .run = run,
 };

@@ -7,6 +7,7 @@
 
 typedef struct request {
     cli_selection of;
+    cli_texts stores;
     weir_cursor from;
     const char *trace;
     uint64_t count;
@@ -80,8 +81,26 @@ static weir_status record(const request *r, weir_trace_writer *trace, uint64_t t
     return trace ? weir_trace_append(trace, &iter, error) : WEIR_OK;
 }
 
-/* Prints and records the steps; *done counts them. */
-static int run_steps(const request *r, weir_sampler *sampler, weir_trace_writer *trace, uint64_t *done) {
+/* Ends the trace with the failure. If that fails too, the failure itself is the one to report. */
+static void record_failure(const request *r, weir_trace_writer *trace, uint64_t t, weir_cursor cursor,
+                           const weir_sampler_options *call, const weir_manifest *manifest,
+                           const weir_error *error) {
+    weir_error named = {0};
+    weir_sampler_options at = *call;
+    at.cursor = cursor;
+    weir_sampler_name_call(manifest, &at, &named);
+    weir_trace_failure failure = {.t = t,
+                                  .error = error,
+                                  .dataset = r->of.dataset,
+                                  .cursor = &cursor,
+                                  .data_replay_t = named.replay_token};
+    if (trace)
+        (void)!weir_trace_fail(trace, &failure, NULL);
+}
+
+/* Prints and records the steps. */
+static int run_steps(const request *r, weir_sampler *sampler, weir_trace_writer *trace,
+                     const weir_sampler_options *call, const weir_manifest *manifest) {
     weir_error error;
     weir_cursor cursor = r->from;
     uint64_t *indices = NULL;
@@ -98,10 +117,10 @@ static int run_steps(const request *r, weir_sampler *sampler, weir_trace_writer 
         }
         if (status != WEIR_OK) {
             error.t = t;
+            record_failure(r, trace, t, cursor, call, manifest, &error);
             result = cli_fail(&error, r->as_json);
             break;
         }
-        (*done)++;
         result = r->as_json ? print_step_json(&step, indices) : print_step(&step, indices);
         cursor = step.cursor_next;
     }
@@ -109,16 +128,23 @@ static int run_steps(const request *r, weir_sampler *sampler, weir_trace_writer 
     return result;
 }
 
-static int run_with_manifest(const request *r, const weir_manifest *manifest) {
+static int run_with_manifest(const request *r, const weir_manifest *manifest, const cli_stores *stores) {
     weir_error error;
     weir_sampler *sampler = NULL;
+    weir_population *population = NULL;
     weir_sampler_options options = {.size = sizeof options,
                                     .dataset = r->of.dataset,
                                     .world_size = r->of.world_size,
                                     .rank = r->of.rank,
                                     .token = r->of.token,
-                                    .token_size = r->of.token_size};
+                                    .token_size = r->of.token_size,
+                                    .cursor = r->from};
     weir_status status = weir_stage_parse(r->of.stage, &options.stage, &error);
+    if (status == WEIR_OK)
+        status = cli_stores_population(stores, manifest, &r->of, options.stage, &population, &error);
+    if (status != WEIR_OK)
+        weir_sampler_name_call(manifest, &options, &error);
+    options.population = population;
     if (status == WEIR_OK)
         status = weir_sampler_open(NULL, manifest, &options, &sampler, &error);
     weir_trace_writer *trace = NULL;
@@ -127,24 +153,27 @@ static int run_with_manifest(const request *r, const weir_manifest *manifest) {
                                   .token = r->of.token,
                                   .token_size = r->of.token_size,
                                   .world_size = r->of.world_size,
-                                  .rank = r->of.rank};
+                                  .rank = r->of.rank,
+                                  .stage = options.stage,
+                                  .store_hashes = (const uint8_t(*)[WEIR_HASH_SIZE])stores->hashes,
+                                  .store_count = stores->count};
+    description.build = weir_build_info(&description.build_count);
     if (status == WEIR_OK && r->trace)
         status = weir_trace_create(NULL, r->trace, &description, NULL, &trace, &error);
-    uint64_t done = 0;
-    int result = status == WEIR_OK ? run_steps(r, sampler, trace, &done) : cli_fail(&error, r->as_json);
+    int result =
+        status == WEIR_OK ? run_steps(r, sampler, trace, &options, manifest) : cli_fail(&error, r->as_json);
     if (trace && result == CLI_OK && weir_trace_finish(trace, &error) != WEIR_OK)
         result = cli_fail(&error, r->as_json);
     weir_trace_writer_close(trace);
-    /* A header alone would only stand in the way of the next try. The file is this call's own. */
-    if (trace && result != CLI_OK && done == 0)
-        remove(r->trace);
     weir_sampler_close(sampler);
+    weir_population_close(population);
     return result;
 }
 
 static int run(const cli_command *self, int argc, char **argv) {
     request r = {.of = CLI_SELECTION_DEFAULT, .count = 1};
     cli_option options[] = {
+        {"--store", CLI_TEXTS, &r.stores, false, false},
         CLI_SELECTION_OPTIONS(r.of, true),
         CLI_CURSOR_OPTIONS(r.from),
         {"--count", CLI_UINT, &r.count, false, false},
@@ -160,11 +189,14 @@ static int run(const cli_command *self, int argc, char **argv) {
         return CLI_USAGE;
     weir_error error;
     weir_manifest *manifest = NULL;
-    int result;
-    if (weir_manifest_open(NULL, r.of.manifest, &manifest, &error) != WEIR_OK)
-        result = cli_fail(&error, r.as_json);
-    else
-        result = run_with_manifest(&r, manifest);
+    cli_stores stores = {.count = 0};
+    weir_status status = weir_manifest_open(NULL, r.of.manifest, &manifest, &error);
+    if (status == WEIR_OK) {
+        cli_selection_settle(&r.of, manifest);
+        status = cli_stores_open(&stores, &r.stores, &error);
+    }
+    int result = status == WEIR_OK ? run_with_manifest(&r, manifest, &stores) : cli_fail(&error, r.as_json);
+    cli_stores_close(&stores);
     weir_manifest_close(manifest);
     cli_selection_close(&r.of);
     return result;
@@ -173,13 +205,13 @@ static int run(const cli_command *self, int argc, char **argv) {
 const cli_command cli_next = {
     .name = "next",
     .summary = "the samples of the next steps, from any cursor, for any rank",
-    .usage = "weir next --manifest M --dataset K [--stage train|eval|infer] [--epoch E] [--position P]\n"
-             "                 [--world-size W] [--rank R] [--token HEX] [--count STEPS]\n"
+    .usage = "weir next --manifest M --dataset K [--stage S] [--epoch E] [--position P]\n"
+             "                 [--world-size W] [--rank R] [--token HEX] [--count STEPS] [--store S]…\n"
              "                 [--trace FILE [--trace-indices]] [--json]",
     .help = "  --manifest M     the manifest file\n" CLI_ONE_DATASET_HELP CLI_CURSOR_HELP CLI_WORLD_HELP
-        CLI_TOKEN_HELP
+        CLI_TOKEN_HELP "  --store S        the dataset's store, if data.sampling draws by class or weight\n"
             "  --count STEPS    how many steps (default 1); steps before an error are printed first\n"
-            "  --trace FILE     record the steps for 'weir replay', 'diff' and 'merge'\n"
+            "  --trace FILE     record the steps, and a failure, for 'weir replay', 'diff' and 'merge'\n"
             "  --trace-indices  with the indices themselves\n"
             "  --json           one JSON object a step: indices, valid_count, cursor_next, metadata\n",
     .example = "  weir next --manifest shop.manifest.json --dataset shop/churn/train --world-size 8 --rank 3 "

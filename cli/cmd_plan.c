@@ -1,4 +1,5 @@
 /* weir plan GRAPH: plans memory for a model graph, or packs bare lifetimes (--csv). */
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -44,12 +45,44 @@ static weir_status read_optional(const char *path, char **data, size_t *size, we
     return path ? cli_read_file(path, data, size, error) : WEIR_OK;
 }
 
+/* An ONNX model begins with its ir_version, which is a byte that no graph begins with. */
+static bool is_onnx(const char *data, size_t size) {
+    return size > 0 && data[0] == 0x08;
+}
+
+static bool is_onnx_file(const char *path) {
+    char first = 0;
+    size_t size = strlen(path);
+    if (size > 5 && strcmp(path + size - 5, ".onnx") == 0)
+        return true;
+    FILE *file = fopen(path, "rb");
+    size_t got = file ? fread(&first, 1, 1, file) : 0;
+    if (file)
+        fclose(file);
+    return is_onnx(&first, got);
+}
+
+static weir_status read_graph(const char *path, weir_graph **graph, weir_error *error) {
+    if (strcmp(path, "-") != 0)
+        return is_onnx_file(path) ? weir_graph_import_onnx_file(NULL, path, graph, error)
+                                  : weir_graph_read_file(NULL, path, graph, error);
+    char *data = NULL;
+    size_t size = 0;
+    weir_status status = cli_read_file(path, &data, &size, error);
+    if (status == WEIR_OK)
+        status = is_onnx(data, size)
+                     ? weir_graph_import_onnx(NULL, data, size, "standard input", graph, error)
+                     : weir_graph_read(NULL, data, size, "standard input", graph, error);
+    free(data);
+    return status;
+}
+
 static weir_status read_inputs(const plan_call *call, plan_inputs *inputs, weir_error *error) {
     weir_status status = read_optional(call->arenas, &inputs->arenas, &inputs->arenas_size, error);
     if (status == WEIR_OK)
         status = read_optional(call->order, &inputs->order, &inputs->order_size, error);
     if (status == WEIR_OK)
-        status = weir_graph_read_file(NULL, call->graph, &inputs->graph, error);
+        status = read_graph(call->graph, &inputs->graph, error);
     return status;
 }
 
@@ -186,7 +219,7 @@ const cli_command cli_plan = {
     .usage = "weir plan GRAPH --mode M | --preset P [--arenas FILE] [--token HEX] [--order FILE]\n"
              "                 [--effort N] [--threads N] [--json] [--cbor OUT] [--html OUT] [--trace OUT]\n"
              "       weir plan --csv FILE [--capacity N] [--effort N] [--threads N] [--json]",
-    .help = "  GRAPH          a weir-graph/1 file, JSON or CBOR ('-': standard input)\n"
+    .help = "  GRAPH          a weir-graph/1 file, JSON or CBOR, or an ONNX model ('-': standard input)\n"
             "  --mode M       inference (inputs may be overwritten), forward, or backward (a whole training "
             "step)\n"
             "  --preset P     train_full is backward mode, inference is inference mode\n"
@@ -207,6 +240,6 @@ const cli_command cli_plan = {
             "this layout,\n"
             "and the largest tensors live at the fullest moment.\n",
     .example = "  weir graph gpt2 --size small > gpt2.json\n  weir plan gpt2.json --mode backward\n"
-               "  weir plan gpt2.json --preset inference --json\n",
+               "  weir plan gpt2.json --preset inference --json\n  weir plan model.onnx --preset inference\n",
     .run = run,
 };

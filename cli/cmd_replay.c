@@ -3,18 +3,29 @@
 
 #include "selection.h"
 
-static int print_report(const weir_replay_report *report, bool as_json) {
-    if (!as_json) {
-        printf("%" PRIu64 " steps replayed, %" PRIu64 " samples: every field is equal%s\n", report->steps,
-               report->samples,
-               report->is_complete ? "" : " (the trace has no run_end: its run did not finish)");
-        if (report->checked_digests)
-            printf("%" PRIu64 " batches built again: every digest is equal\n", report->checked_digests);
-        if (report->unchecked_digests)
-            printf("%" PRIu64 " batch digests were not checked: give their store with --store\n",
-                   report->unchecked_digests);
-        return cli_flush();
-    }
+static void print_text(const weir_replay_report *report) {
+    printf("%" PRIu64 " steps replayed in sequence, %" PRIu64 " samples: every field is equal", report->steps,
+           report->samples);
+    if (report->indices)
+        printf(", %" PRIu64 " indices too", report->indices);
+    printf("\n");
+    if (report->checked_digests || report->checked_sample_digests)
+        printf("%" PRIu64 " batch digests and %" PRIu64
+               " sample digests compared with batches built again: every "
+               "digest is equal\n",
+               report->checked_digests, report->checked_sample_digests);
+    if (report->unchecked_digests || report->unchecked_sample_digests)
+        printf("%" PRIu64 " batch digests and %" PRIu64
+               " sample digests were not checked: give their store with "
+               "--store\n",
+               report->unchecked_digests, report->unchecked_sample_digests);
+    if (report->status == WEIR_RUN_CUT)
+        printf("the trace is cut: it has no run_end, so what came after these steps is not known\n");
+    if (report->status == WEIR_RUN_FAILED)
+        printf("the run failed at step %" PRIu64 " with %s\n", report->failed_step, report->failure_code);
+}
+
+static int print_json(const weir_replay_report *report) {
     weir_json_writer w;
     weir_json_writer_memory(&w, NULL);
     weir_json_object(&w);
@@ -22,10 +33,23 @@ static int print_report(const weir_replay_report *report, bool as_json) {
     cli_json_uint(&w, "steps", report->steps);
     cli_json_uint(&w, "samples", report->samples);
     cli_json_bool(&w, "complete", report->is_complete);
+    cli_json_text(&w, "status", weir_run_status_name(report->status));
+    if (report->status == WEIR_RUN_FAILED)
+        cli_json_failure(&w, report->failed_step, report->failure_code);
+    cli_json_uint(&w, "indices", report->indices);
     cli_json_uint(&w, "checked_digests", report->checked_digests);
     cli_json_uint(&w, "unchecked_digests", report->unchecked_digests);
+    cli_json_uint(&w, "checked_sample_digests", report->checked_sample_digests);
+    cli_json_uint(&w, "unchecked_sample_digests", report->unchecked_sample_digests);
     weir_json_end_object(&w);
     return cli_print_json(&w);
+}
+
+static int print_report(const weir_replay_report *report, bool as_json) {
+    if (!as_json)
+        print_text(report);
+    int result = as_json ? print_json(report) : cli_flush();
+    return result == CLI_OK ? cli_judged(report->status) : result;
 }
 
 static int run(const cli_command *self, int argc, char **argv) {
@@ -66,9 +90,14 @@ const cli_command cli_replay = {
     .help = "  TRACE          the trace of one rank; it holds its manifest\n"
             "  --store S      build the batches again too and compare their digests; once for each store\n"
             "  --manifest M   replay with this file instead (it must have the same hashes)\n"
-            "  --json         {\"equal\", \"steps\", \"samples\", \"complete\", \"checked_digests\",\n"
-            "                 \"unchecked_digests\"}\n\n"
-            "The first field that differs is REPLAY_DIVERGENCE with both values, and exit status 1.\n",
+            "  --json         {\"equal\", \"steps\", \"samples\", \"complete\", \"status\", \"indices\",\n"
+            "                 \"checked_digests\", \"unchecked_digests\", \"checked_sample_digests\",\n"
+            "                 \"unchecked_sample_digests\"}\n\n"
+            "Also judged are the sequence of the steps, a failure, and the run_end. The first field that "
+            "differs is\n"
+            "REPLAY_DIVERGENCE with both values. Exit status: 0 whole and equal, 1 not equal or an error, 3 "
+            "equal,\n"
+            "but the trace is cut, 4 equal, and the run failed.\n",
     .example = "  weir next --manifest m.json --dataset a --count 100 --trace run.trace > steps\n  weir "
                "replay run.trace\n",
     .run = run,

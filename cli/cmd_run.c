@@ -12,7 +12,7 @@ typedef struct request {
     cli_selection of;
     cli_texts stores;
     const char *policy, *trace, *checkpoint, *resume;
-    uint64_t steps, checkpoint_every, memory_limit;
+    uint64_t steps, checkpoint_every, checkpoint_seconds, memory_limit;
     uint32_t workers, buffer, queue, max_lead;
     cli_run_device device;
     bool trace_indices, no_digests, plan, any_hash, as_json;
@@ -44,7 +44,8 @@ static bool is_empty(const char *name) {
     return name && !name[0];
 }
 
-static const char *find_fault(const request *r, bool has_rank, bool has_world_size, bool has_steps) {
+static const char *find_fault(const request *r, bool has_rank, bool has_world_size, bool has_steps,
+                              bool has_seconds) {
     if (has_rank != has_world_size)
         return "--rank and --world-size belong together";
     if (has_steps && r->steps == 0)
@@ -57,8 +58,11 @@ static const char *find_fault(const request *r, bool has_rank, bool has_world_si
         return "--depth and --verify belong to --device";
     if (r->device.name && r->queue)
         return "--queue is set by --depth where there is a --device";
-    if (r->checkpoint_every > 0 && !r->checkpoint)
-        return "--checkpoint-every belongs to --checkpoint";
+    if (r->device.name && r->trace_indices)
+        return "--trace-indices is for batches on the host; leave --device away";
+    if ((r->checkpoint_every > 0 || has_seconds) && !r->checkpoint)
+        return has_seconds ? "--checkpoint-seconds belongs to --checkpoint"
+                           : "--checkpoint-every belongs to --checkpoint";
     return NULL;
 }
 
@@ -125,6 +129,7 @@ static int run_with(const request *r, const weir_loader_options *options, const 
     cli_running run = {.from = from,
                        .files = *files,
                        .checkpoint_every = r->checkpoint_every,
+                       .checkpoint_seconds = r->checkpoint_seconds,
                        .with_indices = r->trace_indices,
                        .shows_progress = options->rank == 0 && isatty(STDERR_FILENO) == 1,
                        .rank = options->rank,
@@ -205,6 +210,8 @@ static int run_request(const cli_command *self, request *r, bool has_place) {
         status = weir_manifest_open(NULL, r->of.manifest, &manifest, &error);
     if (status == WEIR_OK)
         status = cli_stores_open(&stores, &r->stores, &error);
+    if (status == WEIR_OK)
+        cli_selection_settle(&r->of, manifest);
     int result = status == WEIR_OK ? run_named(self, r, manifest, &stores) : cli_fail(&error, r->as_json);
     cli_stores_close(&stores);
     weir_manifest_close(manifest);
@@ -219,7 +226,7 @@ static bool is_given(const cli_option *options, size_t count, const char *name) 
 }
 
 static int run(const cli_command *self, int argc, char **argv) {
-    request r = {.of = CLI_SELECTION_DEFAULT, .began_ns = cli_run_now_ns()};
+    request r = {.of = CLI_SELECTION_DEFAULT, .checkpoint_seconds = 60, .began_ns = cli_run_now_ns()};
     cli_option options[] = {
         {"--store", CLI_TEXTS, &r.stores, true, false},
         CLI_SELECTION_OPTIONS(r.of, false),
@@ -234,6 +241,7 @@ static int run(const cli_command *self, int argc, char **argv) {
         {"--no-digests", CLI_FLAG, &r.no_digests, false, false},
         {"--checkpoint", CLI_TEXT, &r.checkpoint, false, false},
         {"--checkpoint-every", CLI_UINT, &r.checkpoint_every, false, false},
+        {"--checkpoint-seconds", CLI_UINT, &r.checkpoint_seconds, false, false},
         {"--resume", CLI_TEXT, &r.resume, false, false},
         {"--device", CLI_TEXT, &r.device.name, false, false},
         {"--depth", CLI_UINT32, &r.device.depth, false, false},
@@ -247,8 +255,9 @@ static int run(const cli_command *self, int argc, char **argv) {
     if (cli_parse(self, options, count, argc, argv, NULL, 0) < 0)
         return CLI_USAGE;
     bool has_place = is_given(options, count, "--rank");
-    const char *fault = find_fault(&r, has_place, is_given(options, count, "--world-size"),
-                                   is_given(options, count, "--steps"));
+    const char *fault =
+        find_fault(&r, has_place, is_given(options, count, "--world-size"),
+                   is_given(options, count, "--steps"), is_given(options, count, "--checkpoint-seconds"));
     if (fault)
         return cli_usage(self, "%s", fault);
     if (cli_selection_read_token(self, &r.of) != CLI_OK)
@@ -261,19 +270,21 @@ static int run(const cli_command *self, int argc, char **argv) {
 const cli_command cli_run = {
     .name = "run",
     .summary = "iterate over a run's batches as a training loop would",
-    .usage = "weir run --store S… --manifest M [--dataset K] [--stage train|eval|infer] [--steps N]\n"
-             "                [--workers N] [--buffer N] [--queue N] [--policy P] [--max-lead N]\n"
-             "                [--trace F [--trace-indices] [--no-digests]]\n"
-             "                [--checkpoint F [--checkpoint-every STEPS]] [--resume F]\n"
-             "                [--device cuda[:N]|host [--depth N] [--verify]]\n"
-             "                [--rank R --world-size W] [--memory-limit SIZE] [--plan]\n"
-             "                [--token HEX] [--any-hash] [--json]",
+    .usage =
+        "weir run --store S… --manifest M [--dataset K] [--stage S] [--steps N]\n"
+        "                [--workers N] [--buffer N] [--queue N] [--policy P] [--max-lead N]\n"
+        "                [--trace F [--trace-indices] [--no-digests]]\n"
+        "                [--checkpoint F [--checkpoint-seconds N] [--checkpoint-every STEPS]] [--resume F]\n"
+        "                [--device cuda[:N]|host [--depth N] [--verify]]\n"
+        "                [--rank R --world-size W] [--memory-limit SIZE] [--plan]\n"
+        "                [--token HEX] [--any-hash] [--json]",
     .help =
         "  --store S        a store; once for each that the run's datasets come from\n"
         "  --manifest M     the manifest; ingest writes one beside the store\n"
         "  --dataset K      one dataset alone; without it the manifest's mix (train only)\n"
-        "  --stage S        train (default), eval or infer; the last two end after one pass over the "
-        "dataset\n"
+        "  --stage S        train, eval, infer or eval_seeded (default: what the manifest's preset says,\n"
+        "                   else train); all but train end after one pass over the dataset, eval_seeded in\n"
+        "                   a shuffled order that is always the same\n"
         "  --steps N        where the run ends, counted from step 0, also of a run that goes on; without\n"
         "                   it a run in train goes on until it is stopped\n"
         "  --workers N      threads that build batches (default 1)\n"
@@ -284,8 +295,11 @@ const cli_command cli_run = {
         "  --trace F        record every step with its digests, for 'weir replay', 'diff' and 'merge'\n"
         "  --trace-indices  with the indices themselves\n"
         "  --no-digests     without digests, which cost some time\n"
-        "  --checkpoint F   save the state at the start, at the end, and when SIGINT or SIGTERM stops it\n"
-        "  --checkpoint-every STEPS   and behind every so many steps\n"
+        "  --checkpoint F   save the state at the start, at the end, every 60 seconds, when SIGINT or "
+        "SIGTERM\n"
+        "                   stops the run, and when it fails\n"
+        "  --checkpoint-seconds N     every N seconds instead (0: not by time)\n"
+        "  --checkpoint-every STEPS   and after every so many steps\n"
         "  --resume F       go on from a checkpoint; where F is also --checkpoint and not there yet, begin\n"
         "  --device D       bring the batches to a GPU: cuda, cuda:1 …; host: the same without one\n"
         "  --depth N        batches on the device at a time (default 3)\n"

@@ -1,5 +1,17 @@
-/* weir version. */
+/* weir version: weir's own, and those of what it was built with and runs with. */
 #include "cli.h"
+
+static void write_components(weir_json_writer *w) {
+    weir_component component;
+    for (size_t i = 0; weir_component_at(i, &component); i++) {
+        weir_json_key(w, component.name);
+        weir_json_object(w);
+        cli_json_text(w, "built", component.built);
+        if (component.running[0])
+            cli_json_text(w, "running", component.running);
+        weir_json_end_object(w);
+    }
+}
 
 static int run(const cli_command *self, int argc, char **argv) {
     bool as_json = false;
@@ -14,6 +26,10 @@ static int run(const cli_command *self, int argc, char **argv) {
     weir_json_writer_memory(&w, NULL);
     weir_json_object(&w);
     cli_json_text(&w, "version", weir_version());
+    weir_json_key(&w, "components");
+    weir_json_object(&w);
+    write_components(&w);
+    weir_json_end_object(&w);
     weir_json_end_object(&w);
     return cli_print_json(&w);
 }
@@ -22,7 +38,10 @@ const cli_command cli_version = {
     .name = "version",
     .summary = "print weir's version",
     .usage = "weir version [--json]",
-    .help = "  --json   print {\"version\": …}\n",
+    .help = "  --json   with the versions of the compiler and the libraries that it was built with, and of "
+            "those\n"
+            "           that run now: {\"version\": …, \"components\": {NAME: {\"built\": …, \"running\": "
+            "…}, …}}\n",
     .example = "  weir version --json\n",
     .run = run,
 };

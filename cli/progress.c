@@ -21,7 +21,7 @@ void cli_format_bytes(uint64_t bytes, char out[32]) {
 
 void cli_progress_bar(FILE *out, double share) {
     enum { WIDTH = 24 };
-    int filled = (int)(share * WIDTH);
+    int filled = (int)(share * (double)WIDTH);
     fputc('[', out);
     for (int i = 0; i < WIDTH; i++)
         fputc(i < filled ? '#' : ' ', out);

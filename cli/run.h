@@ -44,15 +44,14 @@ WEIR_CHECKED weir_status cli_run_open_trace(const weir_loader *loader, const cha
 
 /* ---- The run --------------------------------------------------------------------------------- */
 
-/* What a dataset has given. Blocks are counted a step at a time: one that two steps take from counts twice.
- */
+/* What a dataset has given. */
 typedef struct cli_run_dataset {
     const weir_dataset *dataset;
     uint64_t batches;
     uint64_t samples;
     weir_cursor next;
-    uint64_t epoch; /* of its last batch */
-    uint64_t blocks_this_epoch;
+    uint64_t epoch;             /* the latest of its batches' */
+    uint64_t blocks_this_epoch; /* distinct blocks of that epoch, from its first step on */
 } cli_run_dataset;
 
 typedef struct cli_running {
@@ -62,7 +61,8 @@ typedef struct cli_running {
     bool verifies;
     const weir_checkpoint *from; /* NULL: it begins */
     cli_run_files files;
-    uint64_t checkpoint_every; /* steps; 0: at the end alone */
+    uint64_t checkpoint_every;   /* steps; 0: not by steps */
+    uint64_t checkpoint_seconds; /* 0: not by time */
     bool with_indices;
     bool shows_progress;
     uint32_t rank;
@@ -75,6 +75,7 @@ typedef struct cli_running {
     uint64_t began_ns; /* the program, by the clock of cli_run_now_ns */
     uint64_t first_step;
     uint64_t batches;
+    uint64_t batch_size; /* samples of a full batch on this rank */
     uint64_t samples;
     uint64_t bytes;
     cli_run_dataset *datasets; /* room for all of the manifest's; NULL: not counted */

@@ -106,10 +106,13 @@ static void count_dataset(cli_running *run, const weir_loaded *loaded) {
     if (at == run->dataset_count)
         run->datasets[run->dataset_count++] = (cli_run_dataset){.dataset = loaded->dataset};
     cli_run_dataset *d = &run->datasets[at];
-    if (d->epoch != step->cursor_before.epoch)
+    uint64_t epoch = step->cursor_before.epoch, blocks = step->blocks_materialized_this_epoch;
+    if (epoch > d->epoch) /* best effort may give an earlier step later */
         d->blocks_this_epoch = 0;
-    d->epoch = step->cursor_before.epoch;
-    d->blocks_this_epoch += step->blocks_materialized;
+    if (epoch >= d->epoch) {
+        d->epoch = epoch;
+        d->blocks_this_epoch = blocks > d->blocks_this_epoch ? blocks : d->blocks_this_epoch;
+    }
     d->batches++;
     d->samples += step->valid_count;
     d->next = step->cursor_next;
@@ -119,6 +122,7 @@ static void count(cli_running *run, const weir_loaded *loaded) {
     if (run->batches == 0)
         run->first_batch_ns = cli_run_now_ns() - run->began_ns;
     run->batches++;
+    run->batch_size = loaded->batch->step.micro_batch_size;
     run->samples += loaded->batch->step.valid_count;
     run->bytes += loaded->batch->size;
     count_dataset(run, loaded);
@@ -140,16 +144,28 @@ static weir_status take(cli_running *run, weir_trace_writer *trace, bool *is_ove
     return status;
 }
 
+/* Whether a checkpoint is due after the step before `step`: by steps, or by the time since the last one. The
+ * end has its own. */
+static bool is_due(const cli_running *run, uint64_t step, uint64_t saved_ns) {
+    if (!run->files.checkpoint[0] || step >= weir_loader_end(run->loader))
+        return false;
+    if (run->checkpoint_every > 0 && step % run->checkpoint_every == 0)
+        return true;
+    return run->checkpoint_seconds > 0 &&
+           (cli_run_now_ns() - saved_ns) / 1000000000u >= run->checkpoint_seconds;
+}
+
 static weir_status take_all(cli_running *run, weir_trace_writer *trace, bool *is_over, weir_error *error) {
     weir_status status = WEIR_OK;
+    uint64_t saved_ns = run->loop_began_ns;
     while (status == WEIR_OK && !caught_signal) {
         status = take(run, trace, is_over, error);
         if (status != WEIR_OK || *is_over)
             break;
-        uint64_t step = cli_run_step(run);
-        if (run->checkpoint_every > 0 && step % run->checkpoint_every == 0 &&
-            step < weir_loader_end(run->loader))
+        if (is_due(run, cli_run_step(run), saved_ns)) {
             status = save(run, trace, false, error);
+            saved_ns = cli_run_now_ns();
+        }
         cli_run_show(run, false);
     }
     return status == WEIR_CANCELLED && caught_signal ? WEIR_OK : status;
@@ -161,11 +177,15 @@ static bool is_all_counted(const cli_running *run) {
     return cli_run_step(run) == run->first_step + run->batches;
 }
 
-/* A run that failed before its first batch has nothing to go on from. */
-static void leave_nothing(const cli_running *run) {
-    if (run->files.trace[0])
-        unlink(run->files.trace);
-    if (run->files.checkpoint[0])
+/* Saves what can be saved of a run that failed, and ends its trace with the failure. Without a trace, a run
+ * that failed before its first batch has nothing to resume from, and leaves nothing. */
+static void fail(const cli_running *run, weir_trace_writer *trace, const weir_error *failure) {
+    bool has_nothing = run->batches == 0 && !run->from;
+    if (!has_nothing && is_all_counted(run))
+        (void)!save(run, trace, false, NULL);
+    if (trace)
+        (void)!weir_loader_record_failure(run->loader, cli_run_step(run), failure, trace, NULL);
+    else if (has_nothing && run->files.checkpoint[0])
         unlink(run->files.checkpoint);
 }
 
@@ -193,11 +213,9 @@ weir_status cli_run_loop(cli_running *run, weir_error *error) {
     cli_run_show(run, true);
     if (status == WEIR_OK)
         status = save(run, trace, is_over, error);
-    else if ((run->batches > 0 || run->from) && is_all_counted(run))
-        (void)!save(run, trace, false, NULL);
+    else
+        fail(run, trace, error);
     close_trace(trace, locked);
-    if (status != WEIR_OK && run->batches == 0 && !run->from)
-        leave_nothing(run);
     restore_signals();
     return status;
 }

@@ -30,9 +30,8 @@ static double wait_share(const cli_running *run, uint64_t ns) {
 static void print_rates(FILE *out, const cli_running *run, uint64_t ns) {
     char batches[32], samples[32], bytes[32];
     cli_format_bytes((uint64_t)per_second(run->bytes, ns), bytes);
-    fprintf(out, "%s batches/s, %s samples/s, %s/s, waited %.0f%%",
-            format_count(per_second(run->batches, ns), batches),
-            format_count(per_second(run->samples, ns), samples), bytes, 100 * wait_share(run, ns));
+    fprintf(out, "%s batches/s, %s samples/s, %s/s", format_count(per_second(run->batches, ns), batches),
+            format_count(per_second(run->samples, ns), samples), bytes);
 }
 
 static void print_state(FILE *out, const cli_running *run, uint64_t spent_ns) {
@@ -64,7 +63,8 @@ void cli_run_show(const cli_running *run, bool is_last) {
     FILE *out = fmemopen(line, sizeof line, "w");
     if (!out)
         return;
-    print_state(out, run, now_ns - run->loop_began_ns);
+    print_state(out, run,
+                now_ns - run->began_ns); /* from then on, because batches are made before the loop begins */
     fclose(out);
     cli_progress_line(line);
 }
@@ -90,6 +90,10 @@ static void print_text(const cli_running *run) {
         printf("rank %" PRIu32 " of %" PRIu32 ": ", run->rank, run->world_size);
     printf("steps %" PRIu64 " to %" PRIu64 ": %" PRIu64 " batches, %" PRIu64 " samples, %s in %.1f s\n",
            run->first_step, step, run->batches, run->samples, bytes, (double)run->loop_ns / 1e9);
+    if (run->samples < run->batches * run->batch_size)
+        printf("  %" PRIu64 " fewer than %" PRIu64 " x %" PRIu64
+               ": the last batch of an epoch has the samples that are left\n",
+               run->batches * run->batch_size - run->samples, run->batches, run->batch_size);
     if (run->batches > 0) {
         printf("  ");
         print_rates(stdout, run, run->loop_ns);
@@ -176,7 +180,6 @@ static void write_device(weir_json_writer *w, const cli_running *run) {
 }
 
 static int print_json(const cli_running *run) {
-    static const char *const stages[] = {"train", "eval", "infer"};
     weir_json_writer w;
     weir_json_writer_memory(&w, NULL);
     weir_json_object(&w);
@@ -192,7 +195,7 @@ static int print_json(const cli_running *run) {
         weir_json_text(&w, run->signal == SIGINT ? "SIGINT" : "SIGTERM");
     else
         weir_json_null(&w);
-    cli_json_text(&w, "stage", stages[run->stage]);
+    cli_json_text(&w, "stage", weir_stage_name(run->stage));
     cli_json_text(&w, "policy", weir_policy_name(run->policy));
     write_count(&w, "world_size", run->world_size);
     write_count(&w, "rank", run->rank);

@@ -2,11 +2,17 @@
 #include "selection.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 int cli_selection_read_token(const cli_command *self, cli_selection *selection) {
     if (!selection->token_hex || cli_hex(selection->token_hex, &selection->token, &selection->token_size))
         return CLI_OK;
     return cli_usage(self, "--token takes hex digits, two a byte");
+}
+
+void cli_selection_settle(cli_selection *selection, const weir_manifest *manifest) {
+    if (!selection->stage)
+        selection->stage = weir_manifest_stage(manifest) == WEIR_STAGE_EVAL ? "eval" : "train";
 }
 
 void cli_selection_close(cli_selection *selection) {
@@ -18,7 +24,10 @@ weir_status cli_stores_open(cli_stores *stores, const cli_texts *paths, weir_err
     weir_status status = WEIR_OK;
     for (stores->count = 0; stores->count < paths->count && status == WEIR_OK;) {
         status = weir_store_open(NULL, paths->list[stores->count], &stores->list[stores->count], error);
-        stores->count += status == WEIR_OK;
+        if (status == WEIR_OK) {
+            const weir_store_info *info = weir_store_describe(stores->list[stores->count]);
+            memcpy(stores->hashes[stores->count++], info->store_hash, WEIR_HASH_SIZE);
+        }
     }
     if (status != WEIR_OK)
         cli_stores_close(stores);
@@ -29,4 +38,16 @@ void cli_stores_close(cli_stores *stores) {
     for (size_t i = 0; i < stores->count; i++)
         weir_store_close(stores->list[i]);
     stores->count = 0;
+}
+
+weir_status cli_stores_population(const cli_stores *stores, const weir_manifest *manifest,
+                                  const cli_selection *selection, weir_stage stage, weir_population **out,
+                                  weir_error *error) {
+    weir_stored_dataset stored;
+    *out = NULL;
+    for (size_t i = 0; stage == WEIR_STAGE_TRAIN && i < stores->count; i++)
+        if (weir_store_dataset(stores->list[i], selection->dataset, &stored, NULL) == WEIR_OK)
+            return weir_population_open(NULL, manifest, stores->list[i], selection->dataset, selection->token,
+                                        selection->token_size, out, error);
+    return WEIR_OK;
 }

@@ -13,7 +13,7 @@ typedef struct cli_selection {
 } cli_selection;
 
 #define CLI_SELECTION_DEFAULT                                                                                \
-    { .stage = "train", .world_size = 1 }
+    { .world_size = 1 }
 
 /* Entries of a cli_option table. */
 #define CLI_SELECTION_OPTIONS(selection, dataset_is_required)                                                \
@@ -33,7 +33,8 @@ typedef struct cli_selection {
 
 #define CLI_ONE_DATASET_HELP                                                                                 \
     "  --dataset K      one of its datasets\n"                                                               \
-    "  --stage S        train (default), eval or infer\n"
+    "  --stage S        train, eval, infer or eval_seeded (default: what the manifest's preset says,\n"      \
+    "                   else train)\n"
 #define CLI_CURSOR_HELP                                                                                      \
     "  --epoch E        where to begin: the epoch (default 0) …\n"                                         \
     "  --position P     … and the global position in it (default 0)\n"
@@ -43,6 +44,9 @@ typedef struct cli_selection {
 #define CLI_TOKEN_HELP    "  --token HEX      another replay token than the manifest's own\n"
 #define CLI_ANY_HASH_HELP "  --any-hash       take a manifest whose dataset hash is not the store's\n"
 
+/* Sets the stage that the manifest's preset says, if none was given. */
+void cli_selection_settle(cli_selection *selection, const weir_manifest *manifest);
+
 /* Reads the token. CLI_OK, or CLI_USAGE after it has said what is wrong. Close frees it. */
 int cli_selection_read_token(const cli_command *self, cli_selection *selection);
 void cli_selection_close(cli_selection *selection);
@@ -50,9 +54,16 @@ void cli_selection_close(cli_selection *selection);
 /* Opens the stores that were named; on failure none is open. Close takes a list that was never opened. */
 typedef struct cli_stores {
     weir_store *list[CLI_TEXTS_MAX];
+    uint8_t hashes[CLI_TEXTS_MAX][WEIR_HASH_SIZE]; /* of the stores, in their order */
     size_t count;
 } cli_stores;
 WEIR_CHECKED weir_status cli_stores_open(cli_stores *stores, const cli_texts *paths, weir_error *error);
 void cli_stores_close(cli_stores *stores);
+
+/* The population of a dataset in train, from the first of the stores that has it; NULL if training does not
+ * draw from one, or no store has it (the sampler then says so). The caller closes it. */
+WEIR_CHECKED weir_status cli_stores_population(const cli_stores *stores, const weir_manifest *manifest,
+                                               const cli_selection *selection, weir_stage stage,
+                                               weir_population **out, weir_error *error);
 
 #endif

@@ -2,17 +2,20 @@
 
 Each cell is the sum of what its column means and what it holds. Three kinds of attention say which cells see each
 other, all three read off the batch: *column* (cells of one column), *outbound* (a cell's own row and the rows that
-its foreign keys lead to) and *inbound* (the rows whose foreign keys lead to it). The target cell's value is hidden
-behind a learned mask; its prediction is read at its own place.
+its foreign keys lead to) and *inbound* (the rows whose foreign keys lead to it). The target is the first cell of every
+sequence; its value is hidden in the inputs (batch.torch(hide_target=True)), a learned vector stands there, and the
+prediction is read at its place.
 
 Plain PyTorch, masks dense: what a batch holds is easy to see here. A fast model would use the batch's col_perm,
 out_perm and in_perm to make the masks block-sparse."""
 
 import torch
+import weir
+import weir.torch
 from torch import Tensor, nn
 from torch.nn import functional
+from weir import SemanticType
 
-NUMERICAL, TIMESTAMP, BOOLEAN, CATEGORICAL, TEXT = 1, 2, 3, 4, 5  # as in semantic_types
 TIMESTAMP_FLOATS = 15
 
 
@@ -79,14 +82,13 @@ class CellEncoder(nn.Module):
 
     def forward(self, batch: dict[str, Tensor]) -> Tensor:
         types = batch["semantic_types"][..., None]
-        texts = batch["text_batch_embeddings"].float() * self.scale
-        values = (types == NUMERICAL) * self.number(batch["numeric_values"][..., None])
-        values = values + (types == TIMESTAMP) * self.timestamp(batch["timestamp_values"])
-        values = values + (types == BOOLEAN) * self.boolean(batch["bool_values"].long())
+        values = (types == SemanticType.NUMERICAL) * self.number(batch["numeric_values"][..., None])
+        values = values + (types == SemanticType.TIMESTAMP) * self.timestamp(batch["timestamp_values"])
+        values = values + (types == SemanticType.BOOLEAN) * self.boolean(batch["bool_values"].long())
         categories = self.category_embeddings[batch["categorical_embed_ids"].long()]
-        values = values + (types == CATEGORICAL) * self.category(categories)
-        if len(texts):
-            values = values + (types == TEXT) * self.text(texts[batch["text_embed_ids"].long()])
+        values = values + (types == SemanticType.CATEGORICAL) * self.category(categories)
+        texts = weir.torch.text_embeddings(batch).float() * self.scale
+        values = values + (types == SemanticType.TEXT) * self.text(texts)
         values = torch.where(batch["is_null"][..., None], self.is_null, values)
         values = torch.where(batch["is_target"][..., None], self.is_hidden, values)
         return self.column(self.column_embeddings[batch["column_ids"].long()]) + values
@@ -112,31 +114,27 @@ class RelationalTransformer(nn.Module):
             cells = layer(cells, masks)
         return self.norm(cells[:, 0])
 
-    def predict(self, target: Tensor, stype: str, category_start: int, category_count: int) -> Tensor:
-        """Scores by the target's semantic type: a number, a logit, or one score a category."""
-        if stype == "categorical":
-            categories = self.encoder.category_embeddings[category_start : category_start + category_count]
-            return target @ self.encoder.category(categories).T * target.shape[1] ** -0.5
-        head = self.boolean_head if stype == "boolean" else self.number_head
-        return head(target)[:, 0]
+    def predict(self, at_target: Tensor, target: weir.Target, category_start: int) -> Tensor:
+        """Scores by the target's semantic type: a number, a logit, or one score per class."""
+        if target.stype == "categorical":
+            classes = self.encoder.category_embeddings[category_start : category_start + target.class_count]
+            return at_target @ self.encoder.category(classes).T * at_target.shape[1] ** -0.5
+        head = self.boolean_head if target.stype == "boolean" else self.number_head
+        return head(at_target)[:, 0]
 
-    def losses(
-        self, batch: dict[str, Tensor], stype: str, category_start: int = 0, category_count: int = 0
-    ) -> tuple[Tensor, Tensor]:
-        """(loss, prediction) of each sequence: is it null, and where it is not, what is it?"""
-        target = self(batch)
-        is_null = batch["is_null"][:, 0].float()
-        prediction = self.predict(target, stype, category_start, category_count)
-        if stype == "categorical":
-            wanted = (batch["categorical_embed_ids"][:, 0].long() - category_start).clamp(min=0)
+    def losses(self, inputs: dict[str, Tensor], target: weir.Target, category_start: int = 0) -> tuple[Tensor, Tensor]:
+        """(loss, prediction) of each sequence: is the target null, and if it is not, what is it? category_start is where
+        the classes of a categorical target begin among the store's categories."""
+        at_target = self(inputs)
+        wanted, is_null = target.torch()
+        prediction = self.predict(at_target, target, category_start)
+        if target.stype == "categorical":
             by_type = functional.cross_entropy(prediction, wanted, reduction="none")
-        elif stype == "boolean":
-            wanted = batch["bool_values"][:, 0].float()
-            by_type = functional.binary_cross_entropy_with_logits(prediction, wanted, reduction="none")
+        elif target.stype == "boolean":
+            by_type = functional.binary_cross_entropy_with_logits(prediction, wanted.float(), reduction="none")
         else:
-            source = batch["timestamp_values"][:, 0, -1] if stype == "timestamp" else batch["numeric_values"][:, 0]
-            by_type = functional.smooth_l1_loss(prediction, source, reduction="none")
+            by_type = functional.smooth_l1_loss(prediction, wanted, reduction="none")
         null_loss = functional.binary_cross_entropy_with_logits(
-            self.null_head(target)[:, 0], is_null, reduction="none"
+            self.null_head(at_target)[:, 0], is_null.float(), reduction="none"
         )
-        return null_loss + (1 - is_null) * by_type, prediction
+        return null_loss + ~is_null * by_type, prediction

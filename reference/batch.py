@@ -7,6 +7,7 @@ builds it, nor on what stands beside it; only text numbers are counted anew in e
 digest takes the global ones.
 """
 
+import math
 import struct
 from collections.abc import Callable, Sequence as Items
 from dataclasses import dataclass
@@ -15,11 +16,13 @@ from typing import Any
 from . import row_order
 from .errors import WeirError
 from .manifest import Manifest, sha256_of
+from .population import population_of
 from .sampler import Cursor, Sampler
 from .schema import SPLITS, STYPES
 from .sequence import TIMESTAMP_FLOATS, Cell, Sequence, SequenceMaker, nothing_but_padding
 from .store import Store
 from .tasks import Task
+from .walk import WalkDraws
 from .xxh3 import xxh3_64, xxh3_128
 
 PADDING = Cell(0, 0, 0, is_null=False)
@@ -80,7 +83,7 @@ class TrainingBatch:
             "dims": self.dims,
             "shapes": {name: tensor.shape for name, tensor in self.tensors.items()},
             "batch_digest": f"{self.batch_digest:032x}",
-            "sequences": [_printed(*pair) for pair in zip(self.sequences, self.sample_digests)],
+            "sequences": [_printed(self.task, *pair) for pair in zip(self.sequences, self.sample_digests)],
             "cursor_next": {"epoch": self.cursor_next.epoch, "global_index": self.cursor_next.global_index},
         }
         if with_tensors:
@@ -88,12 +91,28 @@ class TrainingBatch:
         return printed
 
 
-def _printed(sequence: Sequence, sample_digest: int) -> dict[str, Any]:
+def _printed_key(task: Task, sequence: Sequence) -> dict[str, Any]:
+    """The anchor's key, where the store keeps keys of its table."""
+
+    def printed(value: Any) -> Any:
+        if isinstance(value, list):
+            return [printed(part) for part in value]
+        if isinstance(value, bytes):
+            return {"bytes": value.hex()}
+        return None if isinstance(value, float) and not math.isfinite(value) else value
+
+    if not task.anchor.keeps_keys:
+        return {}
+    return {"anchor_key": printed(task.anchor.split_key(sequence.anchor_row)) if sequence.rows else None}
+
+
+def _printed(task: Task, sequence: Sequence, sample_digest: int) -> dict[str, Any]:
     return {
         "sample_index": sequence.sample_index,
         "epoch": sequence.epoch,
         "position": sequence.position,
         "anchor_row": sequence.anchor_row,
+        **_printed_key(task, sequence),
         "observation_time": sequence.observation_time,
         "num_cells": len(sequence.cells),
         "num_rows": len(sequence.rows),
@@ -123,6 +142,10 @@ class BatchBuilder:
     ) -> TrainingBatch:
         if dataset in self.manifest.datasets and dataset not in self._tasks:
             raise WeirError("INVALID_DATASET_KEY", f"the store has no dataset {dataset!r}")
+        if stage == "train" and dataset in self._tasks and self.manifest.draws_by_population(dataset):
+            if dataset not in self.sampler.populations:
+                population = population_of(*self._tasks[dataset], self.manifest.data.sampling)
+                self.sampler.populations[dataset] = population
         step = self.sampler.next_batch(dataset, world_size, rank, stage, cursor)
         task, split = self._tasks[dataset]
         seeds = task.seeds_of(split)
@@ -132,7 +155,8 @@ class BatchBuilder:
         for sample_index, place in list(zip(step.indices, positions))[: step.valid_count]:
             epoch, position = self._carried(dataset, stage, cursor.epoch, place)
             walk_seed = self._walk_seed(dataset, epoch if stage == "train" else 0)
-            sequences.append(maker.make(seeds[sample_index], walk_seed, sample_index, epoch, position))
+            draws = WalkDraws(walk_seed, sample_index if stage == "eval_seeded" else position)
+            sequences.append(maker.make(seeds[sample_index], draws, sample_index, epoch, position))
         if pad:
             sequences += [nothing_but_padding() for _ in positions[len(sequences) :]]
         return self._collated(dataset, task, sequences, step.cursor_next)

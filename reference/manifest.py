@@ -22,6 +22,9 @@ LARGEST_SUM_OF_WEIGHTS = 65_536
 
 EPOCH_BOUNDARIES = ("strict", "stream")
 INTRA_BLOCK_MAPS = ("affine_v1", "feistel_v1")
+BLOCK_ORDERS = ("fisher_yates_v1", "stateless_v1")
+SAMPLING_MODES = ("class_balanced", "weighted")
+PRESETS = {"train_shuffle": "strict", "streaming_infinite": "stream", "eval_sequential": "strict"}
 CHILD_POLICIES = ("uniform", "recent")
 LABEL_VISIBILITIES = ("train", "all", "none")
 
@@ -40,19 +43,47 @@ class Dataset:
 
 
 @dataclass(frozen=True)
+class Sampling:
+    """Drawing by class or by weight, from these datasets or (None) from all."""
+
+    mode: str
+    column: str | None = None
+    datasets: tuple[str, ...] | None = None
+
+    def normalised(self) -> dict[str, Any]:
+        normalised: dict[str, Any] = {"mode": self.mode}
+        if self.column is not None:
+            normalised["column"] = self.column
+        if self.datasets is not None:
+            normalised["datasets"] = sorted(self.datasets, key=lambda key: key.encode("utf-8"))
+        return normalised
+
+
+@dataclass(frozen=True)
+class Accountant:
+    """What a privacy accountant takes for granted about the run."""
+
+    subsampling_mode: str | None = None
+    effective_q: float | None = None
+
+
+@dataclass(frozen=True)
 class DataConfig:
     sampler_block_size: int = DEFAULT_BLOCK_SIZE
     drop_last: bool = False
     epoch_boundary: str = "strict"
     intra_block: str = "affine_v1"
     rotate: bool = False
+    block_order: str = "fisher_yates_v1"
+    sampling: Sampling | None = None
+    preset: str | None = None
 
     @property
     def is_stream(self) -> bool:
         return self.epoch_boundary == "stream"
 
     def normalised(self) -> dict[str, Any]:
-        """The last three appear only where they are not the default."""
+        """All but two appear only where they are not the default; a preset never does."""
         normalised: dict[str, Any] = {
             "drop_last": self.drop_last,
             "sampler_block_size": self.sampler_block_size,
@@ -63,7 +94,17 @@ class DataConfig:
             normalised["intra_block"] = self.intra_block
         if self.rotate:
             normalised["rotate"] = True
+        if self.block_order != "fisher_yates_v1":
+            normalised["block_order"] = self.block_order
+        if self.sampling is not None:
+            normalised["sampling"] = self.sampling.normalised()
         return normalised
+
+    @property
+    def is_literally_v2(self) -> bool:
+        """Whether training goes through the samples as NextBatch_v2 says."""
+        plain = (self.intra_block, self.rotate, self.block_order, self.sampling)
+        return plain == ("affine_v1", False, "fisher_yates_v1", None)
 
 
 @dataclass(frozen=True)
@@ -85,6 +126,21 @@ class Manifest:
     data: DataConfig = field(default_factory=DataConfig)
     mix: dict[str, int] | None = None
     batch: BatchConfig = field(default_factory=BatchConfig)
+    accountant: Accountant | None = None
+
+    @property
+    def stage(self) -> str:
+        """The stage of a run that names none."""
+        return "eval" if self.data.preset == "eval_sequential" else "train"
+
+    def operator(self, stage: str) -> str:
+        is_v2 = stage in ("eval", "infer") or (stage == "train" and self.data.is_literally_v2)
+        return "UML_OS.Data.NextBatch_v2" if is_v2 else "UML_OS.Data.NextBatch_v3"
+
+    def draws_by_population(self, dataset_key: str) -> bool:
+        """Whether training draws from the dataset by class or weight."""
+        sampling = self.data.sampling
+        return sampling is not None and (sampling.datasets is None or dataset_key in sampling.datasets)
 
     @staticmethod
     def read(text: bytes | str) -> "Manifest":
@@ -127,7 +183,10 @@ def _refuse(path: str, reason: str) -> NoReturn:
 
 def _manifest(value: Any) -> Manifest:
     members = _object(
-        value, "$", required=("global_batch_size", "datasets"), optional=("seed", "data", "mix", "batch")
+        value,
+        "$",
+        required=("global_batch_size", "datasets"),
+        optional=("seed", "data", "mix", "batch", "accountant"),
     )
     datasets = {
         key: _dataset(dataset, f"$.datasets.{key}")
@@ -137,9 +196,10 @@ def _manifest(value: Any) -> Manifest:
         global_batch_size=_integer(members["global_batch_size"], "$.global_batch_size"),
         datasets=datasets,
         seed=_integer(members.get("seed", 0), "$.seed"),
-        data=_data_config(members.get("data", {})),
+        data=_data_config(members.get("data", {}), datasets),
         mix=_mix(members["mix"], datasets) if "mix" in members else None,
         batch=_batch_config(members.get("batch", {})),
+        accountant=_accountant(members["accountant"]) if "accountant" in members else None,
     )
 
 
@@ -153,16 +213,54 @@ def _dataset(value: Any, path: str) -> Dataset:
     )
 
 
-def _data_config(value: Any) -> DataConfig:
+def _data_config(value: Any, datasets: dict[str, Dataset]) -> DataConfig:
     readers = {
         "sampler_block_size": _integer,
         "drop_last": _boolean,
         "epoch_boundary": _one_of(EPOCH_BOUNDARIES),
         "intra_block": _one_of(INTRA_BLOCK_MAPS),
         "rotate": _boolean,
+        "block_order": _one_of(BLOCK_ORDERS),
+        "sampling": lambda member, path: _sampling(member, path, datasets),
+        "preset": _one_of(tuple(PRESETS)),
     }
     members = _object(value, "$.data", optional=readers)
-    return DataConfig(**{name: readers[name](member, f"$.data.{name}") for name, member in members.items()})
+    read = {name: readers[name](member, f"$.data.{name}") for name, member in members.items()}
+    if "preset" in read:
+        boundary = PRESETS[read["preset"]]
+        if read.setdefault("epoch_boundary", boundary) != boundary:
+            _refuse("$.data.epoch_boundary", f"contradicts the preset, which is {boundary}")
+    return DataConfig(**read)
+
+
+def _sampling(value: Any, path: str, datasets: dict[str, Dataset]) -> Sampling:
+    members = _object(value, path, required=("mode",), optional=("column", "datasets"))
+    mode = _one_of(SAMPLING_MODES)(members["mode"], f"{path}.mode")
+    if ("column" in members) != (mode == "weighted"):
+        _refuse(f"{path}.column", "belongs to the mode weighted, which needs it")
+    keys = None
+    if "datasets" in members:
+        keys = members["datasets"]
+        if not isinstance(keys, list) or not keys or len({str(key) for key in keys}) != len(keys):
+            _refuse(f"{path}.datasets", "must be a list of dataset keys, each once")
+        if not all(isinstance(key, str) and key in datasets for key in keys):
+            _refuse(f"{path}.datasets", "names something that is not one of the datasets")
+        keys = tuple(keys)
+    column = _text(members["column"], f"{path}.column") if mode == "weighted" else None
+    return Sampling(mode, column, keys)
+
+
+def _accountant(value: Any) -> Accountant:
+    members = _object(value, "$.accountant", optional=("subsampling_mode", "effective_q"))
+    if not members:
+        _refuse("$.accountant", "is empty")
+    q = members.get("effective_q")
+    if "effective_q" in members and (isinstance(q, bool) or not isinstance(q, (int, float))):
+        _refuse("$.accountant.effective_q", "must be a number")
+    mode = members.get("subsampling_mode")
+    if "subsampling_mode" in members:
+        mode = _text(mode, "$.accountant.subsampling_mode")
+    return Accountant(mode, None if q is None else float(q))
 
 
 def _batch_config(value: Any) -> BatchConfig:

@@ -46,9 +46,9 @@ class Mixer:
         schedule = self.schedule(period)
         key = schedule[place]
         own_batch_number = period * weights[key] + schedule[:place].count(key)
-        return key, self._cursor_of_batch(key, own_batch_number)
+        return key, self.cursor_of_batch(key, own_batch_number)
 
-    def _cursor_of_batch(self, key: str, batch_number: int) -> Cursor:
+    def cursor_of_batch(self, key: str, batch_number: int) -> Cursor:
         n = self.manifest.datasets[key].cardinality
         batch_size = self.manifest.global_batch_size
         if n == 0:

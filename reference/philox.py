@@ -14,6 +14,12 @@ DOMAIN_BLOCK_PERMUTATION = 0xFFFFFFFF
 DOMAIN_ROTATION = 0x726F7461
 DOMAIN_TASK_MIXING = 0x6D697800
 DOMAIN_WALK = 0x77616C6B
+DOMAIN_BLOCKS = 0x626C6B73
+DOMAIN_CLASSES = 0x636C6173
+DOMAIN_MEMBERS = 0x6D656D62
+DOMAIN_LINE = 0x6C696E65
+DOMAIN_POINTS = 0x706C6163
+DOMAIN_PHASE = 0x70686173
 
 ROUNDS = 10
 MULTIPLIER_0, MULTIPLIER_1 = 0xD2511F53, 0xCD9E8D57
@@ -57,3 +63,10 @@ def bounded(seed: bytes, domain: int, n: int, limit: int) -> int:
     """An integer from 0 to limit-1: the 128-bit draw scaled by the limit, exactly and without rejection."""
     k0, k1 = draw_pair(seed, domain, n)
     return ((k0 | (k1 << 64)) * limit) >> 128
+
+
+def draw_numbered(seed: bytes, domain: int, n: int, j: int) -> int:
+    """X(seed, domain, n, j): the j-th draw of number n, as a 128-bit integer."""
+    seed_0, seed_1, seed_2, seed_3 = struct.unpack("<4I", seed)
+    words = philox4x32((n & MASK_32, n >> 32, seed_2 ^ j, seed_3 ^ domain), (seed_0, seed_1))
+    return sum(word << (32 * i) for i, word in enumerate(words))

@@ -5,8 +5,8 @@ Follows the section "NextBatch_v2" of the specification. An epoch of training is
 seeded Fisher-Yates shuffle, the short block at the end stays at the end, and inside its block every sample is
 placed by a seeded bijection, affine or Feistel. So the sample at any position is found without its
 neighbours. The positions of a step are cut into contiguous slices, one a rank; what a sample is does not
-depend on how many ranks there are. Evaluation reads the samples in their own order. `next_batch` is pure: it
-takes a cursor and returns the next one.
+depend on how many ranks there are. Evaluation reads the samples in their own order, or, seeded, in one order
+that never changes (docs/spec/02b-eval-order.md). `next_batch` is pure: it takes a cursor and returns the next one.
 """
 
 import hashlib
@@ -18,9 +18,11 @@ from typing import Any
 
 from . import philox
 from .errors import WeirError
-from .manifest import LARGEST_UINT64, Dataset, Manifest, sha256_of
+from .feistel import feistel_hash, sides
+from .manifest import LARGEST_UINT64, DataConfig, Dataset, Manifest, sha256_of
+from .population import Classes, Population, seeded_place
 
-STAGES = ("train", "eval", "infer")
+STAGES = ("train", "eval", "infer", "eval_seeded")
 
 
 # ---- The order of the blocks -------------------------------------------------------------------------------
@@ -44,8 +46,19 @@ def seeded_block_permute(num_blocks: int, seed: bytes) -> list[int]:
     return list(shuffled_entries(num_blocks, seed, philox.DOMAIN_BLOCK_PERMUTATION))
 
 
+class StatelessBlockOrder:
+    """A permutation of which any entry is found by itself."""
+
+    def __init__(self, num_blocks: int, seed: bytes) -> None:
+        self.num_blocks = num_blocks
+        self.seed = seed
+
+    def __getitem__(self, place: int) -> int:
+        return seeded_place(self.seed, philox.DOMAIN_BLOCKS, 0, 0, self.num_blocks, place)
+
+
 class BlockOrder:
-    """The same permutation, made only as far as someone has looked."""
+    """SeededBlockPermute_v1, made only as far as someone has looked."""
 
     def __init__(self, num_blocks: int, seed: bytes) -> None:
         self._still_to_come = shuffled_entries(num_blocks, seed, philox.DOMAIN_BLOCK_PERMUTATION)
@@ -85,7 +98,7 @@ def feistel_offset(block_id: int, local_position: int, m: int, seed: bytes) -> i
     if m == 1:
         return 0
     keys = _feistel_keys(block_id, seed)
-    a, b = _feistel_sides(m)
+    a, b = sides(m)
     x = _six_feistel_rounds(local_position, a, b, keys)
     while x >= m:
         x = _six_feistel_rounds(x, a, b, keys)
@@ -99,29 +112,14 @@ def _feistel_keys(block_id: int, seed: bytes) -> tuple[int, ...]:
     )
 
 
-@lru_cache(maxsize=256)
-def _feistel_sides(m: int) -> tuple[int, int]:
-    ceiling_of_square_root = math.isqrt(m - 1) + 1
-    return ceiling_of_square_root, -(-m // ceiling_of_square_root)
-
-
 def _six_feistel_rounds(x: int, a: int, b: int, keys: tuple[int, ...]) -> int:
     right, left = divmod(x, a)
     for i in range(6):
         if i % 2 == 0:
-            left = (left + ((_feistel_hash(right, keys[i]) * a) >> 32)) % a
+            left = (left + ((feistel_hash(right, keys[i]) * a) >> 32)) % a
         else:
-            right = (right + ((_feistel_hash(left, keys[i]) * b) >> 32)) % b
+            right = (right + ((feistel_hash(left, keys[i]) * b) >> 32)) % b
     return right * a + left
-
-
-def _feistel_hash(x: int, key: int) -> int:
-    h = x ^ key
-    h ^= h >> 16
-    h = (h * 0x7FEB352D) & philox.MASK_32
-    h ^= h >> 15
-    h = (h * 0x846CA68B) & philox.MASK_32
-    return h ^ (h >> 16)
 
 
 INTRA_BLOCK_OFFSETS = {"affine_v1": affine_offset, "feistel_v1": feistel_offset}
@@ -142,14 +140,15 @@ def index_inside_block(
 class EpochOrder:
     """The virtual sequence of one training epoch over n samples: from a position to a sample."""
 
-    def __init__(self, seed: bytes, n: int, block_size: int, intra_block: str, rotate: bool) -> None:
+    def __init__(self, seed: bytes, n: int, data: DataConfig) -> None:
         self.seed = seed
         self.n = n
-        self.block_size = block_size
-        self.intra_block = intra_block
-        self.num_full_blocks = n // block_size
-        self.rotation = philox.bounded(seed, philox.DOMAIN_ROTATION, 0, n) if rotate else 0
-        self._block_order = BlockOrder(self.num_full_blocks, seed)
+        self.block_size = data.sampler_block_size
+        self.intra_block = data.intra_block
+        self.num_full_blocks = n // self.block_size
+        self.rotation = philox.bounded(seed, philox.DOMAIN_ROTATION, 0, n) if data.rotate else 0
+        is_stateless = data.block_order == "stateless_v1"
+        self._block_order = (StatelessBlockOrder if is_stateless else BlockOrder)(self.num_full_blocks, seed)
 
     def sample_at(self, position: int) -> tuple[int, int]:
         """The block from which the sample at a position comes, and its original index."""
@@ -195,13 +194,19 @@ class Sampler:
     """A manifest under a token: steps by cursor, and samples by position."""
 
     def __init__(
-        self, manifest: Manifest, token: bytes | None = None, stores: dict[str, int] | None = None
+        self,
+        manifest: Manifest,
+        token: bytes | None = None,
+        stores: dict[str, int] | None = None,
+        populations: dict[str, Population] | None = None,
     ) -> None:
         """`token` is the manifest's own where it is None. `stores` gives the cardinality that the store
-        behind a dataset really has, where there is one."""
+        behind a dataset really has, where there is one; `populations` the classes or weights of the datasets
+        that are drawn from by them."""
         self.manifest = manifest
         self.token = manifest.replay_token if token is None else token
         self.stores = stores or {}
+        self.populations = populations or {}
         self._epoch_order = lru_cache(maxsize=4)(self._make_epoch_order)
 
     # -- Randomness --
@@ -212,14 +217,18 @@ class Sampler:
         )[:16]
 
     def _make_epoch_order(self, dataset_key: str, epoch: int) -> EpochOrder:
-        data = self.manifest.data
-        return EpochOrder(
-            self.epoch_seed(dataset_key, epoch),
-            self.manifest.datasets[dataset_key].cardinality,
-            data.sampler_block_size,
-            data.intra_block,
-            data.rotate,
-        )
+        n = self.manifest.datasets[dataset_key].cardinality
+        return EpochOrder(self.epoch_seed(dataset_key, epoch), n, self.manifest.data)
+
+    def sampling_seed(self, dataset_key: str) -> bytes:
+        return sha256_of(["sampling_seed_v1", self.token, self.manifest.manifest_hash, dataset_key])[:16]
+
+    def _sample_at(self, dataset_key: str, epoch: int, position: int) -> tuple[int | None, int]:
+        """The sample at a position of a training epoch, and its block where it comes from one."""
+        if not self.manifest.draws_by_population(dataset_key):
+            return self._epoch_order(dataset_key, epoch).sample_at(position)
+        seed, used = self.sampling_seed(dataset_key), self._epoch_limit(dataset_key, "train")
+        return None, self.populations[dataset_key].sample_at(seed, used, epoch, position)
 
     # -- Random access --
 
@@ -233,8 +242,9 @@ class Sampler:
         self._check_block_size()
         if position + count > n:
             _refuse_position(max(position, n), n)
-        order = self._epoch_order(dataset_key, epoch)
-        return [order.sample_at(position + i)[1] for i in range(count)]
+        self._check_population(dataset_key, "train")
+        self._check_period(dataset_key, epoch, position + count - 1)
+        return [self._sample_at(dataset_key, epoch, position + i)[1] for i in range(count)]
 
     # -- NextBatch_v2 --
 
@@ -244,10 +254,10 @@ class Sampler:
             samples = self._train_samples(dataset_key, world_size, rank, cursor)
             indices = [index for _, _, index in samples]
             valid_count = len(indices)
-            blocks = {(epoch, block) for epoch, block, _ in samples}
+            blocks = {(epoch, block) for epoch, block, _ in samples if block is not None}
         else:
-            indices, valid_count = self._sequential_samples(dataset_key, world_size, rank, cursor)
-            blocks = set()  # nothing is shuffled, so no block is materialised
+            indices, valid_count = self._evaluated_samples(dataset_key, world_size, rank, stage, cursor)
+            blocks = set()  # no block of an epoch is materialised
         return Batch(
             indices,
             valid_count,
@@ -257,7 +267,7 @@ class Sampler:
 
     def _train_samples(
         self, dataset_key: str, world_size: int, rank: int, cursor: Cursor
-    ) -> list[tuple[int, int, int]]:
+    ) -> list[tuple[int, int | None, int]]:
         """This rank's share of a training step, each as (epoch, block, original index)."""
         n = self.manifest.datasets[dataset_key].cardinality
         samples = []
@@ -269,18 +279,40 @@ class Sampler:
             else:
                 epochs_ahead = 0
             epoch = cursor.epoch + epochs_ahead
-            block, index = self._epoch_order(dataset_key, epoch).sample_at(position)
+            block, index = self._sample_at(dataset_key, epoch, position)
             samples.append((epoch, block, index))
         return samples
 
-    def _sequential_samples(
-        self, dataset_key: str, world_size: int, rank: int, cursor: Cursor
+    def blocks_of_epoch(self, dataset_key: str, world_size: int, rank: int, cursor: Cursor) -> int:
+        """blocks_materialized_this_epoch: the distinct blocks that this rank's samples of the cursor's epoch
+        come from, in all its steps up to the one at the cursor. In stream mode the first of them may have
+        begun in the epoch before."""
+        if self.manifest.draws_by_population(dataset_key):
+            return 0
+        batch_size = self.manifest.global_batch_size
+        first_step = cursor.global_index % batch_size - (batch_size if self.manifest.data.is_stream else 0)
+        order = self._epoch_order(dataset_key, cursor.epoch)
+        return len(
+            {
+                order.sample_at(position)[0]
+                for start in range(first_step, cursor.global_index + 1, batch_size)
+                for position in self.positions_of_rank(world_size, rank, Cursor(cursor.epoch, start))
+                if 0 <= position < self._epoch_limit(dataset_key, "train")
+            }
+        )
+
+    def _evaluated_samples(
+        self, dataset_key: str, world_size: int, rank: int, stage: str, cursor: Cursor
     ) -> tuple[list[int], int]:
         """This rank's share of an evaluation step: always of full length, wrapped, with the count of those
         that lie before the end."""
         n = self.manifest.datasets[dataset_key].cardinality
         positions = self.positions_of_rank(world_size, rank, cursor)
-        return [position % n for position in positions], sum(position < n for position in positions)
+        indices = [position % n for position in positions]
+        if stage == "eval_seeded":
+            seed = self.epoch_seed(dataset_key, 0)
+            indices = [feistel_offset(0, position, n, seed) for position in indices]
+        return indices, sum(position < n for position in positions)
 
     def positions_of_rank(self, world_size: int, rank: int, cursor: Cursor) -> range:
         micro_batch_size = self.manifest.global_batch_size // world_size
@@ -319,6 +351,8 @@ class Sampler:
         is_strict_train = stage == "train" and not self.manifest.data.is_stream
         if stage not in STAGES:
             raise WeirError("INVALID_STAGE_TYPE", f"the stage {stage!r} is not one of {', '.join(STAGES)}")
+        if stage == "train" and self.manifest.stage != "train":
+            raise WeirError("INVALID_STAGE_TYPE", "the manifest's preset is eval_sequential")
         n = self._dataset(dataset_key).cardinality
         if world_size == 0 or batch_size == 0 or batch_size % world_size != 0 or batch_size < world_size:
             raise WeirError(
@@ -332,12 +366,16 @@ class Sampler:
         self._check_block_size()
         if is_strict_train and self.manifest.data.drop_last and batch_size > n:
             raise WeirError("BATCH_SIZE_INCONSISTENT", "with drop_last no epoch has a batch", cardinality=n)
+        self._check_accountant(dataset_key, stage)
+        self._check_population(dataset_key, stage)
         if cursor.global_index >= n:
             _refuse_position(cursor.global_index, n)
         if not is_strict_train and cursor.global_index + batch_size > LARGEST_UINT64:
             raise WeirError("COUNTER_OVERFLOW", "the position would pass 2^64-1")
         if self._advanced(dataset_key, stage, cursor).epoch > LARGEST_UINT64:
             raise WeirError("COUNTER_OVERFLOW", "the epoch would pass 2^64-1")
+        if stage == "train":
+            self._check_period(dataset_key, cursor.epoch, cursor.global_index + batch_size - 1)
 
     def _dataset(self, dataset_key: str) -> Dataset:
         if dataset_key not in self.manifest.datasets:
@@ -352,45 +390,74 @@ class Sampler:
         if self.manifest.data.sampler_block_size == 0:
             raise WeirError("BATCH_SIZE_INCONSISTENT", "sampler_block_size is 0")
 
+    def _check_accountant(self, dataset_key: str, stage: str) -> None:
+        """What a privacy accountant takes for granted must be what the sampler does."""
+        accountant = self.manifest.accountant
+        if stage != "train" or accountant is None:
+            return
+        subsampling_mode, _ = self.modes(stage, dataset_key)
+        if accountant.subsampling_mode not in (None, subsampling_mode):
+            raise WeirError("CONTRACT_VIOLATION", f"the run's subsampling_mode is {subsampling_mode}")
+        if accountant.effective_q not in (None, self._effective_q(dataset_key)):
+            raise WeirError("CONTRACT_VIOLATION", f"the run's effective_q is {self._effective_q(dataset_key)!r}")
+
+    def _check_population(self, dataset_key: str, stage: str) -> None:
+        if stage == "train" and self.manifest.draws_by_population(dataset_key):
+            if dataset_key not in self.populations:
+                raise WeirError("CONTRACT_VIOLATION", "data.sampling needs the store of the dataset")
+
+    def _check_period(self, dataset_key: str, epoch: int, position: int) -> None:
+        population = self.populations.get(dataset_key)
+        if isinstance(population, Classes) and self.manifest.draws_by_population(dataset_key):
+            if population.is_beyond(self._epoch_limit(dataset_key, "train"), epoch, position):
+                raise WeirError("COUNTER_OVERFLOW", "the number of the period would pass 2^64-1")
+
     # -- Metadata --
+
+    def _effective_q(self, dataset_key: str) -> float:
+        n = self.manifest.datasets[dataset_key].cardinality
+        return float(self.manifest.global_batch_size) / float(n)
 
     def _metadata(
         self, dataset_key: str, world_size: int, rank: int, stage: str, cursor: Cursor, block_count: int
     ) -> dict[str, Any]:
-        n = self.manifest.datasets[dataset_key].cardinality
-        subsampling_mode, sampling_mode = self.modes(stage)
+        subsampling_mode, sampling_mode = self.modes(stage, dataset_key)
         return {
             "epoch": cursor.epoch,
             "global_position": cursor.global_index,
-            "is_shuffled": stage == "train",
+            "is_shuffled": stage in ("train", "eval_seeded"),
             "effective_batch_size": self._produced_count(dataset_key, stage, cursor),
             "blocks_materialized": block_count,
             "subsampling_mode": subsampling_mode,
             "sampling_mode": sampling_mode,
-            "effective_q": float(self.manifest.global_batch_size) / float(n),
+            "effective_q": self._effective_q(dataset_key),
             "sampler_block_size": self.manifest.data.sampler_block_size,
-            "sampler_config_hash": self.sampler_config_hash(stage),
+            "sampler_config_hash": self.sampler_config_hash(stage, dataset_key),
             "epoch_seed_hash": hashlib.sha256(self.epoch_seed(dataset_key, cursor.epoch)).digest(),
             "data_replay_t": sha256_of(
                 ["nextbatch_v2", self.token, dataset_key, cursor.epoch, cursor.global_index, world_size, rank]
             ),
         }
 
-    def modes(self, stage: str) -> tuple[str, str]:
+    def modes(self, stage: str, dataset_key: str) -> tuple[str, str]:
         """The subsampling mode, which a privacy accountant reads, and the sampling mode."""
         if stage != "train":
-            return "NONE", "SEQUENTIAL_V1"
+            return "NONE", "SHUFFLE_EVAL_FEISTEL_V1" if stage == "eval_seeded" else "SEQUENTIAL_V1"
         data = self.manifest.data
+        if self.manifest.draws_by_population(dataset_key):
+            subsampling_mode = "WEIGHTED" if data.sampling.mode == "weighted" else "CLASS_BALANCED"
+            return subsampling_mode, f"{subsampling_mode}_STREAMING_V1" if data.is_stream else f"{subsampling_mode}_V1"
         subsampling_mode = "SHUFFLE_STREAMING" if data.is_stream else "SHUFFLE_WITHOUT_REPLACEMENT"
-        block_map = "BLOCK_FEISTEL_V1" if data.intra_block == "feistel_v1" else "BLOCK_AFFINE_V1"
-        return subsampling_mode, f"{subsampling_mode}_{block_map}"
+        block_order = "STATELESS_BLOCK" if data.block_order == "stateless_v1" else "BLOCK"
+        block_map = "FEISTEL_V1" if data.intra_block == "feistel_v1" else "AFFINE_V1"
+        return subsampling_mode, f"{subsampling_mode}_{block_order}_{block_map}"
 
-    def sampler_config_hash(self, stage: str) -> bytes:
+    def sampler_config_hash(self, stage: str, dataset_key: str) -> bytes:
         data = self.manifest.data
         is_feistel = data.intra_block == "feistel_v1"
         return sha256_of(
             [
-                self.modes(stage)[1],
+                self.modes(stage, dataset_key)[1],
                 data.sampler_block_size,
                 data.drop_last,
                 "epoch_seed_rule_v2+rotate_v1" if data.rotate else "epoch_seed_rule_v2",

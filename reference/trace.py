@@ -1,7 +1,8 @@
 """The trace: what a run read, step by step, in a file that cannot be cut or edited unnoticed.
 
-Follows the section "Trace" of the specification. A trace is a sequence of CBOR maps: a `run_header`, then an
-`iter` a step (and a `resume` where the run went on from a checkpoint), then a `run_end`. The kind of a record
+Follows the section "Trace" of the specification and docs/spec/02-trace.md. A trace is a sequence of CBOR maps: a
+`run_header`, then an `iter` a step (and a `resume` where the run went on from a checkpoint), a `failure` if the
+run failed, then a `run_end`. The kind of a record
 is its member `type`; its member `h` is its link in a chain of hashes,
 
     h_0     = SHA-256(CBOR(["weir_trace_v1", header without h]))
@@ -9,7 +10,7 @@ is its member `type`; its member `h` is its link in a chain of hashes,
 
 so that a record's `h` vouches for everything before it. A run that crashed leaves a trace of whole records
 that has no `run_end`; that is valid, and said. There is no time of day in a trace: two runs of the same
-inputs write the same bytes.
+inputs write the same bytes. `judge` says whether the records are those of one whole run.
 """
 
 from dataclasses import asdict, dataclass
@@ -18,7 +19,8 @@ from typing import Any, NoReturn
 from . import cbor
 from .errors import WeirError
 from .manifest import Manifest, sha256_of
-from .sampler import STAGES, Batch, Cursor
+from .mix import Mixer
+from .sampler import Batch, Cursor
 
 TRACE_VERSION = "weir_trace_v1"
 METADATA_IN_AN_ITER_RECORD = (
@@ -78,10 +80,13 @@ def run_header(
     schedule: str,
     store_hashes: list[bytes],
     weir_version: str,
+    stage: str = "train",
 ) -> Record:
     """The first record. It holds the manifest itself, so that a trace explains itself. `schedule` is "mix"
     where step t is found by its number, "cursor" where each step begins where the one before ended."""
-    return {
+    operator = manifest.operator(stage)
+    named = {} if operator.endswith("_v2") else {"operator": operator}
+    return named | {
         "type": "run_header",
         "trace_version": TRACE_VERSION,
         "weir_version": weir_version,
@@ -92,7 +97,7 @@ def run_header(
         "batch": asdict(manifest.batch),
         "datasets": {key: dataset.cardinality for key, dataset in manifest.datasets.items()},
         "sampler_block_size": manifest.data.sampler_block_size,
-        "is_shuffled_per_stage": {stage: stage == "train" for stage in STAGES},
+        "is_shuffled_per_stage": {"train": True, "eval": False, "infer": False},
         "manifest_hash": manifest.manifest_hash,
         "mix_hash": manifest.mix_hash,
         "batch_config_hash": manifest.batch_config_hash,
@@ -133,10 +138,37 @@ def resume_record(step: int, checkpoint_hash: bytes) -> Record:
     return {"type": "resume", "step": step, "checkpoint_hash": checkpoint_hash}
 
 
-def run_end(final_cursors: dict[str, Cursor], total_samples_seen: int, trace_hash: bytes) -> Record:
+def failure_record(
+    t: int,
+    error: WeirError,
+    failure_operator: str,
+    dataset_key: str | None,
+    cursor: Cursor | None,
+    data_replay_t: bytes | None,
+    token: bytes,
+) -> Record:
+    """What a run that fails at step t writes before its run_end."""
+    return {
+        "type": "failure",
+        "t": t,
+        "failure_code": error.code_id,
+        "failure_operator": failure_operator,
+        "dataset_key": dataset_key,
+        "cursor_before": None if cursor is None else _cursor_map(cursor),
+        "data_replay_t": data_replay_t,
+        "replay_token": token,
+        "message": error.message,
+        "diagnostics": error.diagnostics,
+    }
+
+
+def run_end(
+    final_cursors: dict[str, Cursor], total_samples_seen: int, trace_hash: bytes, status: str = "success"
+) -> Record:
     """The last record; `trace_hash` is the chain's value before it."""
     return {
         "type": "run_end",
+        "status": status,
         "final_cursors": {key: _cursor_map(cursor) for key, cursor in final_cursors.items()},
         "final_epoch": max((cursor.epoch for cursor in final_cursors.values()), default=0),
         "total_samples_seen": total_samples_seen,
@@ -187,7 +219,9 @@ def _decode_records(encoded: bytes) -> list[Record]:
             _refuse(len(records), fault.message)
         if not isinstance(record, dict) or record.get("type") not in allowed_kinds:
             _refuse(len(records), f"only these may stand here: {', '.join(allowed_kinds) or 'nothing'}")
-        allowed_kinds = () if record["type"] == "run_end" else ("iter", "resume", "run_end")
+        allowed_kinds = ("iter", "resume", "failure", "run_end")
+        if record["type"] in ("run_end", "failure"):
+            allowed_kinds = () if record["type"] == "run_end" else ("run_end",)
         records.append(record)
     return records
 
@@ -206,7 +240,7 @@ def cut_back_and_resume(trace: Trace, step: int, checkpoint_hash: bytes) -> Trac
     writer = TraceWriter(_without_link(trace.header))
     for record in trace.records:
         is_iter = record["type"] == "iter"
-        if (is_iter and record["t"] >= step) or (not is_iter and record["step"] > step):
+        if record["type"] == "failure" or (is_iter and record["t"] >= step) or (not is_iter and record["step"] > step):
             break
         writer.append(_without_link(record))
     writer.append(resume_record(step, checkpoint_hash))
@@ -216,3 +250,130 @@ def cut_back_and_resume(trace: Trace, step: int, checkpoint_hash: bytes) -> Trac
 def are_comparable(one: Trace, other: Trace) -> bool:
     """Whether two runs read the same data in the same way, so that a difference has a meaning."""
     return all(one.header.get(name) == other.header.get(name) for name in IDENTITY_FIELDS)
+
+
+# ---- Judging -----------------------------------------------------------------------------------------------
+
+
+class Divergence(Exception):
+    """The first thing that is not so: the step and the field."""
+
+    def __init__(self, t: int, field: str) -> None:
+        super().__init__(f"step {t}: {field}")
+        self.t, self.field = t, field
+
+
+def _stage_of(record: Record) -> str:
+    """The stage that a step's record shows; "eval" stands for "infer" too, which takes the same samples."""
+    if not record["is_shuffled"]:
+        return "eval"
+    return "eval_seeded" if record["sampling_mode"] == "SHUFFLE_EVAL_FEISTEL_V1" else "train"
+
+
+def judge(trace: Trace, manifest: Manifest) -> str:
+    """Whether the records are those of one whole run, each following from those before it: "success", "failed",
+    or "cut" if there is no run_end. What each step holds is for a replay to say."""
+    run = _Run(trace.header, manifest)
+    for record in trace.records:
+        if record["type"] == "resume":
+            run.resume(record)
+        elif record["type"] == "failure":
+            run.fail(record)
+        else:
+            run.step(record)
+    return "cut" if trace.run_end is None else run.end(trace.run_end)
+
+
+class _Run:
+    def __init__(self, header: Record, manifest: Manifest) -> None:
+        self.header, self.manifest = header, manifest
+        self.mixer = Mixer(manifest, header["replay_token"]) if header["schedule"] == "mix" else None
+        self.in_any_order = header.get("policy") == "best_effort"
+        self.taken: set[int] = set()
+        self.first: int | None = None  # where the trace begins, once that is known
+        self.last: Record | None = None  # the last step
+        self.cursors: dict[str, Record] = {}
+        self.samples = 0
+        self.has_failed = False
+
+    @property
+    def next(self) -> int:
+        """The next step; in best effort the first that was not taken."""
+        next_step = 0 if self.in_any_order else self.first or 0
+        while next_step in self.taken:
+            next_step += 1
+        return next_step
+
+    def resume(self, record: Record) -> None:
+        if self.first is None:
+            self.first = record["step"]
+        elif record["step"] != (self.first + len(self.taken) if self.in_any_order else self.next):
+            raise Divergence(record["step"], "step")
+
+    def take(self, t: int) -> None:
+        if t in self.taken if self.in_any_order else t != self.next:
+            raise Divergence(t, "t")
+        self.first = self.first or 0
+        self.taken.add(t)
+
+    def place(self, t: int) -> tuple[str, Cursor] | None:
+        """Where step t must lie; None where that is not known."""
+        if self.mixer is not None:
+            return self.mixer.locate(t)
+        if self.last is None:
+            return None
+        key, batch_size = self.last["dataset_key"], self.manifest.global_batch_size
+        if not self.in_any_order:
+            return key, Cursor(**self.last["cursor_after"])
+        if _stage_of(self.last) == "train":
+            return key, Mixer(self.manifest).cursor_of_batch(key, t)
+        return key, Cursor(0, t * batch_size)
+
+    def check_place(self, record: Record) -> None:
+        place = self.place(record["t"])
+        if place is None:
+            return
+        key, cursor = place
+        if record["dataset_key"] != key:
+            raise Divergence(record["t"], "dataset_key")
+        if record["cursor_before"] != _cursor_map(cursor):
+            raise Divergence(record["t"], "cursor_before")
+
+    def step(self, record: Record) -> None:
+        self.take(record["t"])
+        self.check_place(record)
+        stage = "train" if self.mixer else _stage_of(self.last or record)
+        if _stage_of(record) != stage:
+            raise Divergence(record["t"], "is_shuffled" if "eval" in (stage, _stage_of(record)) else "sampling_mode")
+        self.last = record
+        self.cursors[record["dataset_key"]] = record["cursor_after"]
+        self.samples += record["effective_batch_size"]
+
+    def fail(self, record: Record) -> None:
+        place = self.place(record["t"])
+        self.take(record["t"])
+        self.check_place(record)
+        if record["replay_token"] != self.header["replay_token"]:
+            raise Divergence(record["t"], "replay_token")
+        if place is not None:
+            key, cursor = place
+            call = [key, cursor.epoch, cursor.global_index, self.header["world_size"], self.header["rank"]]
+            if record["data_replay_t"] != sha256_of(["nextbatch_v2", self.header["replay_token"], *call]):
+                raise Divergence(record["t"], "data_replay_t")
+        self.has_failed = True
+
+    def end(self, record: Record) -> str:
+        status = "failed" if self.has_failed else "success"
+        expected = {
+            "final_cursors": self.cursors,
+            "final_epoch": max((cursor["epoch"] for cursor in self.cursors.values()), default=0),
+            "status": status,
+            "total_samples_seen": self.samples,
+        }
+        for field in sorted(expected, key=lambda name: (len(name), name)):
+            if record.get(field, "success") != expected[field]:
+                raise Divergence(self.next, field)
+        is_whole = self.next > max(self.taken, default=-1)
+        if self.in_any_order and not self.has_failed and self.first == 0 and not is_whole:
+            raise Divergence(self.next, "t")
+        return status

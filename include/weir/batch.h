@@ -78,15 +78,17 @@ typedef struct weir_batch_options {
     size_t token_size;
     bool any_hash; /* take a dataset whose hash is not the store's; the cardinality is checked all the same */
     bool pad;      /* fill a partial batch up with sequences of padding */
-    bool with_digests; /* compute the digests of every batch */
+    bool with_digests;                 /* compute the digests of every batch */
+    const weir_population *population; /* of the dataset, shared by builders; NULL: the builder reads its own
+                                          from the store if training draws from one */
 } weir_batch_options;
 
 typedef struct weir_batch_builder weir_batch_builder;
 typedef struct weir_batch_buffer weir_batch_buffer;
 
-/* The store must outlive the builder; the manifest may be closed after. The sampler's errors in its order,
- * with the store's cardinality; a dataset that the store does not have is INVALID_DATASET_KEY, one with
- * another hash CARDINALITY_MISMATCH. */
+/* The store and the population must outlive the builder; the manifest may be closed after. The sampler's
+ * errors in its order, with the store's cardinality; a dataset that the store does not have is
+ * INVALID_DATASET_KEY, one with another hash CARDINALITY_MISMATCH; weir_population_open's errors. */
 WEIR_API WEIR_CHECKED weir_status weir_batch_builder_open(const weir_env *env,
                                                           const weir_batch_options *options,
                                                           weir_batch_builder **out, weir_error *error);

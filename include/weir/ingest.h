@@ -26,20 +26,37 @@ typedef struct weir_progress {
 /* Called some times a second from any one thread at a time; returning false stops the work with CANCELLED. */
 typedef bool (*weir_progress_report)(void *context, const weir_progress *progress);
 
+/* What somebody should look at: it may be a mistake. A list of the codes is in docs/warnings.md. */
+typedef struct weir_warning {
+    const char *code;  /* such as "constant_label"; it does not change */
+    const char *table; /* what it is about; or NULL, likewise */
+    const char *column;
+    const char *task;
+    const char *message; /* one sentence: what was seen, and what to do */
+} weir_warning;
+
+/* Called from the thread that called ingest, before anything is written; texts are valid during the call. */
+typedef void (*weir_warning_report)(void *context, const weir_warning *warning);
+
 typedef struct weir_ingest_options {
-    size_t size;        /* sizeof(weir_ingest_options) */
-    const char *source; /* path or URL */
-    const char *schema; /* JSON text, or NULL: drafted from the source */
+    size_t size;             /* sizeof(weir_ingest_options) */
+    const char *source;      /* path or URL */
+    const char *search_path; /* schemas of PostgreSQL or DuckDB in which bare names are found, "sales,public";
+                                NULL: what the schema says, else the source's own */
+    const char *schema;      /* JSON text, or NULL: drafted from the source */
     size_t schema_size;
     const char *schema_name; /* what messages call the schema, such as its path */
     const char *output;      /* the store's path; NULL: NAME.weir in the working directory */
     const char *manifest; /* the manifest's path; NULL: the store's, ".weir" replaced by ".manifest.json" */
     uint64_t batch_size;  /* global_batch_size in the manifest; 0: 32 */
+    const char *preset;   /* data.preset in the manifest; NULL: the Feistel map and rotation */
     uint32_t threads;     /* 0: as many as there are processors */
     bool strict;          /* a foreign key without a match is SCHEMA_INVALID */
     bool no_embeddings;   /* leaves the embedding sections empty (dim 0) */
     weir_progress_report progress; /* or NULL */
     void *progress_context;
+    weir_warning_report warning; /* or NULL */
+    void *warning_context;
 } weir_ingest_options;
 
 #define WEIR_INGEST_OPTIONS ((weir_ingest_options){.size = sizeof(weir_ingest_options)})
@@ -67,9 +84,9 @@ typedef struct weir_ingest_report {
 
 /* Reads the source and writes store and manifest, each whole or not at all (the store first). `report` may
  * be NULL. Starts threads of its own and ends them. SCHEMA_INVALID, SOURCE_ERROR, TASK_INVALID, IO_ERROR,
- * OUT_OF_MEMORY, CANCELLED. CONTRACT_VIOLATION, before anything is read, where store or manifest would
- * replace the source, the schema (where schema_name is its path), each other, or a file that is not of
- * their kind. */
+ * OUT_OF_MEMORY, CANCELLED. CONTRACT_VIOLATION, before anything is read, if the preset is not known, or if
+ * store or manifest would replace the source, the schema (where schema_name is its path), each other, or a
+ * file that is not of their kind. */
 WEIR_API WEIR_CHECKED weir_status weir_ingest(const weir_env *env, const weir_ingest_options *options,
                                               weir_ingest_report *report, weir_error *error);
 

@@ -128,9 +128,16 @@ WEIR_API WEIR_CHECKED weir_status weir_loader_record(weir_loader *loader, const 
                                                      bool with_indices, weir_trace_writer *writer,
                                                      weir_error *error);
 
-/* ---- Checkpoints (docs/pipeline.md: weir_checkpoint_v1) --------------------------------------- */
+/* Ends the trace of a run that failed with `failure`: at the step that the failure names, if it is one of
+ * building a batch, else at `step`, the next one. The consumer's thread; weir_trace_fail's errors. */
+WEIR_API WEIR_CHECKED weir_status weir_loader_record_failure(weir_loader *loader, uint64_t step,
+                                                             const weir_error *failure,
+                                                             weir_trace_writer *writer, weir_error *error);
 
-/* Writes the state behind the last batch that was taken, as canonical CBOR. The consumer's thread. */
+/* ---- Checkpoints (docs/pipeline.md: weir_checkpoint_v2) --------------------------------------- */
+
+/* Writes the state after the last batch that was taken, as a canonical CBOR map that holds a hash of itself.
+ * The consumer's thread. */
 WEIR_API void weir_loader_checkpoint(const weir_loader *loader, weir_cbor_writer *w);
 
 /* The same as a file that appears whole or not at all; its hash goes into a trace's resume record
@@ -139,8 +146,8 @@ WEIR_API WEIR_CHECKED weir_status weir_loader_checkpoint_save(const weir_loader 
                                                               uint8_t hash[WEIR_HASH_SIZE],
                                                               weir_error *error);
 
-/* What a checkpoint says; the manifest's hash belongs to `data`. CBOR_INVALID, CHECKPOINT_MISMATCH where it
- * is no checkpoint of this version. Any thread. */
+/* What a checkpoint says; the manifest's hash belongs to `data`. CBOR_INVALID; CHECKPOINT_MISMATCH if it is
+ * damaged, or not a checkpoint that this version reads. Any thread. */
 typedef struct weir_checkpoint {
     uint64_t step;
     weir_policy policy;

@@ -15,6 +15,23 @@ typedef struct weir_manifest weir_manifest;
 
 typedef enum weir_epoch_boundary { WEIR_BOUNDARY_STRICT, WEIR_BOUNDARY_STREAM } weir_epoch_boundary;
 typedef enum weir_intra_block { WEIR_INTRA_AFFINE_V1, WEIR_INTRA_FEISTEL_V1 } weir_intra_block;
+typedef enum weir_block_order { WEIR_BLOCKS_FISHER_YATES_V1, WEIR_BLOCKS_STATELESS_V1 } weir_block_order;
+
+/* How training draws from a dataset: each sample once per epoch, or by class, or by weight
+ * (docs/spec/02-sampling-modes.md). */
+typedef enum weir_sampling {
+    WEIR_SAMPLING_SHUFFLED,
+    WEIR_SAMPLING_CLASS_BALANCED,
+    WEIR_SAMPLING_WEIGHTED
+} weir_sampling;
+
+typedef enum weir_stage {
+    WEIR_STAGE_TRAIN,
+    WEIR_STAGE_EVAL,
+    WEIR_STAGE_INFER,
+    WEIR_STAGE_EVAL_SEEDED,
+    WEIR_STAGES,
+} weir_stage;
 typedef enum weir_child_policy { WEIR_CHILDREN_UNIFORM, WEIR_CHILDREN_RECENT } weir_child_policy;
 typedef enum weir_label_visibility {
     WEIR_LABELS_TRAIN,
@@ -22,11 +39,14 @@ typedef enum weir_label_visibility {
     WEIR_LABELS_NONE
 } weir_label_visibility;
 
-/* The manifest's `data`. */
+/* The manifest's `data`. The text belongs to the manifest. */
 typedef struct weir_data_config {
     uint64_t sampler_block_size;
     weir_epoch_boundary epoch_boundary;
     weir_intra_block intra_block;
+    weir_block_order block_order;
+    weir_sampling sampling;    /* of the datasets that say so themselves */
+    const char *weight_column; /* of WEIR_SAMPLING_WEIGHTED; else NULL */
     bool drop_last;
     bool rotate;
 } weir_data_config;
@@ -49,6 +69,7 @@ typedef struct weir_dataset {
     const char *version;
     uint64_t cardinality;
     uint32_t weight; /* in the mix; 0 where it is not in it */
+    weir_sampling sampling;
     uint8_t hash[WEIR_HASH_SIZE];
 } weir_dataset;
 
@@ -71,6 +92,13 @@ WEIR_API uint64_t weir_manifest_seed(const weir_manifest *manifest);
 WEIR_API uint64_t weir_manifest_global_batch_size(const weir_manifest *manifest);
 WEIR_API const weir_data_config *weir_manifest_data(const weir_manifest *manifest);
 WEIR_API const weir_batch_config *weir_manifest_batch(const weir_manifest *manifest);
+
+/* The stage of a run that names none: eval under the preset eval_sequential, else train. */
+WEIR_API weir_stage weir_manifest_stage(const weir_manifest *manifest);
+
+/* The operator that a stage runs: "UML_OS.Data.NextBatch_v2", or …_v3 if training under this manifest goes
+ * through the samples in another order than v2 does. Static. */
+WEIR_API const char *weir_manifest_operator(const weir_manifest *manifest, weir_stage stage);
 
 /* Datasets in bytewise order of their keys. */
 WEIR_API size_t weir_manifest_dataset_count(const weir_manifest *manifest);

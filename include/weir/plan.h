@@ -186,14 +186,19 @@ WEIR_API WEIR_CHECKED weir_status weir_plan_make(const weir_env *env, const weir
                                                  weir_error *error);
 WEIR_API void weir_plan_close(weir_plan *plan);
 
-/* The plan's canonical CBOR (weir-plan/1): into a writer, or as a file that appears whole or not at all. */
+/* The plan's canonical CBOR (weir-plan/1). After it, as a second item, what its tensors are
+ * (weir-plan-tensors/1, docs/spec/03b-plan-tensors.md), which is in no hash: nothing if the plan was restored
+ * without. A plan file is the first or both; weir_plan_save writes both, as a file that appears whole or not
+ * at all. */
 WEIR_API void weir_plan_write(const weir_plan *plan, weir_cbor_writer *w);
+WEIR_API void weir_plan_write_tensors(const weir_plan *plan, weir_cbor_writer *w);
 WEIR_API WEIR_CHECKED weir_status weir_plan_save(const weir_env *env, const weir_plan *plan, const char *path,
                                                  weir_error *error);
 
 /* Restores one, and checks it as hostile input: a plan that is accepted has no two live tensors on one
- * byte, and its numbers agree with each other. It has no shapes, dtypes, roles or token, and its retention
- * ratio and time are 0. CBOR_INVALID; INVALID_IR where the value is no consistent plan. */
+ * byte, and its numbers agree with each other. It has no token, no shapes, dtypes and roles if the file does
+ * not say them, and its retention ratio and time are 0. CBOR_INVALID; INVALID_IR where the value is no
+ * consistent plan. */
 WEIR_API WEIR_CHECKED weir_status weir_plan_restore(const weir_env *env, const void *data, size_t size,
                                                     const char *name, weir_plan **plan, weir_error *error);
 WEIR_API WEIR_CHECKED weir_status weir_plan_restore_file(const weir_env *env, const char *path,

@@ -16,21 +16,40 @@
 #define WEIR_SAMPLER_H
 
 #include "weir/manifest.h"
+#include "weir/store.h"
 
 #ifdef __cplusplus
 extern "C" {
 #endif
 
-typedef enum weir_stage { WEIR_STAGE_TRAIN, WEIR_STAGE_EVAL, WEIR_STAGE_INFER } weir_stage;
-
-/* "train", "eval", "infer"; INVALID_STAGE_TYPE for anything else. Any thread. */
+/* "train", "eval", "infer", "eval_seeded"; INVALID_STAGE_TYPE for anything else. The name is static, NULL if
+ * there is no such stage. Any thread. */
 WEIR_API WEIR_CHECKED weir_status weir_stage_parse(const char *name, weir_stage *out, weir_error *error);
+WEIR_API const char *weir_stage_name(weir_stage stage);
 
 /* Where a run stands in a dataset: all the state there is. */
 typedef struct weir_cursor {
     uint64_t epoch;
     uint64_t global_index;
 } weir_cursor;
+
+/* ---- Populations ----------------------------------------------------------------------------- */
+
+/* What class-balanced and weighted sampling draw from: the classes or the weights of a dataset's samples.
+ * Immutable: any number of samplers and threads may share one. About 4 bytes per sample by class, 13 by
+ * weight. */
+typedef struct weir_population weir_population;
+
+/* Reads the population of a dataset from its store, which may be closed after; sets *out to NULL if the
+ * manifest has the dataset shuffled, or does not have it. `token` NULL: the manifest's own. The caller closes
+ * it after its samplers. INVALID_DATASET_KEY (the store does not have it), TASK_INVALID (a target that has no
+ * classes, another weight column or none, no positive weight, too many classes), STORE_CORRUPT,
+ * OUT_OF_MEMORY. */
+WEIR_API WEIR_CHECKED weir_status weir_population_open(const weir_env *env, const weir_manifest *manifest,
+                                                       const weir_store *store, const char *dataset,
+                                                       const void *token, size_t token_size,
+                                                       weir_population **out, weir_error *error);
+WEIR_API void weir_population_close(weir_population *population);
 
 /* ---- Sampler --------------------------------------------------------------------------------- */
 
@@ -46,17 +65,21 @@ typedef struct weir_sampler_options {
     size_t token_size;
     const uint64_t *store_cardinality; /* where a store serves the dataset: its number of samples, which must
                                           be the manifest's */
+    const weir_population *population; /* of this dataset and token, if training draws from one; else NULL */
+    weir_cursor cursor;                /* where the caller begins: errors of opening carry its replay token */
 } weir_sampler_options;
 
 /* Everything about one step but the indices themselves. Texts are static. */
 typedef struct weir_step {
     weir_cursor cursor_before;
     weir_cursor cursor_next;
-    uint64_t count;       /* this rank's indices; in eval and infer always global_batch_size / world_size */
+    uint64_t count;       /* this rank's indices; but in train always global_batch_size / world_size */
     uint64_t valid_count; /* of these, from the front, with a position inside the epoch */
     uint64_t effective_batch_size; /* global positions that the step consumes */
     uint64_t
         blocks_materialized; /* distinct (epoch, block) pairs behind this rank's indices; 0 unless shuffled */
+    uint64_t blocks_materialized_this_epoch; /* distinct blocks of this rank's samples of the cursor's
+                                                epoch, from the epoch's first step to this one */
     uint64_t sampler_block_size;
     uint64_t micro_batch_size;
     uint64_t global_batch_size;
@@ -69,13 +92,22 @@ typedef struct weir_step {
     uint8_t data_replay_t[WEIR_HASH_SIZE];
 } weir_step;
 
-/* The manifest may be closed after. All memory is taken here: 8 bytes a block of the dataset (16 from 2^32
- * blocks on) in train, none else. INVALID_STAGE_TYPE, INVALID_DATASET_KEY, CARDINALITY_MISMATCH,
- * BATCH_SIZE_INCONSISTENT and CONTRACT_VIOLATION in the contract's order, then OUT_OF_MEMORY. */
+/* The manifest may be closed after. All memory is taken here: in train 8 bytes per block of the dataset (16
+ * from 2^32 blocks on), none with the stateless block order, a population, or in eval and infer.
+ * INVALID_STAGE_TYPE, INVALID_DATASET_KEY, CARDINALITY_MISMATCH, BATCH_SIZE_INCONSISTENT and
+ * CONTRACT_VIOLATION in the contract's order; CONTRACT_VIOLATION if the manifest's accountant assumes another
+ * sampling, or the population is missing or another dataset's; then OUT_OF_MEMORY. Every error carries the
+ * dataset's key and the replay token of options.cursor. */
 WEIR_API WEIR_CHECKED weir_status weir_sampler_open(const weir_env *env, const weir_manifest *manifest,
                                                     const weir_sampler_options *options, weir_sampler **out,
                                                     weir_error *error);
 WEIR_API void weir_sampler_close(weir_sampler *sampler);
+
+/* Adds to an error which call it is about, as the sampler's own errors have it: the dataset's key as a
+ * diagnostic, the rank, and the replay token of options->cursor; what the error has already stays. For
+ * callers that fail before or after the sampler. Any thread. */
+WEIR_API void weir_sampler_name_call(const weir_manifest *manifest, const weir_sampler_options *options,
+                                     weir_error *error);
 
 /* The step at a cursor. GLOBAL_POSITION_EXCEEDS_CARDINALITY, COUNTER_OVERFLOW. */
 WEIR_API WEIR_CHECKED weir_status weir_sampler_step(weir_sampler *sampler, weir_cursor cursor,

@@ -1,9 +1,10 @@
 /* weir/trace.h: the record of a run, which can be replayed, compared and merged (format: docs/trace.md).
  *
- * A trace is a CBOR sequence in one append-only file: a run_header, one iter a step, resume records, a
- * run_end. Every record carries a link of a SHA-256 chain, so that none can be changed, dropped, added or
- * moved unnoticed; cut at a record's end, a trace is one without its run_end. The header holds the manifest
- * itself, so a trace explains itself. No wall-clock time is in it: the same run gives the same bytes. */
+ * A trace is a CBOR sequence in one append-only file: a run_header, one iter per step, resume records, a
+ * failure if the run failed, a run_end. Every record carries a link of a SHA-256 chain, so that none can be
+ * changed, dropped, added or moved unnoticed; cut at a record's end, a trace is one without its run_end. The
+ * header holds the manifest itself, so a trace explains itself. No wall-clock time is in it: the same run
+ * gives the same bytes. */
 #ifndef WEIR_TRACE_H
 #define WEIR_TRACE_H
 
@@ -33,7 +34,10 @@ typedef struct weir_trace_run {
     weir_trace_schedule schedule;
     const uint8_t (*store_hashes)[WEIR_HASH_SIZE]; /* in the order of the stores */
     size_t store_count;
-    bool is_best_effort; /* the order of the steps is nobody's; the header says so */
+    bool is_best_effort; /* steps may come in any order; recorded in the header */
+    weir_stage stage;
+    const weir_build_part *build; /* weir_build_info, or NULL: not recorded */
+    size_t build_count;
 } weir_trace_run;
 
 /* Where a run begins: at step 0, or at a later one, with or without a checkpoint (NULL). */
@@ -79,6 +83,20 @@ WEIR_API WEIR_CHECKED weir_status weir_trace_sync(weir_trace_writer *writer, wei
 
 /* Writes the run_end and syncs. Without it a trace is one of a run that did not end. */
 WEIR_API WEIR_CHECKED weir_status weir_trace_finish(weir_trace_writer *writer, weir_error *error);
+
+/* The step that a run failed at; what is not known of it is NULL. */
+typedef struct weir_trace_failure {
+    uint64_t t;
+    const weir_error *error;
+    const char *dataset;
+    const weir_cursor *cursor;
+    const uint8_t *data_replay_t; /* WEIR_HASH_SIZE bytes */
+} weir_trace_failure;
+
+/* Ends the trace of a run that failed: writes the failure and a run_end with status "failed", and syncs. A
+ * run that resumes from its checkpoint cuts both away. */
+WEIR_API WEIR_CHECKED weir_status weir_trace_fail(weir_trace_writer *writer,
+                                                  const weir_trace_failure *failure, weir_error *error);
 WEIR_API void weir_trace_writer_close(weir_trace_writer *writer);
 
 /* ---- Reading --------------------------------------------------------------------------------- */
@@ -89,6 +107,7 @@ typedef enum weir_trace_kind {
     WEIR_TRACE_HEADER,
     WEIR_TRACE_ITER,
     WEIR_TRACE_RESUME,
+    WEIR_TRACE_FAILURE,
     WEIR_TRACE_END,
     WEIR_TRACE_EOF
 } weir_trace_kind;
@@ -117,12 +136,24 @@ WEIR_API WEIR_CHECKED weir_status weir_trace_next(weir_trace_reader *reader, wei
 
 /* ---- Judging --------------------------------------------------------------------------------- */
 
+/* How a trace ends: in the middle, or with a run_end that says so. */
+typedef enum weir_run_status { WEIR_RUN_CUT, WEIR_RUN_SUCCEEDED, WEIR_RUN_FAILED } weir_run_status;
+
+/* "cut", "success", "failed". */
+WEIR_API const char *weir_run_status_name(weir_run_status status);
+
 typedef struct weir_replay_report {
     uint64_t steps;             /* that were re-executed and are equal */
     uint64_t samples;           /* global positions that they consumed */
+    uint64_t indices;           /* that were recorded, and are equal */
     uint64_t checked_digests;   /* batch digests of batches that were built again */
     uint64_t unchecked_digests; /* batch digests that no store was there to check */
-    bool is_complete;           /* there is a run_end */
+    uint64_t checked_sample_digests;
+    uint64_t unchecked_sample_digests;
+    bool is_complete; /* there is a run_end */
+    weir_run_status status;
+    uint64_t failed_step;  /* of a run that failed */
+    char failure_code[64]; /* likewise; "" */
 } weir_replay_report;
 
 /* Zero what is not wanted. */
@@ -133,8 +164,11 @@ typedef struct weir_replay_options {
     size_t store_count;
 } weir_replay_options;
 
-/* Re-executes every step and compares every field: REPLAY_DIVERGENCE at the first that differs, with both
- * values. `options` may be NULL. CHECKPOINT_MISMATCH where the manifest or a store is not the trace's. */
+/* Re-executes every step and compares every field, and judges the run: the sequence of its steps, its
+ * failure, its run_end (docs/spec/02-trace.md). REPLAY_DIVERGENCE at the first that differs, with both
+ * values, the trace's rank and the step's token. `options` may be NULL. CHECKPOINT_MISMATCH if the manifest
+ * or a store is not the trace's; CONTRACT_VIOLATION if a dataset is drawn from by class or weight and its
+ * store is not given. */
 WEIR_API WEIR_CHECKED weir_status weir_trace_replay(const weir_env *env, const char *path,
                                                     const weir_replay_options *options,
                                                     weir_replay_report *report, weir_error *error);
@@ -145,8 +179,9 @@ typedef struct weir_trace_difference {
     bool is_comparable; /* same manifest, mix, batch config, stores and trace version */
     char incomparable[WEIR_DIFFERENCE_CAPACITY]; /* the header fields that say no */
     bool differs;
-    uint64_t t;     /* of the first step that differs */
-    uint64_t steps; /* equal steps before it */
+    uint64_t t;             /* of the first step that differs: the same whichever trace is the left one */
+    uint64_t steps;         /* equal steps before it */
+    weir_run_status status; /* how both end, if they do not differ */
     char field[64];
     char left[WEIR_DIFFERENCE_CAPACITY]; /* both values as JSON, cut to fit */
     char right[WEIR_DIFFERENCE_CAPACITY];
@@ -159,16 +194,28 @@ WEIR_API WEIR_CHECKED weir_status weir_trace_diff(const weir_env *env, const cha
 typedef struct weir_merge_report {
     uint32_t world_size;
     uint64_t steps;
-    uint64_t samples;
-    uint64_t digests;           /* sample digests compared with the world-size-1 trace */
+    uint64_t samples; /* whose index was recomputed for the rank and for world size 1, and is equal */
+    uint64_t digests; /* sample digests compared with the world-size-1 trace */
     uint64_t unchecked_digests; /* sample digests without one to compare with */
+    weir_run_status status;
+    uint64_t failed_step;  /* of a run that failed */
+    char failure_code[64]; /* likewise; "" */
 } weir_merge_report;
 
+typedef struct weir_merge_options {
+    size_t size;               /* sizeof(weir_merge_options) */
+    const char *single;        /* the world-size-1 trace, or NULL */
+    weir_store *const *stores; /* of datasets that are drawn from by class or weight */
+    size_t store_count;
+} weir_merge_options;
+
 /* Checks that the traces of all ranks of one run, put together, are the run at world size 1: every index
- * (recomputed from the manifest) and, where the world-size-1 trace `single` is given (else NULL), every
- * sample digest. CONTRACT_VIOLATION where the files are not the ranks of one run, REPLAY_DIVERGENCE. */
+ * (recomputed from the manifest) and, with options->single, every sample digest; and judges the run as
+ * weir_trace_replay does. `options` may be NULL. CONTRACT_VIOLATION if the files are not the ranks of one
+ * run, or lack the digests that are to be compared with `single`; CHECKPOINT_MISMATCH if a store is not
+ * theirs; REPLAY_DIVERGENCE. */
 WEIR_API WEIR_CHECKED weir_status weir_trace_merge(const weir_env *env, const char *const *paths,
-                                                   size_t count, const char *single,
+                                                   size_t count, const weir_merge_options *options,
                                                    weir_merge_report *report, weir_error *error);
 
 #ifdef __cplusplus

@@ -245,11 +245,8 @@ static PyObject *array_dlpack(PyObject *object, PyObject *args, PyObject *kwargs
     return py_export_capsule(export, is_versioned);
 }
 
-PyObject *py_array_capsule_for_torch(PyObject *object) {
+PyObject *py_array_capsule_as(PyObject *object, uint8_t code) {
     array *self = (array *)object;
-    const py_dtype *shown = self->dtype;
-    if (shown->dlpack_code == DL_UINT && shown->size > 1)
-        shown = py_dtype_find(shown->size == 2 ? "int16" : shown->size == 4 ? "int32" : "int64");
     py_export *export = py_export_new(false, false);
     if (!export)
         return NULL;
@@ -257,7 +254,7 @@ PyObject *py_array_capsule_for_torch(PyObject *object) {
         py_export_discard(export);
         return NULL;
     }
-    export->as.plain.tensor.dtype.code = shown->dlpack_code;
+    export->as.plain.tensor.dtype.code = code;
     return py_export_capsule(export, false);
 }
 

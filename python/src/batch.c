@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "dlpack.h"
 #include "module.h"
 
 typedef unsigned long long ull; /* what "K" takes */
@@ -223,24 +224,204 @@ static PyObject *arrays(PyObject *self, PyObject *nothing) {
     return all;
 }
 
-/* The same as DLPack capsules, for a stream of the batch's device that waits for it. */
+/* What torch is told that a tensor is. Before 2.3 it has no unsigned types but uint8, and takes no bool. */
+static uint8_t code_for_torch(const weir_batch *batch, int id, bool has_unsigned) {
+    const py_dtype *dtype = py_dtype_find(batch->tensors[id].dtype);
+    bool is_mask = id == WEIR_IS_NULL || id == WEIR_BOOL_VALUES || id == WEIR_IS_TARGET ||
+                   id == WEIR_IS_PADDING || id == WEIR_FK_ADJ;
+    if (has_unsigned)
+        return is_mask ? DL_BOOL : dtype->dlpack_code;
+    return dtype->dlpack_code == DL_UINT && dtype->size > 1 ? DL_INT : dtype->dlpack_code;
+}
+
+/* _capsules(stream, whether torch has unsigned types): all tensors as DLPack capsules, for a stream of the
+ * batch's device that waits for it. */
 static PyObject *capsules(PyObject *self, PyObject *args) {
     const weir_batch *batch = batch_of(self)->batch;
     const py_place *place = batch_of(self)->place;
     weir_error error;
     uint64_t stream = 0;
-    if (!PyArg_ParseTuple(args, "|O&:_capsules", py_to_uint64, &stream))
+    int has_unsigned = 0;
+    if (!PyArg_ParseTuple(args, "O&p:_capsules", py_to_uint64, &stream, &has_unsigned))
         return NULL;
     if (place && place->await(&batch_of(self)->shared, (weir_stream)stream, &error) != WEIR_OK)
         return py_raise(&error);
     PyObject *all = PyDict_New();
     for (int id = 0; all && id < WEIR_TENSORS; id++) {
         PyObject *array = part(self, &batch->tensors[id]);
-        if (!array || !py_set(all, batch->tensors[id].name, py_array_capsule_for_torch(array)))
+        uint8_t code = code_for_torch(batch, id, has_unsigned);
+        if (!array || !py_set(all, batch->tensors[id].name, py_array_capsule_as(array, code)))
             Py_CLEAR(all);
         Py_XDECREF(array);
     }
     return all;
+}
+
+/* ---- The target -------------------------------------------------------------------------------- */
+
+/* Where the target's cell (the first) of each sequence lies in a tensor. */
+static const uint8_t *target_cell(const weir_batch *batch, weir_tensor_id id, size_t sequence, size_t size) {
+    return batch->data + batch->tensors[id].offset + sequence * batch->sequence_length * size;
+}
+
+static void copy_target(const weir_batch *batch, size_t i, void *value, uint8_t *is_null) {
+    uint32_t category;
+    *is_null = *target_cell(batch, WEIR_IS_NULL, i, 1);
+    if (batch->target_stype == WEIR_BOOLEAN) {
+        ((uint8_t *)value)[i] = *target_cell(batch, WEIR_BOOL_VALUES, i, 1);
+    } else if (batch->target_stype == WEIR_CATEGORICAL) {
+        memcpy(&category, target_cell(batch, WEIR_CATEGORICAL_EMBED_IDS, i, 4), 4);
+        ((int64_t *)value)[i] = category > batch->category_start ? category - batch->category_start : 0;
+    } else if (batch->target_stype == WEIR_TIMESTAMP) { /* the last of its floats is the whole time */
+        memcpy((float *)value + i,
+               target_cell(batch, WEIR_TIMESTAMP_VALUES, i, 4 * WEIR_TIMESTAMP_FLOATS) +
+                   4 * (WEIR_TIMESTAMP_FLOATS - 1),
+               4);
+    } else {
+        memcpy((float *)value + i, target_cell(batch, WEIR_NUMERIC_VALUES, i, 4), 4);
+    }
+}
+
+static PyObject *array_of_block(py_block *block, const char *dtype, uint64_t count) {
+    PyObject *array = py_array_new(&(py_array_spec){.owner = &block->shared,
+                                                    .data = block->data,
+                                                    .dtype = dtype,
+                                                    .rank = 1,
+                                                    .shape = &count,
+                                                    .is_writable = true});
+    py_drop(&block->shared);
+    return array;
+}
+
+/* _target(): (values, is_null), in memory of their own, so that who keeps labels keeps no batch. Booleans are
+ * bool, classes int64 from 0 on, numbers and times float32 as the batch has them. */
+static PyObject *batch_target(PyObject *self, PyObject *nothing) {
+    (void)nothing;
+    const weir_batch *batch = batch_of(self)->batch;
+    size_t count = batch->sequence_count;
+    if (batch_of(self)->place) {
+        PyErr_SetString(PyExc_ValueError, "the batch is on a device; use target.torch()");
+        return NULL;
+    }
+    py_block *values = py_block_new(8 * count), *nulls = py_block_new(count);
+    if (!values || !nulls) {
+        py_drop(values ? &values->shared : NULL);
+        py_drop(nulls ? &nulls->shared : NULL);
+        return NULL;
+    }
+    for (size_t i = 0; i < count; i++)
+        copy_target(batch, i, values->data, nulls->data + i);
+    const char *dtype = batch->target_stype == WEIR_BOOLEAN       ? "bool"
+                        : batch->target_stype == WEIR_CATEGORICAL ? "int64"
+                                                                  : "float32";
+    PyObject *first = array_of_block(values, dtype, count), *second = array_of_block(nulls, "bool", count);
+    return first && second ? Py_BuildValue("(NN)", first, second)
+                           : (Py_XDECREF(first), Py_XDECREF(second), NULL);
+}
+
+/* (mean, std) by which the target was normalised; (0, 1) if it was not. */
+static PyObject *get_target_scale(PyObject *self, void *closure) {
+    (void)closure;
+    const py_batch *batch = batch_of(self);
+    const weir_store_info *info = weir_store_describe(batch->store);
+    weir_statistics scale = {.mean = 0, .std = 1};
+    if (batch->batch->target_stype == WEIR_NUMERICAL)
+        scale = info->columns[info->tasks[batch->batch->task].column].statistics;
+    else if (batch->batch->target_stype == WEIR_TIMESTAMP)
+        scale = info->timestamps;
+    return Py_BuildValue("(dd)", scale.mean, scale.std);
+}
+
+/* ---- The edges --------------------------------------------------------------------------------- */
+
+/* Whether an edge of a row is known at a time: the row is, and the cell of the foreign key. (A row without a
+ * time was always there; a null known_at is never.) */
+static bool is_edge_known(const weir_store *store, uint32_t row, const weir_edge *edge, int64_t at) {
+    weir_cell known;
+    if (weir_store_row_time(store, row) > at)
+        return false;
+    return edge->known_at == WEIR_NONE ||
+           (weir_store_cell(store, row, edge->known_at, &known) && !known.is_null && known.integer <= at);
+}
+
+typedef struct edge_list {
+    uint32_t (*items)[4];
+    size_t count, capacity;
+} edge_list;
+
+static bool add_edge(edge_list *list, uint32_t edge, uint32_t sequence, uint32_t child, uint32_t parent) {
+    if (list->count == list->capacity) {
+        size_t capacity = list->capacity ? 2 * list->capacity : 1024;
+        void *grown = realloc(list->items, capacity * sizeof *list->items);
+        if (!grown)
+            return false;
+        list->items = grown;
+        list->capacity = capacity;
+    }
+    uint32_t item[4] = {edge, sequence, child, parent};
+    memcpy(list->items[list->count++], item, sizeof item);
+    return true;
+}
+
+/* The foreign keys between the rows of a sequence: fk_adj says which rows, the store which column. */
+static bool add_edges_of(const py_batch *owner, uint32_t i, edge_list *list) {
+    const weir_batch *batch = owner->batch;
+    const weir_store_info *info = weir_store_describe(owner->store);
+    const uint32_t *rows = batch->rows + (size_t)i * batch->row_stride;
+    size_t width = batch->row_count;
+    const uint8_t *adjacent = batch->data + batch->tensors[WEIR_FK_ADJ].offset + i * width * width;
+    uint32_t count;
+    int64_t at;
+    memcpy(&count, batch->data + batch->tensors[WEIR_NUM_ROWS].offset + 4 * (size_t)i, 4);
+    memcpy(&at, batch->data + batch->tensors[WEIR_OBSERVATION_TIME].offset + 8 * (size_t)i, 8);
+    for (uint32_t child = 0; child < count; child++) {
+        uint32_t table = weir_store_table_of(owner->store, rows[child]);
+        for (uint32_t parent = 0; table != WEIR_NONE && parent < count; parent++) {
+            if (!adjacent[child * width + parent])
+                continue;
+            uint32_t first = info->tables[table].edge_start, end = first + info->tables[table].edge_count;
+            for (uint32_t edge = first; edge < end; edge++)
+                if (weir_store_parent(owner->store, rows[child], edge) == rows[parent] &&
+                    !info->tasks[batch->task].edge_hidden[edge] &&
+                    is_edge_known(owner->store, rows[child], &info->edges[edge], at) &&
+                    !add_edge(list, edge, i, child, parent))
+                    return false;
+        }
+    }
+    return true;
+}
+
+/* _edges(): uint32 [E, 4], each an edge type of the store, the sequence, and its rows child and parent. */
+static PyObject *batch_edges(PyObject *self, PyObject *nothing) {
+    (void)nothing;
+    const py_batch *owner = batch_of(self);
+    edge_list list = {NULL, 0, 0};
+    if (owner->place || !owner->batch->rows) {
+        PyErr_SetString(PyExc_ValueError, "a batch on a device does not know its rows; leave device out");
+        return NULL;
+    }
+    bool is_complete = true;
+    for (uint32_t i = 0; is_complete && i < owner->batch->sequence_count; i++)
+        is_complete = add_edges_of(owner, i, &list);
+    py_block *block = is_complete ? py_block_new(list.count * sizeof *list.items) : NULL;
+    if (!is_complete)
+        PyErr_NoMemory();
+    PyObject *array = NULL;
+    if (block) {
+        uint64_t shape[] = {list.count, 4};
+        if (list.count > 0)
+            memcpy(block->data, list.items, list.count * sizeof *list.items);
+        array = py_array_new(&(py_array_spec){
+            .owner = &block->shared, .data = block->data, .dtype = "uint32", .rank = 2, .shape = shape});
+        py_drop(&block->shared);
+    }
+    free(list.items);
+    return array;
+}
+
+static PyObject *get_store_hash(PyObject *self, void *closure) {
+    (void)closure;
+    return py_hex(weir_store_describe(batch_of(self)->store)->store_hash, WEIR_HASH_SIZE);
 }
 
 static Py_ssize_t length(PyObject *self) {
@@ -369,6 +550,8 @@ static PyMethodDef methods[] = {
     {"copy", batch_copy, METH_NOARGS,
      "copy()\n--\n\nThe batch in memory of its own, which may be written to and kept."},
     {"_arrays", arrays, METH_NOARGS, "All tensors, by name."},
+    {"_edges", batch_edges, METH_NOARGS, "The foreign keys between the rows of each sequence, by column."},
+    {"_target", batch_target, METH_NOARGS, "The target's values and nulls, in memory of their own."},
     {"_capsules", capsules, METH_VARARGS, "All tensors as DLPack capsules, as torch takes them."},
     {NULL, NULL, 0, NULL}};
 
@@ -383,17 +566,19 @@ static PyGetSetDef attributes[] = {
      NULL},
     {"epoch", get_epoch, NULL, "The epoch in which the batch begins.", NULL},
     {"cursor", get_cursor, NULL, "(epoch, position) at which the batch begins, over all ranks.", NULL},
-    {"cursor_next", get_cursor_next, NULL, "(epoch, position) behind the batch.", NULL},
+    {"cursor_next", get_cursor_next, NULL, "(epoch, position) after the batch.", NULL},
     {"valid_count", get_valid_count, NULL, "Sequences, from the front, that are samples of the epoch.", NULL},
     {"dataset", get_dataset, NULL, "The dataset's key.", NULL},
     {"task", get_task, NULL, "The task's name.", NULL},
     {"target_stype", get_target_stype, NULL, "The semantic type of the target.", NULL},
+    {"store_hash", get_store_hash, NULL, "The hash of the store that the batch is of, in hex.", NULL},
+    {"_target_scale", get_target_scale, NULL, "The mean and deviation that the target was normalised by.",
+     NULL},
     {"digest", get_digest, NULL, "XXH3-128 of the batch in hex; None without with_digests.", NULL},
     {"sample_digests", get_sample_digests, NULL, "XXH3-64 of each sequence; None without with_digests.",
      NULL},
     {"epochs", get_epochs, NULL, "The epoch of each sequence.", NULL},
-    {"rows", get_rows, NULL, "The store's rows behind each sequence's, in visit order; None on a device.",
-     NULL},
+    {"rows", get_rows, NULL, "The store's rows of each sequence, in visit order; None on a device.", NULL},
     {"nbytes", get_nbytes, NULL, "Bytes of all tensors and fields, padding included.", NULL},
     NUMBER("sequence_count", sequence_count, "B: sequences of this rank."),
     NUMBER("sequence_length", sequence_length, "S: cells of a sequence, padding included."),

@@ -143,10 +143,15 @@ static PyObject *run_replay(PyObject *path, const weir_replay_options *options) 
     weir_status status = WEIR_OK;
     Py_BEGIN_ALLOW_THREADS status = weir_trace_replay(NULL, PyBytes_AsString(path), options, &report, &error);
     Py_END_ALLOW_THREADS if (status != WEIR_OK) return py_raise(&error);
-    return Py_BuildValue("{sKsKsKsKsO}", "steps", (ull)report.steps, "samples", (ull)report.samples,
-                         "checked_digests", (ull)report.checked_digests, "unchecked_digests",
-                         (ull)report.unchecked_digests, "is_complete",
-                         report.is_complete ? Py_True : Py_False);
+    bool has_failed = report.status == WEIR_RUN_FAILED;
+    PyObject *failed_step = has_failed ? PyLong_FromUnsignedLongLong(report.failed_step) : Py_NewRef(Py_None);
+    return Py_BuildValue(
+        "{sKsKsKsKsKsKsKsOsssNsz}", "steps", (ull)report.steps, "samples", (ull)report.samples, "indices",
+        (ull)report.indices, "checked_digests", (ull)report.checked_digests, "unchecked_digests",
+        (ull)report.unchecked_digests, "checked_sample_digests", (ull)report.checked_sample_digests,
+        "unchecked_sample_digests", (ull)report.unchecked_sample_digests, "is_complete",
+        report.is_complete ? Py_True : Py_False, "status", weir_run_status_name(report.status), "failed_step",
+        failed_step, "failure_code", has_failed ? report.failure_code : NULL);
 }
 
 /* _replay(trace, stores, manifest or None) */
@@ -173,5 +178,6 @@ PyMethodDef py_functions[] = {
     {"_ingest", ingest, METH_VARARGS, "Reads a source and writes a store and its manifest."},
     {"_draft", draft, METH_VARARGS, "The draft of a source's schema, as JSON text."},
     {"_replay", replay, METH_VARARGS, "Re-executes a trace and compares every field."},
+    {"_command", py_command, METH_O, "Runs the program weir with its arguments; its exit status."},
     {"_error_table", error_table, METH_NOARGS, "(code, name, subsystem, meaning) of every error."},
     {NULL, NULL, 0, NULL}};

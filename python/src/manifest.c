@@ -98,6 +98,11 @@ static PyObject *get_datasets(PyObject *self, void *closure) {
     return all;
 }
 
+static PyObject *get_stage(PyObject *self, void *closure) {
+    (void)closure;
+    return py_text(weir_manifest_stage(manifest_of(self)) == WEIR_STAGE_EVAL ? "eval" : "train");
+}
+
 /* The documents behind the hashes, as one JSON object. */
 static PyObject *document_json(PyObject *self, PyObject *nothing) {
     (void)nothing;
@@ -138,6 +143,8 @@ static PyGetSetDef manifest_attributes[] = {
     {"batch_config_hash", get_batch_hash, NULL, "The identity of the batch config, in hex.", NULL},
     {"seed", get_seed, NULL, "The seed.", NULL},
     {"global_batch_size", get_batch_size, NULL, "Samples a step, over all ranks.", NULL},
+    {"stage", get_stage, NULL, "The stage of a run that names none: \"train\", or what the preset says.",
+     NULL},
     {"datasets", get_datasets, NULL, "By key: id, version, hash, cardinality and weight in the mix.", NULL},
     {NULL, NULL, NULL, NULL, NULL}};
 

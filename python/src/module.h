@@ -61,7 +61,7 @@ void py_object_dealloc(PyObject *self);
 
 /* The types, made when the module is; one interpreter a process has them. */
 typedef struct py_types {
-    PyTypeObject *array, *manifest, *mix, *store, *sampler, *plan, *batch, *run;
+    PyTypeObject *array, *manifest, *mix, *store, *sampler, *plan, *batch, *run, *prefetch;
 } py_types;
 extern py_types py_the;
 
@@ -74,7 +74,10 @@ int py_add_sampler(PyObject *module);
 int py_add_plan(PyObject *module);
 int py_add_batch(PyObject *module);
 int py_add_run(PyObject *module);
+int py_add_cursors(PyObject *module);
+int py_add_prefetch(PyObject *module);
 extern PyMethodDef py_functions[];
+PyObject *py_command(PyObject *module, PyObject *arguments);
 
 /* ---- Errors ------------------------------------------------------------------------------------ */
 
@@ -102,6 +105,19 @@ PyObject *py_json(weir_json_writer *w);
 
 /* Puts a value into a dict and lets go of it; false where one of the two failed. */
 bool py_set(PyObject *dict, const char *key, PyObject *value);
+
+/* A prefetcher's metrics as a dict, with a list of its workers'. */
+PyObject *py_metrics(const weir_prefetch_metrics *metrics, const weir_worker_metrics *workers);
+
+/* ---- Waiting, with signals (wait.c) ------------------------------------------------------------- */
+
+/* The system's environment, but that waits let Python handle signals. */
+weir_env py_env(void);
+
+/* Around a call that may wait, without the GIL: if a signal handler raises, `cancel` is called with the
+ * subject, from this thread, and the exception is set when the call returns. */
+void py_wait_begin(void (*cancel)(void *subject), void *subject);
+void py_wait_end(void);
 
 /* ---- Arrays ------------------------------------------------------------------------------------ */
 
@@ -140,8 +156,8 @@ typedef struct py_array_spec {
 } py_array_spec;
 PyObject *py_array_new(const py_array_spec *spec);
 
-/* The DLPack capsule of an array, unsigned types wider than a byte as the signed ones of their size. */
-PyObject *py_array_capsule_for_torch(PyObject *array);
+/* The DLPack capsule of an array, its type called by another code of the same size. */
+PyObject *py_array_capsule_as(PyObject *array, uint8_t code);
 
 /* A new array of uint64 with memory of its own, to be filled through *data. */
 PyObject *py_array_of_indices(uint64_t count, uint64_t **data);

@@ -91,6 +91,7 @@ PyObject *py_plan_bytes(const weir_plan *plan) {
     weir_error error;
     weir_cbor_writer_memory(&w, NULL);
     weir_plan_write(plan, &w);
+    weir_plan_write_tensors(plan, &w);
     PyObject *bytes = weir_cbor_finish(&w, &error) == WEIR_OK
                           ? PyBytes_FromStringAndSize((const char *)w.data, (Py_ssize_t)w.size)
                           : py_raise(&error);
@@ -207,7 +208,8 @@ static PyObject *get_tensors(PyObject *self, void *closure) {
 static PyMethodDef methods[] = {
     {"_make", plan_make, METH_VARARGS | METH_CLASS, "Plans a graph."},
     {"_restore", plan_restore, METH_VARARGS | METH_CLASS, "Restores a plan from its bytes."},
-    {"to_bytes", plan_bytes, METH_NOARGS, "to_bytes()\n--\n\nThe plan as canonical CBOR (weir-plan/1)."},
+    {"to_bytes", plan_bytes, METH_NOARGS,
+     "to_bytes()\n--\n\nThe plan as canonical CBOR (weir-plan/1), and after it what its tensors are."},
     {"save", plan_save, METH_VARARGS,
      "save(path)\n--\n\nWrites the plan to a file, which appears whole or not at all."},
     {NULL, NULL, 0, NULL}};

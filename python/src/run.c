@@ -3,9 +3,8 @@
  * A batch that was taken is a lease: it keeps the run, and gives its slot back when the last array of it is
  * gone. The run is closed with the last lease, so no slot is ever freed under an array.
  *
- * Taking a batch that is not ready lets go of the GIL. The loader then sleeps through the environment's
- * `wait`, which here wakes up some times a second to let Python handle signals; where a handler raises
- * (Ctrl-C), the run is cancelled, and weir.Loader opens it again from its checkpoint if it goes on. */
+ * Taking a batch that is not ready lets go of the GIL, and lets Python handle signals (wait.c); if a handler
+ * raises (Ctrl-C), the run is cancelled, and weir.Loader opens it again from its checkpoint. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -15,8 +14,6 @@
 #include "module.h"
 
 typedef unsigned long long ull; /* what "K" takes */
-
-enum { WAIT_SLICE_NS = 50 * 1000 * 1000 };
 
 typedef struct py_run {
     py_shared shared;
@@ -101,29 +98,6 @@ static void destroy_lease(py_shared *self) {
         weir_loader_release(lent->run->loader, &lent->loaded);
     py_drop(&lent->run->shared);
     free(lent);
-}
-
-/* ---- Waiting, with signals --------------------------------------------------------------------- */
-
-/* The run that this thread is taking a batch from, and whether a signal handler has raised meanwhile. */
-static _Thread_local py_run *taking;
-static _Thread_local bool is_interrupted;
-
-static bool signal_handlers_raise(void) {
-    PyGILState_STATE gil = PyGILState_Ensure();
-    bool raised = PyErr_CheckSignals() != 0;
-    PyGILState_Release(gil);
-    return raised;
-}
-
-static void wait_in_slices(void *context, const uint32_t *word, uint32_t expected, uint64_t timeout_ns) {
-    const weir_env *system = weir_env_default();
-    bool is_consumer = taking && !is_interrupted;
-    system->wait(context, word, expected, is_consumer && timeout_ns == 0 ? WAIT_SLICE_NS : timeout_ns);
-    if (is_consumer && signal_handlers_raise()) {
-        is_interrupted = true;
-        weir_loader_cancel(taking->loader);
-    }
 }
 
 /* ---- Options ----------------------------------------------------------------------------------- */
@@ -230,8 +204,7 @@ static PyObject *run_open(PyObject *class, PyObject *args) {
     py_run *run = NULL;
     if (parse_arguments(args, &a) && (!a.device || parse_device(a.device, &device)) &&
         (run = py_shared_new(sizeof *run, destroy_run))) {
-        run->env = *weir_env_default();
-        run->env.wait = wait_in_slices;
+        run->env = py_env();
         run->owner = getpid();
         run->sources = (py_sources *)py_keep(&a.sources->shared);
         Py_BEGIN_ALLOW_THREADS status = a.device
@@ -274,7 +247,7 @@ static PyObject *run_plan(PyObject *class, PyObject *args) {
 /* ---- Traces ------------------------------------------------------------------------------------ */
 
 /* _trace(path, checkpoint or None, whether with indices, whether the file is there): records what is taken
- * from now on. A run that goes on from a checkpoint goes on with its trace. */
+ * from now on. A run that resumes from a checkpoint resumes its trace. */
 static PyObject *run_trace(PyObject *self, PyObject *args) {
     py_run *run = run_of(self);
     PyObject *path = NULL;
@@ -330,6 +303,18 @@ static weir_status record(py_run *run, const weir_loaded *loaded, weir_error *er
     return status;
 }
 
+/* Ends the trace of a run that failed. A batch that is still held, a fork and a cancelled run are no
+ * failures: the run can continue. */
+static void record_failure(py_run *run, const weir_error *error) {
+    bool is_a_batch = error->replay_token_size > 0;
+    if (!run->trace || run->owner != getpid() ||
+        (!is_a_batch && (error->status == WEIR_CONTRACT_VIOLATION || error->status == WEIR_CANCELLED)))
+        return;
+    uint64_t step = run->staging ? weir_staging_step(run->staging) : weir_loader_step(run->loader);
+    (void)!weir_loader_record_failure(run->loader, step, error, run->trace, NULL);
+    close_trace(run);
+}
+
 /* ---- Taking ------------------------------------------------------------------------------------ */
 
 static void say(weir_error *error, const char *text) {
@@ -367,12 +352,15 @@ static PyObject *raise_for(const py_run *run, weir_error *error) {
     return py_raise(error);
 }
 
+static void cancel_loader(void *loader) {
+    weir_loader_cancel(loader);
+}
+
 static weir_status take_staged(py_run *run, weir_loaded *loaded, weir_staged *staged, weir_error *error) {
     weir_status status;
-    taking = run;
-    is_interrupted = false;
+    py_wait_begin(cancel_loader, run->loader);
     Py_BEGIN_ALLOW_THREADS status = weir_staging_next(run->staging, staged, error);
-    Py_END_ALLOW_THREADS taking = NULL;
+    Py_END_ALLOW_THREADS py_wait_end();
     if (status == WEIR_OK)
         *loaded = (weir_loaded){
             .step = staged->step, .dataset = staged->dataset, .store = staged->store, .batch = staged->batch};
@@ -386,10 +374,9 @@ static weir_status take(py_run *run, weir_loaded *loaded, weir_staged *staged, w
     weir_status status = weir_loader_try_next(run->loader, loaded, &is_ready, error);
     if (status != WEIR_OK || is_ready)
         return status;
-    taking = run;
-    is_interrupted = false;
+    py_wait_begin(cancel_loader, run->loader);
     Py_BEGIN_ALLOW_THREADS status = weir_loader_next(run->loader, loaded, error);
-    Py_END_ALLOW_THREADS taking = NULL;
+    Py_END_ALLOW_THREADS py_wait_end();
     return status;
 }
 
@@ -442,8 +429,10 @@ static PyObject *run_next(PyObject *self, PyObject *args) {
     weir_status status = take(run_of(self), &loaded, &staged, &error);
     if (PyErr_Occurred()) /* a signal handler's: the run was cancelled, and gave nothing */
         return NULL;
-    if (status != WEIR_OK)
+    if (status != WEIR_OK) {
+        record_failure(run_of(self), &error);
         return raise_for(run_of(self), &error);
+    }
     if (run_of(self)->trace && record(run_of(self), &loaded, &error) != WEIR_OK) {
         give_back(run_of(self), &loaded, &staged);
         return py_raise(&error);
@@ -494,12 +483,6 @@ static PyObject *run_checkpoint(PyObject *self, PyObject *nothing) {
     return bytes;
 }
 
-static PyObject *worker_dict(const weir_worker_metrics *worker) {
-    return Py_BuildValue("{sKsKsKsKsI}", "produced", (ull)worker->produced, "consumed", (ull)worker->consumed,
-                         "wait_ns", (ull)worker->wait_ns, "stalls", (ull)worker->stalls, "occupied",
-                         (unsigned)worker->occupied);
-}
-
 static PyObject *run_metrics(PyObject *self, PyObject *nothing) {
     (void)nothing;
     weir_prefetch_metrics metrics;
@@ -508,18 +491,9 @@ static PyObject *run_metrics(PyObject *self, PyObject *nothing) {
     if (!workers)
         return PyErr_NoMemory();
     weir_loader_measure(run_of(self)->loader, &metrics, workers);
-    PyObject *list = PyList_New((Py_ssize_t)metrics.workers);
-    for (uint32_t i = 0; list && i < metrics.workers; i++) {
-        PyObject *dict = worker_dict(&workers[i]);
-        if (!dict || PyList_SetItem(list, i, dict) != 0)
-            Py_CLEAR(list);
-    }
+    PyObject *dict = py_metrics(&metrics, workers);
     free(workers);
-    if (!list)
-        return NULL;
-    return Py_BuildValue("{sKsKsKsKsIsN}", "produced", (ull)metrics.produced, "consumed",
-                         (ull)metrics.consumed, "consumer_wait_ns", (ull)metrics.consumer_wait_ns, "stalls",
-                         (ull)metrics.stalls, "held", (unsigned)metrics.held, "workers", list);
+    return dict;
 }
 
 static PyObject *get_step(PyObject *self, void *closure) {
@@ -558,12 +532,12 @@ static PyMethodDef methods[] = {
     {"_sync", run_sync, METH_NOARGS, "Makes what was recorded survive a crash."},
     {"_end_trace", run_end_trace, METH_NOARGS, "Syncs the trace and closes it."},
     {"_cancel", run_cancel, METH_NOARGS, "Ends the run; whoever waits for a batch gets Cancelled."},
-    {"_checkpoint", run_checkpoint, METH_NOARGS, "The state behind the last batch that was taken."},
+    {"_checkpoint", run_checkpoint, METH_NOARGS, "The state after the last batch that was taken."},
     {"_metrics", run_metrics, METH_NOARGS, "Counts and waits, in all and by worker."},
     {NULL, NULL, 0, NULL}};
 
-static PyGetSetDef attributes[] = {{"step", get_step, NULL, "The step behind the last batch.", NULL},
-                                   {"end", get_end, NULL, "The run's end; None where it has none.", NULL},
+static PyGetSetDef attributes[] = {{"step", get_step, NULL, "The step after the last batch.", NULL},
+                                   {"end", get_end, NULL, "The run's end; None if it has none.", NULL},
                                    {NULL, NULL, NULL, NULL, NULL}};
 
 static PyType_Slot slots[] = {{Py_tp_doc, "A run of the C loader; see weir.Loader."},

@@ -165,6 +165,28 @@ PyObject *py_json(weir_json_writer *w) {
     return text;
 }
 
+typedef unsigned long long ull; /* what "K" takes */
+
+static PyObject *worker_metrics(const weir_worker_metrics *worker) {
+    return Py_BuildValue("{sKsKsKsKsI}", "produced", (ull)worker->produced, "consumed", (ull)worker->consumed,
+                         "wait_ns", (ull)worker->wait_ns, "stalls", (ull)worker->stalls, "occupied",
+                         (unsigned)worker->occupied);
+}
+
+PyObject *py_metrics(const weir_prefetch_metrics *metrics, const weir_worker_metrics *workers) {
+    PyObject *list = PyList_New((Py_ssize_t)metrics->workers);
+    for (uint32_t i = 0; list && i < metrics->workers; i++) {
+        PyObject *dict = worker_metrics(&workers[i]);
+        if (!dict || PyList_SetItem(list, i, dict) != 0)
+            Py_CLEAR(list);
+    }
+    if (!list)
+        return NULL;
+    return Py_BuildValue("{sKsKsKsKsIsN}", "produced", (ull)metrics->produced, "consumed",
+                         (ull)metrics->consumed, "consumer_wait_ns", (ull)metrics->consumer_wait_ns, "stalls",
+                         (ull)metrics->stalls, "held", (unsigned)metrics->held, "workers", list);
+}
+
 bool py_set(PyObject *dict, const char *key, PyObject *value) {
     bool is_set = value && PyDict_SetItemString(dict, key, value) == 0;
     Py_XDECREF(value);

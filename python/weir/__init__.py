@@ -10,15 +10,18 @@
 docs/python.md is the tour. Everything here is typed, and every array is a view of weir's own memory.
 """
 
-from weir import errors
-from weir._batch import Batch, batch
+from weir import errors, metrics
+from weir._batch import Batch, SemanticType, Target, batch
+from weir._cells import Cell
+from weir._cursors import Cursors
 from weir._ingest import IngestReport, Progress, draft_schema, ingest
 from weir._loader import Loader
 from weir._manifest import Location, Manifest, Mix
 from weir._plan import Plan, plan
+from weir._prefetcher import Prefetcher
 from weir._replay import ReplayReport, replay
 from weir._sampler import BatchSampler, Sampler
-from weir._store import Store, Table
+from weir._store import Keys, Store, Table
 from weir._weir import Array
 from weir._weir import version as __version__
 from weir.errors import (
@@ -40,7 +43,9 @@ __all__ = [
     "Array",
     "Batch",
     "BatchSampler",
+    "Cell",
     "ContractError",
+    "Cursors",
     "DataError",
     "DeviceError",
     "EncodingError",
@@ -48,24 +53,29 @@ __all__ = [
     "FileError",
     "GraphError",
     "IngestReport",
+    "Keys",
     "Loader",
     "Location",
     "Manifest",
     "Mix",
     "PipelineError",
     "Plan",
+    "Prefetcher",
     "Progress",
     "ReplayError",
     "ReplayReport",
     "Sampler",
+    "SemanticType",
     "Store",
     "StoreError",
     "Table",
+    "Target",
     "__version__",
     "batch",
     "draft_schema",
     "errors",
     "ingest",
+    "metrics",
     "plan",
     "replay",
 ]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import enum
 import os
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
@@ -9,12 +10,31 @@ from typing import TYPE_CHECKING, Any
 from weir import _weir
 from weir._environment import rank_and_world_size
 from weir._manifest import Location, Manifest, Mix, as_manifest
-from weir._store import StoreLike, as_stores
+from weir._options import answer_unknown
+from weir._cells import Cell, cells_of
+from weir._store import Store, StoreLike, as_stores
 from weir._weir import Array
 
 if TYPE_CHECKING:
     import numpy
     import torch
+
+    import pandas
+    from torch_geometric.data import HeteroData
+
+    from weir.torch import Tensors
+
+
+class SemanticType(enum.IntEnum):
+    """What the cells of a column are: the numbers in `semantic_types`."""
+
+    IDENTIFIER = 0
+    NUMERICAL = 1
+    TIMESTAMP = 2
+    BOOLEAN = 3
+    CATEGORICAL = 4
+    TEXT = 5
+
 
 TENSOR_NAMES = (
     "semantic_types",
@@ -38,6 +58,77 @@ TENSOR_NAMES = (
 # uint8 tensors that hold 0 and 1: torch.bool, as masks are.
 _MASKS = ("is_null", "bool_values", "is_target", "is_padding", "fk_adj")
 _UINT16 = ("seq_row_ids", "col_perm", "out_perm", "in_perm")
+_VALUES = {
+    "boolean": "bool_values",
+    "numerical": "numeric_values",
+    "timestamp": "timestamp_values",
+    "categorical": "categorical_embed_ids",
+}
+
+
+class Target:
+    """What a batch's model is to predict: a value for each sequence, apart from the inputs.
+
+        >>> target = batch("shop.weir", "shop.manifest.json", "shop/rating/train").target
+        >>> target.stype, target.values, target.is_null
+        ('numerical', <weir.Array float32 (32,)>, <weir.Array bool (32,)>)
+        >>> sorted({round(value * target.std + target.mean) for value in target.values.tolist()})    # stars
+        [3, 4, 5]
+
+    values, by stype: boolean: bool. categorical: int64, the class, 0 to class_count - 1. numerical and
+    timestamp: float32, normalised; `value * std + mean` is the database's, for a timestamp in microseconds since 1970.
+    is_null: where the database has no value; the value is then 0. Both are copies: keeping them keeps no batch.
+    """
+
+    __slots__ = ("_batch", "stype", "class_count", "mean", "std")
+
+    def __init__(self, batch: Batch) -> None:
+        self._batch = batch
+        self.stype: str = batch.target_stype
+        self.class_count: int = batch.category_count
+        self.mean, self.std = batch._target_scale
+
+    @property
+    def values(self) -> Array:
+        """[B], by stype."""
+        return self._batch._target()[0]
+
+    @property
+    def is_null(self) -> Array:
+        """bool [B]."""
+        return self._batch._target()[1]
+
+    def numpy(self) -> tuple[numpy.ndarray[Any, Any], numpy.ndarray[Any, Any]]:
+        """(values, is_null) as numpy arrays."""
+        values, is_null = self._batch._target()
+        return values.numpy(), is_null.numpy()
+
+    def torch(self) -> tuple[torch.Tensor, torch.Tensor]:
+        """(values, is_null) as torch tensors, on the batch's device."""
+        if self._batch.device_index is None:
+            values, is_null = self._batch._target()
+            return values.torch(), is_null.torch()
+        tensors = self._batch.torch()
+        cells = tensors[_VALUES[self.stype]][:, 0]
+        if self.stype == "categorical":
+            cells = (cells.long() - self._batch.category_start).clamp_(min=0)
+        return (cells[:, -1] if self.stype == "timestamp" else cells).clone(), tensors["is_null"][:, 0].clone()
+
+    def jax(self) -> tuple[Any, Any]:
+        """(values, is_null) as JAX arrays."""
+        import jax.numpy
+
+        if self._batch.device_index is None:
+            values, is_null = self.numpy()
+            return jax.numpy.asarray(values), jax.numpy.asarray(is_null)
+        tensors = self._batch.jax()
+        cells = tensors[_VALUES[self.stype]][:, 0]
+        if self.stype == "categorical":
+            cells = jax.numpy.maximum(cells.astype("int32") - self._batch.category_start, 0)
+        return (cells[:, -1] if self.stype == "timestamp" else cells), tensors["is_null"][:, 0] != 0
+
+    def __repr__(self) -> str:
+        return f"<weir.Target {self.stype} ({self._batch.sequence_count},)>"
 
 
 class Batch(_weir.Batch, Mapping[str, Array]):
@@ -51,6 +142,9 @@ class Batch(_weir.Batch, Mapping[str, Array]):
 
     Arrays are views of weir's memory. A batch of a Loader is on loan: its slot is free again when the batch and all
     that was made of its arrays is gone. `copy()` gives one to keep.
+
+    The first cell of every sequence is the target's, and its true value is in these tensors. `target` has it apart;
+    `torch(hide_target=True)` and its kin give the tensors without it.
     """
 
     __slots__ = ("__weakref__",)
@@ -58,36 +152,97 @@ class Batch(_weir.Batch, Mapping[str, Array]):
     def __iter__(self) -> Iterator[str]:
         return iter(TENSOR_NAMES)
 
-    def numpy(self) -> dict[str, numpy.ndarray[Any, Any]]:
-        """All tensors as numpy arrays: no copy, read-only (but for those of a copied batch)."""
+    @property
+    def target(self) -> Target:
+        """What the model is to predict, apart from the inputs."""
+        return Target(self)
+
+    # The target's true value stands in the tensors too, at the first cell of every sequence: a model must not see it.
+
+    def _hidden(self) -> tuple[str, str]:
+        """The tensors that say what the target is."""
+        return _VALUES[self.target_stype], "is_null"
+
+    def numpy(self, *, hide_target: bool = False) -> dict[str, numpy.ndarray[Any, Any]]:
+        """All tensors as numpy arrays: no copy, read-only (but for those of a copied batch).
+
+        hide_target: the target's value and its null are 0, as a model's inputs must be; in copies of the two tensors that
+        have them."""
         from numpy import asarray
 
-        return {name: asarray(array) for name, array in self._arrays().items()}
+        arrays = {name: asarray(array) for name, array in self._arrays().items()}
+        for name in self._hidden() if hide_target else ():
+            arrays[name] = arrays[name].copy()
+            arrays[name][:, 0] = 0
+        return arrays
 
-    def torch(self) -> dict[str, torch.Tensor]:
-        """All tensors as torch tensors: no copy. uint16 and uint32 are seen as int16 and int32 (sequences
-        longer than 32,768 have their uint16 copied to int32), those that hold 0 and 1 as bool. Do not write to them: the
-        memory is weir's. Tensors of a GPU are for the stream that is torch's current one now: it waits for the batch,
-        and the memory is used again only behind what the stream was given when the last of them is gone."""
+    def torch(self, *, hide_target: bool = False) -> Tensors:
+        """All tensors as torch tensors: no copy. Those that hold 0 and 1 are torch.bool. uint16 and uint32 are themselves if
+        torch has them (2.3 and later: index with .long()); in older versions int16 and int32, the same bytes (sequences
+        longer than 32,768 have their uint16 copied to int32). Do not write to them: the memory is weir's. Tensors of a
+        GPU are for the stream that is torch's current one now: it waits for the batch, and the memory is used again only
+        after what the stream was given when the last of them is gone.
+
+        hide_target: as in numpy()."""
         import torch
         from torch.utils.dlpack import from_dlpack
 
+        from weir.torch import Tensors
+
         index = self.device_index
         stream = 0 if index is None else torch.cuda.current_stream(index).cuda_stream
-        capsules = self._capsules(stream)
-        tensors: dict[str, torch.Tensor] = {name: from_dlpack(capsule) for name, capsule in capsules.items()}
-        for name in _MASKS:
-            tensors[name] = tensors[name].view(torch.bool)
-        if self.sequence_length > 2**15:
-            for name in _UINT16:
+        has_unsigned = hasattr(torch, "uint16")
+        capsules = self._capsules(stream, has_unsigned)
+        tensors = Tensors({name: from_dlpack(capsule) for name, capsule in capsules.items()})
+        if not has_unsigned:
+            for name in _MASKS:
+                tensors[name] = tensors[name].view(torch.bool)
+            for name in _UINT16 if self.sequence_length > 2**15 else ():
                 tensors[name] = tensors[name].to(torch.int32).bitwise_and_(2**16 - 1)
+        for name in self._hidden() if hide_target else ():
+            tensors[name] = tensors[name].clone()
+            tensors[name][:, 0] = 0
         return tensors
 
-    def jax(self) -> dict[str, Any]:
-        """All tensors as JAX arrays, without a copy where JAX can."""
+    def jax(self, *, hide_target: bool = False) -> dict[str, Any]:
+        """All tensors as JAX arrays, without a copy if JAX can. hide_target: as in numpy()."""
         import jax.dlpack
 
-        return {name: jax.dlpack.from_dlpack(array) for name, array in self._arrays().items()}
+        arrays = {name: jax.dlpack.from_dlpack(array) for name, array in self._arrays().items()}
+        for name in self._hidden() if hide_target else ():
+            arrays[name] = arrays[name].at[:, 0].set(0)
+        return arrays
+
+    def cells(self, store: Store) -> Iterator[Cell]:
+        """The batch cell by cell, with names and values of the database: for people, not for models. The target's true
+        value is among them.
+
+            >>> store = Store("shop.weir")
+            >>> found = batch(store, "shop.manifest.json", "shop/rating/train")
+            >>> next(found.cells(store))
+            Cell(sequence=0, row=0, table='reviews', column='rating', stype='numerical', value=..., is_null=False, is_target=True)
+        """
+        return cells_of(self, store)
+
+    def pandas(self, store: Store) -> pandas.DataFrame:
+        """cells(store) as a DataFrame."""
+        import pandas
+
+        return pandas.DataFrame(self.cells(store))
+
+    def hetero(self, store: Store) -> HeteroData:
+        """The batch as PyTorch Geometric's HeteroData: see weir.pyg.hetero."""
+        from weir.pyg import hetero
+
+        return hetero(self, store)
+
+    def to(self, device: Any, non_blocking: bool = False) -> Tensors:
+        """The tensors on a torch device: torch().to(device)."""
+        return self.torch().to(device, non_blocking)
+
+    def pin_memory(self) -> Tensors:
+        """Copies of the tensors in pinned memory: torch().pin_memory()."""
+        return self.torch().pin_memory()
 
     def __eq__(self, other: object) -> bool:
         return self is other
@@ -98,6 +253,7 @@ class Batch(_weir.Batch, Mapping[str, Array]):
         return f"<weir.Batch step {self.step}: {self.dataset}, {self.sequence_count} x {self.sequence_length}>"
 
 
+@answer_unknown
 def batch(
     stores: StoreLike | list[StoreLike] | tuple[StoreLike, ...],
     manifest: Manifest | str | os.PathLike[str] | Mapping[str, Any],

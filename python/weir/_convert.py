@@ -10,8 +10,8 @@ if TYPE_CHECKING:
     import numpy
     import torch
 
-# What torch cannot hold in every version is seen as the signed type of the same size.
-TORCH_DTYPES = {"uint16": "int16", "uint32": "int32", "uint64": "int64"}
+# Unsigned types that torch has from 2.3 on; before, they are seen as the signed type of the same size.
+_SIGNED = {"uint16": "int16", "uint32": "int32", "uint64": "int64"}
 
 
 def to_numpy(array: Array) -> numpy.ndarray[Any, Any]:
@@ -31,7 +31,7 @@ def to_torch(array: Array) -> torch.Tensor:
     if dtype == "bool":
         tensor: torch.Tensor = from_dlpack(array.view("uint8").__dlpack__(stream=stream))
         return tensor.view(torch.bool)
-    if dtype in TORCH_DTYPES:
-        array = array.view(TORCH_DTYPES[dtype])
+    if dtype in _SIGNED and not hasattr(torch, dtype):
+        array = array.view(_SIGNED[dtype])
     tensor = from_dlpack(array.__dlpack__(stream=stream))
     return tensor

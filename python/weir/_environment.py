@@ -34,5 +34,5 @@ def rank_and_world_size(rank: int | None, world_size: int | None) -> tuple[int, 
 def _number(name: str) -> int:
     text = os.environ[name]
     if not text.isascii() or not text.isdigit():
-        raise ValueError(f"the environment says {name}={text!r}, which is no number; {_WAYS_OUT}")
+        raise ValueError(f"the environment says {name}={text!r}, which is not a number; {_WAYS_OUT}")
     return int(text)

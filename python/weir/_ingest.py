@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from weir import _weir
+from weir._surroundings import prepare
 
 
 class Progress(NamedTuple):
@@ -78,6 +79,7 @@ def ingest(
     that gets a Progress some times a second and ends the work by returning False or raising; True shows a bar where
     tqdm is installed. Ctrl-C ends it; store and manifest appear whole or not at all.
     """
+    prepare()
     text, name = _schema_text(schema)
     with _Bar(progress) as report:
         def work(on_progress: Callable[..., bool]) -> dict[str, Any]:
@@ -94,6 +96,7 @@ def draft_schema(source: Path) -> dict[str, Any]:
         >>> sorted(draft_schema("shop.sqlite")["tables"])[:3]
         ['categories', 'customers', 'employees']
     """
+    prepare()
     draft: dict[str, Any] = json.loads(_weir._draft(source))
     return draft
 

@@ -8,15 +8,18 @@ import itertools
 import operator
 import os
 import threading
+import warnings
 import weakref
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from weir import _weir
+from weir import _weir, _wrappers
 from weir._batch import Batch
 from weir._environment import rank_and_world_size
-from weir._manifest import Manifest, as_manifest
+from weir._manifest import Manifest, as_manifest, only_dataset
+from weir._options import answer_unknown
 from weir._plan import Plan
+from weir._sampler import Sampler
 from weir._store import StoreLike, as_stores
 from weir.errors import Error
 
@@ -36,35 +39,41 @@ class Loader:
         >>> next(resumed).step
         3
 
-    stores: one store or several, open or as paths. manifest: open, a path or a dict. dataset: one of the manifest's,
-    where it is not the mix that is wanted. stage: "train" goes on for ever, or until `steps`; each loop goes on where the
-    last one stopped. "eval" and "infer" run over one dataset once; each loop is a new pass. rank, world_size: from
-    torchrun, MPI or Slurm where they are not given.
+    stores: one store or several, open or as paths. manifest: open, a path or a dict. dataset: one of the manifest's;
+    without it the manifest's mix. rank, world_size: those of torchrun, MPI or Slurm if they are not given.
+
+    stage: None is what the manifest's preset says, else "train". In "train" each loop resumes where the last one
+    stopped. steps: how many a loop (an epoch of yours) has; a loop
+    that was left early is finished by the next one. epochs: how many loops the run has; without steps a loop is one
+    pass over the dataset. Without both, a loop has no end. In "eval" and "infer" each loop is a new pass over one
+    dataset, in its order; "eval_seeded" is the same pass in a shuffled order that never changes, for evaluations that look
+    at a part of it. There steps says where a pass ends early.
 
     workers: threads. buffer_size: batches that each makes ahead. queue_size: batches that may be held at a time; a
     batch counts until it and all that was made of its arrays is gone. copy: give batches of their own memory, which may
     be written to and kept. policy: "strict", or "best_effort", which takes what is ready first. memory_limit: bytes; a
     run that needs more is refused with the numbers (plan() has them).
 
-    trace: a file to record every batch in that is taken, for weir.replay, `weir diff` and `weir merge`; in a world of several
-    ranks FILE.rankN. A run that goes on from a state goes on with its trace.
+    trace: a file to record every batch that is taken in, for weir.replay, `weir diff` and `weir merge`; in a world of several
+    ranks FILE.rankN. A run that resumes from a state resumes its trace. A run that fails ends it with the failure.
 
-    device: "cuda:1" ("cuda" is the first GPU): batches are copied to the GPU ahead of the loop, and their arrays lie there; torch and JAX take
-    them with their streams in order (batch.torch(), torch.from_dlpack). At most `depth` can be held at a time, queue_size
-    does not count, and copy is not for them. "host" is a device on any machine.
+    device: "cuda:1" ("cuda" is the first GPU): batches are copied to the GPU ahead of the loop, and their arrays lie there;
+    torch and JAX take them with their streams in order (batch.torch(), torch.from_dlpack). At most `depth` can be held at
+    a time, queue_size does not count, and copy is not for them. "host" is a device on any machine.
 
     with_digests: compute each batch's digest. pad: fill up partial batches. any_hash: take a dataset whose hash is not
     the store's. Any thread may use a loader; batches go to whoever asks first. A loader that has begun does not survive
     a fork.
     """
 
+    @answer_unknown
     def __init__(
         self,
         stores: StoreLike | list[StoreLike] | tuple[StoreLike, ...],
         manifest: Manifest | str | os.PathLike[str] | Mapping[str, Any],
         *,
         dataset: str | None = None,
-        stage: str = "train",
+        stage: str | None = None,
         rank: int | None = None,
         world_size: int | None = None,
         workers: int = 1,
@@ -72,8 +81,9 @@ class Loader:
         queue_size: int = 4,
         policy: str = "strict",
         max_lead: int = 16,
-        max_skips_per_round: int = 4,
+        max_skips: int = 4,
         steps: int | None = None,
+        epochs: int | None = None,
         first_step: int = 0,
         token: bytes | None = None,
         any_hash: bool = False,
@@ -87,25 +97,36 @@ class Loader:
         depth: int = 4,
     ) -> None:
         self.stores, self.manifest = as_stores(stores), as_manifest(manifest)
+        stage = self.manifest.stage if stage is None else stage
         self.rank, self.world_size = rank_and_world_size(rank, world_size)
-        _check_numbers(64, steps=steps or 0, first_step=first_step, memory_limit=memory_limit or 0)
-        _check_numbers(
+        check_numbers(64, steps=steps or 0, epochs=epochs or 0, first_step=first_step, memory_limit=memory_limit or 0)
+        check_numbers(
             32, rank=self.rank, world_size=self.world_size, workers=workers, buffer_size=buffer_size,
-            queue_size=queue_size, max_lead=max_lead, max_skips_per_round=max_skips_per_round, depth=depth,
+            queue_size=queue_size, max_lead=max_lead, max_skips=max_skips, depth=depth,
         )  # fmt: skip
-        _check_texts(dataset="" if dataset is None else dataset, stage=stage, policy=policy)
+        check_texts(dataset="" if dataset is None else dataset, stage=stage, policy=policy)
         self.dataset, self.stage, self.first_step, self.copy = dataset, stage, first_step, copy
         if device is not None and copy:
             raise ValueError("batches on a device are not copied; clone what you want to keep of their tensors")
-        if steps == 0:
-            raise ValueError("a run of 0 steps has no batches; leave steps out for one without end")
-        if steps is not None and first_step > steps:
-            raise ValueError(f"a run that ends at step {steps} cannot begin at step {first_step}")
-        self._options = (
-            self.stores, self.manifest, dataset, stage, self.rank, self.world_size, token, any_hash, pad, with_digests,
-            steps or 0, first_step, workers, buffer_size, queue_size, policy, max_lead, max_skips_per_round,
-            memory_limit or 0, None if device is None else str(device), depth,
-        )  # fmt: skip
+        if steps == 0 or epochs == 0:
+            raise ValueError("a run of 0 steps has no batches; leave steps and epochs out for one without end")
+        if epochs is not None and stage != "train":
+            raise ValueError("epochs is for training; in other stages each loop is one pass, as often as you loop")
+        self.steps, self.epochs = steps, epochs
+        self._passes = self._natural_epochs(token) if epochs is not None and steps is None else None
+        end = self._find_end()
+        check_numbers(64, steps=end or 0)
+        if end is not None and first_step > end:
+            raise ValueError(f"a run that ends at step {end} cannot begin at step {first_step}")
+        if device is not None and trace_indices:
+            raise ValueError("trace_indices is for batches on the host; leave device away")
+        self._options: dict[str, Any] = {  # in the order in which _weir.Run takes them
+            "stores": self.stores, "manifest": self.manifest, "dataset": dataset, "stage": stage, "rank": self.rank,
+            "world_size": self.world_size, "token": token, "any_hash": any_hash, "pad": pad, "with_digests": with_digests,
+            "steps": end or 0, "first_step": first_step, "workers": workers, "buffer_size": buffer_size,
+            "queue_size": queue_size, "policy": policy, "max_lead": max_lead, "max_skips": max_skips,
+            "memory_limit": memory_limit or 0, "device": None if device is None else str(device), "depth": depth,
+        }  # fmt: skip
         self._trace = None if trace is None else os.fsdecode(trace) + f".rank{self.rank}" * (self.world_size > 1)
         self._trace_indices = trace_indices
         self._lock = threading.RLock()
@@ -114,28 +135,43 @@ class Loader:
         self._checkpoint: bytes | None = None  # where the next run begins
         self._is_fresh = True  # nothing was taken since it was made, or since a state was loaded
         self._is_closed = False
-        self._end = steps if stage == "train" else 0  # 0: not yet known
-        self._memory = _weir.Run._plan(*self._options, None)  # and whatever is wrong is said now
+        self._is_checked = False  # who asks for the batches of this loop
+        self._loop_end: int | None = -1  # None: the loop has no end; -1: not yet known
+        self._end = end if stage == "train" else 0  # 0: not yet known
+        self._memory = _weir.Run._plan(*self._options.values(), None)  # and whatever is wrong is said now
 
     # ---- Batches ----
 
     def __iter__(self) -> Iterator[Batch]:
         with self._lock:
+            self._is_checked = False
             if self.stage != "train" and not self._is_fresh:
                 if self._trace is not None:
                     raise ValueError(f"{self._trace} is of one pass; make a Loader with a trace of its own for the next")
                 self._drop_run()
                 self._checkpoint, self._is_fresh = None, True
+            self._begin_loop()
+            if self.stage == "train" and self._end is not None and self.step >= self._end:
+                warnings.warn(f"the run has ended at step {self._end}, so this loop is empty", stacklevel=2)
         return self
 
     def __next__(self) -> Batch:
         with self._lock:
+            if not self._is_checked:
+                is_train = self.stage == "train"
+                _wrappers.check_batches(is_train and self.steps is self.epochs is None, is_train)
+                self._is_checked = True
             run = self._run or self._open()
+            if self._loop_end == -1:
+                self._begin_loop()
+            if self._loop_end is not None and run.step >= self._loop_end != self._end:
+                run._sync()  # a trace reaches to the end of any loop
+                raise StopIteration
             try:
                 batch = run._next(Batch, self.copy)
             except Error:
                 raise
-            except BaseException:  # a signal handler's: if asked again, go on from here
+            except BaseException:  # a signal handler's: if asked again, resume from here
                 self._leave_run()
                 raise
             self._is_fresh = False
@@ -144,61 +180,116 @@ class Loader:
         return batch
 
     def take(self, count: int) -> Iterator[Batch]:
-        """The next `count` batches."""
+        """The next `count` batches, or as many as the loop still has."""
         return itertools.islice(self, count)
 
     def __len__(self) -> int:
-        """The batches of a whole run, from its first step to its end."""
-        end = self.end
+        """The batches of a loop, from its beginning to its end."""
+        with self._lock:
+            start, end = self._loop_at(self.step)
         if end is None:
-            raise TypeError("the run has no end: give steps")
-        return max(end - self.first_step, 0)
+            raise TypeError("a loop of this run has no end: give steps, or epochs")
+        return max(end - max(start, self.first_step), 0)
 
     def __bool__(self) -> bool:
-        """True, also where there is no length."""
+        """True, also without a length."""
         return True
 
     @property
     def end(self) -> int | None:
-        """The step at which the run ends; None where it does not. Does not begin the run."""
+        """The step at which the run ends; None if it has no end. Does not begin the run."""
         with self._lock:
             if self._end == 0:
                 self._check_open()
-                self._end = (self._run or _weir.Run._open(*self._options, None)).end
+                self._end = (self._run or _weir.Run._open(*self._options.values(), None)).end
             return self._end
+
+    def _natural_epochs(self, token: bytes | None) -> Sampler:
+        """The one dataset whose passes are the run's epochs."""
+        if self.dataset is None and len(self.manifest.datasets) > 1:
+            raise ValueError("a mix has no passes that could be epochs: say with steps how many steps an epoch has")
+        dataset = only_dataset(self.manifest, self.dataset)
+        return Sampler(self.manifest, dataset, rank=self.rank, world_size=self.world_size, token=token)
+
+    def _find_end(self) -> int | None:
+        """Where the run ends, by its options."""
+        if self.stage != "train" or self.epochs is None:
+            return self.steps if self.stage != "train" else None
+        return self._passes.first_step_of(self.epochs) if self._passes else self.epochs * (self.steps or 0)
+
+    def _loop_at(self, step: int) -> tuple[int, int | None]:
+        """The first step of the loop that a step belongs to, and the first after it."""
+        if self.stage != "train":
+            return 0, self.end
+        if self._passes is not None:
+            epoch = self._passes.cursor_of(step)[0]
+            return self._passes.first_step_of(epoch), self._passes.first_step_of(epoch + 1)
+        if self.steps is None:
+            return 0, None
+        first = step - step % self.steps
+        return first, first + self.steps
+
+    def _begin_loop(self) -> None:
+        """From here to the end of the loop that the next step belongs to, or to that of the run."""
+        end = self._loop_at(self.step)[1]
+        self._loop_end = end if self._end is None or end is None else min(end, self._end or end)
 
     # ---- State ----
 
     @property
     def step(self) -> int:
-        """The step behind the last batch that was taken: all the state there is under the strict policy."""
+        """The step after the last batch that was taken: all the state there is under the strict policy."""
         with self._lock:
             if self._run is not None:
                 return self._run.step
             return self.first_step if self._checkpoint is None else _weir.Run._checkpoint_step(self._checkpoint)
 
-    def state_dict(self) -> dict[str, Any]:
-        """Where the run stands, behind the last batch that was taken: integers and text, for any file format."""
+    def state_dict(self, after: Batch | int | None = None) -> dict[str, Any]:
+        """Where the run stands, after the last batch that was taken: integers and text, for any file format.
+
+        after: a batch, or its step. If something of yours reads ahead of the loop, the last batch that was taken is not the
+        last one that the loop has used: then say which one that was.
+        """
+        if after is not None:
+            return self._state_after(after if isinstance(after, int) else after.step)
         with self._lock:
             checkpoint = self._checkpoint
             if checkpoint is None or self._run is not None:
                 run = self._run or self._open()
                 run._sync()  # a trace reaches as far as any state
                 checkpoint = run._checkpoint()
-            return {"version": 1, "step": self.step, "checkpoint": base64.b64encode(checkpoint).decode()}
+            return _state_of(self.step, checkpoint)
+
+    def _state_after(self, step: int) -> dict[str, Any]:
+        """Under the strict policy a state is its step: a run that begins there says it."""
+        with self._lock:
+            self._check_open()
+            if self._options["policy"] != "strict":
+                raise ValueError("under best effort only the state after the last batch that was taken is known")
+            if not self.first_step <= step < self.step:
+                raise ValueError(f"step {step} is not among those that were taken: {self.first_step} to {self.step - 1}")
+            if self._run is not None:
+                self._run._sync()
+            small = {"workers": 1, "buffer_size": 1, "queue_size": 1, "device": None, "first_step": step + 1}
+            run = _weir.Run._open(*{**self._options, **small}.values(), None)
+            return _state_of(step + 1, run._checkpoint())
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Goes on where a state stands. It may be another world size's or another number of workers'; what cannot be
-        gone on with exactly is weir.errors.CheckpointMismatch, which says what differs, and changes nothing."""
+        """Resumes where a state stands. It may be another world size's or another number of workers'; if it cannot be
+        resumed exactly, weir.errors.CheckpointMismatch says what differs, and nothing changes."""
         checkpoint = _checkpoint_of(state)
         with self._lock:
             self._check_open()
             if self._run is not None:
-                self._run._sync()  # the next run may go on with its trace
-            run = _weir.Run._open(*self._options, checkpoint)
-            self._begin_trace(run, checkpoint)
+                self._run._sync()  # the next run may resume its trace
+            run = None
+            if self._trace is None and self._options["policy"] == "strict":  # the step is the state: all can be checked
+                _weir.Run._plan(*self._options.values(), checkpoint)  # without threads, so that a fork may follow
+            else:
+                run = _weir.Run._open(*self._options.values(), checkpoint)
+                self._begin_trace(run, checkpoint)
             self._drop_run()
-            self._run, self._checkpoint, self._is_fresh = run, checkpoint, True
+            self._run, self._checkpoint, self._is_fresh, self._loop_end = run, checkpoint, True, -1
 
     # ---- About the run ----
 
@@ -240,7 +331,7 @@ class Loader:
 
     def _open(self) -> _weir.Run:
         self._check_open()
-        run = _weir.Run._open(*self._options, self._checkpoint)
+        run = _weir.Run._open(*self._options.values(), self._checkpoint)
         self._begin_trace(run, self._checkpoint)
         self._run = run
         return run
@@ -276,7 +367,7 @@ def _renew_locks() -> None:
 os.register_at_fork(after_in_child=_renew_locks)
 
 
-def _check_numbers(bits: int, **numbers: int) -> None:
+def check_numbers(bits: int, **numbers: int) -> None:
     for name, number in numbers.items():
         try:
             is_known = 0 <= operator.index(number) < 1 << bits
@@ -286,16 +377,20 @@ def _check_numbers(bits: int, **numbers: int) -> None:
             raise OverflowError(f"{name} is {number}, which is not between 0 and 2^{bits}-1")
 
 
-def _check_texts(**texts: str) -> None:
+def check_texts(**texts: str) -> None:
     for name, text in texts.items():
         if not isinstance(text, str):
             raise TypeError(f"{name} is a str, not {text!r}")
 
 
+def _state_of(step: int, checkpoint: bytes) -> dict[str, Any]:
+    return {"version": 1, "step": step, "checkpoint": base64.b64encode(checkpoint).decode()}
+
+
 def _checkpoint_of(state: Mapping[str, Any]) -> bytes:
     found = state if isinstance(state, Mapping) else {}
     if found.get("version") != 1 or not isinstance(found.get("checkpoint"), str):
-        raise ValueError("this is not the state_dict() of a weir.Loader: it is no dict of version 1 with a checkpoint")
+        raise ValueError("this is not the state_dict() of a weir.Loader: it is not a dict of version 1 with a checkpoint")
     try:
         return base64.b64decode(found["checkpoint"], validate=True)
     except binascii.Error as error:

@@ -18,17 +18,35 @@ class Manifest(_weir.Manifest):
         32
         >>> manifest.datasets["shop/churn/train"]["id"]
         'shop'
-        >>> with open("shop.manifest.json") as file:
-        ...     document = json.load(file)
-        >>> Manifest({**document, "seed": 7}).hash == manifest.hash
-        False
+        >>> Manifest("shop.manifest.json", global_batch_size=64, batch={"sequence_length": 256}).global_batch_size
+        64
+
+    changes: keys of the manifest with other values; those of `data` and `batch` are changed one by one. The order of
+    the samples follows from all of it but `mix` and `batch`.
     """
 
-    def __new__(cls, source: str | os.PathLike[str] | Mapping[str, Any]) -> Manifest:
+    def __new__(cls, source: Manifest | str | os.PathLike[str] | Mapping[str, Any], **changes: Any) -> Manifest:
         """From a file, or from the same thing as a dict."""
-        if isinstance(source, Mapping):
-            return cls._read(json.dumps(source), "the manifest")
-        return cls._open(source)
+        document: Mapping[str, Any]
+        if isinstance(source, Manifest):
+            document = source._as_given()
+        elif isinstance(source, Mapping):
+            document = source
+        else:
+            opened = cls._open(source)  # what is wrong with the file is said of the file
+            if not changes:
+                return opened
+            with open(source, "rb") as file:
+                document = json.load(file)
+        parts = {name: {**document.get(name, {}), **changes[name]} for name in ("data", "batch") if name in changes}
+        return cls._read(json.dumps(_with_texts({**document, **changes, **parts})), "the manifest")
+
+    def _as_given(self) -> dict[str, Any]:
+        """A document that this manifest could have been read from."""
+        parts = self._parts()
+        datasets = {key: {**dataset, "hash": dataset["hash"]["bytes"]} for key, dataset in parts["normalised"]["datasets"].items()}
+        mix = {"mix": parts["mix"]} if parts["mix"] else {}
+        return {**parts["normalised"], "datasets": datasets, "batch": parts["batch"], **mix}
 
     @property
     def document(self) -> dict[str, Any]:
@@ -51,6 +69,13 @@ class Manifest(_weir.Manifest):
 
     def __repr__(self) -> str:
         return f"<weir.Manifest {self.hash[:12]}: {', '.join(self.datasets)}>"
+
+
+def _with_texts(value: Any) -> Any:
+    """The same with integers that JSON readers have no room for as texts, as manifests take them."""
+    if isinstance(value, Mapping):
+        return {name: _with_texts(item) for name, item in value.items()}
+    return str(value) if type(value) is int and value >= 2**63 else value
 
 
 def as_manifest(manifest: Manifest | str | os.PathLike[str] | Mapping[str, Any]) -> Manifest:

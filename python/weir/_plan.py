@@ -17,7 +17,8 @@ class Plan(_weir.Plan):
 
     @classmethod
     def load(cls, path: Path) -> Plan:
-        """A plan that was saved. It is checked: one that is accepted has no two live tensors on one byte."""
+        """A plan that was saved. It is checked: one that is accepted has no two live tensors on one byte. (A file of
+        `weir plan --cbor` does not say shapes, dtypes and roles.)"""
         with open(path, "rb") as file:
             return cls._restore(file.read(), os.fspath(path))
 
@@ -41,7 +42,7 @@ class Plan(_weir.Plan):
 def plan(
     graph: Any,
     *,
-    inputs: tuple[Any, ...] | None = None,
+    inputs: tuple[Any, ...] | Mapping[str, Any] | None = None,
     mode: str | None = None,
     preset: str | None = None,
     token: bytes | None = None,
@@ -53,8 +54,9 @@ def plan(
     """Plans the memory of a model graph.
 
     graph: a file (weir-graph/1 as JSON or CBOR, or an .onnx model), the same thing as a dict, a torch.export program, a
-    torch.fx GraphModule with shapes, or a torch module together with example `inputs`. mode: "inference", "forward" or
-    "backward"; or preset: "train_full", "inference".
+    torch.fx GraphModule with shapes, or a torch module together with example `inputs`: a tuple, or a dict of keyword
+    arguments. Weights that are tied count once; what the model returns, a cache of keys and values too, is kept.
+    mode: "inference", "forward" or "backward"; or preset: "train_full", "inference".
 
         >>> graph = {
         ...     "format": "weir-graph/1",
@@ -72,7 +74,7 @@ def plan(
     return Plan._make(data, name, is_onnx, mode, preset, token, documents[0], documents[1], effort, threads)
 
 
-def _graph_bytes(graph: Any, inputs: tuple[Any, ...] | None) -> tuple[bytes, str, bool]:
+def _graph_bytes(graph: Any, inputs: Any) -> tuple[bytes, str, bool]:
     if isinstance(graph, (str, os.PathLike)):
         name = os.fspath(graph)
         with open(name, "rb") as file:

@@ -18,9 +18,15 @@ class ReplayReport:
 
     steps: int
     samples: int
-    checked_digests: int
+    indices: int  # that were recorded, and compared
+    checked_digests: int  # of batches that were built again
     unchecked_digests: int
-    is_complete: bool
+    checked_sample_digests: int
+    unchecked_sample_digests: int
+    is_complete: bool  # there is a run_end
+    status: str  # "success", "failed", or "cut": no run_end
+    failed_step: int | None = None
+    failure_code: str | None = None
 
 
 def replay(
@@ -29,9 +35,10 @@ def replay(
     stores: StoreLike | list[StoreLike] | tuple[StoreLike, ...] = (),
     manifest: Manifest | str | os.PathLike[str] | Mapping[str, Any] | None = None,
 ) -> ReplayReport:
-    """Re-executes every step of a trace and compares every field, as `weir replay` does.
+    """Re-executes every step of a trace, compares every field and judges the run, as `weir replay` does.
 
-    stores: to build the batches again from, and compare their digests. manifest: None for the one that the trace holds; another must have the same hashes.
+    stores: to build the batches again from, and compare their digests. manifest: None for the one that the trace holds;
+    another must have the same hashes.
     """
     opened = None if manifest is None else as_manifest(manifest)
     return ReplayReport(**_weir._replay(trace, as_stores(stores), opened))

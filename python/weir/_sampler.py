@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import hashlib
 import operator
 import os
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from weir import _weir
+from weir import _weir, _wrappers
 from weir._environment import rank_and_world_size
 from weir._manifest import Manifest, as_manifest, only_dataset
+from weir._options import answer_unknown
+from weir.errors import CheckpointMismatch
 
 Cursor = tuple[int, int]
 
@@ -18,7 +21,7 @@ class Sampler(_weir.Sampler):
     """The order of a dataset's samples, for one rank: a pure function of the manifest, at O(1) for every position.
 
     Iterating gives this rank's samples of one epoch, then of the next: what torch's DataLoader takes as `sampler=`
-    (with `batch_size=sampler.batch_size`). `batches()` gives lists of samples, one a step: its `batch_sampler=`. No
+    (with `batch_size=sampler.batch_size`). `batches()` gives lists of samples, one per step: its `batch_sampler=`. No
     epoch is ever shuffled as a whole, so memory and start-up do not grow with the dataset.
 
         >>> sampler = Sampler("shop.manifest.json", "shop/churn/train", rank=1, world_size=4)
@@ -30,7 +33,7 @@ class Sampler(_weir.Sampler):
         >>> 0 <= sampler.index_at(epoch=7, position=11) < sampler.cardinality
         True
 
-    rank and world_size are those of torchrun, MPI or Slurm where they are not given.
+    rank and world_size are those of torchrun, MPI or Slurm if they are not given.
     """
 
     dataset: str
@@ -43,7 +46,10 @@ class Sampler(_weir.Sampler):
     _cursor: Cursor  # where the next loop begins …
     _given: int  # … and what is left out there, since it was given before
     _now: _Step | None  # the step that a loop is in
+    _token: bytes
+    _reader: _wrappers.Reader | None  # who reads ahead of the loop
 
+    @answer_unknown
     def __new__(
         cls,
         manifest: Manifest | str | os.PathLike[str] | Mapping[str, Any],
@@ -63,7 +69,8 @@ class Sampler(_weir.Sampler):
         self._is_stream = stage == "train" and data.get("epoch_boundary") == "stream"
         self._drops_last = stage == "train" and bool(data.get("drop_last"))
         self._cursor, self._given = self._epoch_start(0), 0
-        self._now = None
+        self._now, self._reader = None, None
+        self._token = opened.token if token is None else token
         return self
 
     # ---- Steps ----
@@ -77,12 +84,16 @@ class Sampler(_weir.Sampler):
         """All about the step at a cursor: indices (an array), valid_count, cursor_next, hashes."""
         return self._step(epoch, position)
 
-    def steps_in(self, epoch: int) -> int:
-        """The number of steps that begin in an epoch."""
+    def first_step_of(self, epoch: int) -> int:
+        """The first step that begins in an epoch, of a run over this dataset alone that begins at epoch 0."""
         size, count = self.manifest.global_batch_size, self.cardinality
         if self._is_stream:
-            return -(-(epoch + 1) * count // size) + (epoch * count // -size)
-        return count // size if self._drops_last else -(-count // size)
+            return -(-epoch * count // size)
+        return epoch * (count // size if self._drops_last else -(-count // size))
+
+    def steps_in(self, epoch: int) -> int:
+        """The number of steps that begin in an epoch."""
+        return self.first_step_of(epoch + 1) - self.first_step_of(epoch)
 
     def cursor_of(self, step: int) -> Cursor:
         """(epoch, position) of a step of a run over this dataset alone, counted from the first of epoch 0."""
@@ -93,7 +104,7 @@ class Sampler(_weir.Sampler):
         return epoch, step_in_epoch * size
 
     def _epoch_start(self, epoch: int) -> Cursor:
-        """Where the first step of an epoch begins: behind the batch that the epoch before ends in."""
+        """Where the first step of an epoch begins: after the batch that the epoch before ends in."""
         return epoch, -epoch * self.cardinality % self.manifest.global_batch_size if self._is_stream else 0
 
     # ---- As torch's samplers ----
@@ -104,13 +115,13 @@ class Sampler(_weir.Sampler):
         return self._now.cursor[0] if self._now else self._cursor[0]
 
     def set_epoch(self, epoch: int) -> None:
-        """The epoch that the next loop gives. Not needed: each loop goes on to the next epoch by itself. Where
-        load_state_dict has set a place in that epoch, the place stays."""
+        """The epoch that the next loop gives. Not needed: each loop is the next epoch by itself. If load_state_dict
+        has set a place in that epoch, the place stays."""
         if self._now or self._cursor[0] != epoch:
             self._now, self._cursor, self._given = None, self._epoch_start(epoch), 0
 
     def batches(self) -> BatchSampler:
-        """The same as lists of samples, one a step."""
+        """The same as lists of samples, one per step."""
         return BatchSampler(self)
 
     def __len__(self) -> int:
@@ -128,6 +139,7 @@ class Sampler(_weir.Sampler):
 
     def _steps(self) -> Iterator[_Step]:
         """What is left of the epoch. A loop that was left in the middle is begun again, as torch's samplers do."""
+        self._reader = _wrappers.check_samples(self.world_size)
         if self._now:
             self.set_epoch(self._now.cursor[0])
         cursor, given = self._cursor, self._given
@@ -142,23 +154,79 @@ class Sampler(_weir.Sampler):
             cursor, given = step.cursor_next, 0
         self._now, self._cursor, self._given = None, cursor, 0
 
-    def state_dict(self) -> dict[str, int]:
-        """Where a loop stands: plain integers, for any file format."""
+    def state_dict(self) -> dict[str, Any]:
+        """Where a loop stands: integers and text, for any file format. `epoch` and `position` are of the next step, over
+        all ranks; `given` is how many of its samples this rank has already given."""
+        if self._reader and (self._now or self._reader.wrapper()):
+            raise RuntimeError(
+                f"{self._reader.name} reads ahead of the loop, so this state would count samples that the loop has not seen; use "
+                "torchdata's StatefulDataLoader, which keeps the state that belongs to each batch, or num_workers=0"
+            )
         cursor, given = (self._cursor, self._given) if self._now is None else self._now.place()
-        return {"version": 1, "epoch": cursor[0], "position": cursor[1], "given": given}
+        return {**self._identity(), "world_size": self.world_size, "epoch": cursor[0], "position": cursor[1], "given": given}
 
-    def load_state_dict(self, state: Mapping[str, int]) -> None:
-        """Makes the next loop go on there."""
-        if state.get("version") != 1:
-            raise ValueError(f"this is not the state of a weir.Sampler: its version is {state.get('version')!r}")
-        self._now, self._cursor, self._given = None, (state["epoch"], state["position"]), state["given"]
+    def _identity(self) -> dict[str, Any]:
+        """What must be the same for a state to be resumed."""
+        return {
+            "version": 2,
+            "manifest_hash": self.manifest.hash,
+            "token_hash": hashlib.sha256(self._token).hexdigest(),
+            "dataset": self.dataset,
+            "stage": self.stage,
+        }
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Makes the next loop resume there. Another world size resumes exactly between two steps: every sample of the epoch
+        comes once. A state of another manifest, dataset, stage or token, or one inside a step for another world size, is
+        weir.errors.CheckpointMismatch, which says what differs, and changes nothing."""
+        found = state if isinstance(state, Mapping) else {}
+        if found.get("version") != 2:
+            raise ValueError(f"this is not the state_dict() of a weir.Sampler: its version is {found.get('version')!r}, not 2")
+        for name, own in self._identity().items():
+            if found.get(name) != own:
+                raise _mismatch(name, found.get(name), own, "make the sampler as it was when the state was saved")
+        epoch, position, given, world_size = (
+            _number(found, name) for name in ("epoch", "position", "given", "world_size")
+        )
+        if given and world_size != self.world_size:
+            way_out = f"the state lies inside a step ({given} samples of it were given on each rank), which only the same " \
+                "world size can finish; save between steps, as batches() always does"
+            raise _mismatch("world_size", world_size, self.world_size, way_out)
+        self._check_place(epoch, position, given)
+        self._now, self._cursor, self._given, self._reader = None, (epoch, position), given, None
+
+    def _check_place(self, epoch: int, position: int, given: int) -> None:
+        """Refuses a place that no loop of this sampler comes to."""
+        start = position + epoch * self.cardinality if self._is_stream else position
+        if position >= self.cardinality or start % self.manifest.global_batch_size or given > self.batch_size:
+            raise ValueError(f"the state is damaged: no step begins at position {position} of epoch {epoch}")
 
     def __repr__(self) -> str:
         return f"<weir.Sampler {self.dataset} ({self.stage}), rank {self.rank} of {self.world_size}>"
 
 
+def _mismatch(name: str, saved: object, own: object, way_out: str) -> CheckpointMismatch:
+    return CheckpointMismatch(
+        {
+            "code_id": "CHECKPOINT_MISMATCH",
+            "numeric_code": 2008,
+            "subsystem": "pipeline",
+            "failure_operator": "weir.Sampler.load_state_dict",
+            "message": f"the state's {name} is {saved}, and this sampler's is {own}; {way_out}",
+            "diagnostics": {"field": name, "saved": str(saved), "own": str(own)},
+        }
+    )
+
+
+def _number(state: Mapping[str, Any], name: str) -> int:
+    number = state.get(name)
+    if type(number) is not int or not 0 <= number < 2**64:
+        raise ValueError(f"the state is damaged: its {name} is {number!r}")
+    return number
+
+
 class _Step:
-    """A step that a loop is in. What was given of it is what its iterator no longer has: nothing is counted a sample."""
+    """A step that a loop is in. What was given of it is what its iterator no longer has: nothing is counted per sample."""
 
     __slots__ = ("cursor", "cursor_next", "rest", "size")
 
@@ -167,7 +235,7 @@ class _Step:
         self.rest = iter(indices[given:] if given else indices)
 
     def place(self) -> tuple[Cursor, int]:
-        """The cursor that going on begins at, and the samples to leave out there."""
+        """The cursor that resuming begins at, and the samples to leave out there."""
         left = operator.length_hint(self.rest)
         return (self.cursor, self.size - left) if left else (self.cursor_next, 0)
 
@@ -197,10 +265,10 @@ class BatchSampler:
         """As the sampler's."""
         self.sampler.set_epoch(epoch)
 
-    def state_dict(self) -> dict[str, int]:
+    def state_dict(self) -> dict[str, Any]:
         """As the sampler's."""
         return self.sampler.state_dict()
 
-    def load_state_dict(self, state: Mapping[str, int]) -> None:
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """As the sampler's."""
         self.sampler.load_state_dict(state)

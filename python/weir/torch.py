@@ -5,27 +5,45 @@
     >>> for step, tensors in enumerate(data):
     ...     if step == 2:
     ...         break
-    >>> tensors["numeric_values"].dtype, tensors["is_padding"].dtype
-    (torch.float32, torch.bool)
+    >>> tensors["numeric_values"].dtype, tensors["is_padding"].dtype, tensors["target"].dtype
+    (torch.float32, torch.bool, torch.bool)
 
-A Dataset is made like a weir.Loader and gives dicts of tensors. Plain loops, Lightning and Accelerate take it as the
-data loader that it is; `DataLoader(data, batch_size=None)` takes it as an IterableDataset.
+A Dataset is made like a weir.Loader and gives dicts of tensors, with the target hidden in the inputs and given apart.
+Plain loops, Lightning, Accelerate and weir.transformers.Trainer take it as the data loader that it is;
+`DataLoader(data, batch_size=None)` takes it as an IterableDataset.
 """
 
 from __future__ import annotations
 
+import mmap
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 import torch
 from torch.utils.data import IterableDataset, get_worker_info
 
-from weir._batch import TENSOR_NAMES, Batch
+from weir._batch import TENSOR_NAMES, Batch, SemanticType
 from weir._loader import Loader
 
-__all__ = ["Dataset", "embeddings"]
+__all__ = ["Dataset", "Tensors", "embeddings", "text_embeddings"]
 
-Tensors = dict[str, torch.Tensor]
+_TARGET = ("target", "target_is_null")
+
+
+class Tensors(dict[str, Any]):
+    """A batch as torch tensors by name. It moves as a tensor does."""
+
+    def to(self, device: torch.device | str | int, non_blocking: bool = False) -> Tensors:
+        """The same on a device; what is not a tensor stays as it is. On the same device nothing is copied."""
+        return Tensors((name, _moved(value, device, non_blocking)) for name, value in self.items())
+
+    def pin_memory(self) -> Tensors:
+        """Copies in pinned memory, from which a GPU can copy while the program continues."""
+        return Tensors((name, value.pin_memory() if torch.is_tensor(value) else value) for name, value in self.items())
+
+
+def _moved(value: Any, device: torch.device | str | int, non_blocking: bool) -> Any:
+    return value.to(device, non_blocking=non_blocking) if torch.is_tensor(value) else value
 
 
 class Dataset(IterableDataset[Tensors]):
@@ -37,7 +55,9 @@ class Dataset(IterableDataset[Tensors]):
     of them before the next but one (or pass copy=True). On "cuda" they are copied ahead of the loop by weir itself, on a
     stream of their own, and are views of weir's memory there: use them on the stream that is current when you get
     them, and let go of them before `depth` (4) more; "host" is the same without a GPU. On other devices they are copies.
-    names: the tensors that are wanted; all where it is not given.
+    hide_target: the inputs do not say what the target is (the first cell of every sequence); `target` and
+    `target_is_null` do. False gives the sixteen tensors as they are, the truth among them.
+    names: the tensors that are wanted; all of them if it is not given.
     fields: also give step, task_index, category_start and category_count (integers) and sample_index,
     observation_time … (tensors), by name.
     transform: a function of (tensors, batch) whose result is given instead of the tensors.
@@ -49,16 +69,19 @@ class Dataset(IterableDataset[Tensors]):
         manifest: Any,
         *,
         device: torch.device | str | int | None = None,
+        hide_target: bool = True,
         names: tuple[str, ...] | list[str] | None = None,
         fields: bool = False,
-        transform: Callable[[dict[str, Any], Batch], Any] | None = None,
+        transform: Callable[[Tensors, Batch], Any] | None = None,
         **options: Any,
     ) -> None:
         super().__init__()
+        self.hide_target = hide_target
         self.names = None if names is None else tuple(names)
-        unknown = [name for name in self.names or () if name not in TENSOR_NAMES]
+        known = TENSOR_NAMES + (_TARGET if hide_target else ())
+        unknown = [name for name in self.names or () if name not in known]
         if isinstance(names, str) or unknown:
-            raise ValueError(f"names is a list of some of {', '.join(TENSOR_NAMES)}; not {names!r}")
+            raise ValueError(f"names is a list of some of {', '.join(known)}; not {names!r}")
         self.device = None if device is None or device == "host" else torch.device(device)
         if device == "host":
             options["device"] = device
@@ -68,6 +91,7 @@ class Dataset(IterableDataset[Tensors]):
         self.loader = Loader(stores, manifest, **options)
         self.fields = fields
         self.transform = transform
+        self._is_elsewhere = mmap.mmap(-1, 1)  # shared with the workers of a DataLoader: 1 once one of them has begun
 
     def __iter__(self) -> Iterator[Any]:
         worker = get_worker_info()
@@ -76,35 +100,43 @@ class Dataset(IterableDataset[Tensors]):
                 f"{worker.num_workers} workers would each give all batches; weir has workers of its own: use "
                 "num_workers=0, and Dataset(…, workers=N)"
             )
-        for batch in self.loader:
-            yield self._give(batch)
+        self._is_elsewhere[0] = worker is not None
+        return map(self._give, iter(self.loader))
 
     def _give(self, batch: Batch) -> Any:
-        tensors: dict[str, Any] = batch.torch()
+        tensors = batch.torch(hide_target=self.hide_target)
+        if self.hide_target:
+            tensors.update(zip(_TARGET, batch.target.torch()))
         if self.names is not None:
-            tensors = {name: tensors[name] for name in self.names}
+            tensors = Tensors((name, tensors[name]) for name in self.names)
         if self.fields:
-            tensors.update(_tensor_fields(batch))
+            tensors.update((name, getattr(batch, name).torch()) for name in _FIELDS)
         if self.device is not None:
-            tensors = move(tensors, self.device)
+            tensors = _copied(tensors, self.device)
         if self.fields:
-            tensors.update({name: getattr(batch, name) for name in _INTEGERS})
+            tensors.update((name, getattr(batch, name)) for name in _INTEGERS)
         return tensors if self.transform is None else self.transform(tensors, batch)
 
     def __len__(self) -> int:
-        """The batches of a whole run; TypeError where it has no end."""
+        """The batches of a loop; TypeError if it has no end."""
         return len(self.loader)
 
     def __bool__(self) -> bool:
         return True
 
-    def state_dict(self) -> dict[str, Any]:
-        """As weir.Loader's: behind the last batch that was given."""
-        return self.loader.state_dict()
+    def state_dict(self, after: Batch | int | None = None) -> dict[str, Any]:
+        """As weir.Loader's: after the last batch that was given, or after one that you name."""
+        if self._is_elsewhere[0] and get_worker_info() is None:
+            raise RuntimeError(
+                "a DataLoader's worker gave the batches, in a process of its own, and this one does not know how far it is; "
+                "use num_workers=0 (weir has workers of its own), or torchdata's StatefulDataLoader, which asks the worker"
+            )
+        return self.loader.state_dict(after)
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """As weir.Loader's."""
         self.loader.load_state_dict(state)
+        self._is_elsewhere[0] = 0
 
     def close(self) -> None:
         """As weir.Loader's."""
@@ -115,25 +147,39 @@ _INTEGERS = ("step", "task_index", "category_start", "category_count")
 _FIELDS = ("sample_index", "position", "anchor_row", "observation_time", "num_cells", "num_rows")
 
 
-def _tensor_fields(batch: Batch) -> Tensors:
-    return {name: getattr(batch, name).torch() for name in _FIELDS}
-
-
-def move(tensors: Tensors, device: torch.device) -> Tensors:
-    """Copies of tensors on a device; complete when this returns, so that the batch may be let go of."""
+def _copied(tensors: Mapping[str, torch.Tensor], device: torch.device) -> Tensors:
+    """Copies on a device; complete when this returns, so that the batch may be let go of."""
     if device.type == "cpu":
-        return {name: tensor.clone() for name, tensor in tensors.items()}
-    return {name: tensor.to(device) for name, tensor in tensors.items()}
+        return Tensors((name, tensor.clone()) for name, tensor in tensors.items())
+    return Tensors((name, tensor.to(device)) for name, tensor in tensors.items())
 
 
 def embeddings(store: Any, device: torch.device | str | int | None = None) -> Tensors:
-    """A store's embedding tables (`columns`, `categories`, `texts`) as float16 tensors, to be looked up by column_ids,
-    categorical_embed_ids and text_embed_ids. Without a device they are views of the file: do not write to them.
+    """A store's embeddings of `columns` and `categories` as float16 tensors, to be looked up by column_ids and
+    categorical_embed_ids. Without a device they are views of the file: do not write to them. Texts come with each
+    batch: text_embeddings(tensors).
 
         >>> embeddings("shop.weir")["columns"].shape
         torch.Size([60, 64])
     """
     from weir._store import as_stores
 
-    tables = {kind: array.torch() for kind, array in as_stores(store)[0].embeddings.items()}
-    return tables if device is None else move(tables, torch.device(device))
+    tables = as_stores(store)[0].embeddings
+    chosen = {kind: tables[kind].torch() for kind in ("columns", "categories")}
+    return Tensors(chosen) if device is None else _copied(chosen, torch.device(device))
+
+
+def text_embeddings(tensors: Mapping[str, torch.Tensor]) -> torch.Tensor:
+    """float16 [B, S, D]: the embedding of every text cell of a batch, zeros at all other cells.
+
+    text_embed_ids are numbers of this batch's own text_batch_embeddings, not of the store's texts.
+
+        >>> data = Dataset("shop.weir", "shop.manifest.json", dataset="shop/late/train", epochs=1)
+        >>> text_embeddings(next(iter(data))).shape
+        torch.Size([32, 1024, 64])
+    """
+    table, numbers = tensors["text_batch_embeddings"], tensors["text_embed_ids"].long()
+    if len(table) == 0:
+        return table.new_zeros(*numbers.shape, table.shape[1])
+    is_text = (tensors["semantic_types"] == SemanticType.TEXT) & ~tensors["is_null"] & ~tensors["is_padding"]
+    return table[numbers] * is_text[..., None]

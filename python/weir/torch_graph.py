@@ -4,11 +4,14 @@
 
 where the function `resnet` of the module `mymodels` returns (model, example inputs). From Python:
 
+    graph_of(model, inputs)             the best way that this torch has
     traced_graph(model, *inputs)        any torch with torch.fx: symbolic trace, shapes by running the example
     exported_graph(program)             a torch.export.ExportedProgram, shapes from its metadata
 
-Both read shapes and dtypes that torch has computed; nothing is guessed, and a symbolic dimension is refused with the
-tensor's name. Parameters become parameters, buffers and lifted constants become state. A value of several tensors
+Example inputs are a tuple, or a dict of keyword arguments. All ways read shapes and dtypes that torch has computed;
+nothing is guessed, and a symbolic dimension is refused with the tensor's name. Parameters become parameters, buffers and
+lifted constants become state; weights that are tied are one tensor. What a model returns is looked through for tensors,
+whatever it is (a ModelOutput, a cache of keys and values): they are the graph's outputs. A value of several tensors
 becomes tensors NAME.0, NAME.1, … Views are torch's own memory under another shape: they are written with `inplace`, so
 that a plan may give them the memory of what they view. Operators that the table of weir-graph/1 does not have keep
 torch's name.
@@ -17,8 +20,10 @@ torch's name.
 import argparse
 import contextlib
 import importlib
+import inspect
 import json
 import sys
+from collections.abc import Mapping
 from typing import Any, Callable, Iterator
 
 import torch
@@ -123,6 +128,15 @@ def _leaves(value: Any, path: str = "") -> Iterator[tuple[str, Any]]:
             yield from _leaves(item, f"{path}.{key}")
 
 
+def _free(name: str, taken: Any) -> str:
+    """The name, or the next one like it that is free."""
+    unique, count = name, 1
+    while unique in taken:
+        count += 1
+        unique = f"{name}_{count}"
+    return unique
+
+
 class _Builder:
     """Tensors and nodes of a graph; values of fx nodes are known by the ids of their tensors."""
 
@@ -131,14 +145,12 @@ class _Builder:
         self.tensors: dict[str, dict[str, Any]] = {}
         self.nodes: list[dict[str, Any]] = []
         self.values: dict[torch.fx.Node, dict[str, str]] = {}  # the path inside the node's value -> tensor id
-        self.owned: dict[int, str] = {}  # parameters and buffers by identity, since one may have several names
+        self.owned: dict[Any, str] = {}  # parameters and buffers by identity, since one may have several names
+        self.node_ids: set[str] = set()
 
     def tensor(self, name: str, value: Any, role: str | None = None) -> str:
         """Declares a tensor under this name, or the next that is free."""
-        unique, count = name, 1
-        while unique in self.tensors:
-            count += 1
-            unique = f"{name}_{count}"
+        unique = _free(name, self.tensors)
         entry = {"id": unique, "shape": _dimensions(unique, value), "dtype": _dtype(unique, value)}
         if role:
             entry["role"] = role
@@ -147,10 +159,13 @@ class _Builder:
 
     def owned_tensor(self, name: str, value: torch.Tensor) -> str:
         """A parameter or buffer of the model, declared when it is first met."""
-        if id(value) not in self.owned:
-            role = "parameter" if isinstance(value, torch.nn.Parameter) else "state"
-            self.owned[id(value)] = self.tensor(name, value, role)
-        return self.owned[id(value)]
+        return self.owned_once(id(value), name, value, "parameter" if isinstance(value, torch.nn.Parameter) else "state")
+
+    def owned_once(self, identity: Any, name: str, value: Any, role: str) -> str:
+        """The same for anything that says whether two of them are one."""
+        if identity not in self.owned:
+            self.owned[identity] = self.tensor(name, value, role)
+        return self.owned[identity]
 
     def ids_in(self, arguments: Any) -> list[str]:
         """The tensors that arguments hold, each once for every time it stands there."""
@@ -164,7 +179,9 @@ class _Builder:
         self.values[node] = outputs
         if not outputs:
             return
-        entry: dict[str, Any] = {"id": node.name, "op": op, "inputs": inputs, "outputs": list(outputs.values())}
+        unique = _free(node.name, self.node_ids)
+        self.node_ids.add(unique)
+        entry: dict[str, Any] = {"id": unique, "op": op, "inputs": inputs, "outputs": list(outputs.values())}
         if inplace is not None:
             entry["inplace"] = inplace
         self.nodes.append(entry)
@@ -289,49 +306,157 @@ def _unchanged(module: torch.nn.Module) -> Iterator[None]:
                 buffer.copy_(value)
 
 
-def traced_graph(model: torch.nn.Module, *inputs: Any, name: str | None = None) -> dict[str, Any]:
+def _arguments(inputs: Any) -> tuple[tuple[Any, ...], dict[str, Any]]:
+    """Example inputs as positional and keyword arguments."""
+    if isinstance(inputs, Mapping):
+        return (), dict(inputs)
+    return (tuple(inputs) if isinstance(inputs, (tuple, list)) else (inputs,)), {}
+
+
+def traced_graph(model: torch.nn.Module, *inputs: Any, name: str | None = None, **keywords: Any) -> dict[str, Any]:
     """Traces a model symbolically and runs the example inputs through it once, for the shapes."""
     from torch.fx.passes.shape_prop import ShapeProp
 
-    module = model if isinstance(model, torch.fx.GraphModule) else torch.fx.symbolic_trace(model)
+    module, values = model, inputs
+    if not isinstance(model, torch.fx.GraphModule):
+        signature = inspect.signature(model.forward)
+        given = signature.bind(*inputs, **keywords)
+        values = tuple(given.args) if not keywords else tuple(given.arguments.values())
+        left_out = {k: p.default for k, p in signature.parameters.items() if keywords and k not in given.arguments}
+        module = torch.fx.symbolic_trace(model, concrete_args=left_out or None)
     with torch.no_grad(), _unchanged(module):
-        ShapeProp(module).propagate(*inputs)
+        ShapeProp(module).propagate(*values)
     return fx_graph(module, name or type(model).__name__)
 
 
 # ---- torch.export ------------------------------------------------------------------------------------------
 
 
-def exported_graph(program: Any, name: str | None = None) -> dict[str, Any]:
-    """A graph of a torch.export.ExportedProgram: its signature tells parameters and buffers from inputs."""
+def exported_graph(program: Any, name: str | None = None, prefix: str = "") -> dict[str, Any]:
+    """A graph of a torch.export.ExportedProgram: its signature tells parameters and buffers from inputs. `prefix` is
+    what the names of parameters begin with and should not."""
+    builder = _Builder(name or type(program).__name__)
     signature = program.graph_signature
     parameters = dict(signature.inputs_to_parameters)
     state = {**signature.inputs_to_buffers, **getattr(signature, "inputs_to_lifted_tensor_constants", {})}
-    builder = _Builder(name or type(program).__name__)
-    outputs: list[str] = []
     for node in program.graph.nodes:
-        value = _value_of(node)
         if node.op == "placeholder":
-            role = "parameter" if node.name in parameters else "state" if node.name in state else "input"
-            known = parameters.get(node.name) or state.get(node.name) or node.name
-            builder.values[node] = {path: builder.tensor(known + path, leaf, role) for path, leaf in _leaves(value)}
-        elif node.op == "output":
-            outputs = builder.ids_in(node.args)
+            known = parameters.get(node.name) or state.get(node.name)
+            if known is None:
+                builder.values[node] = {p: builder.tensor(node.name + p, leaf, "input") for p, leaf in _leaves(_value_of(node))}
+                continue
+            role = "parameter" if node.name in parameters else "state"
+            identity = _identity(program.state_dict.get(known), known)
+            builder.values[node] = {"": builder.owned_once(identity, known.removeprefix(prefix), _value_of(node), role)}
+    return builder.finish(list(_add_exported(builder, program.graph_module).values()))
+
+
+def _identity(tensor: Any, name: str) -> Any:
+    """What two names have in common that are one tensor (tied weights): the memory that they show, and how."""
+    if not isinstance(tensor, torch.Tensor):
+        return name
+    return tensor.untyped_storage()._cdata, tensor.storage_offset(), tuple(tensor.shape), tensor.stride(), tensor.dtype
+
+
+def _add_exported(builder: _Builder, module: torch.fx.GraphModule) -> dict[str, str]:
+    """Adds the calls of an exported graph whose placeholders are known; returns its outputs by their place."""
+    outputs: dict[str, str] = {}
+    for node in module.graph.nodes:
+        if node.op == "output":
+            outputs = dict(_paths(builder, node.args[0]))
+        elif node.op == "call_function" and _parts_of(module, node):
+            _add_part(builder, module, node)
         elif node.op == "call_function":
-            _add_call(builder, node, value)
-        else:
+            _add_call(builder, node, _value_of(node))
+        elif node.op == "get_attr":
+            found = _attribute(module, node.target)
+            if isinstance(found, torch.Tensor):
+                builder.values[node] = {"": builder.owned_tensor(node.target, found)}
+        elif node.op != "placeholder":
             raise GraphError(f"node {node.name} is a {node.op}, which an exported program should not have")
-    return builder.finish(outputs)
+    return outputs
 
 
-def graph_of(model: torch.nn.Module, inputs: tuple[Any, ...], name: str | None = None) -> dict[str, Any]:
+def _paths(builder: _Builder, argument: Any, path: str = "") -> Iterator[tuple[str, str]]:
+    """The tensors in an argument, with the place of each."""
+    if isinstance(argument, torch.fx.Node):
+        for inner, name in builder.values.get(argument, {}).items():
+            yield path + inner, name
+    elif isinstance(argument, (tuple, list)):
+        for index, item in enumerate(argument):
+            yield from _paths(builder, item, f"{path}.{index}")
+    elif isinstance(argument, dict):
+        for key, item in argument.items():
+            yield from _paths(builder, item, f"{path}.{key}")
+
+
+def _parts_of(module: torch.fx.GraphModule, node: torch.fx.Node) -> list[int]:
+    """Which arguments of a call are parts of the program: torch.no_grad() and autocast make a part of their own."""
+    return [
+        place
+        for place, argument in enumerate(node.args)
+        if isinstance(argument, torch.fx.Node)
+        and argument.op == "get_attr"
+        and isinstance(_attribute(module, str(argument.target)), torch.fx.GraphModule)
+    ]
+
+
+def _add_part(builder: _Builder, module: torch.fx.GraphModule, node: torch.fx.Node) -> None:
+    """A call of a part of the program: its own calls stand in its place. What it is given comes last."""
+    parts = _parts_of(module, node)
+    if len(parts) > 1:
+        raise GraphError(f"node {node.name} ({_function_name(node.target)}) chooses between parts of the model; which one runs "
+                         "is not known before")  # fmt: skip
+    [place] = parts
+    part = _attribute(module, str(node.args[place].target))
+    inner = [other for other in part.graph.nodes if other.op == "placeholder"]
+    given = node.args[place + 1 :][-len(inner) :] if inner else ()
+    if len(given) != len(inner):
+        raise GraphError(f"node {node.name} gives its part {len(given)} values, and it takes {len(inner)}")
+    for placeholder, value in zip(inner, given):
+        builder.values[placeholder] = dict(_paths(builder, value))
+    builder.values[node] = _add_exported(builder, part)
+
+
+class _Returns(torch.nn.Module):
+    """A model that returns its tensors alone, as torch.export wants it: whatever else holds them is looked through."""
+
+    def __init__(self, model: torch.nn.Module) -> None:
+        super().__init__()
+        self.model = model
+
+    def forward(self, *inputs: Any, **keywords: Any) -> tuple[torch.Tensor, ...]:
+        return tuple(_tensors_in(self.model(*inputs, **keywords), set()))
+
+
+def _tensors_in(value: Any, seen: set[int]) -> Iterator[torch.Tensor]:
+    """The tensors in a value, each once: in tuples, dicts, and in what objects have as attributes."""
+    if id(value) in seen or value is None or isinstance(value, (str, int, float, torch.dtype, torch.device, type)):
+        return
+    seen.add(id(value))
+    if isinstance(value, torch.Tensor):
+        yield value
+        return
+    if isinstance(value, Mapping):
+        items = list(value.values())
+    else:
+        items = list(value) if isinstance(value, (tuple, list)) else list(getattr(value, "__dict__", {}).values())
+    for item in items:
+        yield from _tensors_in(item, seen)
+
+
+def graph_of(model: torch.nn.Module, inputs: Any, name: str | None = None) -> dict[str, Any]:
     """Through torch.export where this torch has it, else through torch.fx."""
-    if hasattr(torch, "export"):
-        return exported_graph(torch.export.export(model, inputs), name or type(model).__name__)
-    return traced_graph(model, *inputs, name=name)
+    arguments, keywords = _arguments(inputs)
+    if not hasattr(torch, "export"):
+        return traced_graph(model, *arguments, name=name, **keywords)
+    options = {"strict": False} if "strict" in inspect.signature(torch.export.export).parameters else {}
+    with _unchanged(model):
+        program = torch.export.export(_Returns(model), arguments, keywords, **options)
+    return exported_graph(program, name or type(model).__name__, "model.")
 
 
-def graph_of_any(model: Any, inputs: tuple[Any, ...] | None = None) -> dict[str, Any]:
+def graph_of_any(model: Any, inputs: Any = None) -> dict[str, Any]:
     """A graph of an exported program, of a GraphModule that has its shapes, or of a module and example inputs."""
     if hasattr(model, "graph_signature"):
         return exported_graph(model)
@@ -340,7 +465,7 @@ def graph_of_any(model: Any, inputs: tuple[Any, ...] | None = None) -> dict[str,
     if isinstance(model, torch.fx.GraphModule):
         return fx_graph(model)
     if isinstance(model, torch.nn.Module):
-        raise TypeError("a torch module has no shapes by itself: give example inputs, as in inputs=(x,)")
+        raise TypeError('a torch module has no shapes by itself: give example inputs, as in inputs=(x,) or inputs={"x": x}')
     raise TypeError(f"a graph is a path, a dict, a torch program or module, not {type(model).__name__}")
 
 

@@ -91,7 +91,9 @@ static bool begin_walk(const weir__recipe *r, const weir_batch_buffer *b, uint32
     const weir__sample *sample = &b->samples[index];
     if (!weir_store_seed(r->store, r->task, r->first_seed + WEIR__NARROW(uint32_t, sample->index), seed))
         return false;
-    weir__walk_begin(walk, sample->walk_seed, sample->position, seed->row, seed->observation_time);
+    /* A sample's sequence is the same in eval_seeded as in eval, where its position is its index. */
+    uint64_t position = r->stage == WEIR_STAGE_EVAL_SEEDED ? sample->index : sample->position;
+    weir__walk_begin(walk, sample->walk_seed, position, seed->row, seed->observation_time);
     return true;
 }
 

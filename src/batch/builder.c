@@ -1,6 +1,6 @@
 /* A builder: a recipe with a sampler and the memory of one thread, which takes a batch through all phases. */
 #include "batch/build.h"
-#include "batch/expand.h"
+#include "sampler/sampler.h"
 
 static const char operator_name[] = "weir.batch.build";
 
@@ -23,6 +23,13 @@ weir_status weir_batch_builder_open(const weir_env *env, const weir_batch_option
     if (status == WEIR_OK)
         status = weir__batch_worker_open(&b->worker, &b->recipe, error);
     if (status != WEIR_OK) {
+        weir_sampler_options call = {.size = sizeof call,
+                                     .dataset = options->dataset,
+                                     .world_size = options->world_size,
+                                     .rank = options->rank,
+                                     .token = options->token,
+                                     .token_size = options->token_size};
+        weir_sampler_name_call(options->manifest, &call, error);
         weir_batch_builder_close(b);
         return status;
     }
@@ -72,8 +79,10 @@ weir_status weir_batch_build(weir_batch_builder *b, weir_cursor cursor, weir_bat
     uint32_t count = buffer->batch.sequence_count;
     weir__batch_unit(&b->recipe, &b->worker, buffer, 0, count);
     status = weir__batch_finish(&b->recipe, &b->worker, buffer, error);
-    if (status != WEIR_OK)
+    if (status != WEIR_OK) {
+        weir__sampler_name_step(b->sampler, cursor, error);
         return status;
+    }
     weir__batch_expand(buffer, 0, count);
     weir__batch_digest(&b->recipe, &b->worker, buffer);
     return WEIR_OK;

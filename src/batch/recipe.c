@@ -38,13 +38,17 @@ static weir_status open_sampler(weir__recipe *r, const weir_batch_options *optio
                                      .world_size = options->world_size,
                                      .rank = options->rank,
                                      .token = options->token,
-                                     .token_size = options->token_size};
+                                     .token_size = options->token_size,
+                                     .population = options->population};
     weir_status status = WEIR_OK;
-    bool is_stage = options->stage == WEIR_STAGE_TRAIN || options->stage == WEIR_STAGE_EVAL ||
-                    options->stage == WEIR_STAGE_INFER;
-    if (is_stage && weir_manifest_find(options->manifest, options->dataset)) {
+    if (weir_stage_name(options->stage) && weir_manifest_find(options->manifest, options->dataset)) {
         status = find_dataset(r, options, &stored, error);
         sampling.store_cardinality = &stored.cardinality;
+    }
+    if (status == WEIR_OK && options->stage == WEIR_STAGE_TRAIN && !options->population) {
+        status = weir_population_open(r->env, options->manifest, options->store, options->dataset,
+                                      options->token, options->token_size, &r->population, error);
+        sampling.population = r->population;
     }
     if (status == WEIR_OK)
         status = weir_sampler_open(r->env, options->manifest, &sampling, sampler, error);
@@ -128,5 +132,6 @@ weir_status weir__recipe_open(weir__recipe *r, const weir_env *env, const weir_b
 }
 
 void weir__recipe_close(weir__recipe *recipe) {
+    weir_population_close(recipe->population);
     weir__rules_close(&recipe->rules, recipe->env);
 }

@@ -10,6 +10,7 @@
 typedef struct weir__recipe {
     const weir_env *env;
     const weir_store *store;
+    weir_population *population; /* the recipe's own, or NULL */
     weir_batch_config config;
     weir__batch_limits limits;
     weir__rules rules;
@@ -23,7 +24,8 @@ typedef struct weir__recipe {
     weir_sha256 seed_prefix; /* of the walk seed's tuple, up to the epoch */
 } weir__recipe;
 
-/* Opens a sampler too, as its checks and the recipe's have one order. The builder's errors. */
+/* Opens a sampler too, as its checks and the recipe's have one order; it must be closed first. The builder's
+ * errors. */
 WEIR_CHECKED weir_status weir__recipe_open(weir__recipe *recipe, const weir_env *env,
                                            const weir_batch_options *options, weir_sampler **sampler,
                                            weir_error *error);

@@ -34,7 +34,7 @@ static void make_walk_rules(weir__rules *rules, uint32_t number, weir__table_rul
         made.parents[made.parent_count++] = (weir__parent_rule){
             .parents = &rules->tables[edge->parent_table],
             .slot = edge->parent_slot,
-            .known_slot = edge->known_at == WEIR_NONE ? WEIR_NONE : info->columns[edge->known_at].slot,
+            .known_slot = edge->known_slot,
         };
     }
     for (uint32_t i = 0; i < table->inbound_count; i++)
@@ -65,8 +65,8 @@ static void write_cell(const weir_store_info *info, uint32_t column, uint8_t *ru
     put_bit(rule, CELL_NULL_BYTE, CELL_NULL_SHIFT, bits, c->null_bit);
     if (c->slot != WEIR_NONE)
         weir__store32(rule + CELL_SLOT, c->slot);
-    if (c->known_at != WEIR_NONE) {
-        weir__store32(rule + CELL_KNOWN_SLOT, info->columns[c->known_at].slot);
+    if (c->known_slot != WEIR_NONE) {
+        weir__store32(rule + CELL_KNOWN_SLOT, c->known_slot);
         rule[CELL_KNOWN_MASK] = 1;
     }
     switch (c->stype) {
@@ -143,22 +143,6 @@ static uint32_t write_kind(writing *w, uint32_t number, uint32_t table, uint32_t
     return kind.cells;
 }
 
-/* A cell task may list its own target among the dropped columns: then no other row shows it, whatever the
- * labels' visibility. */
-static bool drops_its_target(const weir__rules *rules) {
-    const weir_task *task = rules->task;
-    const char *table = rules->info->tables[task->anchor_table].name;
-    const char *column = rules->info->columns[task->column].name;
-    size_t table_size = strlen(table);
-    for (uint32_t i = 0; task->is_cell && i < task->drop_column_count; i++) {
-        const char *dropped = task->drop_columns[i];
-        if (strncmp(dropped, table, table_size) == 0 && dropped[table_size] == '.' &&
-            strcmp(dropped + table_size + 1, column) == 0)
-            return true;
-    }
-    return false;
-}
-
 static uint64_t bits_of_double(double value) {
     uint64_t bits;
     memcpy(&bits, &value, sizeof bits);
@@ -168,7 +152,8 @@ static uint64_t bits_of_double(double value) {
 static void write_expansion(writing *w, uint64_t size) {
     weir__rules *rules = w->rules;
     const weir_task *task = rules->task;
-    uint32_t left_out = drops_its_target(rules) ? task->column : WEIR_NONE;
+    /* Then no other row shows the target either, whatever the labels' visibility. */
+    uint32_t left_out = task->drops_target ? task->column : WEIR_NONE;
     uint64_t words[RULES_WORDS] = {
         [RULES_SIZE] = size,
         [RULES_MEAN] = bits_of_double(rules->info->timestamps.mean),
@@ -221,11 +206,13 @@ static void make_rules(weir__rules *rules) {
 weir_status weir__rules_open(weir__rules *rules, const weir_env *env, const weir_store *store, uint32_t task,
                              weir_label_visibility visibility, weir_error *error) {
     const weir_store_info *info = weir_store_describe(store);
-    *rules = (weir__rules){.info = info,
-                           .task = &info->tasks[task],
-                           .label_visibility = visibility,
-                           .kind_count = info->table_count + info->tasks[task].is_cell,
-                           .unlabelled = info->table_count};
+    *rules =
+        (weir__rules){.info = info,
+                      .task = &info->tasks[task],
+                      .label_visibility = visibility,
+                      .shows_early_anchors = info->tasks[task].before_anchor == WEIR_BEFORE_ANCHOR_SHOW_KNOWN,
+                      .kind_count = info->table_count + info->tasks[task].is_cell,
+                      .unlabelled = info->table_count};
     if (rules->kind_count > UINT16_MAX)
         return weir__fail(error, WEIR_STORE_CORRUPT, operator_name,
                           "the store has %u tables; %u are the most that a batch can tell apart",

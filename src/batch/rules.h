@@ -65,10 +65,11 @@ typedef struct weir__rules {
     uint32_t unlabelled; /* rows of the anchor's table without the target column */
     uint32_t unlabelled_cells;
     uint32_t kind_count;
-    bool may_repeat_parents; /* a table has two foreign keys to the same one */
-    uint8_t *blank_record;   /* of the anchor table: every cell null, no parents */
-    uint8_t *expansion;      /* the rules of expand_kernel.h … */
-    uint64_t expansion_size; /* … bytes */
+    bool shows_early_anchors; /* what is known of an anchor before its own time */
+    bool may_repeat_parents;  /* a table has two foreign keys to the same one */
+    uint8_t *blank_record;    /* of the anchor table: every cell null, no parents */
+    uint8_t *expansion;       /* the rules of expand_kernel.h … */
+    uint64_t expansion_size;  /* … bytes */
     weir__block memory;
 } weir__rules;
 

@@ -396,7 +396,8 @@ static bool step_to_row(weir__walk *walk) {
         if (is_from_the_future(table, record, walk->observation_time)) {
             if (walk->row_count > 0)
                 continue;
-            record = walk->rules->blank_record; /* an anchor shows neither its cells nor its foreign keys */
+            if (!walk->rules->shows_early_anchors)
+                record = walk->rules->blank_record; /* it shows neither its cells nor its foreign keys */
         }
         uint64_t *state = weir__know(&walk->known, queued.row);
         *state = weir__numbered(*state, walk->row_count);

@@ -76,6 +76,7 @@ enum { WEIR__DUCK_SELECT_STATEMENT = 1 };
     X(const char *, prepare_error, (weir__duck_statement))                                                   \
     X(int, prepared_statement_type, (weir__duck_statement))                                                  \
     X(void, destroy_prepare, (weir__duck_statement *))                                                       \
+    X(int, execute_prepared, (weir__duck_statement, weir__duck_result *))                                    \
     X(int, execute_prepared_streaming, (weir__duck_statement, weir__duck_result *))                          \
     X(const char *, result_error, (weir__duck_result *))                                                     \
     X(void, destroy_result, (weir__duck_result *))                                                           \
@@ -112,7 +113,7 @@ typedef struct weir__duck_session {
     weir__duck_connection connection;
     bool is_fork; /* the database is the origin's to close */
     bool is_directory;
-    char *location;
+    const weir__source_options *options;
 } weir__duck_session;
 
 /* A catalog table's detail: rows that the parts of a scan share out by rowid; 0: it cannot be shared. */
@@ -131,6 +132,12 @@ WEIR_CHECKED weir_status weir__duck_scan(weir__source *source, const weir__catal
                                          uint32_t part_count, weir__cursor **out, weir_error *error);
 WEIR_CHECKED weir_status weir__duck_query(weir__source *source, const char *sql, weir__cursor **out,
                                           weir_error *error);
+WEIR_CHECKED weir_status weir__duck_describe_query(weir__source *source, const char *sql,
+                                                   weir__catalog *catalog, weir__catalog_table *table,
+                                                   weir_error *error);
+/* Runs a statement whose rows do not matter. `what` is for messages. */
+WEIR_CHECKED weir_status weir__duck_run(weir__duck_session *session, const char *statement, const char *what,
+                                        weir_error *error);
 
 /* What a column of a type is declared as. */
 weir__declared weir__duck_declared(int type);

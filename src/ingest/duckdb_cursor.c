@@ -289,6 +289,30 @@ static weir_status fail(const duck_cursor *cursor, const char *message, weir_err
     return weir__duck_fail(error, what, message);
 }
 
+/* Why the statement failed: the first error, which is not always the one that DuckDB gives. The thread that
+ * fails interrupts the others, and under load one of theirs, INTERRUPT, may be given; nobody else interrupts
+ * here, so the statement is run again for its reason. An error that was found early comes wrapped in one
+ * that says so. */
+static weir_status fail_execution(duck_cursor *cursor, weir_error *error) {
+    static const char interrupt[] = "INTERRUPT Error", wrapped[] = "\nError: ";
+    enum { ATTEMPTS = 3 };
+    const weir__duck_api *api = &cursor->session->api;
+    const char *message = api->result_error(&cursor->result);
+    for (int i = 0; i < ATTEMPTS && message && strncmp(message, interrupt, strlen(interrupt)) == 0; i++) {
+        weir__duck_result again = {0};
+        bool is_done = api->execute_prepared(cursor->statement, &again) == 0;
+        if (is_done) { /* it does not fail any more: what there is to say is what was said */
+            api->destroy_result(&again);
+            break;
+        }
+        api->destroy_result(&cursor->result);
+        cursor->result = again;
+        message = api->result_error(&cursor->result);
+    }
+    const char *inner = message ? strstr(message, wrapped) : NULL;
+    return fail(cursor, inner ? inner + strlen(wrapped) : message, error);
+}
+
 static weir_status read_chunk(duck_cursor *cursor, size_t row_count, weir_error *error) {
     const weir__duck_api *api = &cursor->session->api;
     uint32_t columns = cursor->column_count;
@@ -316,10 +340,8 @@ static weir_status next_chunk(weir__cursor *base, weir__rows *rows, weir_error *
     do {
         release_chunk(cursor);
         cursor->chunk = api->fetch_chunk(cursor->result);
-        if (!cursor->chunk) {
-            const char *message = api->result_error(&cursor->result);
-            return message ? fail(cursor, message, error) : WEIR_OK;
-        }
+        if (!cursor->chunk)
+            return api->result_error(&cursor->result) ? fail_execution(cursor, error) : WEIR_OK;
         row_count = api->data_chunk_get_size(cursor->chunk);
     } while (row_count == 0);
     if (!weir__grow(cursor->session->base.env, (void **)&cursor->cells, &cursor->cell_capacity,
@@ -339,7 +361,7 @@ static weir_status run(duck_cursor *cursor, const char *statement, bool is_query
         return fail(cursor, "only a SELECT is run", error);
     bool is_running = api->execute_prepared_streaming(cursor->statement, &cursor->result) == 0;
     cursor->has_result = true;
-    return is_running ? WEIR_OK : fail(cursor, api->result_error(&cursor->result), error);
+    return is_running ? WEIR_OK : fail_execution(cursor, error);
 }
 
 static bool describe_column(duck_cursor *cursor, uint32_t number) {

@@ -1,5 +1,7 @@
 /* Ingest from beginning to end: opens the source, gets the schema, runs the phases (state.h), and frees
  * what they made. Nothing is on disk but temporary files until the store takes its name. */
+#include <stdarg.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "ingest/state.h"
@@ -50,10 +52,26 @@ weir_status weir__cancelled(weir_error *error) {
                       "the ingest was cancelled; nothing was written");
 }
 
+/* ---- Warnings -------------------------------------------------------------------------------- */
+
+void weir__warn(weir__ingest *ingest, const char *code, const char *table, const char *column,
+                const char *task, const char *format, ...) {
+    char message[1024];
+    va_list arguments;
+    va_start(arguments, format);
+    vsnprintf(message, sizeof message, format, arguments);
+    va_end(arguments);
+    if (ingest->warning_count++ == 0)
+        snprintf(ingest->first_warning, sizeof ingest->first_warning, "%s: %.300s", code, message);
+    weir_warning warning = {code, table, column, task, message};
+    if (ingest->options->warning)
+        ingest->options->warning(ingest->options->warning_context, &warning);
+}
+
 /* ---- Opening and closing --------------------------------------------------------------------- */
 
 static weir_status open_sessions(weir__ingest *ingest, weir_error *error) {
-    weir_status status = weir__source_open(ingest->env, ingest->options->source, &ingest->sessions[0], error);
+    weir_status status = weir__source_open(ingest->env, &ingest->source, &ingest->sessions[0], error);
     if (status != WEIR_OK)
         return status;
     ingest->session_count = 1;
@@ -68,8 +86,43 @@ static weir_status open_sessions(weir__ingest *ingest, weir_error *error) {
     return WEIR_OK;
 }
 
+/* The names between the commas of "sales,public". */
+static weir_status split_search_path(weir__ingest *ingest, const char *text, weir_error *error) {
+    size_t count = 1;
+    for (const char *at = text; (at = strchr(at, ',')) != NULL; at++)
+        count++;
+    const char **names = weir__arena_take_zero(&ingest->arena, count, sizeof *names);
+    for (size_t i = 0; i < count && names; i++) {
+        size_t size = strcspn(text, ",");
+        names[i] = weir__arena_text(&ingest->arena, text, size);
+        if (!names[i])
+            names = NULL;
+        text += size + 1;
+    }
+    if (!names)
+        return weir__out_of_memory(error, WEIR__INGEST_OPERATOR, count * sizeof *names);
+    ingest->source.search_path = names;
+    ingest->source.search_path_count = (uint32_t)count;
+    return WEIR_OK;
+}
+
+/* A schema that is given is read before the source is opened: it may say where names are found. */
+static weir_status prepare_source(weir__ingest *ingest, bool reads_schema, weir_error *error) {
+    const weir_ingest_options *options = ingest->options;
+    weir_status status = WEIR_OK;
+    if (reads_schema && options->schema)
+        status = weir__schema_read(&ingest->schema, ingest->env, options->schema, options->schema_size,
+                                   options->schema_name ? options->schema_name : "the schema", error);
+    if (status != WEIR_OK)
+        return status;
+    ingest->source = (weir__source_options){.location = options->source,
+                                            .search_path = ingest->schema.search_path,
+                                            .search_path_count = ingest->schema.search_path_count};
+    return options->search_path ? split_search_path(ingest, options->search_path, error) : WEIR_OK;
+}
+
 static weir_status begin(weir__ingest *ingest, const weir_env *env, const weir_ingest_options *options,
-                         weir_error *error) {
+                         bool reads_schema, weir_error *error) {
     memset(ingest, 0, sizeof *ingest);
     ingest->env = weir__env(env);
     ingest->options = options;
@@ -82,7 +135,11 @@ static weir_status begin(weir__ingest *ingest, const weir_env *env, const weir_i
     pthread_mutex_init(&ingest->progress_lock, NULL);
     if (!options->source)
         return weir__fail(error, WEIR_CONTRACT_VIOLATION, WEIR__INGEST_OPERATOR, "no source is given");
-    weir_status status = open_sessions(ingest, error);
+    weir_status status = weir__check_preset(options->preset, error);
+    if (status == WEIR_OK)
+        status = prepare_source(ingest, reads_schema, error);
+    if (status == WEIR_OK)
+        status = open_sessions(ingest, error);
     if (status == WEIR_OK)
         status = ingest->sessions[0]->kind->describe(ingest->sessions[0], &ingest->catalog, error);
     return status;
@@ -95,6 +152,8 @@ static void release_table(weir__ingest *ingest, weir__table_plan *table) {
         table->parts[p].strings.env = env;
         weir__arena_release(&table->parts[p].strings);
     }
+    for (uint32_t i = 0; i < table->time_count; i++)
+        weir__release(env, table->times[i].values);
     for (uint32_t c = 0; c < table->column_count; c++) {
         if (table->data)
             weir__column_data_release(env, &table->data[c]);
@@ -116,6 +175,7 @@ static void release_edge(const weir_env *env, weir__edge_plan *edge) {
 static void release_task(const weir_env *env, weir__task_plan *task) {
     weir__release(env, task->rows);
     weir__release(env, task->times);
+    weir__release(env, task->weights);
     weir__release(env, task->numbers);
     weir__release(env, task->integers);
     weir__release(env, task->nulls);
@@ -151,25 +211,22 @@ static void end(weir__ingest *ingest) {
 
 /* ---- The schema ------------------------------------------------------------------------------ */
 
-static weir_status draft_and_read(weir__ingest *ingest, weir_error *error) {
-    weir_json_writer draft;
-    weir_json_writer_memory(&draft, ingest->env);
-    weir_status status = weir__draft_schema(ingest, &draft, error);
-    if (status == WEIR_OK)
-        status = weir_json_finish(&draft, error);
-    if (status == WEIR_OK)
-        status = weir__schema_read(&ingest->schema, ingest->env, draft.data, draft.size, "the drafted schema",
-                                   error);
-    weir_json_release(&draft);
-    return status;
+static weir_status draft(weir__ingest *ingest, weir_json_writer *w, weir_error *error) {
+    weir_status status = weir__catalog_keep_drafted(&ingest->catalog, error);
+    return status == WEIR_OK ? weir__draft_schema(ingest, w, error) : status;
 }
 
-static weir_status get_schema(weir__ingest *ingest, weir_error *error) {
-    const weir_ingest_options *options = ingest->options;
-    if (!options->schema)
-        return draft_and_read(ingest, error);
-    return weir__schema_read(&ingest->schema, ingest->env, options->schema, options->schema_size,
-                             options->schema_name ? options->schema_name : "the schema", error);
+/* Where no schema is given, the draft is read as one. */
+static weir_status draft_and_read(weir__ingest *ingest, weir_error *error) {
+    weir_json_writer w;
+    weir_json_writer_memory(&w, ingest->env);
+    weir_status status = draft(ingest, &w, error);
+    if (status == WEIR_OK)
+        status = weir_json_finish(&w, error);
+    if (status == WEIR_OK)
+        status = weir__schema_read(&ingest->schema, ingest->env, w.data, w.size, "the drafted schema", error);
+    weir_json_release(&w);
+    return status;
 }
 
 weir_status weir_schema_draft(const weir_env *env, const weir_ingest_options *options, weir_json_writer *w,
@@ -177,9 +234,9 @@ weir_status weir_schema_draft(const weir_env *env, const weir_ingest_options *op
     weir__ingest *ingest = weir__allocate(weir__env(env), 1, sizeof *ingest);
     if (!ingest)
         return weir__out_of_memory(error, WEIR__INGEST_OPERATOR, sizeof *ingest);
-    weir_status status = begin(ingest, env, options, error);
+    weir_status status = begin(ingest, env, options, false, error);
     if (status == WEIR_OK)
-        status = weir__draft_schema(ingest, w, error);
+        status = draft(ingest, w, error);
     end(ingest);
     weir__release(weir__env(env), ingest);
     return status;
@@ -196,8 +253,8 @@ static weir_status run_phases(weir__ingest *ingest, weir_ingest_report *report, 
     const weir_env *env = ingest->env;
     const timed_phase phases[] = {
         {weir__read_rows, &report->read_ns},     {weir__order_rows, &report->order_ns},
-        {weir__number_texts, &report->order_ns}, {weir__make_statistics, &report->order_ns},
-        {weir__match_keys, &report->match_ns},   {weir__make_tasks, &report->tasks_ns},
+        {weir__number_texts, &report->order_ns}, {weir__match_keys, &report->match_ns},
+        {weir__make_tasks, &report->tasks_ns},   {weir__make_statistics, &report->order_ns},
     };
     for (size_t i = 0; i < sizeof phases / sizeof *phases; i++) {
         uint64_t began = env->now_ns(env->context);
@@ -250,13 +307,15 @@ static weir_status write_files(weir__ingest *ingest, weir_ingest_report *report,
 }
 
 static weir_status run(weir__ingest *ingest, weir_ingest_report *report, weir_error *error) {
-    weir_status status = get_schema(ingest, error);
+    weir_status status = ingest->options->schema ? WEIR_OK : draft_and_read(ingest, error);
     if (status == WEIR_OK)
         status = weir__plan_make(ingest, error);
     if (status == WEIR_OK)
         status = weir__choose_targets(ingest, report, error);
     if (status == WEIR_OK)
         status = run_phases(ingest, report, error);
+    if (status == WEIR_OK)
+        weir__warn_of_times(ingest);
     if (status == WEIR_OK)
         status = write_files(ingest, report, error);
     if (status == WEIR_OK)
@@ -273,7 +332,7 @@ weir_status weir_ingest(const weir_env *env, const weir_ingest_options *options,
     if (!ingest || !own) {
         status = weir__out_of_memory(error, WEIR__INGEST_OPERATOR, sizeof *ingest);
     } else {
-        status = begin(ingest, used, options, error);
+        status = begin(ingest, used, options, true, error);
         if (status == WEIR_OK)
             status = run(ingest, own, error);
         end(ingest);

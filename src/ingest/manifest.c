@@ -83,6 +83,34 @@ static void put_count(weir_json_writer *w, uint64_t count) {
         weir_json_uint(w, count);
 }
 
+weir_status weir__check_preset(const char *preset, weir_error *error) {
+    static const char *const known[] = {"train_shuffle", "eval_sequential", "streaming_infinite"};
+    bool is_known = !preset;
+    for (size_t i = 0; !is_known && i < sizeof known / sizeof known[0]; i++)
+        is_known = strcmp(preset, known[i]) == 0;
+    if (is_known)
+        return WEIR_OK;
+    return weir__fail(error, WEIR_CONTRACT_VIOLATION, WEIR__INGEST_OPERATOR,
+                      "there is no preset '%.100s'; use train_shuffle, eval_sequential or streaming_infinite",
+                      preset);
+}
+
+/* A preset stands for the order of NextBatch_v2; without one the samples are mixed better. */
+static void put_data(const weir__ingest *ingest, weir_json_writer *w) {
+    weir_json_key(w, "data");
+    weir_json_object(w);
+    if (ingest->options->preset) {
+        weir_json_key(w, "preset");
+        weir_json_text(w, ingest->options->preset);
+    } else {
+        weir_json_key(w, "intra_block");
+        weir_json_text(w, "feistel_v1");
+        weir_json_key(w, "rotate");
+        weir_json_bool(w, true);
+    }
+    weir_json_end_object(w);
+}
+
 static weir_status compose(const weir__ingest *ingest, weir_json_writer *w, weir_error *error) {
     uint64_t batch_size = ingest->options->batch_size;
     weir_json_object(w);
@@ -93,13 +121,7 @@ static weir_status compose(const weir__ingest *ingest, weir_json_writer *w, weir
     weir_status status = put_datasets(ingest, w, error);
     if (status != WEIR_OK)
         return status;
-    weir_json_key(w, "data");
-    weir_json_object(w);
-    weir_json_key(w, "intra_block");
-    weir_json_text(w, "feistel_v1");
-    weir_json_key(w, "rotate");
-    weir_json_bool(w, true);
-    weir_json_end_object(w);
+    put_data(ingest, w);
     if (!put_mix(ingest, w))
         return weir__out_of_memory(error, WEIR__INGEST_OPERATOR, 1);
     weir_json_end_object(w);

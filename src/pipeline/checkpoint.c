@@ -8,12 +8,10 @@
 #include <string.h>
 
 #include "base/file.h"
+#include "pipeline/sealed.h"
 #include "trace/record.h"
 
 static const char operator_name[] = "weir.loader.checkpoint";
-
-static const char *const stage_names[] = {"train", "eval", "infer"};
-enum { STAGES = sizeof stage_names / sizeof stage_names[0] };
 
 /* ---- Writing --------------------------------------------------------------------------------- */
 
@@ -56,11 +54,20 @@ static void write_prefetch(const weir__run_state *state, weir_cbor_writer *w) {
         weir_cbor_null(w);
 }
 
-void weir__checkpoint_write(const weir__run *run, weir_mix *mix, const weir__run_state *state,
-                            weir_cbor_writer *w) {
+typedef struct written_run {
+    const weir__run *run;
+    weir_mix *mix;
+    const weir__run_state *state;
+} written_run;
+
+enum { PAIRS = 17 };
+
+static void write_pairs(const void *context, weir_cbor_writer *w) {
+    const written_run *c = context;
+    const weir__run *run = c->run;
+    const weir__run_state *state = c->state;
     uint8_t token_hash[WEIR_HASH_SIZE];
     weir_sha256_of(run->token, run->token_size, token_hash);
-    weir_cbor_map(w, 17);
     weir_cbor_text(w, "pad");
     weir_cbor_bool(w, run->pad);
     weir_cbor_text(w, "rank");
@@ -68,7 +75,7 @@ void weir__checkpoint_write(const weir__run *run, weir_mix *mix, const weir__run
     weir_cbor_text(w, "step");
     weir_cbor_uint(w, state->step);
     weir_cbor_text(w, "stage");
-    weir_cbor_text(w, stage_names[run->stage]);
+    weir_cbor_text(w, weir_stage_name(run->stage));
     weir_cbor_text(w, "policy");
     weir_cbor_text(w, weir_policy_name(state->policy));
     write_dataset(run, w);
@@ -80,7 +87,7 @@ void weir__checkpoint_write(const weir__run *run, weir_mix *mix, const weir__run
     weir_cbor_text(w, "world_size");
     weir_cbor_uint(w, run->world_size);
     weir_cbor_text(w, "data_cursors");
-    write_cursors(run, mix, state->step, w);
+    write_cursors(run, c->mix, state->step, w);
     weir_cbor_text(w, "store_hashes");
     weir_cbor_array(w, run->store_count);
     for (size_t i = 0; i < run->store_count; i++)
@@ -91,6 +98,12 @@ void weir__checkpoint_write(const weir__run *run, weir_mix *mix, const weir__run
     write_hash(w, "batch_config_hash", weir_manifest_batch_config_hash(run->manifest));
     weir_cbor_text(w, "checkpoint_version");
     weir_cbor_text(w, WEIR__CHECKPOINT_VERSION);
+}
+
+void weir__checkpoint_write(const weir__run *run, weir_mix *mix, const weir__run_state *state,
+                            weir_cbor_writer *w) {
+    written_run c = {run, mix, state};
+    weir__sealed_write(w, WEIR__CHECKPOINT_VERSION, PAIRS, write_pairs, &c);
 }
 
 /* ---- Reading --------------------------------------------------------------------------------- */
@@ -106,8 +119,8 @@ static weir_status no_checkpoint(weir_error *error, const char *why, const char 
 }
 
 static bool find_stage(const weir_cbor_value *name, weir_stage *out) {
-    for (size_t i = 0; i < STAGES; i++)
-        if (weir_cbor_is_text(name, stage_names[i])) {
+    for (unsigned i = 0; i < WEIR_STAGES; i++)
+        if (weir_cbor_is_text(name, weir_stage_name((weir_stage)i))) {
             *out = (weir_stage)i;
             return true;
         }
@@ -121,17 +134,36 @@ static bool find_policy(const weir_cbor_value *name, weir_policy *out) {
     return weir_cbor_is_text(name, weir_policy_name(*out));
 }
 
+/* Every checkpoint of this version vouches for its bytes; one of version 1 does not, and must not claim to.
+ */
+static weir_status check_seal(const weir_cbor_value *map, bool is_sealed, weir_error *error) {
+    weir_cbor_value hash;
+    bool is_whole =
+        is_sealed ? weir__sealed_is_whole(map, WEIR__CHECKPOINT_VERSION) : !weir_cbor_get(map, "h", &hash);
+    if (is_whole)
+        return WEIR_OK;
+    return weir__fail(
+        error, WEIR_CHECKPOINT_MISMATCH, operator_name,
+        "the checkpoint is damaged: its bytes are not those that its hash was made of; resume from "
+        "an earlier copy");
+}
+
 static weir_status check_fields(const weir_cbor_value *map, weir_error *error) {
     static const field fields[] = {{"step", WEIR_CBOR_UINT},          {"rank", WEIR_CBOR_UINT},
                                    {"workers", WEIR_CBOR_UINT},       {"world_size", WEIR_CBOR_UINT},
                                    {"stage", WEIR_CBOR_TEXT},         {"policy", WEIR_CBOR_TEXT},
                                    {"manifest_hash", WEIR_CBOR_BYTES}};
     weir_cbor_value value;
+    weir_status status;
     if (map->type != WEIR_CBOR_MAP)
         return no_checkpoint(error, "is no map", "it");
     if (!weir_cbor_get(map, "checkpoint_version", &value) ||
-        !weir_cbor_is_text(&value, WEIR__CHECKPOINT_VERSION))
+        (!weir_cbor_is_text(&value, WEIR__CHECKPOINT_VERSION) &&
+         !weir_cbor_is_text(&value, WEIR__CHECKPOINT_VERSION_1)))
         return no_checkpoint(error, "is missing or another", "checkpoint_version");
+    status = check_seal(map, weir_cbor_is_text(&value, WEIR__CHECKPOINT_VERSION), error);
+    if (status != WEIR_OK)
+        return status;
     for (size_t i = 0; i < sizeof fields / sizeof fields[0]; i++)
         if (!weir_cbor_get(map, fields[i].name, &value) || value.type != fields[i].type)
             return no_checkpoint(error, "is missing or of another type", fields[i].name);

@@ -1,10 +1,11 @@
-/* weir_checkpoint_v1: a run's state and identity as one canonical CBOR map (docs/pipeline.md). */
+/* weir_checkpoint_v2: a run's state and identity as one sealed map (docs/pipeline.md). */
 #ifndef WEIR_SRC_PIPELINE_CHECKPOINT_H
 #define WEIR_SRC_PIPELINE_CHECKPOINT_H
 
 #include "pipeline/run.h"
 
-#define WEIR__CHECKPOINT_VERSION "weir_checkpoint_v1"
+#define WEIR__CHECKPOINT_VERSION   "weir_checkpoint_v2"
+#define WEIR__CHECKPOINT_VERSION_1 "weir_checkpoint_v1" /* the same, not sealed: still read */
 
 /* Where a run stands. */
 typedef struct weir__run_state {

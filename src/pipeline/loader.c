@@ -51,6 +51,20 @@ struct weir_loader {
 
 /* ---- Steps to batches ------------------------------------------------------------------------ */
 
+/* Adds to an error of building a step's batch which call of the sampler it was. */
+static void name_call(const weir_loader *loader, size_t member, weir_cursor cursor, weir_error *error) {
+    const weir__run *run = &loader->run;
+    weir_sampler_options call = {.size = sizeof call,
+                                 .dataset = run->members[member].dataset->key,
+                                 .stage = run->stage,
+                                 .world_size = run->world_size,
+                                 .rank = run->rank,
+                                 .token = run->token,
+                                 .token_size = run->token_size,
+                                 .cursor = cursor};
+    weir_sampler_name_call(run->manifest, &call, error);
+}
+
 static weir_status produce(void *context, const weir_item *item, weir_error *error) {
     weir_loader *loader = context;
     weir__builders *worker = &loader->workers[item->worker];
@@ -58,10 +72,13 @@ static weir_status produce(void *context, const weir_item *item, weir_error *err
     weir_cursor cursor;
     weir_status status =
         weir__run_locate(&loader->run, worker->mix, item->position, &into->member, &cursor, error);
-    if (status == WEIR_OK)
+    if (status == WEIR_OK) {
         status = weir_batch_build(worker->list[into->member], cursor, into->buffer, error);
-    if (status == WEIR_OK && loader->hook.built)
-        status = loader->hook.built(loader->hook.context, item, into->buffer, error);
+        if (status == WEIR_OK && loader->hook.built)
+            status = loader->hook.built(loader->hook.context, item, into->buffer, error);
+        if (status != WEIR_OK)
+            name_call(loader, into->member, cursor, error);
+    }
     if (status != WEIR_OK && error) {
         error->t = item->position;
         error->rank = loader->run.rank;
@@ -452,7 +469,9 @@ void weir_loader_describe(const weir_loader *loader, weir_trace_run *out) {
                             .schedule = run->is_mixed ? WEIR_SCHEDULE_MIX : WEIR_SCHEDULE_CURSOR,
                             .store_hashes = (const uint8_t(*)[WEIR_HASH_SIZE])run->store_hashes,
                             .store_count = run->store_count,
-                            .is_best_effort = loader->policy == WEIR_POLICY_BEST_EFFORT};
+                            .is_best_effort = loader->policy == WEIR_POLICY_BEST_EFFORT,
+                            .stage = run->stage};
+    out->build = weir_build_info(&out->build_count);
 }
 
 /* A batch has the valid ones; in eval and infer, positions wrap round behind the last. */
@@ -478,6 +497,21 @@ weir_status weir_loader_record(weir_loader *loader, const weir_loaded *loaded, b
         iter.indices = loader->indices;
     }
     return weir_trace_append(writer, &iter, error);
+}
+
+weir_status weir_loader_record_failure(weir_loader *loader, uint64_t step, const weir_error *failure,
+                                       weir_trace_writer *writer, weir_error *error) {
+    size_t member;
+    weir_cursor cursor;
+    weir_error call = {0};
+    weir_trace_failure record = {.t = failure->replay_token_size > 0 ? failure->t : step, .error = failure};
+    if (weir__run_locate(&loader->run, loader->mix, record.t, &member, &cursor, NULL) == WEIR_OK) {
+        name_call(loader, member, cursor, &call);
+        record.dataset = loader->run.members[member].dataset->key;
+        record.cursor = &cursor;
+        record.data_replay_t = call.replay_token;
+    }
+    return weir_trace_fail(writer, &record, error);
 }
 
 void weir_loader_checkpoint(const weir_loader *loader, weir_cbor_writer *w) {

@@ -11,10 +11,6 @@ static const char operator_name[] = "weir.loader.open";
 
 /* ---- Members --------------------------------------------------------------------------------- */
 
-static bool is_stage(weir_stage stage) {
-    return stage == WEIR_STAGE_TRAIN || stage == WEIR_STAGE_EVAL || stage == WEIR_STAGE_INFER;
-}
-
 static weir_status find_store(const weir_loader_options *options, const weir_dataset *dataset,
                               const weir_store **out, weir_error *error) {
     *out = NULL;
@@ -34,7 +30,7 @@ static weir_status find_store(const weir_loader_options *options, const weir_dat
                    "no store that is given has the dataset '%s' of this run; give its store, "
                    "name one dataset, or take it out of the mix",
                    dataset->key);
-    weir__note_text(error, "dataset", dataset->key, strlen(dataset->key));
+    weir__note_text(error, "dataset_key", dataset->key, strlen(dataset->key));
     weir__note_uint(error, "stores", options->store_count);
     return status;
 }
@@ -121,6 +117,16 @@ static weir_status list_stores(weir__run *run, weir_error *error) {
 
 /* ---- Opening --------------------------------------------------------------------------------- */
 
+static weir_status open_populations(weir__run *run, weir_error *error) {
+    weir_status status = WEIR_OK;
+    for (size_t i = 0; i < run->member_count && run->stage == WEIR_STAGE_TRAIN && status == WEIR_OK; i++) {
+        weir__run_member *member = &run->members[i];
+        status = weir_population_open(run->env, run->manifest, member->store, member->dataset->key,
+                                      run->token, run->token_size, &member->population, error);
+    }
+    return status;
+}
+
 /* Eval and infer end after one pass over the dataset. A batch size of 0 is the builders' to refuse. */
 static uint64_t find_end(const weir__run *run, uint64_t steps) {
     uint64_t batch = weir_manifest_global_batch_size(run->manifest);
@@ -152,24 +158,38 @@ weir_status weir__run_open(weir__run *run, const weir_env *env, const weir_loade
                        .any_hash = options->any_hash,
                        .pad = options->pad,
                        .with_digests = options->with_digests};
-    if (!is_stage(options->stage))
+    if (!weir_stage_name(options->stage))
         return weir__fail(error, WEIR_INVALID_STAGE_TYPE, operator_name,
-                          "the stage is not train, eval or infer");
+                          "the stage is not train, eval, infer or eval_seeded");
     weir_status status = copy_token(run, options, error);
     if (status == WEIR_OK)
         status = add_members(run, options, error);
     if (status == WEIR_OK)
         status = list_stores(run, error);
     if (status == WEIR_OK)
+        status = open_populations(run, error);
+    if (status == WEIR_OK) {
         run->end = find_end(run, options->steps);
-    else
-        weir__run_close(run);
+        return WEIR_OK;
+    }
+    if (options->dataset) {
+        weir_sampler_options call = {.size = sizeof call,
+                                     .dataset = options->dataset,
+                                     .world_size = options->world_size,
+                                     .rank = options->rank,
+                                     .token = options->token,
+                                     .token_size = options->token_size};
+        weir_sampler_name_call(options->manifest, &call, error);
+    }
+    weir__run_close(run);
     return status;
 }
 
 void weir__run_close(weir__run *run) {
     if (!run->env)
         return;
+    for (size_t i = 0; i < run->member_count; i++)
+        weir_population_close(run->members[i].population);
     weir__release(run->env, run->token);
     weir__release(run->env, run->members);
     weir__release(run->env, run->store_hashes);
@@ -238,7 +258,8 @@ weir_status weir__builders_open(weir__builders *builders, const weir_env *env, c
                                       .token_size = run->token_size,
                                       .any_hash = run->any_hash,
                                       .pad = run->pad,
-                                      .with_digests = run->with_digests};
+                                      .with_digests = run->with_digests,
+                                      .population = member->population};
         status = weir_batch_builder_open(env, &options, &builders->list[builders->count], error);
         builders->count += status == WEIR_OK;
     }

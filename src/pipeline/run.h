@@ -12,6 +12,7 @@ typedef struct weir__run_member {
     const weir_dataset *dataset;
     size_t index; /* in the manifest */
     const weir_store *store;
+    weir_population *population; /* that all workers draw from; NULL: the dataset is shuffled */
 } weir__run_member;
 
 typedef struct weir__run {

@@ -114,6 +114,9 @@ weir_status weir__graph_check_producers(weir_graph *graph, weir_error *error);
 /* ---- Names of things (operators.c) ------------------------------------------------------------- */
 
 unsigned weir__type_bits(weir_tensor_type type);
+
+/* The bytes of a shape; false beyond 2^64-1. A dimension of 0 makes it 0, whatever the others are. */
+bool weir__shape_bytes(weir_tensor_type type, const uint64_t *shape, size_t rank, uint64_t *bytes);
 bool weir__type_is_floating(weir_tensor_type type);
 bool weir__type_named(weir_text name, weir_tensor_type *type);
 bool weir__role_named(weir_text name, weir_tensor_role *role);

@@ -144,8 +144,7 @@ weir_status weir__graph_set_shape(weir_graph *graph, uint32_t index, weir_tensor
     return WEIR_OK;
 }
 
-/* The bytes of a shape; false beyond 2^64-1. A dimension of 0 makes it 0, whatever the others are. */
-static bool shape_bytes(weir_tensor_type type, const uint64_t *shape, size_t rank, uint64_t *bytes) {
+bool weir__shape_bytes(weir_tensor_type type, const uint64_t *shape, size_t rank, uint64_t *bytes) {
     unsigned __int128 elements = 1;
     for (size_t i = 0; i < rank; i++)
         if (shape[i] == 0)
@@ -171,7 +170,7 @@ static weir_status report_size(const weir_graph *graph, weir_text id, weir_error
 weir_status weir__graph_measure(weir_graph *graph, uint32_t index, weir_error *error) {
     weir__tensor *tensor = &graph->tensors[index];
     const uint64_t *shape = graph->dimensions + tensor->first_dimension;
-    if (!shape_bytes((weir_tensor_type)tensor->type, shape, tensor->rank, &tensor->bytes))
+    if (!weir__shape_bytes((weir_tensor_type)tensor->type, shape, tensor->rank, &tensor->bytes))
         return report_size(graph, weir__name(&graph->tensor_ids, index), error);
     return WEIR_OK;
 }
@@ -209,7 +208,7 @@ weir_status weir_graph_add_tensor(weir_graph *graph, const weir_tensor_info *inf
     if (is_new && (unsigned)info->type >= WEIR_TENSOR_UNKNOWN)
         return weir__fail(error, WEIR_INVALID_IR_SHAPES, WEIR__PREPARE_OPERATOR,
                           "%s: tensor '%.*s' has an unknown dtype", graph->source, WEIR__SHOW(info->id));
-    if (is_new && !shape_bytes(info->type, info->shape, info->rank, &bytes))
+    if (is_new && !weir__shape_bytes(info->type, info->shape, info->rank, &bytes))
         return report_size(graph, info->id, error);
     void *memory = graph->dimensions;
     bool grown = info->rank < UINT32_MAX &&

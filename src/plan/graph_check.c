@@ -67,12 +67,16 @@ static weir_status check_uses(weir_graph *graph, weir_error *error) {
     return WEIR_OK;
 }
 
+/* Models pass inputs, parameters and state on, so these may be outputs as they are. */
 static weir_status check_outputs(const weir_graph *graph, weir_error *error) {
-    for (size_t i = 0; i < graph->output_count; i++)
-        if (graph->tensors[graph->outputs[i]].producer == WEIR__NO_NAME)
+    for (size_t i = 0; i < graph->output_count; i++) {
+        const weir__tensor *tensor = &graph->tensors[graph->outputs[i]];
+        if (tensor->producer == WEIR__NO_NAME && !what_it_is(tensor))
             return weir__fail(error, WEIR_INVALID_IR, WEIR__PREPARE_OPERATOR,
-                              "%s: the graph's output '%.*s' is written by no node", graph->source,
-                              WEIR__SHOW(weir__name(&graph->tensor_ids, graph->outputs[i])));
+                              "%s: no node writes the graph's output '%.*s'; give it a producer, or the role "
+                              "input, parameter or state",
+                              graph->source, WEIR__SHOW(weir__name(&graph->tensor_ids, graph->outputs[i])));
+    }
     return WEIR_OK;
 }
 

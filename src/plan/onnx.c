@@ -412,10 +412,24 @@ static void release(weir__onnx *in) {
     weir__names_release(in->env, &in->node_ids);
 }
 
+/* The graph's name; where an exporter has put its own word there instead of the model's, the file's name
+ * without folder and ending. */
+static weir_text title_of(const weir__onnx *in) {
+    static const char *const words[] = {"", "main_graph", "main", "graph", "torch_jit", "torch-jit-export"};
+    const char *file = strrchr(in->source, '/') ? strrchr(in->source, '/') + 1 : in->source;
+    size_t size = strlen(file);
+    if (size <= 5 || strcmp(file + size - 5, ".onnx") != 0)
+        return in->name;
+    for (size_t i = 0; i < sizeof words / sizeof words[0]; i++)
+        if (weir__same_text(in->name, words[i]))
+            return (weir_text){file, size - 5};
+    return in->name;
+}
+
 static weir_status build(weir__onnx *in, weir__wire graph) {
     weir_status status = note_graph(in, graph);
     if (status == WEIR_OK)
-        status = weir__graph_new(in->env, in->source, in->name, &in->graph, in->error);
+        status = weir__graph_new(in->env, in->source, title_of(in), &in->graph, in->error);
     if (status == WEIR_OK)
         status = add_given_tensors(in);
     if (status == WEIR_OK)

@@ -155,6 +155,10 @@ weir_status weir_plan_save(const weir_env *env, const weir_plan *plan, const cha
         return status;
     weir__stream_to_file(&stream, env, &file);
     write_plan(plan, &stream, &stream.writer);
+    if (plan->looks) {
+        weir_cbor_restart(&stream.writer);
+        weir__plan_write_looks(plan, &stream, &stream.writer);
+    }
     status = weir__stream_finish_hash(&stream, hash, error);
     if (status == WEIR_OK)
         status = weir__atomic_commit(&file, error);

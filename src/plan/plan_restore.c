@@ -328,7 +328,11 @@ weir_status weir_plan_restore(const weir_env *env, const void *data, size_t size
                               weir_plan **plan, weir_error *error) {
     env = weir__env(env);
     restorer r = {.name = name ? name : "the plan"};
-    weir_status status = weir_cbor_check(data, size, NULL, error);
+    size_t plan_size = 0;
+    weir_status status = weir_cbor_check(data, size, &plan_size, error);
+    const uint8_t *tensors = (const uint8_t *)data + plan_size; /* what they are, if there is a second item */
+    if (status == WEIR_OK && plan_size < size)
+        status = weir_cbor_check(tensors, size - plan_size, NULL, error);
     if (status != WEIR_OK)
         return status;
     r.plan = weir__allocate_zero(env, 1, sizeof *r.plan);
@@ -337,6 +341,10 @@ weir_status weir_plan_restore(const weir_env *env, const void *data, size_t size
     r.plan->env = env;
     weir_cbor_value root = weir_cbor_view(data);
     status = restore(&r, &root, error);
+    if (status == WEIR_OK && plan_size < size) {
+        weir_cbor_value looks = weir_cbor_view(tensors);
+        status = weir__plan_read_looks(r.plan, &looks, r.name, error);
+    }
     weir__names_release(env, &r.arena_names);
     weir__release(env, r.claimed);
     weir__release(env, r.addresses);

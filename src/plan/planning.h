@@ -180,4 +180,15 @@ WEIR_CHECKED weir_status weir__seal(weir_plan *plan, weir_error *error);
 
 void weir__fill_metrics(weir_plan *plan, uint64_t retained, uint64_t activations);
 
+/* ---- What tensors are (plan_looks.c) ------------------------------------------------------------ */
+
+struct weir__stream;
+
+/* The second item of a plan file, of a plan that has looks. `stream` may be NULL. */
+void weir__plan_write_looks(const weir_plan *plan, struct weir__stream *stream, weir_cbor_writer *w);
+
+/* Reads it into a plan that was restored without. INVALID_IR, OUT_OF_MEMORY. */
+WEIR_CHECKED weir_status weir__plan_read_looks(weir_plan *plan, const weir_cbor_value *root, const char *name,
+                                               weir_error *error);
+
 #endif

@@ -15,7 +15,7 @@ static void set_epoch(weir_sampler *s, weir__epoch *state, uint64_t epoch) {
     state->epoch = epoch;
     state->seed = weir_seed_load(seed);
     state->rotation = rotation_under(s, state->seed);
-    weir__block_order_restart(&state->order);
+    weir__block_order_restart(&state->order, state->seed);
 }
 
 static void swap_epochs(weir_sampler *s) {
@@ -39,8 +39,7 @@ static inline const weir__epoch *use_epoch(weir_sampler *s, uint64_t epoch) {
     return s->current.is_set && s->current.epoch == epoch ? &s->current : change_epoch(s, epoch);
 }
 
-/* The epoch's rotation, without making its order. */
-static uint64_t rotation_of(const weir_sampler *s, uint64_t epoch) {
+uint64_t weir__sampler_rotation(const weir_sampler *s, uint64_t epoch) {
     uint8_t seed[16];
     if (!s->data.rotate)
         return 0;
@@ -54,7 +53,7 @@ static uint64_t rotation_of(const weir_sampler *s, uint64_t epoch) {
 
 void weir__sampler_prepare_ahead(weir_sampler *s) {
     uint64_t next = s->current.epoch + 1;
-    if (!s->current.is_set || next == 0)
+    if (!s->current.is_set || next == 0 || s->data.block_order == WEIR_BLOCKS_STATELESS_V1)
         return;
     if (!s->ahead.is_set || s->ahead.epoch != next)
         set_epoch(s, &s->ahead, next);
@@ -82,12 +81,6 @@ static place locate(const weir_sampler *s, const weir__epoch *epoch, uint64_t po
     };
 }
 
-/* (position + rotation) mod N without overflow. */
-static uint64_t rotate(const weir_sampler *s, uint64_t rotation, uint64_t position) {
-    uint64_t room = s->cardinality - rotation;
-    return position >= room ? position - room : position + rotation;
-}
-
 /* Consecutive virtual positions that do not pass the end of the epoch. */
 static void fill_unrotated(const weir_sampler *s, const weir__epoch *epoch, uint64_t position, uint64_t count,
                            uint64_t *out) {
@@ -107,20 +100,32 @@ void weir__sampler_fill(weir_sampler *s, uint64_t epoch_number, uint64_t positio
                         uint64_t *out) {
     if (count == 0)
         return;
+    if (s->population) {
+        weir__sampler_draw(s, epoch_number, position, count, out);
+        return;
+    }
     const weir__epoch *epoch = use_epoch(s, epoch_number);
-    uint64_t from = rotate(s, epoch->rotation, position);
+    uint64_t from = weir__sampler_rotate(s, epoch->rotation, position);
     uint64_t before_end = s->cardinality - from;
     uint64_t run = before_end < count ? before_end : count;
     fill_unrotated(s, epoch, from, run, out);
     fill_unrotated(s, epoch, 0, count - run, out + run);
 }
 
-void weir__sampler_fill_sequential(uint64_t cardinality, uint64_t position, uint64_t count, uint64_t *out) {
-    uint64_t index = position % cardinality;
-    for (uint64_t i = 0; i < count; i++) {
-        out[i] = index++;
-        if (index == cardinality)
-            index = 0;
+void weir__sampler_fill_pass(const weir_sampler *s, uint64_t position, uint64_t count, uint64_t *out) {
+    position %= s->cardinality;
+    while (count > 0) {
+        uint64_t rest = s->cardinality - position;
+        uint64_t run = rest < count ? rest : count;
+        if (s->stage == WEIR_STAGE_EVAL_SEEDED)
+            weir__block_fill(&s->full_shape, WEIR_INTRA_FEISTEL_V1, s->current.seed, 0, 0, position,
+                             (size_t)run, out);
+        else
+            for (uint64_t i = 0; i < run; i++)
+                out[i] = position + i;
+        out += run;
+        count -= run;
+        position = 0;
     }
 }
 
@@ -138,43 +143,24 @@ void weir__sampler_fill_stream(weir_sampler *s, weir_cursor from, uint64_t count
         epoch++;
     }
 }
-/* Distinct blocks behind `count` consecutive positions of one epoch. After rotation they may run past the
- * end and come back to the block that they began in, which then counts once. */
-uint64_t weir__sampler_count_blocks(const weir_sampler *s, uint64_t epoch, uint64_t position,
-                                    uint64_t count) {
-    uint64_t block_size = s->data.sampler_block_size;
-    if (count == 0)
-        return 0;
-    uint64_t first = rotate(s, rotation_of(s, epoch), position);
-    uint64_t before_end = s->cardinality - first;
-    if (count <= before_end)
-        return (first + (count - 1)) / block_size - first / block_size + 1;
-    uint64_t last_block = (s->cardinality - 1) / block_size;
-    uint64_t wrapped_block = (count - before_end - 1) / block_size;
-    uint64_t blocks = (last_block - first / block_size + 1) + (wrapped_block + 1);
-    return wrapped_block >= first / block_size ? blocks - 1 : blocks;
+
+static weir_status refuse_period(const weir_sampler *s, uint64_t epoch, uint64_t position,
+                                 weir_error *error) {
+    return weir__sampler_fail_at(s, WEIR_COUNTER_OVERFLOW, (weir_cursor){epoch, position},
+                                 "lies beyond period 2^64-1 of the classes; start from an earlier epoch",
+                                 error);
 }
 
-uint64_t weir__sampler_count_stream_blocks(const weir_sampler *s, weir_cursor from, uint64_t count) {
-    uint64_t epoch = from.epoch + from.global_index / s->cardinality;
-    uint64_t position = from.global_index % s->cardinality;
-    uint64_t rest = s->cardinality - position;
-    if (count <= rest)
-        return weir__sampler_count_blocks(s, epoch, position, count);
-    uint64_t blocks_of_epoch = s->full_blocks + (s->tail_shape.m != 0);
-    uint64_t whole_epochs = (count - rest) / s->cardinality;
-    uint64_t last = (count - rest) % s->cardinality;
-    return weir__sampler_count_blocks(s, epoch, position, rest) + whole_epochs * blocks_of_epoch +
-           weir__sampler_count_blocks(s, epoch + 1 + whole_epochs, 0, last);
-}
 weir_status weir_sampler_range(weir_sampler *s, uint64_t epoch, uint64_t position, uint64_t count,
                                uint64_t *out, weir_error *error) {
     if (position >= s->cardinality || count > s->cardinality - position)
         return weir__sampler_fail_at(s, WEIR_GLOBAL_POSITION_EXCEEDS_CARDINALITY,
                                      (weir_cursor){epoch, position},
                                      "and the positions behind it do not lie inside the epoch", error);
+    if (count > 0 && !weir__sampler_can_draw(s, epoch, (unsigned __int128)position + count - 1))
+        return refuse_period(s, epoch, position, error);
     if (s->stage != WEIR_STAGE_TRAIN)
-        weir__sampler_fill_sequential(s->cardinality, position, count, out);
+        weir__sampler_fill_pass(s, position, count, out);
     else
         weir__sampler_fill(s, epoch, position, count, out);
     return WEIR_OK;
@@ -186,12 +172,10 @@ weir_status weir_sampler_index_at(weir_sampler *s, uint64_t epoch, uint64_t posi
         return weir__sampler_fail_at(
             s, WEIR_GLOBAL_POSITION_EXCEEDS_CARDINALITY, (weir_cursor){epoch, position},
             "lies beyond the dataset; an epoch's positions are below its cardinality", error);
-    if (s->stage != WEIR_STAGE_TRAIN) {
-        *index = position;
-        return WEIR_OK;
-    }
+    if (__builtin_expect(!s->is_shuffled, false))
+        return weir_sampler_range(s, epoch, position, 1, index, error);
     const weir__epoch *state = use_epoch(s, epoch);
-    place p = locate(s, state, rotate(s, state->rotation, position));
+    place p = locate(s, state, weir__sampler_rotate(s, state->rotation, position));
     *index = weir__block_index(p.shape, s->data.intra_block, state->seed, p.block_id, p.start, p.local);
     return WEIR_OK;
 }

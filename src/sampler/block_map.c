@@ -23,17 +23,14 @@ uint64_t weir__gcd(uint64_t x, uint64_t y) {
     return x;
 }
 
-static uint64_t ceil_sqrt(uint64_t m) {
-    uint64_t low = 0;
-    uint64_t high = (uint64_t)1 << 32;
-    while (low < high) { /* the least x with x * x >= m */
-        uint64_t middle = (low + high) / 2;
-        if ((unsigned __int128)middle * middle >= m)
-            high = middle;
-        else
-            low = middle + 1;
-    }
-    return low;
+/* The square root is exact up to a rounding, which is put right. */
+uint64_t weir__ceil_sqrt(uint64_t m) {
+    uint64_t root = (uint64_t)__builtin_sqrt((double)m);
+    while ((unsigned __int128)root * root < m)
+        root++;
+    while (root > 0 && (unsigned __int128)(root - 1) * (root - 1) >= m)
+        root--;
+    return root;
 }
 
 static void take_prime(weir__block_shape *shape, uint64_t p) {
@@ -55,7 +52,7 @@ void weir__block_shape_init(weir__block_shape *shape, uint64_t m) {
     bool is_prime = shape->cofactor > 1 && shape->cofactor < (uint64_t)1 << 32;
     if (is_prime)
         take_prime(shape, shape->cofactor);
-    shape->side_a = ceil_sqrt(m);
+    shape->side_a = weir__ceil_sqrt(m);
     shape->side_b = (m - 1) / shape->side_a + 1;
     shape->by_m = weir__divisor_make(m);
     shape->by_m_less_1 = weir__divisor_make(m > 1 ? m - 1 : 1);

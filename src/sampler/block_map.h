@@ -44,6 +44,7 @@ typedef struct weir__feistel {
 } weir__feistel;
 
 uint64_t weir__gcd(uint64_t x, uint64_t y);
+uint64_t weir__ceil_sqrt(uint64_t m); /* the least x with x * x >= m */
 
 /* x is odd where m is even. */
 static inline bool weir__is_coprime(const weir__block_shape *shape, uint64_t x) {

@@ -8,9 +8,12 @@
 
 enum { DRAWS = 64 };
 
-bool weir__block_order_open(weir__block_order *order, const weir_env *env, uint64_t count) {
-    *order = (weir__block_order){.count = count, .is_wide = count > UINT32_MAX};
-    order->entries = weir__allocate(env, count, order->is_wide ? 8 : 4);
+bool weir__block_order_open(weir__block_order *order, const weir_env *env, uint64_t count,
+                            bool is_stateless) {
+    *order = (weir__block_order){.count = count, .is_narrow = !is_stateless && count <= UINT32_MAX};
+    if (is_stateless)
+        return true;
+    order->entries = weir__allocate(env, count, order->is_narrow ? 4 : 8);
     return order->entries != NULL;
 }
 
@@ -19,12 +22,14 @@ void weir__block_order_close(weir__block_order *order, const weir_env *env) {
     order->entries = NULL;
 }
 
-void weir__block_order_restart(weir__block_order *order) {
+void weir__block_order_restart(weir__block_order *order, weir_seed seed) {
     order->filled = order->shuffled = 0;
+    if (!order->entries && order->count > 0)
+        order->map = weir__place_map_make(seed, WEIR_DOMAIN_BLOCKS, 0, 0, order->count);
 }
 
 static void fill_identity(weir__block_order *order, uint64_t end) {
-    if (order->is_wide)
+    if (!order->is_narrow)
         for (uint64_t i = order->filled; i < end; i++)
             ((uint64_t *)order->entries)[i] = i;
     else
@@ -55,7 +60,7 @@ static void shuffle_stretch(weir__block_order *order, weir_seed seed, unsigned c
     uint64_t first = order->shuffled;
     draw_targets(seed, first, count, order->count, targets);
     for (unsigned k = 0; k < count; k++)
-        if (order->is_wide)
+        if (!order->is_narrow)
             SWAP(uint64_t, order->entries, first + k, targets[k]);
         else
             SWAP(uint32_t, order->entries, first + k, targets[k]);
@@ -63,6 +68,8 @@ static void shuffle_stretch(weir__block_order *order, weir_seed seed, unsigned c
 }
 
 void weir__block_order_advance(weir__block_order *order, weir_seed seed, uint64_t work) {
+    if (!order->entries)
+        return;
     uint64_t to_fill = order->count - order->filled;
     uint64_t filling = to_fill < work ? to_fill : work;
     fill_identity(order, order->filled + filling);
@@ -76,11 +83,15 @@ void weir__block_order_advance(weir__block_order *order, weir_seed seed, uint64_
     }
 }
 
+uint64_t weir__block_order_find(const weir__block_order *order, uint64_t place) {
+    return order->entries ? ((const uint64_t *)order->entries)[place] : weir__place_at(&order->map, place);
+}
+
 weir_status weir_block_permute(weir_seed seed, uint64_t n, uint64_t *out, weir_error *error) {
     if (n == 0)
         return weir__fail(error, WEIR_CONTRACT_VIOLATION, "UML_OS.Data.SeededBlockPermute_v1",
                           "there are 0 blocks to permute; give at least 1");
-    weir__block_order order = {.entries = out, .count = n, .is_wide = true};
+    weir__block_order order = {.entries = out, .count = n};
     weir__block_order_advance(&order, seed, UINT64_MAX);
     return WEIR_OK;
 }

@@ -1,32 +1,37 @@
-/* One epoch of a shuffled dataset: its seed and the order of its full blocks, made at once or in
- * instalments. */
+/* The order of an epoch's full blocks: SeededBlockPermute_v1, made at once or in instalments, or a stateless
+ * one, of which nothing is kept. */
 #ifndef WEIR_SRC_SAMPLER_EPOCH_H
 #define WEIR_SRC_SAMPLER_EPOCH_H
 
 #include "base/internal.h"
+#include "sampler/place.h"
 #include "weir/hash.h"
 
 /* Block numbers in 4 bytes where they fit, in 8 where they do not. */
 typedef struct weir__block_order {
-    void *entries;
+    void *entries;       /* NULL: stateless */
+    weir__place_map map; /* of a stateless order */
     uint64_t count;
     uint64_t filled;   /* identity written up to here */
     uint64_t shuffled; /* final up to here */
-    bool is_wide;
+    bool is_narrow;    /* entries of 4 bytes */
 } weir__block_order;
 
-/* Memory for `count` blocks; false where it is short. */
-bool weir__block_order_open(weir__block_order *order, const weir_env *env, uint64_t count);
+/* Memory for `count` blocks, none if the order is stateless; false if memory is short. */
+bool weir__block_order_open(weir__block_order *order, const weir_env *env, uint64_t count, bool is_stateless);
 void weir__block_order_close(weir__block_order *order, const weir_env *env);
 
-/* Begins a new permutation (SeededBlockPermute_v1); advance does `work` more of its 2 * count units (all
- * with UINT64_MAX). */
-void weir__block_order_restart(weir__block_order *order);
+/* Begins a new permutation; advance does `work` more of its 2 * count units (all with UINT64_MAX). A
+ * stateless one is whole at once. */
+void weir__block_order_restart(weir__block_order *order, weir_seed seed);
 void weir__block_order_advance(weir__block_order *order, weir_seed seed, uint64_t work);
 
+/* Orders that do not lie in entries of 4 bytes; out of line, to keep the usual way short. */
+__attribute__((noinline)) uint64_t weir__block_order_find(const weir__block_order *order, uint64_t place);
+
 static inline uint64_t weir__block_order_at(const weir__block_order *order, uint64_t place) {
-    return order->is_wide ? ((const uint64_t *)order->entries)[place]
-                          : ((const uint32_t *)order->entries)[place];
+    return __builtin_expect(order->is_narrow, true) ? ((const uint32_t *)order->entries)[place]
+                                                    : weir__block_order_find(order, place);
 }
 
 #endif

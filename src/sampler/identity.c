@@ -28,9 +28,11 @@ static void hash_bytes(weir_sha256 *sha, const void *data, size_t size) {
     weir_cbor_bytes(&w, data, size);
 }
 
-static void prepare_identities(weir_sampler *s, const weir_manifest *manifest, const char *key,
-                               const void *token, size_t token_size) {
+void weir__sampler_prepare(weir_sampler *s, const weir_manifest *manifest, const char *key, const void *token,
+                           size_t token_size) {
     enum { ARRAY_OF_5 = 0x85, ARRAY_OF_7 = 0x87 };
+    token_size = token ? token_size : WEIR_TOKEN_SIZE;
+    token = token ? token : weir_manifest_token(manifest);
     weir_sha256_init(&s->seed_prefix);
     hash_head(&s->seed_prefix, ARRAY_OF_5);
     hash_text(&s->seed_prefix, "nextbatch_epoch_seed_v2");
@@ -61,18 +63,34 @@ void weir__sampler_replay_token(const weir_sampler *s, weir_cursor cursor, uint8
     weir_sha256_final(&sha, digest);
 }
 
-static const char *sampling_mode_of(weir_stage stage, const weir_data_config *data) {
-    static const char *const modes[2][2] = {
-        {"SHUFFLE_WITHOUT_REPLACEMENT_BLOCK_AFFINE_V1", "SHUFFLE_WITHOUT_REPLACEMENT_BLOCK_FEISTEL_V1"},
-        {"SHUFFLE_STREAMING_BLOCK_AFFINE_V1", "SHUFFLE_STREAMING_BLOCK_FEISTEL_V1"},
+/* By sampling and boundary: [0] is by block order and map inside a block. */
+static const char *sampling_mode_of(const weir_sampler *s) {
+    static const char *const shuffled[2][2][2] = {
+        {{"SHUFFLE_WITHOUT_REPLACEMENT_BLOCK_AFFINE_V1", "SHUFFLE_WITHOUT_REPLACEMENT_BLOCK_FEISTEL_V1"},
+         {"SHUFFLE_WITHOUT_REPLACEMENT_STATELESS_BLOCK_AFFINE_V1",
+          "SHUFFLE_WITHOUT_REPLACEMENT_STATELESS_BLOCK_FEISTEL_V1"}},
+        {{"SHUFFLE_STREAMING_BLOCK_AFFINE_V1", "SHUFFLE_STREAMING_BLOCK_FEISTEL_V1"},
+         {"SHUFFLE_STREAMING_STATELESS_BLOCK_AFFINE_V1", "SHUFFLE_STREAMING_STATELESS_BLOCK_FEISTEL_V1"}},
     };
-    return stage == WEIR_STAGE_TRAIN ? modes[data->epoch_boundary][data->intra_block] : "SEQUENTIAL_V1";
+    static const char *const drawn[2][2] = {{"CLASS_BALANCED_V1", "CLASS_BALANCED_STREAMING_V1"},
+                                            {"WEIGHTED_V1", "WEIGHTED_STREAMING_V1"}};
+    const weir_data_config *data = &s->data;
+    if (s->stage == WEIR_STAGE_EVAL_SEEDED)
+        return WEIR__EVAL_SEEDED_MODE;
+    if (s->stage != WEIR_STAGE_TRAIN)
+        return "SEQUENTIAL_V1";
+    if (s->sampling != WEIR_SAMPLING_SHUFFLED)
+        return drawn[s->sampling == WEIR_SAMPLING_WEIGHTED][data->epoch_boundary];
+    return shuffled[data->epoch_boundary][data->block_order][data->intra_block];
 }
 
-static const char *subsampling_mode_of(weir_stage stage, const weir_data_config *data) {
-    if (stage != WEIR_STAGE_TRAIN)
+static const char *subsampling_mode_of(const weir_sampler *s) {
+    if (s->stage != WEIR_STAGE_TRAIN)
         return "NONE";
-    return data->epoch_boundary == WEIR_BOUNDARY_STREAM ? "SHUFFLE_STREAMING" : "SHUFFLE_WITHOUT_REPLACEMENT";
+    if (s->sampling != WEIR_SAMPLING_SHUFFLED)
+        return s->sampling == WEIR_SAMPLING_WEIGHTED ? "WEIGHTED" : "CLASS_BALANCED";
+    return s->data.epoch_boundary == WEIR_BOUNDARY_STREAM ? "SHUFFLE_STREAMING"
+                                                          : "SHUFFLE_WITHOUT_REPLACEMENT";
 }
 
 static weir_status hash_config(weir_sampler *s, weir_error *error) {
@@ -92,10 +110,11 @@ static weir_status hash_config(weir_sampler *s, weir_error *error) {
     weir_sha256_final(&sha, s->sampler_config_hash);
     return status;
 }
+
 weir_status weir__sampler_identify(weir_sampler *s, const weir_manifest *manifest, const char *key,
                                    const void *token, size_t token_size, weir_error *error) {
-    s->sampling_mode = sampling_mode_of(s->stage, &s->data);
-    s->subsampling_mode = subsampling_mode_of(s->stage, &s->data);
-    prepare_identities(s, manifest, key, token, token_size);
+    s->sampling_mode = sampling_mode_of(s);
+    s->subsampling_mode = subsampling_mode_of(s);
+    weir__sampler_prepare(s, manifest, key, token, token_size);
     return hash_config(s, error);
 }

@@ -9,17 +9,52 @@ const char *const weir__child_policy_names[2] = {"uniform", "recent"};
 const char *const weir__label_visibility_names[3] = {"train", "all", "none"};
 const char *const weir__epoch_boundary_names[2] = {"strict", "stream"};
 const char *const weir__intra_block_names[2] = {"affine_v1", "feistel_v1"};
+const char *const weir__block_order_names[2] = {"fisher_yates_v1", "stateless_v1"};
+const char *const weir__sampling_names[3] = {"shuffled", "class_balanced", "weighted"};
 
-static void write_data(const weir_data_config *data, weir_cbor_writer *w) {
+/* The keys of the datasets that are sampled lie in bytewise order already. */
+static void write_sampling(const weir_manifest *manifest, weir_cbor_writer *w) {
+    const weir_data_config *data = &manifest->data;
+    uint64_t count = 0;
+    weir_cbor_map(w, 1u + (data->weight_column != NULL) + manifest->lists_sampled);
+    weir_cbor_text(w, "mode");
+    weir_cbor_text(w, weir__sampling_names[data->sampling]);
+    if (data->weight_column) {
+        weir_cbor_text(w, "column");
+        weir_cbor_text(w, data->weight_column);
+    }
+    if (!manifest->lists_sampled)
+        return;
+    for (size_t i = 0; i < manifest->dataset_count; i++)
+        count += manifest->datasets[i].sampling != WEIR_SAMPLING_SHUFFLED;
+    weir_cbor_text(w, "datasets");
+    weir_cbor_array(w, count);
+    for (size_t i = 0; i < manifest->dataset_count; i++)
+        if (manifest->datasets[i].sampling != WEIR_SAMPLING_SHUFFLED)
+            weir_cbor_text(w, manifest->datasets[i].key);
+}
+
+static void write_data(const weir_manifest *manifest, weir_cbor_writer *w) {
+    const weir_data_config *data = &manifest->data;
     bool has_boundary = data->epoch_boundary != WEIR_BOUNDARY_STRICT;
     bool has_intra = data->intra_block != WEIR_INTRA_AFFINE_V1;
-    weir_cbor_map(w, 2u + data->rotate + has_boundary + has_intra);
+    bool has_order = data->block_order != WEIR_BLOCKS_FISHER_YATES_V1;
+    bool has_sampling = data->sampling != WEIR_SAMPLING_SHUFFLED;
+    weir_cbor_map(w, 2u + data->rotate + has_boundary + has_intra + has_order + has_sampling);
     if (data->rotate) {
         weir_cbor_text(w, "rotate");
         weir_cbor_bool(w, true);
     }
+    if (has_sampling) {
+        weir_cbor_text(w, "sampling");
+        write_sampling(manifest, w);
+    }
     weir_cbor_text(w, "drop_last");
     weir_cbor_bool(w, data->drop_last);
+    if (has_order) {
+        weir_cbor_text(w, "block_order");
+        weir_cbor_text(w, weir__block_order_names[data->block_order]);
+    }
     if (has_intra) {
         weir_cbor_text(w, "intra_block");
         weir_cbor_text(w, weir__intra_block_names[data->intra_block]);
@@ -52,7 +87,7 @@ static void write_datasets(const weir_manifest *manifest, weir_cbor_writer *w) {
 static void write_normalised(const weir_manifest *manifest, weir_cbor_writer *w) {
     weir_cbor_map(w, 4);
     weir_cbor_text(w, "data");
-    write_data(&manifest->data, w);
+    write_data(manifest, w);
     weir_cbor_text(w, "seed");
     weir_cbor_uint(w, manifest->seed);
     weir_cbor_text(w, "datasets");
@@ -145,6 +180,8 @@ void weir_manifest_close(weir_manifest *manifest) {
     weir__release(env, manifest->datasets);
     weir__release(env, manifest->key_order);
     weir__release(env, manifest->texts);
+    weir__release(env, manifest->weight_column);
+    weir__release(env, manifest->accountant.subsampling_mode);
     weir__release(env, manifest->normalised);
     weir__release(env, manifest);
 }
@@ -163,6 +200,20 @@ const weir_data_config *weir_manifest_data(const weir_manifest *manifest) {
 
 const weir_batch_config *weir_manifest_batch(const weir_manifest *manifest) {
     return &manifest->batch;
+}
+
+weir_stage weir_manifest_stage(const weir_manifest *manifest) {
+    return manifest->stage;
+}
+
+const char *weir_manifest_operator(const weir_manifest *manifest, weir_stage stage) {
+    const weir_data_config *data = &manifest->data;
+    bool is_literal = data->intra_block == WEIR_INTRA_AFFINE_V1 && !data->rotate &&
+                      data->block_order == WEIR_BLOCKS_FISHER_YATES_V1 &&
+                      data->sampling == WEIR_SAMPLING_SHUFFLED;
+    bool is_sequential = stage == WEIR_STAGE_EVAL || stage == WEIR_STAGE_INFER;
+    bool is_v2 = is_sequential || (stage == WEIR_STAGE_TRAIN && is_literal);
+    return is_v2 ? WEIR__NEXT_BATCH : "UML_OS.Data.NextBatch_v3";
 }
 
 size_t weir_manifest_dataset_count(const weir_manifest *manifest) {

@@ -5,7 +5,16 @@
 #include "base/internal.h"
 #include "weir/manifest.h"
 
+#define WEIR__NEXT_BATCH "UML_OS.Data.NextBatch_v2"
+
 enum { WEIR__MIX_TOTAL_MAX = 65536 };
+
+/* What a privacy accountant takes for granted about a run; either may be left out. */
+typedef struct weir__accountant {
+    char *subsampling_mode; /* or NULL */
+    bool has_effective_q;
+    double effective_q;
+} weir__accountant;
 
 struct weir_manifest {
     const weir_env *env;
@@ -18,6 +27,10 @@ struct weir_manifest {
     size_t dataset_count;
     uint32_t mix_total;
     char *texts; /* keys, ids and versions, each terminated */
+    char *weight_column;
+    bool lists_sampled; /* data.sampling names the datasets that it is for */
+    weir_stage stage;   /* of a run that names none */
+    weir__accountant accountant;
     uint8_t *normalised;
     size_t normalised_size;
     uint8_t hash[WEIR_HASH_SIZE];
@@ -42,5 +55,7 @@ extern const char *const weir__child_policy_names[2];
 extern const char *const weir__label_visibility_names[3];
 extern const char *const weir__epoch_boundary_names[2];
 extern const char *const weir__intra_block_names[2];
+extern const char *const weir__block_order_names[2];
+extern const char *const weir__sampling_names[3]; /* the first, shuffled, is not spelt in a file */
 
 #endif

@@ -122,13 +122,86 @@ static weir_status read_choice(const reader *r, const char *path, const weir_cbo
     return invalid(r, at, choices);
 }
 
+/* A copy of a text, in memory of its own. A NUL inside would end it early for every C caller: refused. */
+static weir_status copy_text(const reader *r, const char *path, const weir_cbor_value *value, char **out) {
+    if (value->type != WEIR_CBOR_TEXT || memchr(value->data, 0, (size_t)value->number))
+        return invalid(r, path, "must be a string");
+    *out = weir__copy_text(r->manifest->env, (const char *)value->data, (size_t)value->number);
+    return *out ? WEIR_OK : weir__out_of_memory(r->error, operator_name, (size_t)value->number);
+}
+
+/* The datasets that data.sampling is for: all, or those that it lists. */
+static weir_status mark_sampled(const reader *r, const weir_cbor_value *sampling) {
+    static const char path[] = "$.data.sampling.datasets";
+    weir_manifest *manifest = r->manifest;
+    weir_cbor_value list, key;
+    manifest->lists_sampled = weir_cbor_get(sampling, "datasets", &list);
+    for (size_t i = 0; !manifest->lists_sampled && i < manifest->dataset_count; i++)
+        manifest->datasets[i].sampling = manifest->data.sampling;
+    if (!manifest->lists_sampled)
+        return WEIR_OK;
+    if (list.type != WEIR_CBOR_ARRAY || list.number == 0)
+        return invalid(r, path, "must be a list of dataset keys, with at least one");
+    weir_cbor_iterator it = weir_cbor_children(&list);
+    while (weir_cbor_next(&it, NULL, &key)) {
+        weir_dataset *dataset =
+            key.type == WEIR_CBOR_TEXT ? weir__manifest_find(manifest, key.data, (size_t)key.number) : NULL;
+        if (!dataset)
+            return invalid(r, path, "names something that is not one of the datasets");
+        if (dataset->sampling != WEIR_SAMPLING_SHUFFLED)
+            return invalid(r, path, "names a dataset twice");
+        dataset->sampling = manifest->data.sampling;
+    }
+    return WEIR_OK;
+}
+
+static weir_status read_sampling(const reader *r, const weir_cbor_value *value) {
+    static const char *const keys[] = {"mode", "column", "datasets", NULL};
+    static const char path[] = "$.data.sampling";
+    weir_manifest *manifest = r->manifest;
+    weir_cbor_value mode, column;
+    unsigned chosen = 0;
+    weir_status status = expect_map(r, path, value);
+    if (status == WEIR_OK)
+        status = refuse_unknown_keys(r, path, value, keys);
+    if (status == WEIR_OK && !weir_cbor_get(value, "mode", &mode))
+        status = invalid(r, "$.data.sampling.mode", "is missing");
+    if (status == WEIR_OK)
+        status = read_choice(r, path, value, "mode", weir__sampling_names + 1, 2, &chosen);
+    if (status != WEIR_OK)
+        return status;
+    manifest->data.sampling = (weir_sampling)(chosen + 1);
+    bool has_column = weir_cbor_get(value, "column", &column);
+    if (has_column != (manifest->data.sampling == WEIR_SAMPLING_WEIGHTED))
+        return invalid(r, "$.data.sampling.column", "belongs to the mode \"weighted\", which needs it");
+    if (has_column)
+        status = copy_text(r, "$.data.sampling.column", &column, &manifest->weight_column);
+    manifest->data.weight_column = manifest->weight_column;
+    return status == WEIR_OK ? mark_sampled(r, value) : status;
+}
+
+/* A preset sets what the file leaves open, and must not be contradicted. */
+static weir_status apply_preset(const reader *r, const weir_cbor_value *data, unsigned preset) {
+    enum { STREAMING_INFINITE = 1, EVAL_SEQUENTIAL = 2 };
+    weir_epoch_boundary boundary = preset == STREAMING_INFINITE ? WEIR_BOUNDARY_STREAM : WEIR_BOUNDARY_STRICT;
+    weir_cbor_value value;
+    if (weir_cbor_get(data, "epoch_boundary", &value) && r->manifest->data.epoch_boundary != boundary)
+        return invalid(r, "$.data.epoch_boundary", "contradicts $.data.preset; remove one of the two");
+    r->manifest->data.epoch_boundary = boundary;
+    r->manifest->stage = preset == EVAL_SEQUENTIAL ? WEIR_STAGE_EVAL : WEIR_STAGE_TRAIN;
+    return WEIR_OK;
+}
+
 static weir_status read_data(const reader *r, const weir_cbor_value *value) {
     static const char *const keys[] = {"sampler_block_size", "drop_last", "epoch_boundary",
-                                       "intra_block",        "rotate",    NULL};
+                                       "intra_block",        "rotate",    "block_order",
+                                       "sampling",           "preset",    NULL};
+    static const char *const presets[] = {"train_shuffle", "streaming_infinite", "eval_sequential"};
     static const char path[] = "$.data";
     weir_data_config *data = &r->manifest->data;
-    unsigned boundary = data->epoch_boundary;
-    unsigned intra = data->intra_block;
+    weir_cbor_value member;
+    unsigned boundary = data->epoch_boundary, intra = data->intra_block, order = data->block_order;
+    unsigned preset = 0;
     weir_status status = expect_map(r, path, value);
     if (status == WEIR_OK)
         status = refuse_unknown_keys(r, path, value, keys);
@@ -142,9 +215,44 @@ static weir_status read_data(const reader *r, const weir_cbor_value *value) {
         status = read_choice(r, path, value, "intra_block", weir__intra_block_names, 2, &intra);
     if (status == WEIR_OK)
         status = read_bool(r, path, value, "rotate", &data->rotate);
+    if (status == WEIR_OK)
+        status = read_choice(r, path, value, "block_order", weir__block_order_names, 2, &order);
+    if (status == WEIR_OK)
+        status = read_choice(r, path, value, "preset", presets, 3, &preset);
     data->epoch_boundary = (weir_epoch_boundary)boundary;
     data->intra_block = (weir_intra_block)intra;
+    data->block_order = (weir_block_order)order;
+    if (status == WEIR_OK && weir_cbor_get(value, "sampling", &member))
+        status = read_sampling(r, &member);
+    if (status == WEIR_OK && weir_cbor_get(value, "preset", &member))
+        status = apply_preset(r, value, preset);
     return status;
+}
+
+static weir_status read_accountant(const reader *r, const weir_cbor_value *value) {
+    static const char *const keys[] = {"subsampling_mode", "effective_q", NULL};
+    static const char path[] = "$.accountant";
+    weir__accountant *accountant = &r->manifest->accountant;
+    weir_cbor_value member;
+    weir_status status = expect_map(r, path, value);
+    if (status == WEIR_OK)
+        status = refuse_unknown_keys(r, path, value, keys);
+    if (status == WEIR_OK && value->number == 0)
+        status = invalid(r, path, "is empty; leave it out, or say what the accountant assumes");
+    if (status == WEIR_OK && weir_cbor_get(value, "subsampling_mode", &member))
+        status = copy_text(r, "$.accountant.subsampling_mode", &member, &accountant->subsampling_mode);
+    if (status != WEIR_OK || !weir_cbor_get(value, "effective_q", &member))
+        return status;
+    if (member.type == WEIR_CBOR_FLOAT)
+        accountant->effective_q = member.real;
+    else if (member.type == WEIR_CBOR_UINT)
+        accountant->effective_q = (double)member.number;
+    else if (member.type == WEIR_CBOR_NEGATIVE)
+        accountant->effective_q = -1 - (double)member.number;
+    else
+        return invalid(r, "$.accountant.effective_q", "must be a number");
+    accountant->has_effective_q = true;
+    return WEIR_OK;
 }
 
 static weir_status read_batch(const reader *r, const weir_cbor_value *value) {
@@ -337,7 +445,8 @@ static weir_status read_core(reader *r, const weir_cbor_value *document) {
 }
 
 static weir_status read_document(reader *r, const weir_cbor_value *document) {
-    static const char *const keys[] = {"seed", "global_batch_size", "datasets", "data", "mix", "batch", NULL};
+    static const char *const keys[] = {"seed",  "global_batch_size", "datasets", "data", "mix",
+                                       "batch", "accountant",        NULL};
     weir_cbor_value value;
     weir_status status = expect_map(r, "$", document);
     if (status == WEIR_OK)
@@ -351,6 +460,8 @@ static weir_status read_document(reader *r, const weir_cbor_value *document) {
     }
     if (status == WEIR_OK && weir_cbor_get(document, "batch", &value))
         status = read_batch(r, &value);
+    if (status == WEIR_OK && weir_cbor_get(document, "accountant", &value))
+        status = read_accountant(r, &value);
     return status;
 }
 

@@ -133,7 +133,7 @@ static void schedule_period(weir_mix *mix, uint64_t period) {
     mix->period = period;
 }
 
-weir_status weir__batch_cursor(const weir_manifest *manifest, const weir_dataset *dataset, uint64_t q,
+static weir_status find_cursor(const weir_manifest *manifest, const weir_dataset *dataset, uint64_t q,
                                weir_cursor *cursor, weir_error *error) {
     const weir_data_config *data = weir_manifest_data(manifest);
     uint64_t n = dataset->cardinality;
@@ -162,6 +162,14 @@ weir_status weir__batch_cursor(const weir_manifest *manifest, const weir_dataset
                           dataset->key, (unsigned long long)n, (unsigned long long)batch);
     *cursor = (weir_cursor){q / per_epoch, q % per_epoch * batch};
     return WEIR_OK;
+}
+
+weir_status weir__batch_cursor(const weir_manifest *manifest, const weir_dataset *dataset, uint64_t q,
+                               weir_cursor *cursor, weir_error *error) {
+    weir_status status = find_cursor(manifest, dataset, q, cursor, error);
+    if (status != WEIR_OK)
+        weir__note_text(error, "dataset_key", dataset->key, strlen(dataset->key));
+    return status;
 }
 
 static uint64_t weight_of(const weir_mix *mix, const weir_dataset *dataset) {

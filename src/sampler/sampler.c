@@ -3,19 +3,49 @@
 
 #include <string.h>
 
+/* Adds which call an error is about, unless it says so already. */
+static void name_call(weir_error *error, const char *dataset, uint32_t rank,
+                      const uint8_t replay_token[WEIR_HASH_SIZE]) {
+    bool has_key = false;
+    for (uint32_t i = 0; i < error->diagnostic_count; i++)
+        has_key = has_key || strcmp(error->diagnostics[i].name, "dataset_key") == 0;
+    if (!has_key)
+        weir__note_text(error, "dataset_key", dataset, strlen(dataset));
+    error->rank = rank;
+    if (error->replay_token_size > 0)
+        return;
+    error->replay_token_size = WEIR_HASH_SIZE;
+    memcpy(error->replay_token, replay_token, WEIR_HASH_SIZE);
+}
+
+void weir_sampler_name_call(const weir_manifest *manifest, const weir_sampler_options *options,
+                            weir_error *error) {
+    weir_sampler s = {.world_size = options->world_size, .rank = options->rank};
+    uint8_t token[WEIR_HASH_SIZE];
+    if (!error)
+        return;
+    weir__sampler_prepare(&s, manifest, options->dataset, options->token, options->token_size);
+    weir__sampler_replay_token(&s, options->cursor, token);
+    name_call(error, options->dataset, options->rank, token);
+}
+
+void weir__sampler_name_step(const weir_sampler *s, weir_cursor cursor, weir_error *error) {
+    uint8_t token[WEIR_HASH_SIZE];
+    if (!error)
+        return;
+    weir__sampler_replay_token(s, cursor, token);
+    name_call(error, s->dataset, s->rank, token);
+}
+
 weir_status weir__sampler_fail_at(const weir_sampler *s, weir_status code, weir_cursor cursor,
                                   const char *what, weir_error *error) {
     weir_status status =
-        weir__fail(error, code, WEIR__NEXT_BATCH, "cursor (epoch %llu, global_index %llu) %s",
+        weir__fail(error, code, s->failure_operator, "cursor (epoch %llu, global_index %llu) %s",
                    (unsigned long long)cursor.epoch, (unsigned long long)cursor.global_index, what);
     weir__note_uint(error, "epoch", cursor.epoch);
     weir__note_uint(error, "global_index", cursor.global_index);
     weir__note_uint(error, "cardinality", s->cardinality);
-    if (error) {
-        error->rank = s->rank;
-        error->replay_token_size = WEIR_HASH_SIZE;
-        weir__sampler_replay_token(s, cursor, error->replay_token);
-    }
+    weir__sampler_name_step(s, cursor, error);
     return status;
 }
 
@@ -54,9 +84,9 @@ static bool step_stream(const weir_sampler *s, weir_cursor cursor, weir_step *st
     return true;
 }
 
-/* Eval and infer: every rank has the full shape; what lies beyond the epoch is wrapped and does not count
- * as valid. */
-static bool step_sequential(const weir_sampler *s, weir_cursor cursor, weir_step *step) {
+/* A pass of eval, infer or eval_seeded: every rank has the full shape; what lies beyond the last sample is
+ * wrapped and does not count as valid. */
+static bool step_pass(const weir_sampler *s, weir_cursor cursor, weir_step *step) {
     uint64_t end;
     if (__builtin_add_overflow(cursor.global_index, s->global_batch_size, &end))
         return false;
@@ -80,7 +110,7 @@ static weir_cursor first_position(const weir_sampler *s, weir_cursor cursor) {
 
 static void describe(weir_sampler *s, weir_cursor cursor, weir_step *step) {
     step->cursor_before = cursor;
-    step->is_shuffled = s->stage == WEIR_STAGE_TRAIN;
+    step->is_shuffled = s->stage == WEIR_STAGE_TRAIN || s->stage == WEIR_STAGE_EVAL_SEEDED;
     step->sampler_block_size = s->data.sampler_block_size;
     step->micro_batch_size = s->micro_batch_size;
     step->global_batch_size = s->global_batch_size;
@@ -106,18 +136,18 @@ weir_status weir_sampler_step(weir_sampler *s, weir_cursor cursor, weir_step *st
             "lies beyond the dataset; an epoch's positions are below its cardinality", error);
     weir_step made;
     memset(&made, 0, sizeof made);
-    bool advanced = s->stage != WEIR_STAGE_TRAIN ? step_sequential(s, cursor, &made)
+    bool advanced = s->stage != WEIR_STAGE_TRAIN ? step_pass(s, cursor, &made)
                     : weir__sampler_is_stream(s) ? step_stream(s, cursor, &made)
                                                  : step_strict(s, cursor, &made);
-    if (!advanced)
+    unsigned __int128 end = (unsigned __int128)cursor.global_index + s->global_batch_size;
+    if (!advanced || !weir__sampler_can_draw(s, cursor.epoch, end - 1))
         return counter_overflow(s, cursor, error);
     describe(s, cursor, &made);
-    weir_cursor first = first_position(s, cursor);
-    if (weir__sampler_is_stream(s))
-        made.blocks_materialized = weir__sampler_count_stream_blocks(s, first, made.count);
-    else if (made.is_shuffled)
+    if (s->is_shuffled) {
         made.blocks_materialized =
-            weir__sampler_count_blocks(s, cursor.epoch, first.global_index, made.count);
+            made.count ? weir__sampler_step_blocks(s, first_position(s, cursor), made.count) : 0;
+        made.blocks_materialized_this_epoch = weir__sampler_epoch_blocks(s, cursor);
+    }
     *step = made;
     return WEIR_OK;
 }
@@ -125,7 +155,7 @@ weir_status weir_sampler_step(weir_sampler *s, weir_cursor cursor, weir_step *st
 void weir_sampler_indices(weir_sampler *s, const weir_step *step, uint64_t *out) {
     weir_cursor first = first_position(s, step->cursor_before);
     if (s->stage != WEIR_STAGE_TRAIN) {
-        weir__sampler_fill_sequential(s->cardinality, first.global_index, step->count, out);
+        weir__sampler_fill_pass(s, first.global_index, step->count, out);
         return;
     }
     if (weir__sampler_is_stream(s))

@@ -1,15 +1,19 @@
 /* The inside of a sampler. Its parts: identity.c (hashes and seeds), sampler_open.c (the checks and the
- * configuration), access.c (positions to indices), and sampler.c (a step). Everything beside the
- * configuration is cache: a step is a pure function of the cursor. */
+ * configuration), access.c (positions to indices), draw.c (the same, from a population), blocks.c (how many
+ * blocks that takes), and sampler.c (a step). Everything beside the configuration is cache: a step is a pure
+ * function of the cursor. */
 #ifndef WEIR_SRC_SAMPLER_SAMPLER_H
 #define WEIR_SRC_SAMPLER_SAMPLER_H
 
 #include "base/internal.h"
 #include "sampler/block_map.h"
 #include "sampler/epoch.h"
+#include "sampler/manifest.h"
+#include "sampler/population.h"
 #include "weir/sampler.h"
 
-#define WEIR__NEXT_BATCH "UML_OS.Data.NextBatch_v2"
+/* The sampling_mode by which a trace tells the stage eval_seeded from train. */
+#define WEIR__EVAL_SEEDED_MODE "SHUFFLE_EVAL_FEISTEL_V1"
 
 typedef struct weir__epoch {
     bool is_set;
@@ -21,12 +25,16 @@ typedef struct weir__epoch {
 
 struct weir_sampler {
     const weir_env *env;
+    const char *failure_operator; /* NextBatch_v2 or NextBatch_v3 */
+    char *dataset;                /* its key */
     weir_stage stage;
+    weir_sampling sampling; /* of this dataset */
+    bool is_shuffled;       /* by blocks: neither in order nor from a population */
     weir_data_config data;
     uint64_t cardinality;
     uint64_t global_batch_size;
     uint64_t micro_batch_size;
-    uint64_t epoch_limit; /* positions of a strict epoch that are used */
+    uint64_t epoch_limit; /* positions of an epoch that are used */
     uint64_t full_blocks;
     weir__divisor by_block_size;
     uint32_t world_size;
@@ -38,6 +46,10 @@ struct weir_sampler {
     uint8_t sampler_config_hash[WEIR_HASH_SIZE];
     const char *sampling_mode;
     const char *subsampling_mode;
+    const weir_population *population; /* that training draws from; NULL: it is shuffled */
+    weir__place_map map;               /* of the period or epoch that was drawn from last, */
+    uint64_t map_number;               /* which is this one */
+    bool has_map;
     weir__epoch current;
     weir__epoch ahead;
     uint64_t instalment; /* units of work on the epoch ahead, a step */
@@ -52,7 +64,10 @@ static inline bool weir__sampler_is_stream(const weir_sampler *s) {
 
 /* ---- identity.c ------------------------------------------------------------------------------ */
 
-/* Sets the modes, the constant parts of the identities and the config's hash. */
+/* Sets the constant parts of the identities; with identify also the modes and the config's hash. A token of
+ * NULL is the manifest's own. */
+void weir__sampler_prepare(weir_sampler *s, const weir_manifest *manifest, const char *key, const void *token,
+                           size_t token_size);
 WEIR_CHECKED weir_status weir__sampler_identify(weir_sampler *s, const weir_manifest *manifest,
                                                 const char *key, const void *token, size_t token_size,
                                                 weir_error *error);
@@ -64,16 +79,40 @@ void weir__sampler_replay_token(const weir_sampler *s, weir_cursor cursor, uint8
 /* Positions [position, position + count) of an epoch, or of a stream from a cursor on. */
 void weir__sampler_fill(weir_sampler *s, uint64_t epoch, uint64_t position, uint64_t count, uint64_t *out);
 void weir__sampler_fill_stream(weir_sampler *s, weir_cursor from, uint64_t count, uint64_t *out);
-void weir__sampler_fill_sequential(uint64_t cardinality, uint64_t position, uint64_t count, uint64_t *out);
+/* Eval, infer and eval_seeded: what lies beyond the last sample begins again. */
+void weir__sampler_fill_pass(const weir_sampler *s, uint64_t position, uint64_t count, uint64_t *out);
 
-/* Distinct (epoch, block) pairs behind them. */
-uint64_t weir__sampler_count_blocks(const weir_sampler *s, uint64_t epoch, uint64_t position, uint64_t count);
-uint64_t weir__sampler_count_stream_blocks(const weir_sampler *s, weir_cursor from, uint64_t count);
+/* An epoch's rotation, without making its order; and (position + rotation) mod N without overflow. */
+uint64_t weir__sampler_rotation(const weir_sampler *s, uint64_t epoch);
+static inline uint64_t weir__sampler_rotate(const weir_sampler *s, uint64_t rotation, uint64_t position) {
+    uint64_t room = s->cardinality - rotation;
+    return position >= room ? position - room : position + rotation;
+}
 
 /* An instalment of the next epoch's block order. */
 void weir__sampler_prepare_ahead(weir_sampler *s);
 
-/* An error at a cursor, with its replay token. */
+/* ---- draw.c ---------------------------------------------------------------------------------- */
+
+/* The same where training draws from a population. Whether the contract's counters reach that far. */
+void weir__sampler_draw(weir_sampler *s, uint64_t epoch, uint64_t position, uint64_t count, uint64_t *out);
+bool weir__sampler_can_draw(const weir_sampler *s, uint64_t epoch, unsigned __int128 last_position);
+
+/* ---- blocks.c -------------------------------------------------------------------------------- */
+
+/* Distinct (epoch, block) pairs of `count` positions from a cursor on, which may run into later epochs.
+ */
+uint64_t weir__sampler_step_blocks(const weir_sampler *s, weir_cursor from, uint64_t count);
+
+/* Distinct blocks of this rank's samples of the cursor's epoch, over all its steps, the one at the cursor
+ * included. */
+uint64_t weir__sampler_epoch_blocks(const weir_sampler *s, weir_cursor cursor);
+
+/* Adds to an error of a step at a cursor which call it is about, as weir_sampler_name_call does. */
+__attribute__((cold)) void weir__sampler_name_step(const weir_sampler *s, weir_cursor cursor,
+                                                   weir_error *error);
+
+/* An error at a cursor. */
 __attribute__((cold)) weir_status weir__sampler_fail_at(const weir_sampler *s, weir_status code,
                                                         weir_cursor cursor, const char *what,
                                                         weir_error *error);

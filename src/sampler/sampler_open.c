@@ -1,5 +1,5 @@
-/* Opening a sampler: checks 1 to 7 of the contract, in its order, then the configuration and all memory. */
-#include "sampler/manifest.h"
+/* Opening a sampler: checks 1 to 7 of the contract, in its order, those of the accountant and the population,
+ * then the configuration and all memory. */
 #include "sampler/sampler.h"
 
 #include <stdio.h>
@@ -7,28 +7,45 @@
 
 enum { INSTALMENT_MIN = 64 };
 
+const char *weir_stage_name(weir_stage stage) {
+    static const char *const names[WEIR_STAGES] = {"train", "eval", "infer", "eval_seeded"};
+    return (unsigned)stage < WEIR_STAGES ? names[stage] : NULL;
+}
+
 weir_status weir_stage_parse(const char *name, weir_stage *out, weir_error *error) {
-    static const char *const names[] = {"train", "eval", "infer"};
-    for (unsigned i = 0; i < 3; i++)
-        if (strcmp(name, names[i]) == 0) {
+    for (unsigned i = 0; i < WEIR_STAGES; i++)
+        if (strcmp(name, weir_stage_name((weir_stage)i)) == 0) {
             *out = (weir_stage)i;
             return WEIR_OK;
         }
     weir_status status = weir__fail(error, WEIR_INVALID_STAGE_TYPE, WEIR__NEXT_BATCH,
-                                    "there is no stage '%s'; use train, eval or infer", name);
+                                    "there is no stage '%s'; use train, eval, infer or eval_seeded", name);
     weir__note_text(error, "stage", name, strlen(name));
     return status;
 }
 
+static weir_status check_stage(const weir_manifest *manifest, const weir_sampler_options *options,
+                               const char *failure_operator, weir_error *error) {
+    if (!weir_stage_name(options->stage))
+        return weir__fail(error, WEIR_INVALID_STAGE_TYPE, failure_operator, "there is no stage number %d",
+                          (int)options->stage);
+    if (options->stage == WEIR_STAGE_TRAIN && weir_manifest_stage(manifest) != WEIR_STAGE_TRAIN)
+        return weir__fail(
+            error, WEIR_INVALID_STAGE_TYPE, failure_operator,
+            "the manifest's preset is eval_sequential, which does not train; use the stage eval or "
+            "infer, or the preset train_shuffle");
+    return WEIR_OK;
+}
+
 static weir_status check_cardinality(const weir_dataset *dataset, const weir_sampler_options *options,
-                                     weir_error *error) {
+                                     const char *failure_operator, weir_error *error) {
     if (dataset->cardinality == 0)
-        return weir__fail(error, WEIR_CARDINALITY_MISMATCH, WEIR__NEXT_BATCH,
+        return weir__fail(error, WEIR_CARDINALITY_MISMATCH, failure_operator,
                           "dataset '%s' has cardinality 0; remove it from the manifest or fill it",
                           dataset->key);
     if (!options->store_cardinality || *options->store_cardinality == dataset->cardinality)
         return WEIR_OK;
-    weir_status status = weir__fail(error, WEIR_CARDINALITY_MISMATCH, WEIR__NEXT_BATCH,
+    weir_status status = weir__fail(error, WEIR_CARDINALITY_MISMATCH, failure_operator,
                                     "dataset '%s' has %llu samples in the manifest and %llu in the store; "
                                     "write the manifest anew from the "
                                     "store that you train on",
@@ -39,7 +56,8 @@ static weir_status check_cardinality(const weir_dataset *dataset, const weir_sam
     return status;
 }
 
-static weir_status check_batch_size(uint64_t batch, uint32_t world, weir_error *error) {
+static weir_status check_batch_size(uint64_t batch, uint32_t world, const char *failure_operator,
+                                    weir_error *error) {
     uint64_t below = world ? batch - batch % world : 0;
     char advice[96] = "choose a positive multiple of the world size";
     if (world > 0 && batch > 0 && batch % world == 0)
@@ -51,7 +69,7 @@ static weir_status check_batch_size(uint64_t batch, uint32_t world, weir_error *
     else if (batch > 0)
         snprintf(advice, sizeof advice, "choose %llu or %llu", (unsigned long long)below,
                  (unsigned long long)(below + world));
-    weir_status status = weir__fail(error, WEIR_BATCH_SIZE_INCONSISTENT, WEIR__NEXT_BATCH,
+    weir_status status = weir__fail(error, WEIR_BATCH_SIZE_INCONSISTENT, failure_operator,
                                     "global_batch_size %llu is not a multiple of world_size %u; %s",
                                     (unsigned long long)batch, world, advice);
     weir__note_uint(error, "global_batch_size", batch);
@@ -60,16 +78,17 @@ static weir_status check_batch_size(uint64_t batch, uint32_t world, weir_error *
 }
 
 static weir_status check_config(const weir_manifest *manifest, const weir_dataset *dataset,
-                                const weir_sampler_options *options, weir_error *error) {
+                                const weir_sampler_options *options, const char *failure_operator,
+                                weir_error *error) {
     uint64_t batch = weir_manifest_global_batch_size(manifest);
     const weir_data_config *data = weir_manifest_data(manifest);
-    weir_status status = check_cardinality(dataset, options, error);
+    weir_status status = check_cardinality(dataset, options, failure_operator, error);
     if (status == WEIR_OK)
-        status = check_batch_size(batch, options->world_size, error);
+        status = check_batch_size(batch, options->world_size, failure_operator, error);
     if (status != WEIR_OK)
         return status;
     if (options->rank >= options->world_size) {
-        status = weir__fail(error, WEIR_CONTRACT_VIOLATION, WEIR__NEXT_BATCH,
+        status = weir__fail(error, WEIR_CONTRACT_VIOLATION, failure_operator,
                             "rank %u does not exist in a world of %u; ranks count from 0", options->rank,
                             options->world_size);
         weir__note_uint(error, "rank", options->rank);
@@ -77,12 +96,12 @@ static weir_status check_config(const weir_manifest *manifest, const weir_datase
         return status;
     }
     if (data->sampler_block_size == 0)
-        return weir__fail(error, WEIR_BATCH_SIZE_INCONSISTENT, WEIR__NEXT_BATCH,
+        return weir__fail(error, WEIR_BATCH_SIZE_INCONSISTENT, failure_operator,
                           "sampler_block_size is 0; choose at least 1 (the default is 1048576)");
     bool is_strict_train = options->stage == WEIR_STAGE_TRAIN && data->epoch_boundary == WEIR_BOUNDARY_STRICT;
     if (is_strict_train && data->drop_last && batch > dataset->cardinality) {
         status = weir__fail(
-            error, WEIR_BATCH_SIZE_INCONSISTENT, WEIR__NEXT_BATCH,
+            error, WEIR_BATCH_SIZE_INCONSISTENT, failure_operator,
             "global_batch_size %llu is larger than dataset '%s' (%llu samples) and drop_last is set, so an "
             "epoch would have no batch; lower the batch size or unset drop_last",
             (unsigned long long)batch, dataset->key, (unsigned long long)dataset->cardinality);
@@ -102,8 +121,13 @@ static uint64_t instalment_of(const weir_sampler *s) {
 
 static void configure(weir_sampler *s, const weir_manifest *manifest, const weir_dataset *dataset,
                       const weir_sampler_options *options) {
+    s->failure_operator = weir_manifest_operator(manifest, options->stage);
     s->stage = options->stage;
+    s->sampling = s->stage == WEIR_STAGE_TRAIN ? dataset->sampling : WEIR_SAMPLING_SHUFFLED;
+    s->population = s->sampling == WEIR_SAMPLING_SHUFFLED ? NULL : options->population;
+    s->is_shuffled = s->stage == WEIR_STAGE_TRAIN && s->sampling == WEIR_SAMPLING_SHUFFLED;
     s->data = *weir_manifest_data(manifest);
+    s->data.weight_column = NULL; /* the manifest's */
     s->cardinality = dataset->cardinality;
     s->global_batch_size = weir_manifest_global_batch_size(manifest);
     s->world_size = options->world_size;
@@ -119,55 +143,131 @@ static void configure(weir_sampler *s, const weir_manifest *manifest, const weir
 }
 
 static weir_status open_orders(weir_sampler *s, weir_error *error) {
-    if (s->stage != WEIR_STAGE_TRAIN)
+    bool is_stateless = s->data.block_order == WEIR_BLOCKS_STATELESS_V1;
+    if (s->stage == WEIR_STAGE_EVAL_SEEDED) { /* one block, the same in every epoch */
+        uint8_t seed[16];
+        weir__sampler_epoch_seed(s, 0, seed);
+        s->current.seed = weir_seed_load(seed);
+        weir__block_shape_init(&s->full_shape, s->cardinality);
+    }
+    if (s->stage != WEIR_STAGE_TRAIN || s->population)
         return WEIR_OK;
     weir__block_shape_init(&s->full_shape, s->data.sampler_block_size);
     weir__block_shape_init(&s->tail_shape, s->cardinality % s->data.sampler_block_size);
-    if (weir__block_order_open(&s->current.order, s->env, s->full_blocks) &&
-        weir__block_order_open(&s->ahead.order, s->env, s->full_blocks))
+    if (weir__block_order_open(&s->current.order, s->env, s->full_blocks, is_stateless) &&
+        weir__block_order_open(&s->ahead.order, s->env, s->full_blocks, is_stateless))
         return WEIR_OK;
     weir_status status =
-        weir__fail(error, WEIR_OUT_OF_MEMORY, WEIR__NEXT_BATCH,
-                   "no memory for the order of %llu blocks; raise sampler_block_size above %llu",
+        weir__fail(error, WEIR_OUT_OF_MEMORY, s->failure_operator,
+                   "no memory for the order of %llu blocks; raise sampler_block_size above %llu, "
+                   "or set block_order to stateless_v1, which needs none",
                    (unsigned long long)s->full_blocks, (unsigned long long)s->data.sampler_block_size);
     weir__note_uint(error, "blocks", s->full_blocks);
     return status;
 }
 
-weir_status weir_sampler_open(const weir_env *env, const weir_manifest *manifest,
-                              const weir_sampler_options *options, weir_sampler **out, weir_error *error) {
-    env = weir__env(env);
-    if (options->size < sizeof *options)
-        return weir__fail(error, WEIR_CONTRACT_VIOLATION, WEIR__NEXT_BATCH,
-                          "options.size is %zu; set it to sizeof(weir_sampler_options)", options->size);
-    if (options->stage != WEIR_STAGE_TRAIN && options->stage != WEIR_STAGE_EVAL &&
-        options->stage != WEIR_STAGE_INFER)
-        return weir__fail(error, WEIR_INVALID_STAGE_TYPE, WEIR__NEXT_BATCH, "there is no stage number %d",
-                          (int)options->stage);
-    const weir_dataset *dataset;
+/* What a privacy accountant assumes about the run must be what the sampler does. */
+static weir_status check_accountant(const weir_sampler *s, const weir__accountant *accountant,
+                                    weir_error *error) {
+    weir_status status = WEIR_OK;
+    double q = (double)s->global_batch_size / (double)s->cardinality;
+    if (s->stage != WEIR_STAGE_TRAIN)
+        return WEIR_OK;
+    if (accountant->subsampling_mode && strcmp(accountant->subsampling_mode, s->subsampling_mode) != 0) {
+        status =
+            weir__fail(error, WEIR_CONTRACT_VIOLATION, s->failure_operator,
+                       "the manifest's accountant assumes the subsampling_mode '%.100s', and the sampler of "
+                       "dataset '%.200s' does %s; change `data` or the accountant",
+                       accountant->subsampling_mode, s->dataset, s->subsampling_mode);
+        weir__note_text(error, "accountant", accountant->subsampling_mode,
+                        strlen(accountant->subsampling_mode));
+        weir__note_text(error, "sampler", s->subsampling_mode, strlen(s->subsampling_mode));
+    } else if (accountant->has_effective_q && accountant->effective_q != q) {
+        char assumed[40], actual[40];
+        snprintf(assumed, sizeof assumed, "%.17g", accountant->effective_q);
+        snprintf(actual, sizeof actual, "%.17g", q);
+        status = weir__fail(
+            error, WEIR_CONTRACT_VIOLATION, s->failure_operator,
+            "the manifest's accountant assumes the effective_q %s, and that of dataset '%.200s' is "
+            "%s; correct the accountant or the batch size",
+            assumed, s->dataset, actual);
+        weir__note_text(error, "accountant", assumed, strlen(assumed));
+        weir__note_text(error, "sampler", actual, strlen(actual));
+    }
+    return status;
+}
+
+static weir_status check_population(const weir_sampler *s, const weir_manifest *manifest,
+                                    const weir_sampler_options *options, weir_error *error) {
+    if (s->sampling == WEIR_SAMPLING_SHUFFLED)
+        return WEIR_OK;
+    if (!s->population)
+        return weir__fail(
+            error, WEIR_CONTRACT_VIOLATION, s->failure_operator,
+            "data.sampling is %s, so drawing from dataset '%.200s' needs its store, and none is "
+            "given; give the store",
+            weir__sampling_names[s->sampling], s->dataset);
+    weir_seed seed = weir__sampling_seed(manifest, s->dataset, options->token, options->token_size);
+    if (s->population->sampling != s->sampling || s->population->count != s->cardinality ||
+        memcmp(&seed, &s->population->seed, sizeof seed) != 0)
+        return weir__fail(
+            error, WEIR_CONTRACT_VIOLATION, s->failure_operator,
+            "the population is another one than that of dataset '%.200s' under this manifest and "
+            "token; open it with the same ones",
+            s->dataset);
+    return WEIR_OK;
+}
+
+/* Fills a sampler that is zero but for its environment. */
+static weir_status fill_sampler(weir_sampler *s, const weir_manifest *manifest, const weir_dataset *dataset,
+                                const weir_sampler_options *options, weir_error *error) {
+    configure(s, manifest, dataset, options);
+    s->dataset = weir__copy_text(s->env, dataset->key, strlen(dataset->key));
+    if (!s->dataset)
+        return weir__out_of_memory(error, s->failure_operator, strlen(dataset->key));
     weir_status status =
-        weir__manifest_require(manifest, options->dataset, WEIR__NEXT_BATCH, &dataset, error);
+        weir__sampler_identify(s, manifest, dataset->key, options->token, options->token_size, error);
     if (status == WEIR_OK)
-        status = check_config(manifest, dataset, options, error);
+        status = check_accountant(s, &manifest->accountant, error);
+    if (status == WEIR_OK)
+        status = check_population(s, manifest, options, error);
+    if (status == WEIR_OK)
+        status = open_orders(s, error);
+    return status;
+}
+
+static weir_status open_checked(const weir_env *env, const weir_manifest *manifest,
+                                const weir_sampler_options *options, weir_sampler **out, weir_error *error) {
+    const char *failure_operator = weir_manifest_operator(manifest, options->stage);
+    const weir_dataset *dataset;
+    weir_status status = check_stage(manifest, options, failure_operator, error);
+    if (status == WEIR_OK)
+        status = weir__manifest_require(manifest, options->dataset, failure_operator, &dataset, error);
+    if (status == WEIR_OK)
+        status = check_config(manifest, dataset, options, failure_operator, error);
     if (status != WEIR_OK)
         return status;
     weir_sampler *s = weir__allocate_zero(env, 1, sizeof *s);
     if (!s)
-        return weir__out_of_memory(error, WEIR__NEXT_BATCH, sizeof *s);
+        return weir__out_of_memory(error, failure_operator, sizeof *s);
     s->env = env;
-    configure(s, manifest, dataset, options);
-    bool has_token = options->token != NULL;
-    status = weir__sampler_identify(s, manifest, dataset->key,
-                                    has_token ? options->token : weir_manifest_token(manifest),
-                                    has_token ? options->token_size : WEIR_TOKEN_SIZE, error);
+    status = fill_sampler(s, manifest, dataset, options, error);
     if (status == WEIR_OK)
-        status = open_orders(s, error);
-    if (status != WEIR_OK) {
+        *out = s;
+    else
         weir_sampler_close(s);
-        return status;
-    }
-    *out = s;
-    return WEIR_OK;
+    return status;
+}
+
+weir_status weir_sampler_open(const weir_env *env, const weir_manifest *manifest,
+                              const weir_sampler_options *options, weir_sampler **out, weir_error *error) {
+    if (options->size < sizeof *options)
+        return weir__fail(error, WEIR_CONTRACT_VIOLATION, weir_manifest_operator(manifest, WEIR_STAGE_EVAL),
+                          "options.size is %zu; set it to sizeof(weir_sampler_options)", options->size);
+    weir_status status = open_checked(weir__env(env), manifest, options, out, error);
+    if (status != WEIR_OK)
+        weir_sampler_name_call(manifest, options, error);
+    return status;
 }
 
 void weir_sampler_close(weir_sampler *sampler) {
@@ -175,5 +275,6 @@ void weir_sampler_close(weir_sampler *sampler) {
         return;
     weir__block_order_close(&sampler->current.order, sampler->env);
     weir__block_order_close(&sampler->ahead.order, sampler->env);
+    weir__release(sampler->env, sampler->dataset);
     weir__release(sampler->env, sampler);
 }

@@ -11,7 +11,7 @@ struct weir_store {
     bool is_mapped;
     weir__arena arena; /* of everything that info points to outside of the file */
     weir_store_info info;
-    weir_section sections[WEIR__SECTION_COUNT];
+    weir_section sections[WEIR__SECTIONS_MOST]; /* what is not there is empty */
     const uint8_t *category_offsets;
     const uint8_t *category_bytes;
     const uint8_t *text_offsets;
@@ -21,6 +21,14 @@ struct weir_store {
 static inline const weir_section *weir__section(const weir_store *store, weir__section_kind kind) {
     return &store->sections[kind - 1];
 }
+
+/* Text that is cut to a buffer, which it leaves terminated, while its full length is counted. */
+typedef struct weir__cut_text {
+    char *out;
+    size_t size;
+    size_t length;
+} weir__cut_text;
+void weir__cut_text_add(weir__cut_text *text, const char *bytes, size_t size);
 
 /* A dataset's identity, of a store that is open or still being written. CBOR_INVALID for a name that is no
  * UTF-8. */

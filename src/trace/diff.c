@@ -21,44 +21,94 @@ static void compare_headers(const weir_trace_reader *left, const weir_trace_read
 }
 
 static const char *describe_kind(weir_trace_kind kind) {
-    return kind == WEIR_TRACE_ITER  ? "a step"
-           : kind == WEIR_TRACE_END ? "the run ends"
-                                    : "the trace stops without run_end";
+    switch (kind) {
+    case WEIR_TRACE_ITER:
+        return "a step";
+    case WEIR_TRACE_FAILURE:
+        return "the run fails";
+    case WEIR_TRACE_END:
+        return "the run ends";
+    default:
+        return "the trace stops without run_end";
+    }
 }
 
-/* Compares one record of each; false at the first difference, which is filled in. */
+/* The next step, failure or end; resumes are passed over. */
+static weir_status read_on(weir_trace_reader *reader, weir_trace_record *record, weir_error *error) {
+    weir_status status;
+    do
+        status = weir_trace_next(reader, record, error);
+    while (status == WEIR_OK && record->kind == WEIR_TRACE_RESUME);
+    return status;
+}
+
+/* The step that two records which differ are about, whichever is the left one: the smaller number of two
+ * steps, else the number of the one that has one, else the step after the last equal one. */
+static uint64_t step_of(const weir_trace_record *left, const weir_trace_record *right, uint64_t next) {
+    bool has_left = left->kind == WEIR_TRACE_ITER || left->kind == WEIR_TRACE_FAILURE;
+    bool has_right = right->kind == WEIR_TRACE_ITER || right->kind == WEIR_TRACE_FAILURE;
+    uint64_t a = weir__trace_uint(&left->map, "t"), b = weir__trace_uint(&right->map, "t");
+    if (has_left && has_right)
+        return a < b ? a : b;
+    return has_left ? a : has_right ? b : next;
+}
+
+/* An old run_end does not say, and was written by runs that succeeded alone. */
+static weir_run_status status_of(const weir_trace_record *end) {
+    weir_cbor_value status;
+    bool has_failed = weir_cbor_get(&end->map, "status", &status) && weir_cbor_is_text(&status, "failed");
+    return has_failed ? WEIR_RUN_FAILED : WEIR_RUN_SUCCEEDED;
+}
+
+/* Compares one record of each; false at the first difference, which is filled in. What describes the machine
+ * or the chain (resumes are in it, and may differ) is left out. */
 static bool is_equal(const weir_env *env, const weir_trace_record *left, const weir_trace_record *right,
                      weir_trace_difference *difference) {
-    static const char *const chained[] = {"trace_hash", NULL}; /* resumes are in the chain, and may differ */
+    static const char *const ignored[] = {"trace_hash", "message", "diagnostics", "status", NULL};
     weir__field_difference found;
-    if (left->kind != right->kind) {
+    if (left->kind == WEIR_TRACE_END && right->kind == WEIR_TRACE_END &&
+        status_of(left) != status_of(right)) {
+        snprintf(difference->field, sizeof difference->field, "status");
+        snprintf(difference->left, sizeof difference->left, "%s", weir_run_status_name(status_of(left)));
+        snprintf(difference->right, sizeof difference->right, "%s", weir_run_status_name(status_of(right)));
+    } else if (left->kind != right->kind) {
         snprintf(difference->field, sizeof difference->field, "type");
         snprintf(difference->left, sizeof difference->left, "%s", describe_kind(left->kind));
         snprintf(difference->right, sizeof difference->right, "%s", describe_kind(right->kind));
     } else if (left->kind == WEIR_TRACE_EOF ||
-               !weir__trace_compare(env, &left->map, &right->map, chained, &found)) {
+               !weir__trace_compare(env, &left->map, &right->map, ignored, &found)) {
         return true;
     } else {
         memcpy(difference->field, found.field, sizeof found.field);
         memcpy(difference->left, found.left, sizeof found.left);
         memcpy(difference->right, found.right, sizeof found.right);
     }
-    const weir_trace_record *step = left->kind == WEIR_TRACE_ITER ? left : right;
-    difference->differs = true;
-    difference->t = step->kind == WEIR_TRACE_ITER ? weir__trace_uint(&step->map, "t") : difference->steps;
     return false;
 }
 
 static weir_status compare_traces(const weir_env *env, weir_trace_reader *left, weir_trace_reader *right,
                                   weir_trace_difference *difference, weir_error *error) {
+    uint64_t next = 0;
     for (;;) {
         weir_trace_record a, b;
-        weir_status status = weir__trace_next_step(left, &a, error);
+        weir_status status = read_on(left, &a, error);
         if (status == WEIR_OK)
-            status = weir__trace_next_step(right, &b, error);
-        if (status != WEIR_OK || !is_equal(env, &a, &b, difference) || a.kind == WEIR_TRACE_EOF)
+            status = read_on(right, &b, error);
+        if (status != WEIR_OK)
             return status;
-        difference->steps += a.kind == WEIR_TRACE_ITER;
+        if (!is_equal(env, &a, &b, difference)) {
+            difference->differs = true;
+            difference->t = step_of(&a, &b, next);
+            return WEIR_OK;
+        }
+        if (a.kind == WEIR_TRACE_EOF)
+            return WEIR_OK;
+        if (a.kind == WEIR_TRACE_ITER) {
+            difference->steps++;
+            next = weir__trace_uint(&a.map, "t") + 1;
+        } else if (a.kind == WEIR_TRACE_END) {
+            difference->status = status_of(&a);
+        }
     }
 }
 

@@ -1,6 +1,7 @@
 /* weir merge: the ranks of one run against the same run at world size 1. Each rank's record is re-executed
- * as that rank; the indices of all ranks, one after the other, must be those that world size 1 takes at the
- * same cursor. Sample digests are compared with a world-size-1 trace where one is given. */
+ * as that rank, and each trace is judged as a run; the indices of all ranks, one after the other, must be
+ * those that world size 1 takes at the same cursor. Sample digests are compared with a world-size-1 trace if
+ * one is given. */
 #include <stdio.h>
 #include <string.h>
 
@@ -8,10 +9,12 @@
 
 static const char operator_name[] = "weir.trace.merge";
 
+/* One of the traces: its record at hand is a step, the failure, the end, or the end of the file. */
 typedef struct rank_trace {
     const char *path;
     weir_trace_reader *reader;
-    weir__replayer *replayer;
+    weir__replayer *replayer; /* NULL for the world-size-1 trace, whose steps are not re-executed */
+    weir__judge judge;
     weir_trace_record record;
 } rank_trace;
 
@@ -20,9 +23,8 @@ typedef struct merger {
     rank_trace *ranks; /* by rank */
     size_t count;
     weir_manifest *manifest;
-    weir__replayer *whole;     /* world size 1 */
-    weir_trace_reader *single; /* the world-size-1 trace, or NULL */
-    weir_trace_record single_record;
+    weir__replayer *whole; /* world size 1 */
+    rank_trace single;     /* the world-size-1 trace; its reader is NULL if none is given */
     weir_merge_report *report;
     weir_error *error;
 } merger;
@@ -83,36 +85,61 @@ static weir_status open_ranks(merger *m, const char *const *paths) {
     return check_headers(m);
 }
 
-static weir_status open_replayers(merger *m) {
-    const weir_cbor_value *header = weir_trace_header(m->ranks[0].reader);
-    weir_cbor_value token;
-    weir_cbor_get(header, "replay_token", &token);
-    weir_status status = weir_trace_manifest(m->ranks[0].reader, &m->manifest, m->error);
+static weir_status open_replayers(merger *m, weir__replay_stores stores) {
+    const weir_cbor_value *first = weir_trace_header(m->ranks[0].reader);
+    weir_status status = weir__replay_check_stores(first, stores, m->error);
     if (status == WEIR_OK)
-        status = weir__replayer_open(m->env, m->manifest, token.data, (size_t)token.number, 1, 0, &m->whole,
-                                     m->error);
-    for (size_t rank = 0; rank < m->count && status == WEIR_OK; rank++)
-        status = weir__replayer_open(m->env, m->manifest, token.data, (size_t)token.number,
-                                     (uint32_t)m->count, (uint32_t)rank, &m->ranks[rank].replayer, m->error);
+        status = weir_trace_manifest(m->ranks[0].reader, &m->manifest, m->error);
+    if (status == WEIR_OK)
+        status = weir__replayer_open(m->env, m->manifest, first, stores, 1, 0, &m->whole, m->error);
+    for (size_t rank = 0; rank < m->count && status == WEIR_OK; rank++) {
+        rank_trace *one = &m->ranks[rank];
+        const weir_cbor_value *header = weir_trace_header(one->reader);
+        status = weir__judge_open(&one->judge, m->env, header, m->manifest, m->error);
+        if (status == WEIR_OK)
+            status = weir__replayer_open(m->env, m->manifest, header, stores, (uint32_t)m->count,
+                                         (uint32_t)rank, &one->replayer, m->error);
+    }
     return status;
 }
 
 static weir_status open_single(merger *m, const char *path) {
     if (!path)
         return WEIR_OK;
-    weir_status status = weir_trace_open(m->env, path, &m->single, m->error);
+    m->single.path = path;
+    weir_status status = weir_trace_open(m->env, path, &m->single.reader, m->error);
     if (status != WEIR_OK)
         return status;
-    const weir_cbor_value *header = weir_trace_header(m->single);
+    const weir_cbor_value *header = weir_trace_header(m->single.reader);
     if (weir__trace_uint(header, "world_size") != 1)
         return not_one_run(m, path, "it is not a trace of world size 1");
-    return check_shared(m, path, header, shared_by_all);
+    status = check_shared(m, path, header, shared_by_all);
+    return status == WEIR_OK ? weir__judge_open(&m->single.judge, m->env, header, m->manifest, m->error)
+                             : status;
+}
+
+/* Reads on to the next step, failure or end, judging all that is read. */
+static weir_status advance(const merger *m, rank_trace *one) {
+    weir_status status;
+    do {
+        status = weir_trace_next(one->reader, &one->record, m->error);
+        weir__place_of_step place = {0};
+        if (status == WEIR_OK && one->record.kind == WEIR_TRACE_FAILURE)
+            place = weir__judge_locate(&one->judge, weir__trace_uint(&one->record.map, "t"));
+        if (status == WEIR_OK)
+            status = weir__judge_take(&one->judge, &one->record, m->error);
+        if (status == WEIR_OK && one->record.kind == WEIR_TRACE_FAILURE && one->replayer)
+            status = weir__replayer_check_failure(one->replayer, &one->record.map, &place, m->error);
+    } while (status == WEIR_OK && one->record.kind == WEIR_TRACE_RESUME);
+    return status;
 }
 
 static const char *doing(weir_trace_kind kind) {
     switch (kind) {
     case WEIR_TRACE_ITER:
         return "goes on";
+    case WEIR_TRACE_FAILURE:
+        return "fails";
     case WEIR_TRACE_END:
         return "ends";
     default:
@@ -121,54 +148,67 @@ static const char *doing(weir_trace_kind kind) {
 }
 
 /* Two traces of different length, at the first step that one of them lacks. */
-static weir_status uneven(const merger *m, const char *left, weir_trace_kind left_kind, const char *right,
-                          weir_trace_kind right_kind) {
-    uint64_t t = m->report->steps;
-    weir_status status =
-        weir__fail(m->error, WEIR_REPLAY_DIVERGENCE, operator_name, "step %llu: %s %s there, and %s %s",
-                   (unsigned long long)t, left, doing(left_kind), right, doing(right_kind));
+static weir_status uneven(const merger *m, const rank_trace *left, const rank_trace *right) {
+    const rank_trace *step = left->record.kind == WEIR_TRACE_ITER ? left : right;
+    uint64_t t = step->record.kind == WEIR_TRACE_ITER ? weir__trace_uint(&step->record.map, "t")
+                                                      : (uint64_t)left->judge.next;
+    weir_status status = weir__fail(m->error, WEIR_REPLAY_DIVERGENCE, operator_name,
+                                    "step %llu: %s %s there, and %s %s", (unsigned long long)t, left->path,
+                                    doing(left->record.kind), right->path, doing(right->record.kind));
     weir__note_text(m->error, "field", "type", 4);
-    if (m->error)
+    if (m->error) {
         m->error->t = t;
+        m->error->rank = (uint32_t)weir__trace_uint(right->judge.header, "rank");
+    }
     return status;
 }
 
-/* What every rank records of a step in the same words. */
-static weir_status check_agreement(const merger *m, const rank_trace *rank) {
-    static const char *const own[] = {"indices",       "valid_count",    "batch_digest",
-                                      "data_replay_t", "sample_digests", NULL};
+/* What two traces record of a step or a failure in the same words; `own` are the fields that may differ. */
+static weir_status check_agreement(const merger *m, const rank_trace *left, const rank_trace *right,
+                                   const char *const *own) {
     weir__field_difference difference;
-    const weir_trace_record *first = &m->ranks[0].record;
-    if (rank->record.kind != first->kind)
-        return uneven(m, m->ranks[0].path, first->kind, rank->path, rank->record.kind);
-    if (first->kind == WEIR_TRACE_ITER &&
-        weir__trace_compare(m->env, &first->map, &rank->record.map, own, &difference))
-        return weir__divergence(m->error, weir__trace_uint(&first->map, "t"), difference.field,
-                                difference.left, difference.right);
-    return WEIR_OK;
+    const weir_trace_record *record = &right->record;
+    if (record->kind != left->record.kind)
+        return uneven(m, left, right);
+    bool is_compared = record->kind == WEIR_TRACE_ITER || record->kind == WEIR_TRACE_FAILURE;
+    if (!is_compared || !weir__trace_compare(m->env, &left->record.map, &record->map, own, &difference))
+        return WEIR_OK;
+    return weir__divergence(m->error, right->judge.header, &record->map, weir__trace_uint(&record->map, "t"),
+                            difference.field, difference.right, difference.left);
 }
 
-static weir_status check_indices(const merger *m, uint64_t t, const uint64_t *part, uint64_t count,
-                                 const uint64_t *whole) {
+static weir_status check_indices(const merger *m, const rank_trace *one, uint64_t t, const uint64_t *part,
+                                 uint64_t count, const uint64_t *whole) {
     for (uint64_t i = 0; i < count; i++)
         if (part[i] != whole[i]) {
             char left[32], right[32];
             snprintf(left, sizeof left, "%llu", (unsigned long long)part[i]);
             snprintf(right, sizeof right, "%llu", (unsigned long long)whole[i]);
-            return weir__divergence(m->error, t, "indices", left, right);
+            return weir__divergence(m->error, one->judge.header, &one->record.map, t, "indices", left, right);
         }
     return WEIR_OK;
 }
 
+static weir_status lacks_digests(const merger *m, const rank_trace *one, uint64_t t) {
+    return weir__fail(
+        m->error, WEIR_CONTRACT_VIOLATION, operator_name,
+        "%s has no sample digests of step %llu, so there is nothing to compare with --single; record "
+        "the runs with digests (without --no-digests), or leave --single out",
+        one->path, (unsigned long long)t);
+}
+
 /* Compares one rank's digests with its stretch of the world-size-1 record's, which begins at `from`. */
-static weir_status check_digests(const merger *m, uint64_t t, const weir_cbor_value *iter, uint64_t from) {
+static weir_status check_digests(const merger *m, const rank_trace *one, uint64_t t, uint64_t from) {
     weir_cbor_value digests, whole, digest, expected;
-    if (!weir_cbor_get(iter, "sample_digests", &digests))
-        return WEIR_OK;
-    if (!m->single || !weir_cbor_get(&m->single_record.map, "sample_digests", &whole)) {
-        m->report->unchecked_digests += digests.number;
+    bool has_digests = weir_cbor_get(&one->record.map, "sample_digests", &digests);
+    if (!m->single.reader) {
+        m->report->unchecked_digests += has_digests ? digests.number : 0;
         return WEIR_OK;
     }
+    if (!has_digests)
+        return lacks_digests(m, one, t);
+    if (!weir_cbor_get(&m->single.record.map, "sample_digests", &whole))
+        return lacks_digests(m, &m->single, t);
     weir_cbor_iterator mine = weir_cbor_children(&digests);
     weir_cbor_iterator theirs = weir_cbor_children(&whole);
     for (uint64_t i = 0; i < from; i++)
@@ -177,82 +217,95 @@ static weir_status check_digests(const merger *m, uint64_t t, const weir_cbor_va
         bool is_same = weir_cbor_next(&theirs, NULL, &expected) && digest.number == expected.number &&
                        memcmp(digest.data, expected.data, (size_t)digest.number) == 0;
         if (!is_same)
-            return weir__divergence(m->error, t, "sample_digests", "the digest of a rank's sample",
-                                    "another one at world size 1");
+            return weir__divergence(m->error, one->judge.header, &one->record.map, t, "sample_digests",
+                                    "the digest of a rank's sample", "another one at world size 1");
         m->report->digests++;
     }
     return WEIR_OK;
 }
 
-static weir_status check_single(merger *m, const weir_trace_record *first) {
-    static const char *const by_world[] = {
-        "indices",          "valid_count", "batch_digest", "data_replay_t", "sample_digests",
-        "micro_batch_size", NULL};
-    weir__field_difference difference;
-    if (!m->single)
+/* A rank's digests must be as many as its samples: none may be left uncompared. */
+static weir_status check_digest_count(const merger *m, const rank_trace *one, uint64_t t, uint64_t valid) {
+    char was[32], is[32];
+    weir_cbor_value digests;
+    if (!weir_cbor_get(&one->record.map, "sample_digests", &digests) || digests.number == valid)
         return WEIR_OK;
-    weir_status status = weir__trace_next_step(m->single, &m->single_record, m->error);
-    if (status != WEIR_OK)
-        return status;
-    if (m->single_record.kind != first->kind)
-        return uneven(m, "the run of the ranks", first->kind, "the one at world size 1",
-                      m->single_record.kind);
-    if (first->kind == WEIR_TRACE_ITER &&
-        weir__trace_compare(m->env, &first->map, &m->single_record.map, by_world, &difference))
-        return weir__divergence(m->error, weir__trace_uint(&first->map, "t"), difference.field,
-                                difference.left, difference.right);
-    return WEIR_OK;
+    snprintf(was, sizeof was, "%llu digests", (unsigned long long)digests.number);
+    snprintf(is, sizeof is, "%llu samples", (unsigned long long)valid);
+    return weir__divergence(m->error, one->judge.header, &one->record.map, t, "sample_digests", was, is);
 }
 
 static weir_status merge_step(merger *m) {
     weir_step step;
     const uint64_t *whole;
     uint64_t merged = 0;
-    const weir_cbor_value *first = &m->ranks[0].record.map;
-    uint64_t t = weir__trace_uint(first, "t");
-    weir_status status = weir__replayer_step(m->whole, first, &step, &whole, m->error);
+    const rank_trace *first = &m->ranks[0];
+    uint64_t t = weir__trace_uint(&first->record.map, "t");
+    weir_status status = weir__replayer_step(m->whole, &first->record.map, &step, &whole, m->error);
     for (size_t rank = 0; rank < m->count && status == WEIR_OK; rank++) {
         weir_step part_step;
         const uint64_t *part;
-        const weir_cbor_value *iter = &m->ranks[rank].record.map;
-        status = weir__replayer_check(m->ranks[rank].replayer, iter, &part_step, &part, m->error);
+        const rank_trace *one = &m->ranks[rank];
+        status = weir__replayer_check(one->replayer, &one->record.map, &part_step, &part, m->error);
         if (status == WEIR_OK)
-            status = check_indices(m, t, part, part_step.valid_count, whole + merged);
+            status = check_digest_count(m, one, t, part_step.valid_count);
         if (status == WEIR_OK)
-            status = check_digests(m, t, iter, merged);
+            status = check_indices(m, one, t, part, part_step.valid_count, whole + merged);
+        if (status == WEIR_OK)
+            status = check_digests(m, one, t, merged);
         if (status == WEIR_OK)
             merged += part_step.valid_count;
     }
     if (status != WEIR_OK)
         return status;
     if (merged != step.valid_count)
-        return weir__divergence(m->error, t, "valid_count", "the sum over the ranks",
-                                "another number at world size 1");
+        return weir__divergence(m->error, first->judge.header, &first->record.map, t, "valid_count",
+                                "the sum over the ranks", "another number at world size 1");
     m->report->steps++;
     m->report->samples += merged;
     return WEIR_OK;
 }
 
 static weir_status merge_records(merger *m) {
+    static const char *const by_rank[] = {"indices",        "valid_count", "batch_digest", "data_replay_t",
+                                          "sample_digests", "message",     "diagnostics",  NULL};
+    static const char *const by_world[] = {"indices",       "valid_count",      "batch_digest",
+                                           "data_replay_t", "sample_digests",   "message",
+                                           "diagnostics",   "micro_batch_size", NULL};
+    const rank_trace *first = &m->ranks[0];
     for (;;) {
         weir_status status = WEIR_OK;
         for (size_t rank = 0; rank < m->count && status == WEIR_OK; rank++)
-            status = weir__trace_next_step(m->ranks[rank].reader, &m->ranks[rank].record, m->error);
+            status = advance(m, &m->ranks[rank]);
         for (size_t rank = 1; rank < m->count && status == WEIR_OK; rank++)
-            status = check_agreement(m, &m->ranks[rank]);
-        if (status == WEIR_OK)
-            status = check_single(m, &m->ranks[0].record);
-        if (status != WEIR_OK || m->ranks[0].record.kind != WEIR_TRACE_ITER)
+            status = check_agreement(m, first, &m->ranks[rank], by_rank);
+        if (status == WEIR_OK && m->single.reader) {
+            status = advance(m, &m->single);
+            if (status == WEIR_OK)
+                status = check_agreement(m, first, &m->single, by_world);
+        }
+        bool is_over = first->record.kind == WEIR_TRACE_END || first->record.kind == WEIR_TRACE_EOF;
+        if (status != WEIR_OK || is_over)
             return status;
-        status = merge_step(m);
+        if (first->record.kind == WEIR_TRACE_ITER)
+            status = merge_step(m);
         if (status != WEIR_OK)
             return status;
     }
 }
 
-weir_status weir_trace_merge(const weir_env *env, const char *const *paths, size_t count, const char *single,
-                             weir_merge_report *report, weir_error *error) {
+static void close_trace(rank_trace *one) {
+    weir__replayer_close(one->replayer);
+    weir__judge_close(&one->judge);
+    weir_trace_close(one->reader);
+}
+
+weir_status weir_trace_merge(const weir_env *env, const char *const *paths, size_t count,
+                             const weir_merge_options *options, weir_merge_report *report,
+                             weir_error *error) {
+    static const weir_merge_options no_options;
     env = weir__env(env);
+    options = options ? options : &no_options;
     *report = (weir_merge_report){.world_size = (uint32_t)count};
     if (count == 0 || count > UINT32_MAX)
         return weir__fail(error, WEIR_CONTRACT_VIOLATION, operator_name,
@@ -263,17 +316,19 @@ weir_status weir_trace_merge(const weir_env *env, const char *const *paths, size
         return weir__out_of_memory(error, operator_name, count * sizeof *m.ranks);
     weir_status status = open_ranks(&m, paths);
     if (status == WEIR_OK)
-        status = open_replayers(&m);
+        status = open_replayers(&m, (weir__replay_stores){options->stores, options->store_count});
     if (status == WEIR_OK)
-        status = open_single(&m, single);
+        status = open_single(&m, options->single);
     if (status == WEIR_OK)
         status = merge_records(&m);
-    for (size_t rank = 0; rank < count; rank++) {
-        weir__replayer_close(m.ranks[rank].replayer);
-        weir_trace_close(m.ranks[rank].reader);
-    }
+    const weir__judge *judge = &m.ranks[0].judge;
+    report->status = judge->status;
+    report->failed_step = judge->failed_step;
+    memcpy(report->failure_code, judge->failure_code, sizeof report->failure_code);
+    for (size_t rank = 0; rank < count; rank++)
+        close_trace(&m.ranks[rank]);
+    close_trace(&m.single);
     weir__replayer_close(m.whole);
-    weir_trace_close(m.single);
     weir_manifest_close(m.manifest);
     weir__release(env, m.ranks);
     return status;

@@ -20,7 +20,8 @@ struct weir_trace_reader {
     size_t end;
     uint64_t begin_offset; /* of `begin` in the file */
     bool at_end;
-    bool has_ended; /* a run_end was read */
+    bool has_ended;  /* a run_end was read */
+    bool has_failed; /* a failure was read */
     uint8_t link[WEIR_HASH_SIZE];
     uint8_t *header_bytes;
     weir_cbor_value header;
@@ -130,9 +131,39 @@ static bool is_iter(const weir_cbor_value *map) {
            weir_cbor_get(map, "dataset_key", &key) && !memchr(key.data, 0, (size_t)key.number);
 }
 
+/* A member that is of this type, or null. */
+static bool is_or_null(const weir_cbor_value *map, const char *key, weir_cbor_type type) {
+    weir_cbor_value value;
+    return weir_cbor_get(map, key, &value) && (value.type == type || value.type == WEIR_CBOR_NULL);
+}
+
+static bool is_failure(const weir_cbor_value *map) {
+    static const field fields[] = {{"t", WEIR_CBOR_UINT},
+                                   {"failure_code", WEIR_CBOR_TEXT},
+                                   {"failure_operator", WEIR_CBOR_TEXT},
+                                   {"replay_token", WEIR_CBOR_BYTES},
+                                   {NULL, 0}};
+    weir_cbor_value cursor;
+    return has_fields(map, fields) && is_or_null(map, "dataset_key", WEIR_CBOR_TEXT) &&
+           is_or_null(map, "data_replay_t", WEIR_CBOR_BYTES) &&
+           is_or_null(map, "cursor_before", WEIR_CBOR_MAP) && weir_cbor_get(map, "cursor_before", &cursor) &&
+           (cursor.type == WEIR_CBOR_NULL || has_cursor(map, "cursor_before"));
+}
+
+/* A run_end of this version or of one that had no status. */
+static bool is_end(const weir_cbor_value *map) {
+    static const field fields[] = {{"final_epoch", WEIR_CBOR_UINT},
+                                   {"final_cursors", WEIR_CBOR_MAP},
+                                   {"total_samples_seen", WEIR_CBOR_UINT},
+                                   {NULL, 0}};
+    weir_cbor_value status;
+    return has_fields(map, fields) && is_hash(map, "trace_hash") &&
+           (!weir_cbor_get(map, "status", &status) || weir_cbor_is_text(&status, "success") ||
+            weir_cbor_is_text(&status, "failed"));
+}
+
 static bool find_kind(const weir_cbor_value *map, weir_trace_kind *kind) {
     static const field resume_fields[] = {{"step", WEIR_CBOR_UINT}, {NULL, 0}};
-    static const field end_fields[] = {{"total_samples_seen", WEIR_CBOR_UINT}, {NULL, 0}};
     weir_cbor_value type;
     if (map->type != WEIR_CBOR_MAP || !is_hash(map, "h") || !weir_cbor_get(map, "type", &type))
         return false;
@@ -142,8 +173,10 @@ static bool find_kind(const weir_cbor_value *map, weir_trace_kind *kind) {
         return *kind = WEIR_TRACE_ITER, is_iter(map);
     if (weir_cbor_is_text(&type, "resume"))
         return *kind = WEIR_TRACE_RESUME, has_fields(map, resume_fields);
+    if (weir_cbor_is_text(&type, "failure"))
+        return *kind = WEIR_TRACE_FAILURE, is_failure(map);
     if (weir_cbor_is_text(&type, "run_end"))
-        return *kind = WEIR_TRACE_END, has_fields(map, end_fields) && is_hash(map, "trace_hash");
+        return *kind = WEIR_TRACE_END, is_end(map);
     return false;
 }
 
@@ -198,12 +231,15 @@ static weir_status read_record(weir_trace_reader *r, bool is_first, weir_trace_r
                        is_first ? "not a weir trace: no run_header" : "an unknown kind of record", error);
     if (r->has_ended)
         return corrupt(r, r->begin_offset, "a record stands behind run_end", error);
+    if (r->has_failed && record->kind != WEIR_TRACE_END)
+        return corrupt(r, r->begin_offset, "a record other than run_end comes after the failure", error);
     memcpy(before, r->link, sizeof before);
     status = check_link(r, &record->map, size, is_first, error);
     if (status == WEIR_OK && record->kind == WEIR_TRACE_END)
         status = check_end(r, &record->map, before, error);
     if (status != WEIR_OK)
         return status;
+    r->has_failed = record->kind == WEIR_TRACE_FAILURE;
     r->begin += size;
     r->begin_offset += size;
     return WEIR_OK;
@@ -273,14 +309,6 @@ const weir_cbor_value *weir_trace_header(const weir_trace_reader *reader) {
 
 weir_status weir_trace_next(weir_trace_reader *reader, weir_trace_record *record, weir_error *error) {
     return read_record(reader, false, record, error);
-}
-
-weir_status weir__trace_next_step(weir_trace_reader *reader, weir_trace_record *record, weir_error *error) {
-    weir_status status;
-    do
-        status = weir_trace_next(reader, record, error);
-    while (status == WEIR_OK && record->kind == WEIR_TRACE_RESUME);
-    return status;
 }
 
 /* The header's hashes must be those of the documents beside them: the chain alone would let a consistent

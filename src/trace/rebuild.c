@@ -30,30 +30,12 @@ struct weir__rebuilder {
 
 /* ---- Opening --------------------------------------------------------------------------------- */
 
-static weir_status check_store(const weir_cbor_value *header, const weir_store *store, weir_error *error) {
-    const weir_store_info *info = weir_store_describe(store);
-    char hex[2 * WEIR_HASH_SIZE + 1];
-    weir_cbor_value hashes, hash;
-    weir_cbor_get(header, "store_hashes", &hashes);
-    weir_cbor_iterator it = weir_cbor_children(&hashes);
-    while (weir_cbor_next(&it, NULL, &hash))
-        if (hash.type == WEIR_CBOR_BYTES && hash.number == WEIR_HASH_SIZE &&
-            memcmp(hash.data, info->store_hash, WEIR_HASH_SIZE) == 0)
-            return WEIR_OK;
-    weir__hex_encode(info->store_hash, WEIR_HASH_SIZE, hex);
-    return weir__fail(error, WEIR_CHECKPOINT_MISMATCH, operator_name,
-                      "the store '%s' (hash %s) is not one of those that the trace was recorded with",
-                      info->name, hex);
-}
-
 weir_status weir__rebuilder_open(const weir_env *env, const weir_manifest *manifest,
                                  const weir_cbor_value *header, weir_store *const *stores, size_t store_count,
                                  weir__rebuilder **out, weir_error *error) {
-    for (size_t i = 0; i < store_count; i++) {
-        weir_status status = check_store(header, stores[i], error);
-        if (status != WEIR_OK)
-            return status;
-    }
+    weir_status status = weir__replay_check_stores(header, (weir__replay_stores){stores, store_count}, error);
+    if (status != WEIR_OK)
+        return status;
     weir__rebuilder *r = weir__allocate_zero(env, 1, sizeof *r);
     if (!r)
         return weir__out_of_memory(error, operator_name, sizeof *r);
@@ -109,10 +91,9 @@ static weir_status open_builder(weir__rebuilder *r, rebuilt_dataset *d, weir_err
 
 static weir_status dataset_for(weir__rebuilder *r, const weir_cbor_value *iter, rebuilt_dataset **out,
                                weir_error *error) {
-    weir_cbor_value key, is_shuffled;
+    weir_cbor_value key;
     weir_cbor_get(iter, "dataset_key", &key);
-    weir_cbor_get(iter, "is_shuffled", &is_shuffled);
-    weir_stage stage = is_shuffled.number ? WEIR_STAGE_TRAIN : WEIR_STAGE_EVAL;
+    weir_stage stage = weir__trace_stage(iter);
     for (size_t i = 0; i < r->dataset_count; i++)
         if (r->datasets[i].stage == stage && weir_cbor_is_text(&key, r->datasets[i].key)) {
             *out = &r->datasets[i];
@@ -153,16 +134,18 @@ static void show(const weir_cbor_value *recorded, char out[SHOWN_CAPACITY]) {
         snprintf(out, SHOWN_CAPACITY, "no digest");
 }
 
-static weir_status differs(const weir_cbor_value *iter, const char *field, const weir_cbor_value *recorded,
-                           const uint8_t *digest, size_t size, weir_error *error) {
+static weir_status differs(const weir__rebuilder *r, const weir_cbor_value *iter, const char *field,
+                           const weir_cbor_value *recorded, const uint8_t *digest, size_t size,
+                           weir_error *error) {
     char was[SHOWN_CAPACITY], is[SHOWN_CAPACITY];
     show(recorded, was);
     weir__hex_encode(digest, size, is);
-    return weir__divergence(error, weir__trace_uint(iter, "t"), field, was, is);
+    return weir__divergence(error, r->header, iter, weir__trace_uint(iter, "t"), field, was, is);
 }
 
-static weir_status compare_samples(const weir_cbor_value *iter, const weir_cbor_value *recorded,
-                                   const weir_batch *batch, weir_error *error) {
+static weir_status compare_samples(const weir__rebuilder *r, const weir_cbor_value *iter,
+                                   const weir_cbor_value *recorded, const weir_batch *batch,
+                                   weir_error *error) {
     char was[32], is[32];
     weir_cbor_iterator it = weir_cbor_children(recorded);
     weir_cbor_value one;
@@ -172,13 +155,13 @@ static weir_status compare_samples(const weir_cbor_value *iter, const weir_cbor_
             break;
         weir__store64be(digest, batch->sample_digests[i]);
         if (!is_digest(&one, digest, sizeof digest))
-            return differs(iter, "sample_digests", &one, digest, sizeof digest, error);
+            return differs(r, iter, "sample_digests", &one, digest, sizeof digest, error);
     }
     if (recorded->number == batch->step.valid_count)
         return WEIR_OK;
     snprintf(was, sizeof was, "%llu digests", (unsigned long long)recorded->number);
     snprintf(is, sizeof is, "%llu digests", (unsigned long long)batch->step.valid_count);
-    return weir__divergence(error, weir__trace_uint(iter, "t"), "sample_digests", was, is);
+    return weir__divergence(error, r->header, iter, weir__trace_uint(iter, "t"), "sample_digests", was, is);
 }
 
 weir_status weir__rebuilder_check(weir__rebuilder *r, const weir_cbor_value *iter, bool *is_checked,
@@ -195,10 +178,10 @@ weir_status weir__rebuilder_check(weir__rebuilder *r, const weir_cbor_value *ite
     const weir_batch *batch = weir_batch_view(d->buffer);
     *is_checked = true;
     if (weir_cbor_get(iter, "sample_digests", &recorded) && recorded.type == WEIR_CBOR_ARRAY)
-        status = compare_samples(iter, &recorded, batch, error);
+        status = compare_samples(r, iter, &recorded, batch, error);
     if (status == WEIR_OK && weir_cbor_get(iter, "batch_digest", &recorded) &&
         !is_digest(&recorded, batch->batch_digest, sizeof batch->batch_digest))
-        status =
-            differs(iter, "batch_digest", &recorded, batch->batch_digest, sizeof batch->batch_digest, error);
+        status = differs(r, iter, "batch_digest", &recorded, batch->batch_digest, sizeof batch->batch_digest,
+                         error);
     return status;
 }

@@ -5,6 +5,8 @@
 #include <string.h>
 
 #include "base/bytes.h"
+#include "sampler/manifest.h"
+#include "sampler/sampler.h"
 
 /* ---- The chain ------------------------------------------------------------------------------- */
 
@@ -100,7 +102,9 @@ void weir__trace_write_header(weir_cbor_writer *w, const weir_trace_run *run) {
     const weir_manifest *manifest = run->manifest;
     size_t normalised_size;
     const uint8_t *normalised = weir_manifest_normalised(manifest, &normalised_size);
-    weir_cbor_map(w, 17u + run->is_best_effort);
+    const char *operator_name = weir_manifest_operator(manifest, run->stage);
+    bool is_v3 = strcmp(operator_name, WEIR__NEXT_BATCH) != 0;
+    weir_cbor_map(w, 17u + run->is_best_effort + (run->build != NULL) + is_v3);
     weir_cbor_text(w, "mix");
     weir_manifest_write_mix(manifest, w);
     weir_cbor_text(w, "rank");
@@ -109,6 +113,14 @@ void weir__trace_write_header(weir_cbor_writer *w, const weir_trace_run *run) {
     weir_cbor_text(w, "run_header");
     weir_cbor_text(w, "batch");
     weir_manifest_write_batch(manifest, w);
+    if (run->build) {
+        weir_cbor_text(w, "build");
+        weir_cbor_map(w, run->build_count);
+        for (size_t i = 0; i < run->build_count; i++) {
+            weir_cbor_text(w, run->build[i].name);
+            weir_cbor_text(w, run->build[i].version);
+        }
+    }
     if (run->is_best_effort) {
         weir_cbor_text(w, "policy");
         weir_cbor_text(w, "best_effort");
@@ -119,6 +131,10 @@ void weir__trace_write_header(weir_cbor_writer *w, const weir_trace_run *run) {
     weir_cbor_raw(w, normalised, normalised_size);
     weir_cbor_text(w, "mix_hash");
     weir_cbor_bytes(w, weir_manifest_mix_hash(manifest), WEIR_HASH_SIZE);
+    if (is_v3) {
+        weir_cbor_text(w, "operator");
+        weir_cbor_text(w, operator_name);
+    }
     weir_cbor_text(w, "schedule");
     weir_cbor_text(w, schedules[run->schedule]);
     weir_cbor_text(w, "world_size");
@@ -144,7 +160,7 @@ void weir__trace_write_header(weir_cbor_writer *w, const weir_trace_run *run) {
     write_shuffling(w);
 }
 
-static void write_cursor(weir_cbor_writer *w, weir_cursor cursor) {
+void weir__trace_write_cursor(weir_cbor_writer *w, weir_cursor cursor) {
     weir_cbor_map(w, 2);
     weir_cbor_text(w, "epoch");
     weir_cbor_uint(w, cursor.epoch);
@@ -195,9 +211,9 @@ void weir__trace_write_iter(weir_cbor_writer *w, const weir_trace_iter *iter) {
         weir_cbor_bytes(w, iter->batch_digest, 16);
     }
     weir_cbor_text(w, "cursor_after");
-    write_cursor(w, step->cursor_next);
+    weir__trace_write_cursor(w, step->cursor_next);
     weir_cbor_text(w, "cursor_before");
-    write_cursor(w, step->cursor_before);
+    weir__trace_write_cursor(w, step->cursor_before);
     weir_cbor_text(w, "data_replay_t");
     weir_cbor_bytes(w, step->data_replay_t, WEIR_HASH_SIZE);
     weir_cbor_text(w, "sampling_mode");
@@ -232,7 +248,63 @@ void weir__trace_write_resume(weir_cbor_writer *w, const weir_trace_start *start
     }
 }
 
+/* The diagnostics are taken from the error's own CBOR form. */
+static void write_diagnostics(weir_cbor_writer *w, const weir_error *error) {
+    uint8_t buffer[8192];
+    weir_cbor_writer whole;
+    weir_cbor_writer_fixed(&whole, buffer, sizeof buffer);
+    weir_error_cbor(error, &whole);
+    weir_cbor_value record, diagnostics;
+    if (weir_cbor_finish(&whole, NULL) != WEIR_OK) {
+        weir_cbor_map(w, 0);
+        return;
+    }
+    record = weir_cbor_view(buffer);
+    weir_cbor_get(&record, "diagnostics", &diagnostics);
+    weir_cbor_raw(w, diagnostics.item, (size_t)(weir_cbor_skip(diagnostics.item) - diagnostics.item));
+}
+
+void weir__trace_write_failure(weir_cbor_writer *w, const weir_trace_failure *failure, const void *token,
+                               size_t token_size) {
+    const weir_error *error = failure->error;
+    weir_cbor_map(w, 10);
+    weir_cbor_text(w, "t");
+    weir_cbor_uint(w, failure->t);
+    weir_cbor_text(w, "type");
+    weir_cbor_text(w, "failure");
+    weir_cbor_text(w, "message");
+    weir_cbor_text(w, error->message);
+    weir_cbor_text(w, "dataset_key");
+    if (failure->dataset)
+        weir_cbor_text(w, failure->dataset);
+    else
+        weir_cbor_null(w);
+    weir_cbor_text(w, "diagnostics");
+    write_diagnostics(w, error);
+    weir_cbor_text(w, "failure_code");
+    weir_cbor_text(w, weir_status_name(error->status));
+    weir_cbor_text(w, "replay_token");
+    weir_cbor_bytes(w, token, token_size);
+    weir_cbor_text(w, "cursor_before");
+    if (failure->cursor)
+        weir__trace_write_cursor(w, *failure->cursor);
+    else
+        weir_cbor_null(w);
+    weir_cbor_text(w, "data_replay_t");
+    if (failure->data_replay_t)
+        weir_cbor_bytes(w, failure->data_replay_t, WEIR_HASH_SIZE);
+    else
+        weir_cbor_null(w);
+    weir_cbor_text(w, "failure_operator");
+    weir_cbor_text(w, error->failure_operator ? error->failure_operator : "");
+}
+
 /* ---- Comparing ------------------------------------------------------------------------------- */
+
+const char *weir_run_status_name(weir_run_status status) {
+    static const char *const names[] = {"cut", "success", "failed"};
+    return (unsigned)status < 3 ? names[status] : "unknown";
+}
 
 void weir__trace_describe(const weir_env *env, const weir_cbor_value *value,
                           char out[WEIR_DIFFERENCE_CAPACITY]) {
@@ -311,6 +383,15 @@ bool weir__trace_is_best_effort(const weir_cbor_value *header) {
 uint64_t weir__trace_uint(const weir_cbor_value *map, const char *key) {
     weir_cbor_value value;
     return weir_cbor_get(map, key, &value) && value.type == WEIR_CBOR_UINT ? value.number : 0;
+}
+
+weir_stage weir__trace_stage(const weir_cbor_value *iter) {
+    weir_cbor_value is_shuffled, mode;
+    if (!weir_cbor_get(iter, "is_shuffled", &is_shuffled) || !is_shuffled.number)
+        return WEIR_STAGE_EVAL;
+    bool is_evaluated =
+        weir_cbor_get(iter, "sampling_mode", &mode) && weir_cbor_is_text(&mode, WEIR__EVAL_SEEDED_MODE);
+    return is_evaluated ? WEIR_STAGE_EVAL_SEEDED : WEIR_STAGE_TRAIN;
 }
 
 weir_cursor weir__trace_cursor(const weir_cbor_value *map, const char *key) {

@@ -24,6 +24,9 @@ bool weir__trace_unseal(const weir_env *env, const weir_cbor_value *record, size
 void weir__trace_write_header(weir_cbor_writer *w, const weir_trace_run *run);
 void weir__trace_write_iter(weir_cbor_writer *w, const weir_trace_iter *iter);
 void weir__trace_write_resume(weir_cbor_writer *w, const weir_trace_start *start);
+void weir__trace_write_failure(weir_cbor_writer *w, const weir_trace_failure *failure, const void *token,
+                               size_t token_size);
+void weir__trace_write_cursor(weir_cbor_writer *w, weir_cursor cursor);
 
 /* ---- Comparing ------------------------------------------------------------------------------- */
 
@@ -38,10 +41,6 @@ typedef struct weir__field_difference {
 bool weir__trace_compare(const weir_env *env, const weir_cbor_value *left, const weir_cbor_value *right,
                          const char *const *ignored, weir__field_difference *difference);
 
-/* The next step or end of a trace, resume records passed over. */
-WEIR_CHECKED weir_status weir__trace_next_step(weir_trace_reader *reader, weir_trace_record *record,
-                                               weir_error *error);
-
 /* A value as JSON for a person, cut to fit; NULL is "(absent)". */
 void weir__trace_describe(const weir_env *env, const weir_cbor_value *value,
                           char out[WEIR_DIFFERENCE_CAPACITY]);
@@ -55,5 +54,8 @@ bool weir__trace_is_best_effort(const weir_cbor_value *header);
 /* Typed members of a record that was checked by the reader. */
 uint64_t weir__trace_uint(const weir_cbor_value *map, const char *key);
 weir_cursor weir__trace_cursor(const weir_cbor_value *map, const char *key);
+
+/* The stage that a step was taken in. Eval and infer take the same samples, so eval stands for both. */
+weir_stage weir__trace_stage(const weir_cbor_value *iter);
 
 #endif

@@ -13,11 +13,14 @@ typedef struct open_sampler {
     char *dataset;
     weir_stage stage;
     weir_sampler *sampler;
+    weir_population *population; /* or NULL */
 } open_sampler;
 
 struct weir__replayer {
     const weir_env *env;
     const weir_manifest *manifest;
+    const weir_cbor_value *header;
+    weir__replay_stores stores;
     const void *token;
     size_t token_size;
     uint32_t world_size;
@@ -30,16 +33,44 @@ struct weir__replayer {
     weir_cbor_writer body;
 };
 
-weir_status weir__replayer_open(const weir_env *env, const weir_manifest *manifest, const void *token,
-                                size_t token_size, uint32_t world_size, uint32_t rank, weir__replayer **out,
-                                weir_error *error) {
+static weir_status check_store(const weir_cbor_value *header, const weir_store *store, weir_error *error) {
+    const weir_store_info *info = weir_store_describe(store);
+    char hex[2 * WEIR_HASH_SIZE + 1];
+    weir_cbor_value hashes, hash;
+    weir_cbor_get(header, "store_hashes", &hashes);
+    weir_cbor_iterator it = weir_cbor_children(&hashes);
+    while (weir_cbor_next(&it, NULL, &hash))
+        if (hash.type == WEIR_CBOR_BYTES && hash.number == WEIR_HASH_SIZE &&
+            memcmp(hash.data, info->store_hash, WEIR_HASH_SIZE) == 0)
+            return WEIR_OK;
+    weir__hex_encode(info->store_hash, WEIR_HASH_SIZE, hex);
+    return weir__fail(error, WEIR_CHECKPOINT_MISMATCH, operator_name,
+                      "the store '%s' (hash %s) is not one of those that the trace was recorded with",
+                      info->name, hex);
+}
+
+weir_status weir__replay_check_stores(const weir_cbor_value *header, weir__replay_stores stores,
+                                      weir_error *error) {
+    weir_status status = WEIR_OK;
+    for (size_t i = 0; i < stores.count && status == WEIR_OK; i++)
+        status = check_store(header, stores.list[i], error);
+    return status;
+}
+
+weir_status weir__replayer_open(const weir_env *env, const weir_manifest *manifest,
+                                const weir_cbor_value *header, weir__replay_stores stores,
+                                uint32_t world_size, uint32_t rank, weir__replayer **out, weir_error *error) {
+    weir_cbor_value token;
     weir__replayer *r = weir__allocate_zero(env, 1, sizeof *r);
     if (!r)
         return weir__out_of_memory(error, operator_name, sizeof *r);
+    weir_cbor_get(header, "replay_token", &token);
     r->env = env;
     r->manifest = manifest;
-    r->token = token;
-    r->token_size = token_size;
+    r->header = header;
+    r->stores = stores;
+    r->token = token.data;
+    r->token_size = (size_t)token.number;
     r->world_size = world_size;
     r->rank = rank;
     weir_cbor_writer_memory(&r->body, env);
@@ -47,60 +78,76 @@ weir_status weir__replayer_open(const weir_env *env, const weir_manifest *manife
     return WEIR_OK;
 }
 
+static void close_sampler(const weir_env *env, open_sampler *opened) {
+    weir_sampler_close(opened->sampler);
+    weir_population_close(opened->population);
+    weir__release(env, opened->dataset);
+}
+
 void weir__replayer_close(weir__replayer *r) {
     if (!r)
         return;
-    for (size_t i = 0; i < r->sampler_count; i++) {
-        weir_sampler_close(r->samplers[i].sampler);
-        weir__release(r->env, r->samplers[i].dataset);
-    }
+    for (size_t i = 0; i < r->sampler_count; i++)
+        close_sampler(r->env, &r->samplers[i]);
     weir__release(r->env, r->samplers);
     weir__release(r->env, r->indices);
     weir_cbor_release(&r->body);
     weir__release(r->env, r);
 }
 
-static open_sampler *find_sampler(weir__replayer *r, const weir_cbor_value *key, weir_stage stage) {
-    for (size_t i = 0; i < r->sampler_count; i++)
-        if (r->samplers[i].stage == stage && weir_cbor_is_text(key, r->samplers[i].dataset))
-            return &r->samplers[i];
-    return NULL;
+/* From the first store that has the dataset; without one the sampler says what is missing. */
+static weir_status open_population(weir__replayer *r, open_sampler *opened, weir_error *error) {
+    weir_stored_dataset stored;
+    for (size_t i = 0; opened->stage == WEIR_STAGE_TRAIN && i < r->stores.count; i++)
+        if (weir_store_dataset(r->stores.list[i], opened->dataset, &stored, NULL) == WEIR_OK)
+            return weir_population_open(r->env, r->manifest, r->stores.list[i], opened->dataset, r->token,
+                                        r->token_size, &opened->population, error);
+    return WEIR_OK;
 }
 
-/* Eval and infer take the same samples, so one stage stands for both. */
-static weir_status sampler_for(weir__replayer *r, const weir_cbor_value *iter, open_sampler **out,
-                               weir_error *error) {
-    weir_cbor_value key, is_shuffled;
-    weir_cbor_get(iter, "dataset_key", &key);
-    weir_cbor_get(iter, "is_shuffled", &is_shuffled);
-    weir_stage stage = is_shuffled.number ? WEIR_STAGE_TRAIN : WEIR_STAGE_EVAL;
-    *out = find_sampler(r, &key, stage);
-    if (*out)
-        return WEIR_OK;
+/* The sampler of a dataset, opened when it is first met. Eval and infer take the same samples, so one stage
+ * stands for both. */
+static weir_status find_sampler(weir__replayer *r, const char *key, size_t size, weir_stage stage,
+                                open_sampler **out, weir_error *error) {
+    for (size_t i = 0; i < r->sampler_count; i++)
+        if (r->samplers[i].stage == stage && strlen(r->samplers[i].dataset) == size &&
+            memcmp(r->samplers[i].dataset, key, size) == 0) {
+            *out = &r->samplers[i];
+            return WEIR_OK;
+        }
     void *memory = r->samplers;
-    open_sampler opened = {.stage = stage,
-                           .dataset = weir__copy_text(r->env, (const char *)key.data, (size_t)key.number)};
+    open_sampler opened = {.stage = stage, .dataset = weir__copy_text(r->env, key, size)};
+    weir_status status = WEIR_OK;
     if (!opened.dataset ||
-        !weir__grow(r->env, &memory, &r->sampler_capacity, r->sampler_count + 1, sizeof *r->samplers)) {
-        weir__release(r->env, opened.dataset);
-        return weir__out_of_memory(error, operator_name, (size_t)key.number);
-    }
+        !weir__grow(r->env, &memory, &r->sampler_capacity, r->sampler_count + 1, sizeof *r->samplers))
+        status = weir__out_of_memory(error, operator_name, size);
     r->samplers = memory;
+    if (status == WEIR_OK)
+        status = open_population(r, &opened, error);
     weir_sampler_options options = {.size = sizeof options,
                                     .dataset = opened.dataset,
                                     .stage = stage,
                                     .world_size = r->world_size,
                                     .rank = r->rank,
                                     .token = r->token,
-                                    .token_size = r->token_size};
-    weir_status status = weir_sampler_open(r->env, r->manifest, &options, &opened.sampler, error);
+                                    .token_size = r->token_size,
+                                    .population = opened.population};
+    if (status == WEIR_OK)
+        status = weir_sampler_open(r->env, r->manifest, &options, &opened.sampler, error);
     if (status != WEIR_OK) {
-        weir__release(r->env, opened.dataset);
+        close_sampler(r->env, &opened);
         return status;
     }
     r->samplers[r->sampler_count] = opened;
     *out = &r->samplers[r->sampler_count++];
     return WEIR_OK;
+}
+
+static weir_status sampler_for(weir__replayer *r, const weir_cbor_value *iter, open_sampler **out,
+                               weir_error *error) {
+    weir_cbor_value key;
+    weir_cbor_get(iter, "dataset_key", &key);
+    return find_sampler(r, (const char *)key.data, (size_t)key.number, weir__trace_stage(iter), out, error);
 }
 
 weir_status weir__replayer_step(weir__replayer *r, const weir_cbor_value *iter, weir_step *step,
@@ -122,17 +169,52 @@ weir_status weir__replayer_step(weir__replayer *r, const weir_cbor_value *iter, 
     return WEIR_OK;
 }
 
-weir_status weir__divergence(weir_error *error, uint64_t t, const char *field, const char *recorded,
-                             const char *replayed) {
+weir_status weir__divergence(weir_error *error, const weir_cbor_value *header, const weir_cbor_value *record,
+                             uint64_t t, const char *field, const char *recorded, const char *replayed) {
+    weir_cbor_value token;
     weir_status status = weir__fail(error, WEIR_REPLAY_DIVERGENCE, operator_name,
                                     "step %llu: %s was recorded as %.240s and is now %.240s",
                                     (unsigned long long)t, field, recorded, replayed);
     weir__note_text(error, "field", field, strlen(field));
     weir__note_text(error, "recorded", recorded, strlen(recorded));
     weir__note_text(error, "replayed", replayed, strlen(replayed));
-    if (error)
-        error->t = t;
+    if (!error)
+        return status;
+    error->t = t;
+    error->rank = (uint32_t)weir__trace_uint(header, "rank");
+    if (weir_cbor_get(record, "data_replay_t", &token) && token.type == WEIR_CBOR_BYTES &&
+        token.number == WEIR_HASH_SIZE) {
+        error->replay_token_size = WEIR_HASH_SIZE;
+        memcpy(error->replay_token, token.data, WEIR_HASH_SIZE);
+    }
     return status;
+}
+
+weir_status weir__replayer_check_failure(weir__replayer *r, const weir_cbor_value *failure,
+                                         const weir__place_of_step *place, weir_error *error) {
+    open_sampler *opened;
+    weir_step step;
+    weir_cbor_value code;
+    weir_cbor_get(failure, "failure_code", &code);
+    bool is_of_cursor = weir_cbor_is_text(&code, "GLOBAL_POSITION_EXCEEDS_CARDINALITY") ||
+                        weir_cbor_is_text(&code, "COUNTER_OVERFLOW");
+    if (!is_of_cursor || !place->is_known)
+        return WEIR_OK;
+    weir_status found = place->status;
+    if (found == WEIR_OK) {
+        weir_status status =
+            find_sampler(r, place->dataset, strlen(place->dataset), place->stage, &opened, error);
+        if (status != WEIR_OK)
+            return status;
+        found = weir_sampler_step(opened->sampler, place->cursor, &step, NULL);
+    }
+    if (weir_cbor_is_text(&code, weir_status_name(found)))
+        return WEIR_OK;
+    char was[64];
+    snprintf(was, sizeof was, "%.*s", code.number < sizeof was ? (int)code.number : 63,
+             (const char *)code.data);
+    return weir__divergence(error, r->header, failure, weir__trace_uint(failure, "t"), "failure_code", was,
+                            found == WEIR_OK ? "a step that does not fail" : weir_status_name(found));
 }
 
 /* Writes the record that this version would have written, with indices where the recorded one has them. */
@@ -168,102 +250,73 @@ weir_status weir__replayer_check(weir__replayer *r, const weir_cbor_value *iter,
         return status;
     weir_cbor_value expected = weir_cbor_view(r->body.data);
     if (weir__trace_compare(r->env, iter, &expected, digests, &difference))
-        return weir__divergence(error, weir__trace_uint(iter, "t"), difference.field, difference.left,
-                                difference.right);
+        return weir__divergence(error, r->header, iter, weir__trace_uint(iter, "t"), difference.field,
+                                difference.left, difference.right);
     return WEIR_OK;
 }
 
 /* ---- A whole trace --------------------------------------------------------------------------- */
 
-/* Where the next step must begin: from the mix, or from where the one before ended (of a best-effort run
- * that is not known). */
-typedef struct follower {
-    weir_mix *mix;
-    bool is_best_effort;
-    bool has_previous;
-    weir_cursor next; /* of a cursor schedule */
-} follower;
+/* What a trace is replayed with. */
+typedef struct replay {
+    weir_trace_reader *reader;
+    weir__replayer *replayer;
+    weir__rebuilder *rebuilder; /* NULL: no store is given */
+    weir__judge judge;
+    weir_replay_report *report;
+} replay;
 
-enum { PLACE_CAPACITY = 96 };
-
-static void describe_cursor(weir_cursor cursor, char out[PLACE_CAPACITY]) {
-    snprintf(out, PLACE_CAPACITY, "epoch %llu, global_index %llu", (unsigned long long)cursor.epoch,
-             (unsigned long long)cursor.global_index);
-}
-
-/* The dataset and cursor that the mix gives step t. */
-static weir_status check_dataset(follower *f, const weir_cbor_value *iter, uint64_t t, weir_cursor *expected,
-                                 weir_error *error) {
-    const weir_dataset *dataset;
-    weir_cbor_value key;
-    char recorded[PLACE_CAPACITY];
-    weir_status status = weir_mix_locate(f->mix, t, &dataset, expected, error);
-    if (status != WEIR_OK)
-        return status;
-    weir_cbor_get(iter, "dataset_key", &key);
-    if (weir_cbor_is_text(&key, dataset->key))
-        return WEIR_OK;
-    int shown = key.number < PLACE_CAPACITY ? (int)key.number : PLACE_CAPACITY - 1;
-    snprintf(recorded, sizeof recorded, "%.*s", shown, (const char *)key.data);
-    return weir__divergence(error, t, "dataset_key", recorded, dataset->key);
-}
-
-static weir_status check_place(follower *f, const weir_cbor_value *iter, weir_error *error) {
-    uint64_t t = weir__trace_uint(iter, "t");
-    weir_cursor recorded = weir__trace_cursor(iter, "cursor_before");
-    weir_cursor expected = f->has_previous && !f->is_best_effort ? f->next : recorded;
-    if (f->mix) {
-        weir_status status = check_dataset(f, iter, t, &expected, error);
-        if (status != WEIR_OK)
-            return status;
-    }
-    if (recorded.epoch != expected.epoch || recorded.global_index != expected.global_index) {
-        char was[PLACE_CAPACITY], is[PLACE_CAPACITY];
-        describe_cursor(recorded, was);
-        describe_cursor(expected, is);
-        return weir__divergence(error, t, "cursor_before", was, is);
-    }
-    f->next = weir__trace_cursor(iter, "cursor_after");
-    f->has_previous = true;
-    return WEIR_OK;
-}
-
-/* Digests are compared where a store is there to build the batch again from, and counted. */
-static weir_status check_digests(weir__rebuilder *rebuilder, const weir_cbor_value *iter,
-                                 weir_replay_report *report, weir_error *error) {
-    weir_cbor_value digest;
+/* Digests are compared if a store is there to build the batch again from, and counted either way. */
+static weir_status check_digests(replay *p, const weir_cbor_value *iter, weir_error *error) {
+    weir_cbor_value batch, samples;
+    weir_replay_report *report = p->report;
     bool is_checked = false;
-    bool has_digest = weir_cbor_get(iter, "batch_digest", &digest);
-    if (!has_digest && !weir_cbor_get(iter, "sample_digests", &digest))
+    bool has_batch = weir_cbor_get(iter, "batch_digest", &batch);
+    bool has_samples = weir_cbor_get(iter, "sample_digests", &samples) && samples.type == WEIR_CBOR_ARRAY;
+    if (!has_batch && !has_samples)
         return WEIR_OK;
-    weir_status status = rebuilder ? weir__rebuilder_check(rebuilder, iter, &is_checked, error) : WEIR_OK;
-    report->checked_digests += has_digest && is_checked;
-    report->unchecked_digests += has_digest && !is_checked;
+    weir_status status =
+        p->rebuilder ? weir__rebuilder_check(p->rebuilder, iter, &is_checked, error) : WEIR_OK;
+    uint64_t sample_count = has_samples ? samples.number : 0;
+    report->checked_digests += has_batch && is_checked;
+    report->unchecked_digests += has_batch && !is_checked;
+    report->checked_sample_digests += is_checked ? sample_count : 0;
+    report->unchecked_sample_digests += is_checked ? 0 : sample_count;
     return status;
 }
 
-static weir_status replay_records(weir_trace_reader *reader, weir__replayer *replayer,
-                                  weir__rebuilder *rebuilder, follower *f, weir_replay_report *report,
-                                  weir_error *error) {
+static weir_status replay_step(replay *p, const weir_cbor_value *iter, weir_error *error) {
+    weir_step step;
+    const uint64_t *indices;
+    weir_cbor_value recorded;
+    weir_status status = weir__replayer_check(p->replayer, iter, &step, &indices, error);
+    if (status == WEIR_OK)
+        status = check_digests(p, iter, error);
+    if (status != WEIR_OK)
+        return status;
+    p->report->steps++;
+    p->report->samples += step.effective_batch_size;
+    if (weir_cbor_get(iter, "indices", &recorded))
+        p->report->indices += step.count;
+    return WEIR_OK;
+}
+
+static weir_status replay_records(replay *p, weir_error *error) {
     for (;;) {
         weir_trace_record record;
-        weir_step step;
-        const uint64_t *indices;
-        weir_status status = weir_trace_next(reader, &record, error);
+        weir_status status = weir_trace_next(p->reader, &record, error);
         if (status != WEIR_OK || record.kind == WEIR_TRACE_EOF)
             return status;
-        report->is_complete = record.kind == WEIR_TRACE_END;
-        if (record.kind != WEIR_TRACE_ITER)
-            continue;
-        status = check_place(f, &record.map, error);
-        if (status == WEIR_OK)
-            status = weir__replayer_check(replayer, &record.map, &step, &indices, error);
-        if (status == WEIR_OK)
-            status = check_digests(rebuilder, &record.map, report, error);
+        weir__place_of_step place = {0};
+        if (record.kind == WEIR_TRACE_FAILURE)
+            place = weir__judge_locate(&p->judge, weir__trace_uint(&record.map, "t"));
+        status = weir__judge_take(&p->judge, &record, error);
+        if (status == WEIR_OK && record.kind == WEIR_TRACE_ITER)
+            status = replay_step(p, &record.map, error);
+        if (status == WEIR_OK && record.kind == WEIR_TRACE_FAILURE)
+            status = weir__replayer_check_failure(p->replayer, &record.map, &place, error);
         if (status != WEIR_OK)
             return status;
-        report->steps++;
-        report->samples += step.effective_batch_size;
     }
 }
 
@@ -292,31 +345,39 @@ static weir_status check_given_manifest(const weir_trace_reader *reader, const w
     return WEIR_OK;
 }
 
-static weir_status replay_with(const weir_env *env, weir_trace_reader *reader, const weir_manifest *manifest,
-                               const weir_replay_options *options, weir_replay_report *report,
-                               weir_error *error) {
-    const weir_cbor_value *header = weir_trace_header(reader);
-    weir_cbor_value token, schedule;
-    weir__replayer *replayer = NULL;
-    weir__rebuilder *rebuilder = NULL;
-    follower f = {.is_best_effort = weir__trace_is_best_effort(header)};
-    weir_cbor_get(header, "replay_token", &token);
-    weir_cbor_get(header, "schedule", &schedule);
-    weir_status status = WEIR_OK;
-    if (weir_cbor_is_text(&schedule, "mix"))
-        status = weir_mix_open(env, manifest, token.data, (size_t)token.number, &f.mix, error);
+/* The header names the operator that the manifest's stage runs; only a step says which stage that is. */
+static weir_status check_operator(const weir_cbor_value *header, const weir_manifest *manifest,
+                                  weir_error *error) {
+    weir_cbor_value named;
+    const char *expected = weir_manifest_operator(manifest, WEIR_STAGE_TRAIN);
+    if (!weir_cbor_get(header, "operator", &named) || weir_cbor_is_text(&named, expected))
+        return WEIR_OK;
+    return weir__divergence(error, header, header, 0, "operator", "another operator", expected);
+}
+
+static weir_status replay_with(const weir_env *env, replay *p, const weir_manifest *manifest,
+                               const weir_replay_options *options, weir_error *error) {
+    const weir_cbor_value *header = weir_trace_header(p->reader);
+    weir__replay_stores stores = {options->stores, options->store_count};
+    weir_status status = check_operator(header, manifest, error);
     if (status == WEIR_OK)
-        status = weir__replayer_open(env, manifest, token.data, (size_t)token.number,
+        status = weir__judge_open(&p->judge, env, header, manifest, error);
+    if (status == WEIR_OK)
+        status = weir__replayer_open(env, manifest, header, stores,
                                      (uint32_t)weir__trace_uint(header, "world_size"),
-                                     (uint32_t)weir__trace_uint(header, "rank"), &replayer, error);
+                                     (uint32_t)weir__trace_uint(header, "rank"), &p->replayer, error);
     if (status == WEIR_OK && options->store_count > 0)
         status = weir__rebuilder_open(env, manifest, header, options->stores, options->store_count,
-                                      &rebuilder, error);
+                                      &p->rebuilder, error);
     if (status == WEIR_OK)
-        status = replay_records(reader, replayer, rebuilder, &f, report, error);
-    weir__rebuilder_close(rebuilder);
-    weir__replayer_close(replayer);
-    weir_mix_close(f.mix);
+        status = replay_records(p, error);
+    p->report->status = p->judge.status;
+    p->report->is_complete = p->judge.status != WEIR_RUN_CUT;
+    p->report->failed_step = p->judge.failed_step;
+    memcpy(p->report->failure_code, p->judge.failure_code, sizeof p->report->failure_code);
+    weir__rebuilder_close(p->rebuilder);
+    weir__replayer_close(p->replayer);
+    weir__judge_close(&p->judge);
     return status;
 }
 
@@ -325,17 +386,16 @@ weir_status weir_trace_replay(const weir_env *env, const char *path, const weir_
     static const weir_replay_options no_options;
     env = weir__env(env);
     options = options ? options : &no_options;
-    weir_trace_reader *reader = NULL;
+    replay p = {.report = report};
     weir_manifest *recorded = NULL;
     *report = (weir_replay_report){0};
-    weir_status status = weir_trace_open(env, path, &reader, error);
+    weir_status status = weir_trace_open(env, path, &p.reader, error);
     if (status == WEIR_OK)
-        status = options->manifest ? check_given_manifest(reader, options, error)
-                                   : weir_trace_manifest(reader, &recorded, error);
+        status = options->manifest ? check_given_manifest(p.reader, options, error)
+                                   : weir_trace_manifest(p.reader, &recorded, error);
     if (status == WEIR_OK)
-        status = replay_with(env, reader, options->manifest ? options->manifest : recorded, options, report,
-                             error);
+        status = replay_with(env, &p, options->manifest ? options->manifest : recorded, options, error);
     weir_manifest_close(recorded);
-    weir_trace_close(reader);
+    weir_trace_close(p.reader);
     return status;
 }

@@ -8,15 +8,11 @@
 
 #include "base/file.h"
 #include "trace/record.h"
+#include "trace/tally.h"
 
 static const char operator_name[] = "weir.trace.write";
 
 enum { FLUSH_SIZE = 1 << 16 };
-
-typedef struct dataset_end {
-    char *key;
-    weir_cursor cursor;
-} dataset_end;
 
 struct weir_trace_writer {
     const weir_env *env;
@@ -25,16 +21,16 @@ struct weir_trace_writer {
     weir_cbor_writer body;
     weir_cbor_writer pending; /* whole records that are not in the file yet */
     uint8_t link[WEIR_HASH_SIZE];
-    dataset_end *ends;
-    size_t end_count;
-    size_t end_capacity;
-    uint64_t samples;
+    weir__tally tally;
+    uint8_t *token; /* the run's, for a failure */
+    size_t token_size;
     bool is_broken;
     bool is_finished;
 };
 
-static weir_status new_writer(const weir_env *env, const char *path, weir_trace_writer **out,
-                              weir_error *error) {
+static weir_status new_writer(const weir_env *env, const char *path, const weir_trace_run *run,
+                              weir_trace_writer **out, weir_error *error) {
+    const void *token = run->token ? run->token : weir_manifest_token(run->manifest);
     weir_trace_writer *w = weir__allocate_zero(env, 1, sizeof *w);
     if (!w)
         return weir__out_of_memory(error, operator_name, sizeof *w);
@@ -43,10 +39,13 @@ static weir_status new_writer(const weir_env *env, const char *path, weir_trace_
     weir_cbor_writer_memory(&w->body, env);
     weir_cbor_writer_memory(&w->pending, env);
     w->path = weir__copy_text(env, path, strlen(path));
-    if (!w->path) {
+    w->token_size = run->token ? run->token_size : WEIR_TOKEN_SIZE;
+    w->token = weir__allocate(env, w->token_size, 1);
+    if (!w->path || !w->token) {
         weir_trace_writer_close(w);
         return weir__out_of_memory(error, operator_name, strlen(path));
     }
+    memcpy(w->token, token, w->token_size);
     *out = w;
     return WEIR_OK;
 }
@@ -59,9 +58,8 @@ void weir_trace_writer_close(weir_trace_writer *w) {
         (void)weir__write_all(env, w->file, w->pending.data, w->pending.size);
     if (w->file >= 0)
         env->close(env->context, w->file);
-    for (size_t i = 0; i < w->end_count; i++)
-        weir__release(env, w->ends[i].key);
-    weir__release(env, w->ends);
+    weir__tally_release(&w->tally, env);
+    weir__release(env, w->token);
     weir__release(env, w->path);
     weir_cbor_release(&w->body);
     weir_cbor_release(&w->pending);
@@ -130,7 +128,7 @@ weir_status weir_trace_create(const weir_env *env, const char *path, const weir_
                               const weir_trace_start *start, weir_trace_writer **out, weir_error *error) {
     env = weir__env(env);
     weir_trace_writer *w;
-    weir_status status = new_writer(env, path, &w, error);
+    weir_status status = new_writer(env, path, run, &w, error);
     if (status != WEIR_OK)
         return status;
     w->file = env->open(env->context, path, O_WRONLY | O_CREAT | O_EXCL | O_APPEND, 0666);
@@ -151,30 +149,6 @@ weir_status weir_trace_create(const weir_env *env, const char *path, const weir_
     return WEIR_OK;
 }
 
-/* Notes where a dataset stands; the run_end names them all, in CBOR key order. */
-static bool note_end(weir_trace_writer *w, const char *key, size_t size, weir_cursor cursor) {
-    size_t at = 0;
-    int order = 1;
-    while (at < w->end_count &&
-           (order = weir__key_compare(w->ends[at].key, strlen(w->ends[at].key), key, size)) < 0)
-        at++;
-    if (at < w->end_count && order == 0) {
-        w->ends[at].cursor = cursor;
-        return true;
-    }
-    void *memory = w->ends;
-    char *copy = weir__copy_text(w->env, key, size);
-    if (!copy || !weir__grow(w->env, &memory, &w->end_capacity, w->end_count + 1, sizeof *w->ends)) {
-        weir__release(w->env, copy);
-        return false;
-    }
-    w->ends = memory;
-    memmove(w->ends + at + 1, w->ends + at, (w->end_count - at) * sizeof *w->ends);
-    w->ends[at] = (dataset_end){copy, cursor};
-    w->end_count++;
-    return true;
-}
-
 static weir_status refuse_broken(const weir_trace_writer *w, weir_error *error) {
     return weir__fail(error, w->is_finished ? WEIR_CONTRACT_VIOLATION : WEIR_IO_ERROR, operator_name,
                       w->is_finished ? "%s is finished; nothing can be appended"
@@ -189,8 +163,8 @@ weir_status weir_trace_append(weir_trace_writer *w, const weir_trace_iter *iter,
     weir_status status = append_body(w, false, error);
     if (status != WEIR_OK)
         return status;
-    w->samples += iter->step->effective_batch_size;
-    if (note_end(w, iter->dataset, strlen(iter->dataset), iter->step->cursor_next))
+    if (weir__tally_step(&w->tally, w->env, iter->dataset, strlen(iter->dataset), iter->step->cursor_next,
+                         iter->step->effective_batch_size))
         return WEIR_OK;
     w->is_broken = true;
     return weir__out_of_memory(error, operator_name, strlen(iter->dataset));
@@ -206,37 +180,8 @@ weir_status weir_trace_sync(weir_trace_writer *w, weir_error *error) {
     return status;
 }
 
-static void write_end(weir_trace_writer *w) {
-    weir_cbor_writer *body = &w->body;
-    uint64_t final_epoch = 0;
-    weir_cbor_map(body, 5);
-    weir_cbor_text(body, "type");
-    weir_cbor_text(body, "run_end");
-    weir_cbor_text(body, "trace_hash");
-    weir_cbor_bytes(body, w->link, WEIR_HASH_SIZE);
-    for (size_t i = 0; i < w->end_count; i++)
-        if (w->ends[i].cursor.epoch > final_epoch)
-            final_epoch = w->ends[i].cursor.epoch;
-    weir_cbor_text(body, "final_epoch");
-    weir_cbor_uint(body, final_epoch);
-    weir_cbor_text(body, "final_cursors");
-    weir_cbor_map(body, w->end_count);
-    for (size_t i = 0; i < w->end_count; i++) {
-        weir_cbor_text(body, w->ends[i].key);
-        weir_cbor_map(body, 2);
-        weir_cbor_text(body, "epoch");
-        weir_cbor_uint(body, w->ends[i].cursor.epoch);
-        weir_cbor_text(body, "global_index");
-        weir_cbor_uint(body, w->ends[i].cursor.global_index);
-    }
-    weir_cbor_text(body, "total_samples_seen");
-    weir_cbor_uint(body, w->samples);
-}
-
-weir_status weir_trace_finish(weir_trace_writer *w, weir_error *error) {
-    if (w->is_broken || w->is_finished)
-        return refuse_broken(w, error);
-    write_end(w);
+static weir_status end(weir_trace_writer *w, const char *run_status, weir_error *error) {
+    weir__tally_write_end(&w->tally, w->link, run_status, &w->body);
     weir_status status = append_body(w, false, error);
     if (status == WEIR_OK)
         status = weir_trace_sync(w, error);
@@ -244,12 +189,24 @@ weir_status weir_trace_finish(weir_trace_writer *w, weir_error *error) {
     return status;
 }
 
+weir_status weir_trace_finish(weir_trace_writer *w, weir_error *error) {
+    return w->is_broken || w->is_finished ? refuse_broken(w, error) : end(w, "success", error);
+}
+
+weir_status weir_trace_fail(weir_trace_writer *w, const weir_trace_failure *failure, weir_error *error) {
+    if (w->is_broken || w->is_finished)
+        return refuse_broken(w, error);
+    weir__trace_write_failure(&w->body, failure, w->token, w->token_size);
+    weir_status status = append_body(w, false, error);
+    return status == WEIR_OK ? end(w, "failed", error) : status;
+}
+
 /* ---- Resuming -------------------------------------------------------------------------------- */
 
 /* The header must be the one that this run would write. */
 static weir_status check_same_run(weir_trace_writer *w, const weir_trace_run *run,
                                   const weir_trace_reader *reader, weir_error *error) {
-    static const char *const ignored[] = {"weir_version", NULL};
+    static const char *const ignored[] = {"build", "operator", "weir_version", NULL};
     weir__field_difference difference;
     weir__trace_write_header(&w->body, run);
     weir_status status = weir_cbor_finish(&w->body, error);
@@ -268,8 +225,9 @@ static weir_status check_same_run(weir_trace_writer *w, const weir_trace_run *ru
 static bool count_record(weir_trace_writer *w, const weir_cbor_value *map) {
     weir_cbor_value key;
     weir_cbor_get(map, "dataset_key", &key);
-    w->samples += weir__trace_uint(map, "effective_batch_size");
-    return note_end(w, (const char *)key.data, (size_t)key.number, weir__trace_cursor(map, "cursor_after"));
+    return weir__tally_step(&w->tally, w->env, (const char *)key.data, (size_t)key.number,
+                            weir__trace_cursor(map, "cursor_after"),
+                            weir__trace_uint(map, "effective_batch_size"));
 }
 
 static void keep_link(weir_trace_writer *w, const weir_cbor_value *map) {
@@ -279,9 +237,9 @@ static void keep_link(weir_trace_writer *w, const weir_cbor_value *map) {
 }
 
 /* Reads up to the first record that the resumed run makes anew: a step at or after `step`, a resume at a
- * later one, or the run_end. Returns where the kept part ends. Faults behind the last step that is kept do
- * not matter: that part is cut. Steps of a best-effort run are counted, since their own numbers come in any
- * order. */
+ * later one, a failure, or the run_end. Returns where the kept part ends. Faults behind the last step that is
+ * kept do not matter: that part is cut. Steps of a best-effort run are counted, since their own numbers come
+ * in any order. */
 static weir_status find_cut(weir_trace_writer *w, weir_trace_reader *reader, uint64_t step, uint64_t *cut,
                             weir_error *error) {
     weir_trace_record record = {0};
@@ -390,7 +348,7 @@ weir_status weir_trace_resume(const weir_env *env, const char *path, const weir_
     weir_trace_writer *w;
     weir_trace_start start = {step, checkpoint_hash};
     bool is_begun = false;
-    weir_status status = new_writer(weir__env(env), path, &w, error);
+    weir_status status = new_writer(weir__env(env), path, run, &w, error);
     if (status != WEIR_OK)
         return status;
     status = begin_again(w, run, &start, &is_begun, error);

@@ -4,6 +4,7 @@ import json
 import os
 import re
 import shlex
+import sqlite3
 import subprocess
 import tempfile
 import unittest
@@ -123,7 +124,22 @@ example:
         version = re.search(r'#define WEIR_VERSION "(.*)"', (ROOT / "include/weir/base.h").read_text()).group(1)
         self.assertEqual(weir("version").stdout, "weir %s\n" % version)
         self.assertEqual(weir("--version").stdout, "weir %s\n" % version)
-        self.assertEqual(weir("version", "--json").stdout, '{"version": "%s"}\n' % version)
+
+    def test_version_of_what_it_consists_of(self):
+        report = json.loads(weir("version", "--json").stdout)
+        self.assertEqual(report["version"], weir("version").stdout.split()[1])
+        components = report["components"]
+        absent = {"POSTGRES": "libpq", "HTTP": "curl"}
+        expected = {"glibc", "openssl", "jansson", "sqlite", "xxhash", "libpq", "curl"}
+        expected -= {name for key, name in absent.items() if key in os.environ.get("WEIR_ABSENT", "")}
+        self.assertEqual(set(components) - {"gcc", "clang"}, expected)
+        self.assertEqual(len(components), len(expected) + 1)
+        for name, versions in components.items():
+            with self.subTest(name=name):
+                self.assertEqual(set(versions), {"built"} if name in ("gcc", "clang") else {"built", "running"})
+                for version in versions.values():
+                    self.assertRegex(version, r"\A\d+\.\d+")
+        self.assertEqual(components["sqlite"]["running"], sqlite3.sqlite_version)  # the same library, here and there
 
     def test_the_error_codes_are_those_of_the_header(self):
         header = (ROOT / "include/weir/errors.h").read_text().replace("\\\n", "")
@@ -302,12 +318,14 @@ class Results(WithManifest):
         record = self.assert_error([*start, "--world-size", "3"], "BATCH_SIZE_INCONSISTENT")
         self.assertEqual(record["message"],
                          "global_batch_size 8 is not a multiple of world_size 3; choose 6 or 9")
-        self.assertEqual(record["diagnostics"], {"global_batch_size": 8, "world_size": 3})
+        self.assertEqual(record["diagnostics"],
+                         {"global_batch_size": 8, "world_size": 3, "dataset_key": "shop/churn/train"})
+        self.assertEqual(len(record["replay_token"]), 64)
         self.assertEqual((record["subsystem"], record["failure_operator"]), ("data", "UML_OS.Data.NextBatch_v2"))
 
-    def test_a_trace_without_a_step_is_not_left_behind(self):
+    def test_a_trace_is_of_one_call(self):
         trace = self.folder / "n.trace"
-        failed = self.next("--position", "99", "--trace", str(trace))
+        failed = self.next("--world-size", "3", "--trace", str(trace))  # before there is a run to record
         self.assertEqual(failed.returncode, 1)
         self.assertFalse(trace.exists())
         self.assert_success(self.next("--trace", str(trace)))

@@ -4,6 +4,7 @@ The hash below is of the whole store file. It changes when the shop, the schema 
 and must not change otherwise, on any machine.
 """
 
+import contextlib
 import json
 import os
 import sqlite3
@@ -23,7 +24,7 @@ from support.store_file import StoreFile  # noqa: E402
 
 PROGRAM = os.environ.get("WEIR", str(PROJECT_ROOT / "build" / "weir"))
 SCALE = 5000
-STORE_HASH = "17f4f310c47b4e54b9ef64c15a68f3189386763afea3a4e6492f36df3ab75a92"
+STORE_HASH = "c55a89bfce19b30e12466a6761225fbbe756018e9124e99b15235a4b157921e9"
 ROWS = {
     "categories": 36, "stores": 2, "employees": 11, "customers": 375, "products": 66,
     "orders": 1250, "order_items": 2745, "reviews": 656,
@@ -112,13 +113,74 @@ class Demo(unittest.TestCase):
 
     def test_the_commands_it_names_work(self) -> None:
         printed = run("demo", "--scale", SCALE, "--dir", self.folder).stdout
-        lines = [line for line in printed.split("Next:")[1].splitlines() if "weir " in line]
-        commands = [line[line.index("weir ") :] for line in lines]
-        self.assertTrue(any(command.startswith("weir batch --store") for command in commands))
-        self.assertGreaterEqual(len(commands), 4)
+        shop, own = printed.split("Next, with the shop:\n")[1].split("\nThen, with your own database")
+        commands = [line.split("    (")[0].split() for line in shop.splitlines()]
+        self.assertEqual([command[:2] for command in commands],
+                         [["weir", name] for name in ("info", "batch", "run", "ingest")])  # fmt: skip
         for command in commands:
             with self.subTest(command=command):
-                self.assertEqual(run(*command.split()[1:]).returncode, 0)
+                self.assertEqual(run(*command[1:]).returncode, 0)
+        self.assertIn(b"<!doctype html", (self.folder / "batch.html").read_bytes()[:100])
+        with contextlib.chdir(self.folder):  # the shop stands in for one's own
+            Path("MINE").write_bytes(Path("shop.sqlite").read_bytes())
+            for line in own.splitlines()[2:]:
+                command = line.split("     ")[0].replace("DATASET", "shop/churn/train")
+                if command.startswith("  weir batch"):  # a draft has other tasks
+                    dataset = next(iter(json.loads(Path("mine.manifest.json").read_text())["datasets"]))
+                    command = command.replace("shop/churn/train", dataset)
+                with self.subTest(command=command):
+                    done = subprocess.run(["sh", "-c", command.replace("weir ", PROGRAM + " ", 1)], capture_output=True, text=True)
+                    self.assertEqual(done.returncode, 0, done.stderr)
+
+    def test_an_edited_schema_is_kept_and_used(self) -> None:
+        demo(self.folder)
+        path = self.folder / "shop.schema.json"
+        schema = json.loads(path.read_text())
+        del schema["tasks"]["spend"]
+        edited = json.dumps(schema)
+        path.write_text(edited)
+        done = run("demo", "--scale", SCALE, "--dir", self.folder)
+        self.assertEqual((done.returncode, done.stderr), (0, ""))
+        self.assertIn(f"{path} was edited: it is kept", done.stdout)
+        self.assertEqual(path.read_text(), edited)
+        self.assertNotIn("spend", done.stdout)
+        path.unlink()
+        self.assertEqual(demo(self.folder)["store_hash"], STORE_HASH)
+
+    def test_an_edited_manifest_is_kept_and_used(self) -> None:
+        demo(self.folder)
+        path = self.folder / "shop.manifest.json"
+        manifest = json.loads(path.read_text())
+        manifest["global_batch_size"] = 16
+        edited = json.dumps(manifest, indent=1)
+        path.write_text(edited)
+        done = run("demo", "--scale", SCALE, "--dir", self.folder)
+        self.assertEqual((done.returncode, done.stderr), (0, ""))
+        self.assertIn(f"{path} was edited: it is kept", done.stdout)
+        self.assertIn("x 16: the last batch of an epoch", done.stdout)
+        self.assertEqual(path.read_text(), edited)
+        written = [*FILES, "shop.checkpoint", "shop.trace"]
+        self.assertEqual(sorted(found.name for found in self.folder.iterdir()), sorted(written))
+
+    def test_an_edited_manifest_of_another_store_is_kept_aside(self) -> None:
+        demo(self.folder)
+        path, fresh = self.folder / "shop.manifest.json", self.folder / "shop.manifest.new.json"
+        edited = path.read_text().replace('"seed": 0', '"seed": 7')
+        path.write_text(edited)
+        done = run("demo", "--scale", 2 * SCALE, "--dir", self.folder)
+        self.assertEqual((done.returncode, done.stderr), (0, ""))
+        self.assertIn(f"of another store than this one, whose manifest is\n{fresh}.", done.stdout)
+        self.assertEqual(path.read_text(), edited)
+        self.assertTrue(fresh.exists())
+
+    def test_another_scale_makes_the_manifest_anew(self) -> None:
+        demo(self.folder)
+        path = self.folder / "shop.manifest.json"
+        before = path.read_text()
+        done = run("demo", "--scale", 2 * SCALE, "--dir", self.folder)
+        self.assertNotIn("edited", done.stdout)
+        self.assertNotEqual(path.read_text(), before)
+        self.assertEqual(list(self.folder.glob("*.new*")), [])
 
     def test_a_database_of_somebody_else_is_kept(self) -> None:
         self.folder.mkdir()

@@ -1,16 +1,19 @@
-"""DuckDB as a source: its files, folders of Parquet and CSV, types, parts and failures. Runs where WEIR_DUCKDB names a
-libduckdb.so; what weir says without the library is tested everywhere."""
+"""DuckDB as a source: its files, folders of Parquet and CSV, types, parts and failures. Runs if there is a
+DuckDB library (WEIR_DUCKDB, or pip's duckdb); what weir says without it, or when it fails, is tested everywhere."""
+import json
 import os
+import subprocess
 import sys
 import tempfile
 import unittest
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", ".."))
-from tests.support import shop  # noqa: E402
+from tests.support import shop, warehouse  # noqa: E402
 from tests.support.duckdb import DuckDB, library_path  # noqa: E402
 from tests.support.scan import DECLARED, SCAN, WEIR, comparable, ingest, lines, real, rows, scan  # noqa: E402
 
 MICROS = 1000000
+FAKE = os.environ.get("WEIR_FAKE_DUCKDB")
 
 TYPES = """CREATE TYPE mood AS ENUM ('sad', 'happy');
 CREATE TABLE "odd ""name" (id INTEGER PRIMARY KEY, b BOOLEAN, i1 TINYINT, i2 SMALLINT, i8 BIGINT, u1 UTINYINT,
@@ -68,7 +71,27 @@ class WithoutTheLibrary(Base):
         self.assert_fails(self.folder, "lacks the function", env=dict(os.environ, WEIR_DUCKDB="libc.so.6"))
 
 
-@unittest.skipUnless(library_path(), "WEIR_DUCKDB names no libduckdb.so: DuckDB is not tested")
+@unittest.skipUnless(SCAN and FAKE, "WEIR_SCAN and WEIR_FAKE_DUCKDB must name what was built (ctest does)")
+class FirstError(Base):
+    """The error that is told is the one that came first, whichever of them DuckDB gives."""
+
+    def told(self, mode):
+        done = scan(self.path("x.duckdb"), check=False, env=dict(os.environ, WEIR_DUCKDB=FAKE, FAKE_DUCKDB=mode))
+        self.assertEqual(done.returncode, 1)
+        return done.stderr.decode().split(": ", 3)[3].strip()
+
+    def test_an_interrupt_hides_the_reason(self):
+        self.assertEqual(self.told("interrupt"), "IO Error: the disk is gone")
+
+    def test_an_interrupt_without_a_reason(self):
+        self.assertEqual(self.told("interrupts"), "INTERRUPT Error: Interrupted!")
+        self.assertEqual(self.told("succeeds"), "INTERRUPT Error: Interrupted!")
+
+    def test_a_reason_inside_another(self):
+        self.assertEqual(self.told("wrapped"), "IO Error: the disk is gone")
+
+
+@unittest.skipUnless(library_path(), "no DuckDB here (pip install duckdb, or WEIR_DUCKDB): make check-ecosystem tests it")
 @unittest.skipUnless(SCAN and WEIR, "WEIR and WEIR_SCAN must name the programs weir and scan_source (ctest does)")
 class WithTheLibrary(Base):
     def make(self, name, *statements):
@@ -95,6 +118,37 @@ class WithTheLibrary(Base):
                          ["boolean", "integer", "integer", "numeric", "real", "numeric", "text", "blob", "time", "time",
                           "text", "text"])
 
+    def test_the_same_store_with_wide_keys_times_views_and_queries(self):
+        warehouse.write_sqlite(self.path("w.sqlite"))
+        self.write("schema.json", warehouse.schema())
+        self.make("w.duckdb", *warehouse.STATEMENTS)
+        options = ("--schema", self.path("schema.json"))
+        expected = ingest(self.path("w.sqlite"), self.folder, "expected", *options)
+        self.assertEqual(ingest(self.path("w.duckdb"), self.folder, "duck", *options), expected)
+
+    def test_schemas_beyond_the_search_path(self):
+        path = self.make("s.duckdb", "CREATE SCHEMA sales", "CREATE TABLE sales.orders (id INTEGER PRIMARY KEY)",
+                         "CREATE TABLE sales.lines (id INTEGER PRIMARY KEY, o INTEGER REFERENCES sales.orders (id))",
+                         "INSERT INTO sales.orders VALUES (1), (2)", "INSERT INTO sales.lines VALUES (1, 2)",
+                         "CREATE VIEW sales.some AS SELECT * FROM sales.orders WHERE id > 1")
+
+        def weir(*arguments):
+            done = subprocess.run([WEIR, *arguments, "--json"], check=False, capture_output=True)
+            return json.loads(done.stdout)
+
+        self.assertIn("but some in other schemas: sales", weir("schema", path)["error"]["message"])
+        draft = weir("schema", path, "--pg-schema", "sales")
+        self.assertEqual(draft["search_path"], ["sales"])
+        self.assertEqual(draft["tables"]["lines"]["columns"]["o"]["foreign_key"], "orders.id")
+        for document, expected in (
+            (draft, {"tables": 2, "rows": 3, "edges": 1}),
+            ({"tables": {name: {"columns": {}} for name in ("sales.orders", "sales.some")}}, {"tables": 2, "rows": 3}),
+        ):
+            self.write("schema.json", json.dumps(document))
+            said = weir("ingest", path, "--schema", self.path("schema.json"), "-o", self.path("s.weir"))
+            self.assertEqual({key: said.get(key) for key in expected}, expected, said)
+        self.assertIn("nowhere", weir("schema", path, "--pg-schema", "nowhere")["error"]["message"])
+
     def test_keys(self):
         path = self.make("keys.duckdb", "CREATE TABLE a (y INTEGER, x VARCHAR, PRIMARY KEY (x, y))",
                          "CREATE TABLE b (id INTEGER PRIMARY KEY, code VARCHAR UNIQUE)",
@@ -104,8 +158,9 @@ class WithTheLibrary(Base):
                          "CREATE VIEW seen AS SELECT * FROM b")
         catalog = lines(scan(path))[0]["tables"]
         self.assertEqual(sorted(catalog), ["a", "b", "c"])
+        self.assertEqual(sorted(lines(scan(path))[0]["hidden"]), ["elsewhere.hidden", "seen"])
         self.assertEqual(catalog["a"]["primary_key"], ["x", "y"])
-        self.assertEqual(catalog["c"]["foreign_keys"], {"b_code": "b.code", "b_id": "b.id"})
+        self.assertEqual(catalog["c"]["foreign_keys"], {"z+w": "a.x+y", "b_code": "b.code", "b_id": "b.id"})
 
     def test_parts_have_every_row_once(self):
         path = self.make("big.duckdb", "CREATE TABLE big AS SELECT i AS id, 'word ' || i AS w FROM range(150000) t(i)",

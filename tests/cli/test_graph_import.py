@@ -3,6 +3,7 @@
 import json
 import random
 import unittest
+from pathlib import Path
 from typing import Any
 
 from tests.support import onnx_writer as onnx
@@ -237,6 +238,29 @@ class Refusals(ImportCase):
         self.refuse(model(node("", ["x"], ["y"], "n"), x, y), "INVALID_IR", "'n'", "op_type")
         self.refuse(model(value_info(INPUT, "", FLOAT, [2])), "INVALID_IR", "no name")
         self.refuse(model(message(15, b"")), "INVALID_IR", "sparse")
+
+    def test_a_plan_takes_the_model_itself(self) -> None:
+        whole = mlp()
+        graph = self.files.add(call("graph", "import", self.files.add(whole)).stdout)
+        expected = json.loads(call("plan", graph, "--preset", "inference", "--json").stdout)
+        versioned = bytes([0x08, 0x08]) + whole  # ir_version first, as every exporter writes it
+        named = Path(self.files.add(versioned)).with_suffix(".onnx")
+        named.write_bytes(whole)
+        for done in (call("plan", str(named), "--preset", "inference", "--json"),
+                     call("plan", self.files.add(versioned), "--preset", "inference", "--json"),
+                     call("plan", "-", "--preset", "inference", "--json", stdin=versioned),
+                     call("plan", "-", "--preset", "inference", "--json", stdin=Path(graph).read_bytes())):
+            self.assertEqual(done.returncode, 0, done.stderr)
+            self.assertEqual(json.loads(done.stdout)["plan_hash"], expected["plan_hash"])
+        named.write_bytes(b"{}")
+        self.assertIn(b"is no ONNX model", call("plan", str(named), "--preset", "inference").stderr)
+
+    def test_a_model_without_a_name_of_its_own_has_its_files(self) -> None:
+        x, y = value_info(INPUT, "x", FLOAT, [2]), value_info(OUTPUT, "y", FLOAT, [2])
+        for name, title in ("main_graph", "resnet18"), ("", "resnet18"), ("torch_jit", "resnet18"), ("mine", "mine"):
+            path = Path(self.files.add(b"")).with_name("resnet18.onnx")
+            path.write_bytes(model(node("Relu", ["x"], ["y"]), x, y, name=name))
+            self.assertEqual(json.loads(call("graph", "import", str(path)).stdout)["name"], title)
 
     def test_bytes_that_are_no_model(self) -> None:
         self.refuse(b"", "INVALID_IR", "no graph")

@@ -72,6 +72,25 @@ class Refusals(unittest.TestCase):
                 self.assertEqual(error["code_id"], "TASK_INVALID")
                 self.assertIn("more than one statement", error["message"])
 
+    def test_a_weight_is_a_number_that_is_at_least_zero(self):
+        for weight, is_refused in (("-1", True), ("NULL", True), ("'much'", True), ("1e999", True), ("'nan'", True),
+                                   ("0", False), ("'2.5'", False), ("-0.0", False)):
+            query = f"SELECT id, x, '2019-01-01' AS at, {weight} AS w FROM t"
+            self.write_schema(tasks={"k": {**TASK, "query": query, "weight_column": "w"}})
+            done = self.weir("ingest", "src.sqlite", "--schema", "s.json", "--json")
+            with self.subTest(weight=weight):
+                if is_refused:
+                    error = self.error(done)
+                    self.assertEqual(error["code_id"], "TASK_INVALID")
+                    self.assertRegex(error["message"], r"\Atask k: column w: .* is not a weight")
+                    continue
+                self.assertEqual(done.returncode, 0, done.stdout)
+                info = json.loads(self.weir("info", "n.weir", "--json").stdout)
+                self.assertEqual(info["tasks"][0]["weight_column"], "w")
+        self.write_schema(tasks={"k": {**TASK, "query": "SELECT id, x, 0 AS at FROM t", "weight_column": "w"}})
+        error = self.error(self.weir("ingest", "src.sqlite", "--schema", "s.json", "--json"))
+        self.assertEqual((error["code_id"], error["message"]), ("TASK_INVALID", "task k: the query has no column w"))
+
     def test_a_source_without_tables(self):
         (self.folder / "empty.sqlite").write_bytes(b"")
         with sqlite3.connect(self.folder / "bare.sqlite") as db:

@@ -141,7 +141,6 @@ class Page(PageCase):
 
     def open(self, model: Any, *arguments: str) -> dict[str, Any]:
         page, result = self.write(model, *arguments)
-        self.browser.requests()
         self.browser.open(page)
         self.browser.wait_until("return document.documentElement.dataset.ready")
         self.browser.settle()
@@ -149,11 +148,8 @@ class Page(PageCase):
         return result
 
     def tearDown(self) -> None:
-        complaints = [entry["message"] for entry in self.browser.logs("browser")]
-        self.assertEqual(complaints, [])
-        self.assertEqual(
-            [url for url in self.browser.requests() if not url.startswith(("file:", "data:", "chrome:"))], []
-        )
+        self.assertEqual(self.browser.complaints(), [])
+        self.assertEqual(self.browser.foreign_requests(), [])
 
     def place(self, position: float, address: float) -> tuple[float, float]:
         """Where on the screen a point of the map is."""

@@ -20,6 +20,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 from reference import cbor  # noqa: E402
 from reference.manifest import Manifest  # noqa: E402
 from reference.mix import Mixer  # noqa: E402
+from reference.sampler import Sampler  # noqa: E402
 
 WEIR = os.environ["WEIR"]
 KILLS = int(os.environ.get("WEIR_KILLS", "24"))
@@ -117,12 +118,33 @@ class Summary(WithFolder):
     def locate(self, step):
         return json.loads(weir("locate", "--manifest", shop / "shop.manifest.json", "--step", step, "--json").stdout)
 
+    def test_a_block_is_counted_once_in_an_epoch(self):
+        """Whatever the number of steps that take from it, and also of a run that was resumed."""
+        described = json.loads((shop / "shop.manifest.json").read_text())
+        described["data"]["sampler_block_size"] = 40
+        path = self.folder / "blocks.manifest.json"
+        path.write_text(json.dumps(described))
+        sampler = Sampler(Manifest.read(path.read_text()))
+        call = [WEIR, "run", "--store", shop / "shop.weir", "--manifest", path, "--checkpoint", self.checkpoint, "--resume",
+                self.checkpoint, "--rank", "1", "--world-size", "2", "--json"]
+        for steps in "25", "100":
+            result = subprocess.run([*call, "--steps", steps], capture_output=True, text=True, check=True, env=environment())
+            for key, one in json.loads(result.stdout)["datasets"].items():
+                last = next(cursor for found, cursor in map(Mixer(sampler.manifest).locate, range(int(steps) - 1, -1, -1))
+                            if found == key)
+                self.assertEqual(one["epoch"], last.epoch)
+                self.assertEqual(one["blocks_materialized_this_epoch"], sampler.blocks_of_epoch(key, 2, 1, last))
+                self.assertGreater(one["batches"], 1)
+
     def test_for_people(self):
         result = run("--steps", STEPS, "--trace", self.trace, "--checkpoint", self.checkpoint)
         self.assertEqual((result.returncode, result.stderr), (0, ""))
         lines = result.stdout.splitlines()
         self.assertRegex(lines[0], rf"\Asteps 0 to {STEPS}: {STEPS} batches, \d+ samples, [\d.]+ [kMG]?B in [\d.]+ s\Z")
-        self.assertRegex(lines[1], r"\A  [\d.]+k? batches/s, [\d.]+[kM]? samples/s, [\d.]+ [kMG]?B/s, waited \d+%; "
+        samples = int(re.search(r"(\d+) samples", lines[0])[1])
+        self.assertEqual(lines.pop(1), f"  {STEPS * 8 - samples} fewer than {STEPS} x 8: the last batch of an epoch has the samples "
+                                       "that are left")
+        self.assertRegex(lines[1], r"\A  [\d.]+k? batches/s, [\d.]+[kM]? samples/s, [\d.]+ [kMG]?B/s; "
                                    r"first batch after \d+ ms\Z")
         self.assertEqual(lines[2:], [f"  trace {self.trace}", f"  checkpoint {self.checkpoint} at step {STEPS}"])
 
@@ -153,7 +175,7 @@ class Summary(WithFolder):
     def test_a_terminal_sees_a_bar_and_only_rank_0_does(self):
         for rank, is_shown in (0, True), (1, False):
             shown = self.seen_on_a_terminal("--steps", 20, "--rank", rank, "--world-size", 2)
-            bar = r"\r\x1b\[Krun +\[#* *\] +\d+% .*step \d+  \S+ batches/s, .*waited \d+%"
+            bar = r"\r\x1b\[Krun +\[#* *\] +\d+% .*step \d+  \S+ batches/s, .*B/s"
             self.assertEqual(bool(re.match(bar, shown)), is_shown, shown)
             self.assertTrue(shown.endswith("\r\x1b[K$" if is_shown else "$"), shown)
 
@@ -193,6 +215,7 @@ class Refusals(WithFolder):
         record = self.assert_error("CONTRACT_VIOLATION", "--device", "host", "--depth", 65)
         self.assertRegex(record["message"], r"\Aa depth of 65 .* 64 are the most\Z")
         record = self.assert_error("INVALID_DATASET_KEY", "--dataset", "shop/nothing/train")
+        self.assertEqual((record["diagnostics"]["dataset_key"], len(record["replay_token"])), ("shop/nothing/train", 64))
         self.assertIn("shop/churn/train, ", record["message"])
         self.assert_error("BATCH_SIZE_INCONSISTENT", "--rank", 0, "--world-size", 3)
         self.assert_error("IO_ERROR", "--resume", self.checkpoint)
@@ -308,8 +331,9 @@ class Resume(WithFolder):
         self.run_ok("--steps", 50, "--checkpoint", self.checkpoint)
         samples = self.run_ok("--steps", STEPS, "--resume", self.checkpoint, "--trace", self.trace)["samples"]
         self.assertEqual(json.loads(weir("replay", self.trace, "--store", shop / "shop.weir", "--json").stdout),
-                         {"equal": True, "steps": 10, "samples": samples, "complete": True,
-                          "checked_digests": 10, "unchecked_digests": 0})
+                         {"equal": True, "steps": 10, "samples": samples, "complete": True, "status": "success",
+                          "indices": 0, "checked_digests": 10, "unchecked_digests": 0, "checked_sample_digests": samples,
+                          "unchecked_sample_digests": 0})
         self.assertEqual(self.names(), ["run.checkpoint", "run.trace"])
 
     def test_the_same_command_begins_and_goes_on(self):
@@ -376,7 +400,7 @@ class Checkpoint(WithFolder):
                 key, cursor = mixer.locate(step)
                 cursors.setdefault(key, {"epoch": cursor.epoch, "global_index": cursor.global_index})
             expected = {
-                "checkpoint_version": "weir_checkpoint_v1", "step": steps, "data_cursors": cursors,
+                "checkpoint_version": "weir_checkpoint_v2", "step": steps, "data_cursors": cursors,
                 "manifest_hash": manifest.manifest_hash, "mix_hash": manifest.mix_hash,
                 "batch_config_hash": manifest.batch_config_hash, "store_hashes": [bytes.fromhex(info["store_hash"])],
                 "token_hash": hashlib.sha256(manifest.replay_token).digest(), "stage": "train", "dataset": None,
@@ -384,10 +408,44 @@ class Checkpoint(WithFolder):
                 "weir_version": json.loads(weir("version", "--json").stdout)["version"],
                 "prefetch": cbor.decode(data)["prefetch"],
             }  # fmt: skip
+            expected["h"] = hashlib.sha256(cbor.encode(["weir_checkpoint_v2", expected])).digest()
             self.assertEqual(cbor.decode(data), expected)
             self.assertEqual(data, cbor.encode(expected))
             self.assertEqual(sum(worker["produced"] for worker in expected["prefetch"]["worker_states"]), steps)
             self.checkpoint.unlink()
+
+
+    def test_one_of_an_earlier_version_is_read_and_replaced(self):
+        self.run_ok("--steps", 7, "--checkpoint", self.checkpoint)
+        old = cbor.decode(self.checkpoint.read_bytes())
+        sealed = old.pop("h")
+        old["checkpoint_version"] = "weir_checkpoint_v1"
+        self.checkpoint.write_bytes(cbor.encode(old))
+        report = self.run_ok("--steps", 9, "--checkpoint", self.checkpoint, "--resume", self.checkpoint)
+        self.assertEqual((report["first_step"], report["step"]), (7, 9))
+        self.assertEqual(cbor.decode(self.checkpoint.read_bytes())["checkpoint_version"], "weir_checkpoint_v2")
+        for change in {"h": sealed}, {"h": bytes(32), "checkpoint_version": "weir_checkpoint_v2"}, {
+                "checkpoint_version": "weir_checkpoint_v2"}:
+            self.checkpoint.write_bytes(cbor.encode({**old, **change}))
+            record = self.assert_error("CHECKPOINT_MISMATCH", "--resume", self.checkpoint)
+            self.assertIn("is damaged", record["message"])
+
+    def test_it_is_saved_by_time(self):
+        """A run without an end and without --checkpoint-every: its checkpoint moves on while it runs."""
+        process = subprocess.Popen(command("--checkpoint", self.checkpoint, "--checkpoint-seconds", 1),
+                                   stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, env=environment())
+        try:
+            steps = {0}
+            while len(steps) < 3:  # the one at the start, and two more
+                self.assertIsNone(process.poll())
+                if self.checkpoint.exists():
+                    steps.add(cbor.decode(self.checkpoint.read_bytes())["step"])
+        finally:
+            process.kill()
+            process.wait(timeout=60)
+        report = self.run_ok("--resume", self.checkpoint, "--steps", max(steps) + 5)
+        self.assertGreaterEqual(report["first_step"], max(steps))
+        self.assert_usage("--checkpoint-seconds belongs to --checkpoint", "--checkpoint-seconds", 5)
 
 
 class Signals(WithFolder):

@@ -24,7 +24,7 @@ MAY_USE = {
 
 # Public headers that are not named after their part.
 HEADER_OF = {"errors": "base", "hash": "base", "cbor": "base", "manifest": "sampler", "stypes": "store", "tensors": "batch",
-             "prefetch": "pipeline", "loader": "pipeline", "staging": "pipeline"}
+             "prefetch": "pipeline", "loader": "pipeline", "staging": "pipeline", "cursors": "pipeline"}
 
 # Only src/base/env.c speaks to the system; everything else goes through a weir_env.
 DOOR = "src/base/env.c"
@@ -160,6 +160,25 @@ class Symbols(unittest.TestCase):
             self.skipTest("this build has no static library")
         strangers = {name for name in self.defined("--extern-only", library) if not name.startswith("weir_")}
         self.assertEqual(strangers, set())
+
+
+class Hardening(unittest.TestCase):
+    """What SECURITY.md says of release builds holds of the program and of the library."""
+
+    def test_the_release_build_is_hardened(self):
+        for path in (BUILD / "weir", BUILD / "libweir.so"):
+            with self.subTest(path.name):
+                described = subprocess.run(["readelf", "--wide", "--file-header", "--segments", "--dynamic", path],
+                                           check=True, capture_output=True, text=True).stdout
+                self.assertRegex(described, r"Type:\s+DYN")
+                self.assertIn("GNU_RELRO", described)
+                self.assertRegex(described, r"GNU_STACK\s.* RW ")
+                self.assertRegex(described, r"FLAGS.*(BIND_NOW|NOW)")
+                if os.uname().machine == "x86_64":
+                    self.assertGreater(path.read_bytes().count(b"\xf3\x0f\x1e\xfa"), 500)  # endbr64: functions begin with it
+                wanted = subprocess.run(["nm", "-D", "--undefined-only", path], check=True, capture_output=True, text=True).stdout
+                self.assertIn("__stack_chk_fail", wanted)
+                self.assertRegex(wanted, r"__\w+_chk@")
 
 
 class Door(unittest.TestCase):

@@ -164,7 +164,12 @@ class TorchGraph(unittest.TestCase):
             inputs_to_parameters={"p_fc_weight": "fc.weight"}, inputs_to_buffers={"b_mean": "mean"}
         )
         self.assertEqual(out.op, "output")
-        return types.SimpleNamespace(graph=graph, graph_signature=signature)
+        module = torch.fx.GraphModule({}, graph)
+        for node, copy in zip(graph.nodes, module.graph.nodes):
+            copy.meta.update(node.meta)
+        return types.SimpleNamespace(
+            graph=module.graph, graph_module=module, graph_signature=signature, state_dict={}
+        )
 
     def test_an_exported_program(self) -> None:
         made = torch_graph.exported_graph(self.exported(), "net")
@@ -185,6 +190,86 @@ class TorchGraph(unittest.TestCase):
         node.meta["val"] = types.SimpleNamespace(shape=(Symbol(), 8), dtype=torch.float32)
         with self.assertRaisesRegex(torch_graph.GraphError, "tensor x has a dynamic dimension .s0."):
             torch_graph.exported_graph(program)
+
+    def test_a_part_of_an_exported_program(self) -> None:
+        """What torch.no_grad() makes: a call of a graph of its own, whose nodes stand in the call's place."""
+        inner = torch.fx.Graph()
+        a, b = inner.placeholder("a"), inner.placeholder("b")
+        total = inner.call_function(torch.ops.aten.add.Tensor, (a, b))
+        inner.output((total, total))
+        outer = torch.fx.Graph()
+        x = outer.placeholder("x")
+        add = outer.call_function(torch.ops.aten.exp.default, (x,))
+        part = outer.get_attr("part")
+        call = outer.call_function(torch.ops.aten.add.Tensor, (False, part, add, x))
+        item = outer.call_function(operator.getitem, (call, 1))
+        outer.output((item, item))
+        for node in total, x, add, item:
+            node.meta["val"] = torch.zeros(3)
+        root = nn.Module()
+        root.part = torch.fx.GraphModule({}, inner)
+        module = torch.fx.GraphModule(root, outer)
+        for graph, copies in ((outer, module.graph), (inner, module.part.graph)):
+            for node, copy in zip(graph.nodes, copies.nodes):
+                copy.meta.update(node.meta)
+        signature = types.SimpleNamespace(inputs_to_parameters={}, inputs_to_buffers={})
+        program = types.SimpleNamespace(graph=module.graph, graph_module=module, graph_signature=signature, state_dict={})
+        made = torch_graph.exported_graph(program, "net")
+        self.assertEqual(self.ops(made), ["exp", "add"])
+        self.assertEqual(made["nodes"][1]["inputs"], [made["nodes"][0]["outputs"][0], "x"])
+        self.assertEqual(made["outputs"], made["nodes"][1]["outputs"])
+        self.check_planned(made)
+
+    def test_keyword_inputs(self) -> None:
+        class Adds(nn.Module):
+            def forward(self, x: torch.Tensor, y: torch.Tensor | None = None, scale: float = 2.0) -> torch.Tensor:
+                return (x if y is None else x + y) * scale
+
+        for inputs in {"x": torch.zeros(2), "y": torch.zeros(2)}, {"y": torch.zeros(2), "x": torch.zeros(2)}:
+            made = torch_graph.graph_of(Adds(), inputs)
+            self.assertEqual(self.ops(made), ["add", "scale"])
+            self.check_planned(made)
+        self.assertEqual(self.ops(torch_graph.graph_of(Adds(), {"x": torch.zeros(2)})), ["scale"])
+
+    def test_tied_weights_are_one(self) -> None:
+        class Tied(nn.Module):
+            def __init__(self) -> None:
+                super().__init__()
+                self.words, self.head = nn.Embedding(10, 4), nn.Linear(4, 10, bias=False)
+                self.head.weight = self.words.weight
+
+            def forward(self, x: torch.Tensor) -> torch.Tensor:
+                return self.head(self.words(x))
+
+        made = torch_graph.graph_of(Tied(), (torch.zeros(3, dtype=torch.long),))
+        self.assertEqual([t["shape"] for t in made["tensors"] if t.get("role") == "parameter"], [[10, 4]])
+        self.check_planned(made)
+
+    @unittest.skipUnless(torch is not None and hasattr(torch, "export"), "this torch has no torch.export")
+    def test_outputs_of_any_kind(self) -> None:
+        class Cache:
+            def __init__(self, tensor: torch.Tensor) -> None:
+                self.layers, self.size, self.me = [{"keys": tensor, "values": tensor + 1}], 3, self
+
+        class Caching(nn.Module):
+            def forward(self, x: torch.Tensor) -> dict[str, Any]:
+                return {"out": x * 2, "cache": Cache(x.exp()), "nothing": None}
+
+        made = torch_graph.graph_of(Caching(), (torch.zeros(3),))
+        self.assertEqual(len(made["outputs"]), 3)
+        self.check_planned(made)
+
+    @unittest.skipUnless(torch is not None and hasattr(torch, "export"), "this torch has no torch.export")
+    def test_no_grad_inside_a_model(self) -> None:
+        class Half(nn.Module):
+            def forward(self, x: torch.Tensor) -> torch.Tensor:
+                with torch.no_grad():
+                    fixed = x.sin() + 1
+                return x * fixed
+
+        made = torch_graph.graph_of(Half(), (torch.zeros(3),))
+        self.assertEqual(self.ops(made), ["sin", "add", "mul"])
+        self.check_planned(made)
 
     @unittest.skipUnless(torch is not None and hasattr(torch, "export"), "this torch has no torch.export")
     def test_a_real_export(self) -> None:

@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "sampler/population.h"
 #include "support/testing.h"
 
 #define DATASET                                                                                              \
@@ -12,7 +13,10 @@
 static const char manifest_text[] =
     "{\"seed\": 7, \"global_batch_size\": 16, \"datasets\": {\"shop/churn/train\": " DATASET
     ", \"shop/rating/train\": " DATASET ", \"b\": " DATASET ", \"a\": " DATASET "}, \"data\": "
-    "{\"sampler_block_size\": 64, \"rotate\": true, \"intra_block\": \"feistel_v1\"}, \"mix\": {\"a\": 3, "
+    "{\"sampler_block_size\": 64, \"rotate\": true, \"intra_block\": \"feistel_v1\", \"sampling\": "
+    "{\"mode\": "
+    "\"weighted\", \"column\": \"w\", \"datasets\": [\"b\"]}}, \"accountant\": {\"subsampling_mode\": "
+    "\"SHUFFLE_WITHOUT_REPLACEMENT\"}, \"mix\": {\"a\": 3, "
     "\"shop/churn/train\": 2}, \"batch\": {\"max_hops\": 3, \"child_policy\": \"recent\"}}";
 
 /* ---- Opening a manifest ---------------------------------------------------------------------- */
@@ -97,6 +101,31 @@ static weir_status open_sampler(const weir_env *env, void *context, weir_error *
     return status;
 }
 
+/* Both kinds of population; the weighted one is drawn from. */
+static weir_status open_populations(const weir_env *env, void *context, weir_error *error) {
+    enum { N = 1000 };
+    static uint32_t classes[N];
+    static double weights[N];
+    weir_population *by_class = NULL, *by_weight = NULL;
+    weir_sampler *sampler = NULL;
+    for (uint32_t i = 0; i < N; i++) {
+        classes[i] = i % 7;
+        weights[i] = i;
+    }
+    weir_seed seed = weir__sampling_seed(context, "b", NULL, 0);
+    weir_status status = weir__population_of_classes(env, seed, "t", classes, N, 7, &by_class, error);
+    if (status == WEIR_OK)
+        status = weir__population_of_weights(env, seed, "t", weights, N, &by_weight, error);
+    weir_sampler_options options = {
+        .size = sizeof options, .dataset = "b", .world_size = 1, .population = by_weight};
+    if (status == WEIR_OK)
+        status = weir_sampler_open(env, context, &options, &sampler, error);
+    weir_sampler_close(sampler);
+    weir_population_close(by_class);
+    weir_population_close(by_weight);
+    return status;
+}
+
 static weir_status open_mix(const weir_env *env, void *context, weir_error *error) {
     weir_mix *mix = NULL;
     const weir_dataset *dataset;
@@ -116,6 +145,10 @@ static void everything_from_a_manifest_fails_cleanly(void **state) {
     assert_true(sweep_faults(restore_manifest, NULL, manifest) >= 10);
     assert_true(sweep_faults(open_sampler, NULL, manifest) >= 6);
     assert_true(sweep_faults(open_mix, NULL, manifest) >= 6);
+    weir_manifest_close(manifest);
+    manifest = manifest_of_text("{\"global_batch_size\": 16, \"datasets\": {\"b\": " DATASET
+                                "}, \"data\": {\"sampling\": {\"mode\": \"weighted\", \"column\": \"w\"}}}");
+    assert_true(sweep_faults(open_populations, NULL, manifest) >= 12);
     weir_manifest_close(manifest);
 }
 

@@ -27,7 +27,9 @@ static weir_status append_steps(weir_trace_writer *writer, uint64_t first, uint6
         uint64_t indices[4];
         assert_ok(weir_sampler_step(sampler, (weir_cursor){0, 4 * t}, &step, error), error);
         weir_sampler_indices(sampler, &step, indices);
-        weir_trace_iter iter = {.t = t, .dataset = "a", .step = &step, .indices = indices};
+        static const uint64_t digests[64];
+        weir_trace_iter iter = {
+            .t = t, .dataset = "a", .step = &step, .indices = indices, .sample_digests = digests};
         weir_status status = weir_trace_append(writer, &iter, error);
         if (status != WEIR_OK)
             return status;
@@ -133,9 +135,10 @@ static weir_status replay_and_merge(const weir_env *env, void *context, weir_err
     weir_merge_report merged;
     weir_trace_difference difference;
     const char *paths[] = {path};
+    weir_merge_options merging = {.size = sizeof merging, .single = path};
     weir_status status = weir_trace_replay(env, path, NULL, &report, error);
     if (status == WEIR_OK)
-        status = weir_trace_merge(env, paths, 1, path, &merged, error);
+        status = weir_trace_merge(env, paths, 1, &merging, &merged, error);
     if (status == WEIR_OK)
         status = weir_trace_diff(env, path, path, &difference, error);
     return status;

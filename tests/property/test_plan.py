@@ -44,8 +44,7 @@ def random_graph(rng: random.Random) -> dict:
             node["saves"] = rng.choice(("inputs", "output", "both", "none"))
         nodes.append(node)
         usable += outputs
-    produced = [name for node in nodes for name in node["outputs"]]
-    outputs = rng.sample(produced, min(len(produced), rng.randrange(0, 3)))
+    outputs = rng.sample(usable, min(len(usable), rng.randrange(0, 4)))  # inputs, parameters and state too
     graph = {"format": "weir-graph/1", "name": "random", "tensors": tensors, "nodes": nodes}
     graph["outputs"] = outputs
     if rng.random() < 0.2:

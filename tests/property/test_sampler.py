@@ -149,6 +149,10 @@ def any_manifest(rng: random.Random, world_size: int = 1) -> dict[str, Json]:
         manifest["mix"] = {key: rng.choice([1, 2, 3, rng.randint(1, 300)]) for key in mixed}
     if rng.random() < 0.3:
         manifest["batch"] = any_batch_config(rng)
+    if rng.random() < 0.1 and manifest["datasets"]:
+        manifest.setdefault("data", {})["sampling"] = any_sampling(list(manifest["datasets"]), rng)
+    if rng.random() < 0.1 and manifest["datasets"]:
+        manifest["accountant"] = any_accountant(manifest, rng)
     return manifest
 
 
@@ -160,11 +164,33 @@ def any_data_config(n: int, rng: random.Random) -> dict[str, Json]:
         "epoch_boundary": ["strict", "stream"],
         "intra_block": ["affine_v1", "feistel_v1"],
         "rotate": [True, False],
+        "block_order": ["fisher_yates_v1", "stateless_v1"],
     }
     for name in choices:
         if rng.random() < 0.8:
             config[name] = rng.choice(choices[name])
+    if rng.random() < 0.1:
+        config["preset"] = rng.choice(["train_shuffle", "streaming_infinite", "eval_sequential"])
+        if rng.random() < 0.7:
+            config.pop("epoch_boundary", None)
     return config
+
+
+def any_sampling(keys: list[str], rng: random.Random) -> dict[str, Json]:
+    """Without a store nothing can be drawn under it: both sides refuse, or the dataset is not listed."""
+    sampling: dict[str, Json] = rng.choice([{"mode": "class_balanced"}, {"mode": "weighted", "column": any_text(rng)}])
+    if rng.random() < 0.6:
+        sampling["datasets"] = rng.sample(keys, rng.randint(1, len(keys)))
+    return sampling
+
+
+def any_accountant(manifest: dict[str, Json], rng: random.Random) -> dict[str, Json]:
+    """Often what one of the samplers does."""
+    n = rng.choice([dataset["cardinality"] for dataset in manifest["datasets"].values()])
+    modes = ["SHUFFLE_WITHOUT_REPLACEMENT", "SHUFFLE_STREAMING", "WEIGHTED", any_text(rng)]
+    q = rng.choice([float(manifest["global_batch_size"]) / float(n or 1), rng.random(), 0, 1])
+    everything = {"subsampling_mode": rng.choice(modes), "effective_q": q}
+    return {name: everything[name] for name in everything if rng.random() < 0.7}
 
 
 def any_batch_config(rng: random.Random) -> dict[str, Json]:
@@ -311,7 +337,7 @@ class ProgramAgainstReference(unittest.TestCase):
         n = manifest["datasets"][key]["cardinality"]
         call = {
             "dataset": key,
-            "stage": rng.choice(["train", "train", "train", "eval", "infer"]),
+            "stage": rng.choice(["train", "train", "train", "eval", "infer", "eval_seeded"]),
             "epoch": rng.choice([0, 1, rng.randint(0, 99), any_uint64(rng)]),
             "position": any_position(n, manifest["global_batch_size"], rng),
             "world-size": world_size,
@@ -467,7 +493,7 @@ def make_batch_giant(manifest: dict[str, Json], call: dict[str, Any], rng: rando
         dataset["cardinality"] = rng.randint(1, 500)
         call["position"] = rng.randrange(dataset["cardinality"])
     else:
-        call["stage"] = rng.choice(["eval", "infer"])
+        call["stage"] = rng.choice(["eval", "infer", "eval_seeded"])
         dataset["cardinality"] = rng.randint(500, LARGEST_UINT64)
         call["position"] = rng.randint(world_size, 499)
 

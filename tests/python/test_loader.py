@@ -18,6 +18,7 @@ from typing import Any
 
 import numpy as np
 import weir
+import weir.torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.python.support import TRAIN, ShopTest, run_weir
@@ -34,6 +35,8 @@ class LoaderTest(ShopTest):
     def loader(self, **options: Any) -> weir.Loader:
         manifest = options.pop("manifest", None) or self.changed_manifest(global_batch_size=8)
         options = {"dataset": TRAIN, "with_digests": True, **options}
+        if "steps" in options and "stage" not in options:
+            options.setdefault("epochs", 1)  # a run that ends
         loader = weir.Loader(self.store, manifest, **options)
         self.addCleanup(loader.close)
         return loader
@@ -64,9 +67,10 @@ class Order(LoaderTest):
 
     def test_a_run_ends(self) -> None:
         loader = self.loader(steps=7, first_step=2)
-        self.assertEqual(len(loader), 5)
+        self.assertEqual((len(loader), loader.end), (5, 7))
         self.assertEqual([batch.step for batch in loader], [2, 3, 4, 5, 6])
-        self.assertEqual([batch.step for batch in loader], [])
+        with self.assertWarnsRegex(UserWarning, "the run has ended at step 7"):
+            self.assertEqual([batch.step for batch in loader], [])
         with self.assertRaises(TypeError):
             len(self.loader())
         self.assertTrue(self.loader())
@@ -74,6 +78,44 @@ class Order(LoaderTest):
             self.loader(steps=0)
         with self.assertRaises(ValueError):
             self.loader(steps=3, first_step=4)
+
+    def test_a_loop_has_steps_and_loops_restart(self) -> None:
+        loader = self.loader(steps=3, epochs=None)
+        self.assertEqual([[batch.step for batch in loader] for _ in range(3)], [[0, 1, 2], [3, 4, 5], [6, 7, 8]])
+        self.assertEqual((len(loader), loader.end), (3, None))
+        with self.assertRaises(StopIteration):
+            next(loader)
+        self.assertEqual([batch.step for batch in loader.take(2)], [9, 10])
+        self.assertEqual([batch.step for batch in loader], [11], "a loop that was left is finished by the next")
+        again = self.loader(steps=3, epochs=None)
+        state = loader.state_dict(after=9)
+        again.load_state_dict(state)
+        self.assertEqual((len(again), state["step"]), (3, 10))
+        self.assertEqual([[batch.step for batch in again] for _ in range(2)], [[10, 11], [12, 13, 14]])
+
+    def test_epochs_end_a_run(self) -> None:
+        loader = self.loader(steps=3, epochs=2)
+        self.assertEqual([[batch.step for batch in loader] for _ in range(2)], [[0, 1, 2], [3, 4, 5]])
+        self.assertEqual((loader.end, len(loader)), (6, 3))
+        with self.assertWarns(UserWarning):
+            self.assertEqual(list(loader), [])
+        with self.assertRaisesRegex(ValueError, "epochs is for training"):
+            self.loader(stage="eval", dataset="shop/churn/val", epochs=2)
+
+    def test_epochs_without_steps_are_passes(self) -> None:
+        samples = weir.Store(self.store).datasets[TRAIN]["cardinality"]
+        for data in ({}, {"drop_last": True}, {"epoch_boundary": "stream"}):
+            manifest = self.changed_manifest(global_batch_size=32, data=data)
+            sampler = weir.Sampler(manifest, TRAIN)
+            loader = self.loader(manifest=manifest, epochs=3)
+            passes = []
+            for epoch in range(3):
+                self.assertEqual(len(loader), sampler.steps_in(epoch))
+                passes.append([batch.epoch for batch in loader])
+            self.assertEqual(passes, [[epoch] * sampler.steps_in(epoch) for epoch in range(3)])
+            self.assertEqual(loader.end, -(-3 * samples // 32) if "epoch_boundary" in data else 3 * sampler.steps_in(0))
+        with self.assertRaisesRegex(ValueError, "a mix has no passes.*steps"):
+            self.loader(dataset=None, epochs=2)
 
     def test_training_goes_on_and_evaluation_begins_again(self) -> None:
         loader = self.loader()
@@ -111,11 +153,69 @@ class Order(LoaderTest):
             with self.subTest(kind.__name__), self.assertRaises(kind):
                 self.loader(**options)
         for name, value in (("workers", None), ("steps", "3"), ("depth", 1.5), ("rank", "0"), ("first_step", -1),
-                            ("max_lead", 2**32), ("stage", None), ("policy", 3), ("dataset", b"x")):
+                            ("max_lead", 2**32), ("epochs", "2"), ("stage", 3), ("policy", 3), ("dataset", b"x")):
             options = {name: value, **({"world_size": 1} if name == "rank" else {})}
             with self.subTest(name), self.assertRaisesRegex((TypeError, OverflowError), f"^{name} is "):
                 self.loader(**options)
         self.assertGreater(self.loader().plan().arenas["slots"]["peak_bytes"], 1000)
+
+    def test_options_of_other_loaders_are_answered(self) -> None:
+        for name, answer in (("batch_size", "global_batch_size=64"), ("shuffle", "eval_seeded"), ("num_workers", "called workers"),
+                             ("drop_last", '"drop_last": True'), ("collate_fn", "transform="), ("max_epochs", "called epochs"),
+                             ("worker", "did you mean workers"), ("zzz", "there are stores, manifest, dataset")):
+            with self.subTest(name), self.assertRaisesRegex(TypeError, f"there is no option {name}.*{answer}"):
+                self.loader(**{name: 4})
+            with self.subTest(name), self.assertRaisesRegex(TypeError, f"there is no option {name}"):
+                weir.torch.Dataset(self.store, self.manifest, **{name: 4})
+        for make in lambda: weir.Sampler(self.manifest, TRAIN, batch_size=3), lambda: weir.batch(self.store, self.manifest, TRAIN, batch_size=3):
+            with self.assertRaisesRegex(TypeError, "global_batch_size=64"):
+                make()
+
+
+class SeededEvaluation(LoaderTest):
+    """stage="eval_seeded": the samples of an evaluation in an order that has nothing to do with what they are."""
+
+    def samples(self, stage: str, dataset: str = "shop/late/train", **options: Any) -> list[tuple[int, int]]:
+        """(index, digest) of every sample, in order."""
+        loader = self.loader(stage=stage, dataset=dataset, **options)
+        return [pair for batch in loader for pair in zip(batch.sample_index.tolist(), batch.sample_digests.tolist())]
+
+    def test_the_same_sequences_in_another_order(self) -> None:
+        plain, seeded = self.samples("eval"), self.samples("eval_seeded")
+        self.assertEqual(sorted(seeded), plain)
+        self.assertNotEqual(seeded, plain)
+        self.assertEqual(self.samples("eval_seeded", workers=3), seeded)
+        ranks = [self.samples("eval_seeded", rank=rank, world_size=2) for rank in range(2)]
+        self.assertEqual(sorted(ranks[0] + ranks[1]), plain)
+
+    def test_it_is_the_samplers(self) -> None:
+        loader = self.loader(stage="eval_seeded", dataset="shop/late/train")
+        sampler = weir.Sampler(loader.manifest, loader.dataset, stage="eval_seeded")
+        self.assertEqual([index for index, _ in self.samples("eval_seeded")], list(sampler))
+        self.assertEqual([sampler.index_at(3, position) for position in range(8)], list(sampler)[:8])
+
+    def test_its_beginning_is_a_sample_of_the_whole(self) -> None:
+        count = len(self.samples("eval"))
+        first = [index for index, _ in self.samples("eval_seeded", steps=count // 8 // 4)]
+        self.assertGreater(max(first), count * 3 // 4)
+        self.assertLess(min(first), count // 4)
+
+    def test_it_resumes(self) -> None:
+        whole = self.samples("eval_seeded")
+        first, second = (self.loader(stage="eval_seeded", dataset="shop/late/train", workers=w) for w in (1, 2))
+        skip(first, 5)
+        second.load_state_dict(first.state_dict())
+        self.assertEqual([index for batch in second for index in batch.sample_index.tolist()], [i for i, _ in whole[40:]])
+        with self.assertRaisesRegex(weir.errors.CheckpointMismatch, "stage"):
+            self.loader(stage="eval", dataset="shop/late/train").load_state_dict(first.state_dict())
+
+    def test_its_trace_is_replayed_and_merged(self) -> None:
+        self.samples("eval_seeded", trace="seeded.trace")
+        report = weir.replay("seeded.trace", stores=self.store)
+        self.assertEqual((report.steps, report.checked_digests, report.is_complete), (39, 39, True))
+        for rank in range(2):
+            self.samples("eval_seeded", trace="parts.trace", rank=rank, world_size=2)
+        self.assertIn("39 steps", run_weir("merge", "parts.trace.rank0", "parts.trace.rank1", "--single", "seeded.trace"))
 
 
 class Leases(LoaderTest):
@@ -262,6 +362,33 @@ class Resuming(LoaderTest):
         again = self.loader()
         again.load_state_dict(torch.load("state.pt")["data"])
         self.assertEqual(next(again).step, 3)
+
+    def test_the_state_after_any_batch_that_was_taken(self) -> None:
+        """For loops that read ahead themselves."""
+        for options in {}, {"device": "host"}, {"dataset": None, "workers": 2}:
+            loader = self.loader(steps=20, **options)
+            ahead = [next(loader).copy() if "device" not in options else next(loader) for _ in range(4)]
+            state = loader.state_dict(after=ahead[1])
+            self.assertEqual((state["step"], loader.step), (2, 4))
+            del ahead
+            again = self.loader(steps=20, **options)
+            again.load_state_dict(state)
+            self.assertEqual([batch.step for batch in again], list(range(2, 20)))
+            self.assertEqual(next(loader).step, 4)
+            for wrong in 5, -1:
+                with self.assertRaisesRegex(ValueError, "not among those that were taken: 0 to 4"):
+                    loader.state_dict(after=wrong)
+        with self.assertRaisesRegex(ValueError, "best effort"):
+            self.loader(policy="best_effort").state_dict(after=0)
+
+    def test_a_loader_with_a_state_may_be_forked(self) -> None:
+        first, second = self.loader(), self.loader()
+        skip(first, 3)
+        second.load_state_dict(first.state_dict())
+        child = os.fork()
+        if child == 0:
+            os._exit(0 if next(second).step == 3 else 1)
+        self.assertEqual(os.waitpid(child, 0)[1], 0)
 
     def test_a_state_before_the_first_batch(self) -> None:
         loader = self.loader(first_step=5)

@@ -1,5 +1,6 @@
 """weir.plan and weir.Plan: as the program plans, from files, dicts and torch."""
 
+import hashlib
 import json
 import os
 import pickle
@@ -9,6 +10,7 @@ from pathlib import Path
 
 import torch
 import weir
+from reference import cbor
 from tests.python.support import run_weir
 
 
@@ -54,7 +56,40 @@ class Plans(unittest.TestCase):
         for again in (weir.Plan.load("p.cbor"), weir.Plan.from_bytes(plan.to_bytes()), pickle.loads(pickle.dumps(plan))):
             self.assertEqual(again.hashes["plan"], plan.hashes["plan"])
             self.assertEqual(again.to_bytes(), plan.to_bytes())
-            self.assertEqual(again.tensors.keys(), plan.tensors.keys())
+            self.assertEqual(again.tensors, plan.tensors)  # shapes and dtypes among the rest
+        run_weir("plan", "g.json", "--mode", "backward", "--cbor", "bare.cbor")
+        self.assertEqual(weir.Plan.load("bare.cbor").hashes, plan.hashes)
+        self.assertIsNone(next(iter(weir.Plan.load("bare.cbor").tensors.values()))["shape"])
+
+    def test_what_tensors_are_is_checked(self) -> None:
+        """The second item of a plan file (docs/spec/03b-plan-tensors.md) must be this plan's, and fit it."""
+        data = weir.plan("g.json", mode="inference").to_bytes()
+        first, size = cbor.decode_first(data, 0)
+        second, end = cbor.decode_first(data, size)
+        self.assertEqual((end, sorted(second), second["format"]), (len(data), ["format", "plan_hash", "tensors"], "weir-plan-tensors/1"))
+        self.assertEqual(second["plan_hash"], hashlib.sha256(data[:size]).digest())
+        name = next(name for name, (_, _, shape) in second["tensors"].items() if len(shape) > 1)
+        dtype, role, shape = second["tensors"][name]
+        others = {key: value for key, value in second["tensors"].items() if key != name}
+        for wrong in (
+            {**second, "tensors": {**others, name: [dtype, role, [*shape[1:]]]}},
+            {**second, "tensors": {**others, name: [dtype, role, [shape[0] + 1, *shape[1:]]]}},
+            {**second, "tensors": {**others, name: [dtype, role, [2**63, 2**63, *shape]]}},
+            {**second, "tensors": {**others, name: ["f31", role, shape]}},
+            {**second, "tensors": {**others, name: [dtype, "guest", shape]}},
+            {**second, "tensors": {**others, name: [dtype, role]}},
+            {**second, "tensors": {**others, name + "x": [dtype, role, shape]}},
+            {**second, "tensors": others},
+            {**second, "plan_hash": bytes(32)},
+            {**second, "format": "weir-plan-tensors/2"},
+            {**second, "more": 1},
+            [],
+        ):
+            with self.subTest(str(wrong)[:80]), self.assertRaisesRegex(weir.errors.InvalidIr, "what its tensors are is not usable"):
+                weir.Plan.from_bytes(data[:size] + cbor.encode(wrong))
+        for tail in b"\xff", data[size:] + b"\x00":
+            with self.assertRaises(weir.errors.CborInvalid):
+                weir.Plan.from_bytes(data[:size] + tail)
 
     def test_models_of_torch(self) -> None:
         model = torch.nn.Sequential(torch.nn.Linear(16, 32), torch.nn.ReLU(), torch.nn.Linear(32, 4))

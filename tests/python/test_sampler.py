@@ -94,6 +94,46 @@ class AgainstTheReference(unittest.TestCase):
         rest = list(second) if taken != whole else []
         self.assertEqual(taken + rest, whole)
 
+    @settings(max_examples=60)
+    @given(st.data())
+    def test_a_state_resumes_at_any_world_size(self, data: st.DataObject) -> None:
+        """Every sample of the epoch once, in the order of world size 1: also at one that has no part in the last step."""
+        document, _, _, stage = data.draw(runs())
+        document["global_batch_size"] = batch = data.draw(st.sampled_from([4, 6, 12]))
+        document["datasets"][KEY]["cardinality"] = data.draw(st.integers(batch, 200))
+        before, after = (data.draw(st.sampled_from([w for w in (1, 2, 3, 4, 6, 12) if batch % w == 0])) for _ in range(2))
+        epoch = data.draw(st.integers(0, 2))
+
+        def world(size: int) -> list[weir.Sampler]:
+            return [weir.Sampler(document, KEY, rank=r, world_size=size, stage=stage) for r in range(size)]
+
+        def loops(ranks: list[weir.Sampler]) -> list[Any]:
+            for sampler in ranks:
+                sampler.set_epoch(epoch)
+            return [iter(sampler.batches()) for sampler in ranks]
+
+        def take(loops: list[Any], steps: int) -> list[list[int]]:
+            """One list a step, of all ranks; none where the epoch is over."""
+            found = [sum((next(loop, []) for loop in loops), []) for _ in range(steps)]
+            return [step for step in found if step]
+
+        [whole] = world(1)
+        whole.set_epoch(epoch)
+        expected = list(whole.batches())
+        split = data.draw(st.integers(0, len(expected)))
+        first = world(before)
+        running = loops(first)
+        taken = take(running, split)
+        states = [sampler.state_dict() for sampler in first]
+        second = world(after)
+        for rank, sampler in enumerate(second):
+            sampler.load_state_dict(json.loads(json.dumps(states[rank % before])))
+        if split < len(expected):
+            self.assertEqual(taken + take(loops(second), len(expected)), expected)
+        else:
+            self.assertEqual(taken, expected)
+            self.assertEqual({state["epoch"] for state in states}, {epoch + 1})
+
     @settings(max_examples=40)
     @given(st.integers(0, 2**40), st.integers(1, 5), st.integers(1, 5))
     def test_the_mix_is_the_references(self, step: int, left: int, right: int) -> None:
@@ -152,9 +192,71 @@ class WithTorch(unittest.TestCase):
         list(sampler)
         self.assertEqual(sampler.epoch, 1)
 
-    def test_states_of_others_are_refused(self) -> None:
-        with self.assertRaises(ValueError):
-            weir.Sampler(manifest(100, 32), KEY).load_state_dict({"version": 2})
+    def test_a_data_loader_that_reads_ahead_has_no_state(self) -> None:
+        sampler = weir.Sampler(manifest(1000, 32), KEY)
+        loader = DataLoader(range(1000), batch_sampler=sampler.batches(), num_workers=1)
+        iterator = iter(loader)
+        next(iterator)
+        with self.assertRaisesRegex(RuntimeError, "a DataLoader with workers reads ahead.*StatefulDataLoader"):
+            sampler.state_dict()
+        del iterator  # left in the middle: nobody knows what was seen
+        with self.assertRaisesRegex(RuntimeError, "reads ahead"):
+            sampler.state_dict()
+        sampler.set_epoch(1)
+        self.assertEqual(sum(len(batch) for batch in loader), 1000)
+        self.assertEqual((sampler.state_dict()["epoch"], sampler.state_dict()["position"]), (2, 0))
+        plain = DataLoader(range(1000), batch_sampler=sampler.batches())
+        iterator = iter(plain)
+        next(iterator)
+        self.assertEqual(sampler.state_dict()["position"], 32)
+
+
+class States(unittest.TestCase):
+    def setUp(self) -> None:
+        self.document = manifest(100, 12)
+        sampler = weir.Sampler(self.document, KEY, rank=0, world_size=3)
+        loop = iter(sampler)
+        for _ in range(6):
+            next(loop)
+        self.state = sampler.state_dict()
+
+    def refused(self, field: str, document: dict[str, Any], state: dict[str, Any] | None = None, **options: Any) -> None:
+        sampler = weir.Sampler(document, KEY, **{"rank": 0, "world_size": 3, **options})
+        before = sampler.state_dict()
+        with self.assertRaisesRegex(weir.errors.CheckpointMismatch, f"the state's {field} is ") as caught:
+            sampler.load_state_dict(state or self.state)
+        self.assertEqual((caught.exception.diagnostics["field"], caught.exception.code), (field, 2008))
+        self.assertEqual(sampler.state_dict(), before)
+
+    def test_what_the_state_says(self) -> None:
+        self.assertEqual({**self.state, "manifest_hash": 0, "token_hash": 0}, {
+            "version": 2, "manifest_hash": 0, "token_hash": 0, "dataset": KEY, "stage": "train", "world_size": 3,
+            "epoch": 0, "position": 12, "given": 2})
+
+    def test_others_are_refused(self) -> None:
+        self.refused("manifest_hash", manifest(101, 12))
+        self.refused("manifest_hash", {**self.document, "seed": 6})
+        self.refused("stage", self.document, stage="eval")
+        self.refused("token_hash", self.document, token=b"x" * 64)
+        two = {**self.document, "datasets": {**self.document["datasets"], "b": self.document["datasets"][KEY]}}
+        self.refused("dataset", two, weir.Sampler(two, "b").state_dict())
+
+    def test_inside_a_step_another_world_size_is_refused(self) -> None:
+        for world_size in 1, 2, 4:
+            self.refused("world_size", self.document, world_size=world_size)
+        sampler = weir.Sampler(self.document, KEY, rank=2, world_size=3)
+        sampler.load_state_dict(self.state)
+        self.assertEqual(next(iter(sampler.batches())), sampler.step(0, 12)["indices"].tolist()[2:])
+
+    def test_damaged_states_are_refused(self) -> None:
+        sampler = weir.Sampler(self.document, KEY, rank=0, world_size=3)
+        for change in ({"version": 1}, {"position": 13}, {"position": 108}, {"position": -12}, {"epoch": "0"}, {"epoch": None},
+                       {"given": 5}, {"given": True}, {"given": 2.0}, {"position": 2**64}, {"world_size": None}):
+            with self.subTest(change), self.assertRaises(ValueError):
+                sampler.load_state_dict({**self.state, **change})
+        for other in None, 3, [], {}:
+            with self.assertRaisesRegex(ValueError, "not the state_dict"):
+                sampler.load_state_dict(other)
 
 
 class Launchers(unittest.TestCase):

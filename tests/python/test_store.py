@@ -1,13 +1,17 @@
 """weir.Store, weir.Manifest: what the program prints, and the columns of the database as arrays."""
 
+import datetime
 import hashlib
 import json
 import pickle
 import sqlite3
+import tempfile
 import unittest
+from pathlib import Path
 
 import numpy as np
 import weir
+from tests.support import warehouse
 from tests.python.support import TRAIN, ShopTest, run_weir
 
 
@@ -109,7 +113,57 @@ class Stores(ShopTest):
         self.assertEqual((again.hash, again.path), (self.opened.hash, self.opened.path))
 
 
+class Cells(ShopTest):
+    def test_cells_are_the_databases(self) -> None:
+        """Every review's own cells, as the database has them."""
+        store, database = weir.Store(self.store), sqlite3.connect("shop.sqlite")
+        batch = weir.batch(store, self.manifest, "shop/rating/train")
+        cells = list(batch.cells(store))
+        self.assertEqual(len(cells), sum(batch.num_cells.tolist()))
+        self.assertEqual([cell.is_target for cell in cells].count(True), batch.sequence_count)
+        known = {table: {column: {row[0] for row in database.execute(f'SELECT "{column}" FROM "{table}"')} for column in found}
+                 for table, found in store.tables.items()}
+        seen = set()
+        for cell in cells:
+            if cell.is_null or cell.stype == "identifier":
+                self.assertIsNone(cell.value)
+                continue
+            expected = known[cell.table][cell.column]
+            seen.add(cell.stype)
+            if cell.stype == "numerical":
+                self.assertTrue(any(abs(cell.value - value) < 1e-3 for value in expected if value is not None), cell)
+            elif cell.stype == "timestamp":
+                time = datetime.datetime.fromtimestamp(cell.value / 1e6, datetime.timezone.utc)
+                forms = {cell.value // 1000, time.strftime("%Y-%m-%d %H:%M:%S"), time.strftime("%Y-%m-%d"), str(time.date())}
+                self.assertTrue(forms & expected, cell)
+            else:
+                self.assertIn(cell.value, expected)
+        self.assertEqual(seen, {"numerical", "timestamp", "boolean", "categorical", "text"})
+        derived = next(weir.batch(store, self.manifest, "shop/late/train").cells(store))
+        self.assertEqual((derived.table, derived.column, derived.stype, type(derived.value)), (None, "late", "boolean", bool))
+        with self.assertRaisesRegex(ValueError, "the batch is of the store"):
+            next(batch.cells(type("Other", (), {"hash": "0" * 64})()))
+
+
 class Manifests(ShopTest):
+    def test_changes(self) -> None:
+        document = json.loads(Path(self.manifest).read_text())
+        document["data"] = {"sampler_block_size": 100, "rotate": True}
+        document["batch"] = {"max_rows": 9}
+        changed = {**document, "seed": 2**64 - 1, "mix": {TRAIN: 2}, "data": {"sampler_block_size": 100, "rotate": False},
+                   "batch": {"max_rows": 9, "max_hops": 1}}
+        expected = weir.Manifest(changed)
+        Path("changed.json").write_text(json.dumps(document))
+        for source in document, "changed.json", Path("changed.json"), weir.Manifest(document):
+            found = weir.Manifest(source, seed=2**64 - 1, mix={TRAIN: 2}, data={"rotate": False}, batch={"max_hops": 1})
+            for identity in "hash", "mix_hash", "batch_config_hash":
+                self.assertEqual(getattr(found, identity), getattr(expected, identity), identity)
+        self.assertEqual(weir.Manifest(expected).hash, expected.hash)
+        with self.assertRaisesRegex(weir.errors.ManifestInvalid, "batch_size"):
+            weir.Manifest(self.manifest, batch_size=3)
+        with self.assertRaises(FileNotFoundError):
+            weir.Manifest("nowhere.json", seed=3)
+
     def test_a_manifest_is_what_the_program_prints(self) -> None:
         printed = json.loads(run_weir("manifest", self.manifest, "--json"))
         manifest = weir.Manifest(self.manifest)
@@ -147,6 +201,52 @@ class Manifests(ShopTest):
         self.assertEqual(found, {"churn", "rating"})
         with self.assertRaises(ValueError):
             weir.batch(self.store, manifest, cursor=(0, 0))
+
+
+class KeysOfAStore(unittest.TestCase):
+    def setUp(self) -> None:
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        source, schema = Path(folder.name) / "w.sqlite", Path(folder.name) / "w.json"
+        warehouse.write_sqlite(str(source))
+        schema.write_text(warehouse.schema(), "utf-8")
+        report = weir.ingest(source, Path(folder.name) / "w.weir", schema=schema)
+        self.store, self.manifest = weir.Store(report.store_path), report.manifest_path
+
+    def test_keys_are_the_databases(self) -> None:
+        self.assertEqual(list(self.store.keys("orders")), [1, 2, 3, 5, 8])
+        lines = self.store.keys("order.lines")
+        self.assertEqual(list(lines), [(1, 1), (1, 2), (2, 1), (3, 1), (5, 1), (8, 1)])
+        self.assertEqual((lines.columns, len(lines)), (("order_id", "line"), 6))
+        self.assertEqual(list(self.store.keys("places")), [("de", "Bonn"), ("de", "Ulm"), ("no", "Oslo"), ("pe", "Lima")])
+
+    def test_rows_are_found_by_key(self) -> None:
+        for table in ("orders", "order.lines", "places", "big_orders", "open"):
+            keys = self.store.keys(table)
+            start = self.store.tables[table].row_start
+            self.assertEqual([keys.row(key) for key in keys], list(range(start, start + len(keys))))
+        orders, places = self.store.keys("orders"), self.store.keys("places")
+        self.assertEqual(orders.row(8.0), orders.row(8))
+        for key in (4, 9, "8", 8.5, 2**70, (8, 1), b"8"):
+            with self.assertRaises(KeyError):
+                orders.row(key)
+        for key in ("de", ("de", "Oslo"), ("de", 1), ("de", "Ulm", 1)):
+            with self.assertRaises(KeyError):
+                places.row(key)
+
+    def test_predictions_are_joined_back(self) -> None:
+        batch = weir.batch(self.store, self.manifest, "warehouse/returned/train", cursor=(0, 0))
+        keys = self.store.keys("order.lines")
+        rows = batch.anchor_row
+        self.assertEqual(keys[rows], [keys[int(row)] for row in rows.tolist()])
+        self.assertEqual(sorted(keys[rows.numpy()]), [(2, 1), (3, 1)])
+        with self.assertRaises(IndexError):
+            keys[0]
+
+    def test_a_store_without_keys_says_so(self) -> None:
+        for table, word in (("returns", '"keys": true'), ("nothing", "no table")):
+            with self.assertRaisesRegex(KeyError, word):
+                self.store.keys(table)
 
 
 if __name__ == "__main__":

@@ -41,5 +41,23 @@ def ingest() -> int:
 
 
 def tensors() -> None:
-    for tensor in weir.torch.Dataset("a.weir", "m.json", device="cuda", workers=2):
+    for tensor in weir.torch.Dataset("a.weir", "m.json", device="cuda", workers=2, epochs=3):
         print(tensor)
+    batch = weir.batch("a.weir", weir.Manifest("m.json", global_batch_size=64))
+    stype: str = batch.target.stype
+    values: list[float] = batch.target.values.tolist()
+    found: dict[str, float] = weir.metrics.usual(stype, values, values)
+    moved: weir.torch.Tensors = batch.to("cuda")
+    cells: list[weir.Cell] = list(batch.cells(weir.Store("a.weir")))
+    print(found, moved.pin_memory(), cells[0].column, weir.torch.text_embeddings(moved))
+
+
+def prefetch() -> None:
+    def load(epoch: int, position: int) -> str:
+        return f"{epoch} {position}"
+
+    with weir.Prefetcher(load, length=10, workers=4, shards="contiguous", policy="best_effort") as items:
+        item: str
+        for item in items:
+            print(item.upper())
+        items.load_state_dict(items.state_dict())

@@ -41,7 +41,7 @@ def whole_trace() -> bytes:
     writer = trace.TraceWriter(header())
     for record in iter_records(0, STEPS):
         writer.append(record)
-    writer.append(trace.run_end({"a": Cursor(1, 4), "b": Cursor(1, 0)}, 34, writer.last_hash))
+    writer.append(trace.run_end({"a": Cursor(1, 4), "b": Cursor(1, 0)}, 21, writer.last_hash))
     return writer.encoded
 
 
@@ -112,6 +112,16 @@ class TraceTest(unittest.TestCase):
         self.assertEqual(kinds, ["iter"] * 3 + ["resume"] + ["iter"] * 3)
         self.assertEqual([r["t"] for r in verified.records if r["type"] == "iter"], list(range(STEPS)))
         self.assertTrue(trace.are_comparable(verified, trace.verify(whole_trace())))
+        self.assertEqual(trace.judge(verified, MANIFEST), "cut")
+
+    def test_a_whole_run_is_judged_as_one(self) -> None:
+        whole = trace.verify(whole_trace())
+        self.assertEqual(trace.judge(whole, MANIFEST), "success")
+        for at, field in ((0, "t"), (3, "t"), (5, "final_cursors")):
+            records = [record for number, record in enumerate(whole.records) if number != at]
+            with self.assertRaises(trace.Divergence) as caught:
+                trace.judge(trace.Trace(whole.header, records, whole.run_end), MANIFEST)
+            self.assertEqual(caught.exception.field, field)
 
 
 if __name__ == "__main__":

@@ -53,6 +53,7 @@ class Browser:
         self.base = f"http://127.0.0.1:{self._driver_port()}"
         self.http = urllib.request.build_opener(urllib.request.ProxyHandler({}))
         self.session = None
+        self.address = None
 
     def __enter__(self):
         options = {
@@ -111,7 +112,10 @@ class Browser:
     # ---- Pages ------------------------------------------------------------------------------------------
 
     def open(self, path):
-        self._post("/url", {"url": pathlib.Path(path).resolve().as_uri()})
+        """Opens a page; what was logged before it is forgotten."""
+        self.logs("browser"), self.logs("performance")
+        self.address = pathlib.Path(path).resolve().as_uri()
+        self._post("/url", {"url": self.address})
 
     def run(self, script, *arguments):
         """The value that the body of a function returns in the page."""
@@ -151,10 +155,17 @@ class Browser:
         """'browser': the console; 'performance': events of the DevTools protocol. Each entry is given once."""
         return self._post("/se/log", {"type": kind})
 
-    def requests(self):
-        """The addresses that pages asked for since the last call."""
+    def complaints(self):
+        """What the console says of the opened page since the last call, without what the browser's own pages say."""
+        return [entry["message"] for entry in self.logs("browser") if not entry["message"].startswith("chrome")]
+
+    def foreign_requests(self):
+        """The addresses other than its own that the opened page asked for since the last call. What the browser asks for on
+        its own account (its start page does, and that differs between versions) belongs to another document."""
         events = (json.loads(entry["message"])["message"] for entry in self.logs("performance"))
-        return [event["params"]["request"]["url"] for event in events if event["method"] == "Network.requestWillBeSent"]
+        sent = (event["params"] for event in events if event["method"] == "Network.requestWillBeSent")
+        asked = [one["request"]["url"] for one in sent if one["documentURL"].split("#")[0] == self.address]
+        return [url for url in asked if url.split("#")[0] != self.address and not url.startswith("data:")]
 
     # ---- A person's hands -------------------------------------------------------------------------------
 

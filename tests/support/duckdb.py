@@ -1,12 +1,20 @@
 """libduckdb through ctypes, as far as tests need it to make databases: DuckDB(path).run(sql)."""
 import ctypes
+import glob
+import importlib.util
 import os
 
 
 def library_path():
-    """The library that weir itself would load from WEIR_DUCKDB, or None."""
+    """The library that WEIR_DUCKDB names, or that pip's package duckdb has, or None."""
     path = os.environ.get("WEIR_DUCKDB", "")
-    return path if path and os.path.exists(path) else None
+    if path:
+        return path if os.path.exists(path) else None
+    module, package = importlib.util.find_spec("_duckdb"), importlib.util.find_spec("duckdb")
+    if module:
+        return module.origin
+    folders = package.submodule_search_locations if package else []
+    return next((found for folder in folders for found in glob.glob(os.path.join(folder, "duckdb.*.so"))), None)
 
 
 class Result(ctypes.Structure):

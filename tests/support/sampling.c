@@ -1,7 +1,9 @@
 /* See sampling.h. */
 #include "support/sampling.h"
 
+#include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 weir_sampler *sampler_of(const weir_manifest *manifest, const char *dataset, weir_stage stage,
                          uint32_t world_size, uint32_t rank) {
@@ -26,6 +28,10 @@ bool cursors_equal(weir_cursor a, weir_cursor b) {
 }
 
 void hash_indices(weir_sha256 *sha, const uint64_t *indices, uint64_t count) {
+#if __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__ /* they lie in memory as they are hashed */
+    weir_sha256_update(sha, indices, (size_t)count * sizeof *indices);
+    return;
+#endif
     uint8_t bytes[8 * 512];
     for (uint64_t done = 0; done < count;) {
         uint64_t piece = count - done < 512 ? count - done : 512;
@@ -67,7 +73,10 @@ static uint64_t slow_index(const weir_manifest *manifest, uint64_t epoch, uint64
         position =
             (uint64_t)(((unsigned __int128)position + weir_bounded(seed, WEIR_DOMAIN_ROTATION, 0, n)) % n);
     uint64_t block_id = position / block_size, index;
-    if (block_id < full_blocks) {
+    if (block_id < full_blocks && data->block_order == WEIR_BLOCKS_STATELESS_V1) {
+        weir__place_map map = weir__place_map_make(seed, WEIR_DOMAIN_BLOCKS, 0, 0, full_blocks);
+        block_id = weir__place_at(&map, block_id);
+    } else if (block_id < full_blocks) {
         uint64_t *order = malloc(full_blocks * sizeof *order);
         assert_non_null(order);
         assert_ok(weir_block_permute(seed, full_blocks, order, &error), &error);
@@ -106,4 +115,61 @@ uint64_t slow_step(const weir_manifest *manifest, weir_stage stage, uint32_t wor
     else if (cursor_next->global_index >= limit)
         *cursor_next = (weir_cursor){cursor.epoch + 1, 0};
     return count;
+}
+
+/* ---- Populations ------------------------------------------------------------------------------ */
+
+weir_population *weighted(weir_seed seed, const double *weights, uint64_t count) {
+    weir_error error;
+    weir_population *population = NULL;
+    assert_ok(
+        weir__population_of_weights(weir_env_default(), seed, "test", weights, count, &population, &error),
+        &error);
+    return population;
+}
+
+weir_population *by_class(weir_seed seed, const uint32_t *classes, uint64_t count, uint64_t limit) {
+    weir_error error;
+    weir_population *population = NULL;
+    assert_ok(weir__population_of_classes(weir_env_default(), seed, "test", classes, count, limit,
+                                          &population, &error),
+              &error);
+    return population;
+}
+
+weir_sampler *drawing(const weir_manifest *manifest, const weir_population *population, uint32_t world_size,
+                      uint32_t rank) {
+    weir_error error;
+    weir_sampler *sampler = NULL;
+    weir_sampler_options options = {.size = sizeof options,
+                                    .dataset = "a",
+                                    .world_size = world_size,
+                                    .rank = rank,
+                                    .population = population};
+    assert_ok(weir_sampler_open(NULL, manifest, &options, &sampler, &error), &error);
+    return sampler;
+}
+
+weir_manifest *sampling_manifest(uint64_t n, uint64_t batch, const char *data, uint64_t seed) {
+    char text[512];
+    snprintf(text, sizeof text,
+             "{\"seed\": %llu, \"global_batch_size\": %llu, \"datasets\": {\"a\": {\"id\": \"a\", "
+             "\"version\": \"1\", "
+             "\"hash\": \"%064d\", \"cardinality\": %llu}}, \"data\": {%s}}",
+             (unsigned long long)seed, (unsigned long long)batch, 0, (unsigned long long)n, data);
+    return manifest_of_text(text);
+}
+
+uint64_t *take_run(const weir_manifest *manifest, const weir_population *population, uint64_t count) {
+    weir_sampler *sampler = drawing(manifest, population, 1, 0);
+    uint64_t *run = malloc((count + weir_manifest_global_batch_size(manifest)) * sizeof *run);
+    weir_cursor cursor = {0, 0};
+    assert_non_null(run);
+    for (uint64_t done = 0; done < count;) {
+        weir_step step = take_step(sampler, cursor, run + done);
+        done += step.count;
+        cursor = step.cursor_next;
+    }
+    weir_sampler_close(sampler);
+    return run;
 }

@@ -113,10 +113,11 @@ weir_manifest *manifest_of_numbers(uint64_t cardinality, uint64_t global_batch_s
         "{\"seed\": \"%" PRIu64 "\", \"global_batch_size\": \"%" PRIu64 "\", \"datasets\": {\"a\": {\"id\": "
         "\"a\", \"version\": \"1\", \"cardinality\": \"%" PRIu64 "\", \"hash\": \"%064d\"}}, \"data\": "
         "{\"sampler_block_size\": \"%" PRIu64 "\", \"drop_last\": %s, \"rotate\": %s, \"epoch_boundary\": "
-        "\"%s\", \"intra_block\": \"%s\"}}",
+        "\"%s\", \"intra_block\": \"%s\", \"block_order\": \"%s\"}}",
         seed, global_batch_size, cardinality, 0, data->sampler_block_size, data->drop_last ? "true" : "false",
         data->rotate ? "true" : "false", data->epoch_boundary == WEIR_BOUNDARY_STREAM ? "stream" : "strict",
-        data->intra_block == WEIR_INTRA_FEISTEL_V1 ? "feistel_v1" : "affine_v1");
+        data->intra_block == WEIR_INTRA_FEISTEL_V1 ? "feistel_v1" : "affine_v1",
+        data->block_order == WEIR_BLOCKS_STATELESS_V1 ? "stateless_v1" : "fisher_yates_v1");
     return manifest_of_text(text);
 }
 

@@ -31,6 +31,9 @@ void assert_hex_equal(const void *data, size_t size, const char *hex);
 /* Asserts success, and prints the record where there is none. */
 #define assert_ok(status, error)              assert_status(status, WEIR_OK, error, __FILE__, __LINE__)
 #define assert_fails(status, expected, error) assert_status(status, expected, error, __FILE__, __LINE__)
+
+/* Ends a test as skipped; tools/check lists it with the reason. */
+#define skip_because(reason) (print_message("skipped: %s\n", reason), skip())
 void assert_status(weir_status status, weir_status expected, const weir_error *error, const char *file,
                    int line);
 

@@ -123,10 +123,10 @@ static void assert_order_hash(const uint64_t *order, size_t count, const char *h
 static void assert_instalments_agree(weir_seed seed, const uint64_t *order, uint64_t count) {
     static const uint64_t instalments[] = {1, 7, 64, 65, 1000, UINT64_MAX};
     weir__block_order made;
-    assert_true(weir__block_order_open(&made, weir_env_default(), count));
+    assert_true(weir__block_order_open(&made, weir_env_default(), count, false));
     for (size_t k = 0; k < sizeof instalments / sizeof instalments[0]; k++) {
         uint64_t done = 0;
-        weir__block_order_restart(&made);
+        weir__block_order_restart(&made, seed);
         while (made.shuffled < count) {
             weir__block_order_advance(&made, seed, instalments[k]);
             uint64_t progress = made.filled + made.shuffled;

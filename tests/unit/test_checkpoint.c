@@ -147,7 +147,7 @@ static void test_best_effort_keeps_its_place_in_the_world(void **state) {
     assert_mismatch(&made, other, "workers");
 }
 
-/* Every byte changed and every cut: refused, or a checkpoint that says the same of the data. */
+/* Every bit flipped and every cut: refused. */
 static void test_damaged_checkpoints(void **state) {
     (void)state;
     weir_error error;
@@ -156,7 +156,6 @@ static void test_damaged_checkpoints(void **state) {
     uint8_t *checkpoint = checkpoint_of(&options, &size);
     uint8_t *damaged = malloc(size);
     weir_checkpoint read;
-    uint32_t refused = 0;
     assert_ok(weir_checkpoint_read(checkpoint, size, &read, &error), &error);
     assert_int_equal(read.step, 5);
     assert_int_equal(read.workers, 1);
@@ -164,24 +163,23 @@ static void test_damaged_checkpoints(void **state) {
     assert_memory_equal(read.manifest_hash, weir_manifest_hash(manifest), WEIR_HASH_SIZE);
     options.checkpoint = damaged;
     options.steps = 6;
-    for (size_t i = 0; i < size; i++) {
+    for (size_t bit = 0; bit < 8 * size; bit++) {
+        memcpy(damaged, checkpoint, size);
+        damaged[bit / 8] ^= (uint8_t)(1 << bit % 8);
+        weir_status status = weir_checkpoint_read(damaged, size, &read, &error);
+        if (status != WEIR_CBOR_INVALID && status != WEIR_CHECKPOINT_MISMATCH)
+            fail_msg("flipping bit %zu of byte %zu went unnoticed", bit % 8, bit / 8);
+    }
+    for (size_t cut = 0; cut < size; cut++)
+        assert_fails(weir_checkpoint_read(checkpoint, cut, &read, &error), WEIR_CBOR_INVALID, &error);
+    for (size_t i = 0; i < size; i += 7) { /* and a run is not opened from it */
         weir_loader *loader;
         memcpy(damaged, checkpoint, size);
-        damaged[i] ^= (uint8_t)(1 << i % 8);
+        damaged[i] ^= 1;
         options.checkpoint_size = size;
         weir_status status = weir_loader_open(NULL, &options, &loader, &error);
-        if (status == WEIR_OK) {
-            assert_true(weir_loader_step(loader) == 5);
-            weir_loader_close(loader);
-        } else {
-            assert_true(status == WEIR_CBOR_INVALID || status == WEIR_CHECKPOINT_MISMATCH);
-            refused++;
-        }
-        options.checkpoint_size = i;
-        memcpy(damaged, checkpoint, size);
-        assert_fails(weir_loader_open(NULL, &options, &loader, &error), WEIR_CBOR_INVALID, &error);
+        assert_true(status == WEIR_CBOR_INVALID || status == WEIR_CHECKPOINT_MISMATCH);
     }
-    assert_true(refused > size / 2);
     free(damaged);
     free(checkpoint);
 }

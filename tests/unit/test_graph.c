@@ -71,6 +71,44 @@ static void test_builder_refuses(void **state) {
     weir_graph_close(graph);
 }
 
+/* A model may pass on what it was given; an activation that nobody makes is not a result. */
+static void test_outputs_that_no_node_writes(void **state) {
+    (void)state;
+    static const struct {
+        weir_tensor_role role;
+        bool is_valid;
+    } cases[] = {{WEIR_ROLE_INPUT, true},
+                 {WEIR_ROLE_PARAMETER, true},
+                 {WEIR_ROLE_STATE, true},
+                 {WEIR_ROLE_ACTIVATION, false},
+                 {WEIR_ROLE_GRADIENT, false}};
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        weir_error error;
+        weir_plan *plan;
+        size_t place;
+        weir_graph *graph = new_graph();
+        weir_text outputs[] = {text("y"), text("given")};
+        assert_ok(add(graph, "x", WEIR_ROLE_INPUT, &error), &error);
+        assert_ok(add(graph, "given", cases[i].role, &error), &error);
+        assert_ok(add(graph, "y", WEIR_ROLE_ACTIVATION, &error), &error);
+        assert_ok(apply(graph, "n", "x", "y", &error), &error);
+        assert_ok(weir_graph_set_outputs(graph, outputs, 2, &error), &error);
+        if (cases[i].is_valid) {
+            weir_plan_options options = options_of("inference");
+            assert_ok(weir_graph_finish(graph, &error), &error);
+            assert_ok(weir_plan_make(NULL, graph, &options, &plan, &error), &error);
+            assert_true(weir_plan_find(plan, "given", 5, &place));
+            assert_int_equal(weir_plan_tensor_at(plan, place).birth, 0);
+            assert_int_equal(weir_plan_tensor_at(plan, place).death, 2);
+            weir_plan_close(plan);
+        } else {
+            assert_fails(weir_graph_finish(graph, &error), WEIR_INVALID_IR, &error);
+            assert_non_null(strstr(error.message, "given"));
+        }
+        weir_graph_close(graph);
+    }
+}
+
 /* Outputs that were refused leave those that were set before. */
 static void test_refused_outputs_change_nothing(void **state) {
     (void)state;
@@ -246,6 +284,7 @@ static void test_reversed_declaration(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_builder_refuses),
+        cmocka_unit_test(test_outputs_that_no_node_writes),
         cmocka_unit_test(test_refused_outputs_change_nothing),
         cmocka_unit_test(test_sizes),
         cmocka_unit_test(test_round_trip),

@@ -195,6 +195,31 @@ static const struct {
     {START ", \"data\": {\"epoch_boundary\": \"wrap\"}}", "$.data.epoch_boundary"},
     {START ", \"data\": {\"intra_block\": 1}}", "$.data.intra_block"},
     {START ", \"data\": {\"sampler_block_size\": \"01\"}}", "$.data.sampler_block_size"},
+    {START ", \"data\": {\"block_order\": \"feistel_v1\"}}", "$.data.block_order"},
+    {START ", \"data\": {\"preset\": \"train\"}}", "$.data.preset"},
+    {START ", \"data\": {\"preset\": \"streaming_infinite\", \"epoch_boundary\": \"strict\"}}",
+     "$.data.epoch_boundary"},
+    {START ", \"data\": {\"preset\": \"eval_sequential\", \"epoch_boundary\": \"stream\"}}",
+     "$.data.epoch_boundary"},
+    {START ", \"data\": {\"sampling\": \"weighted\"}}", "$.data.sampling"},
+    {START ", \"data\": {\"sampling\": {}}}", "$.data.sampling.mode"},
+    {START ", \"data\": {\"sampling\": {\"mode\": \"shuffled\"}}}", "$.data.sampling.mode"},
+    {START ", \"data\": {\"sampling\": {\"mode\": \"weighted\"}}}", "$.data.sampling.column"},
+    {START ", \"data\": {\"sampling\": {\"mode\": \"class_balanced\", \"column\": \"w\"}}}",
+     "$.data.sampling.column"},
+    {START ", \"data\": {\"sampling\": {\"mode\": \"weighted\", \"column\": 1}}}", "$.data.sampling.column"},
+    {START ", \"data\": {\"sampling\": {\"mode\": \"class_balanced\", \"datasets\": []}}}",
+     "$.data.sampling.datasets"},
+    {START ", \"data\": {\"sampling\": {\"mode\": \"class_balanced\", \"datasets\": [\"b\"]}}}",
+     "$.data.sampling.datasets"},
+    {START ", \"data\": {\"sampling\": {\"mode\": \"class_balanced\", \"datasets\": [\"a\", \"a\"]}}}",
+     "$.data.sampling.datasets"},
+    {START ", \"data\": {\"sampling\": {\"mode\": \"class_balanced\", \"classes\": 2}}}",
+     "$.data.sampling.classes"},
+    {START ", \"accountant\": {}}", "$.accountant"},
+    {START ", \"accountant\": {\"delta\": 1e-5}}", "$.accountant.delta"},
+    {START ", \"accountant\": {\"subsampling_mode\": null}}", "$.accountant.subsampling_mode"},
+    {START ", \"accountant\": {\"effective_q\": \"0.5\"}}", "$.accountant.effective_q"},
     {START ", \"mix\": []}", "$.mix"},
     {START ", \"mix\": {}}", "$.mix"},
     {START ", \"mix\": {\"a\": 0}}", "$.mix.a"},
@@ -266,6 +291,116 @@ static void long_and_hostile_names_do_not_break_the_message(void **state) {
                  WEIR_MANIFEST_INVALID, &error);
     assert_null(strchr(error.message, '\x1b'));
     assert_null(strstr(error.message, "\xC2\x9B"));
+}
+
+/* ---- Presets, modes, the operator ------------------------------------------------------------ */
+
+/* A preset is the keys that it stands for: no hash tells them apart. */
+static void presets_are_what_they_stand_for(void **state) {
+    (void)state;
+    static const struct {
+        const char *preset;
+        const char *spelt;
+        weir_stage stage;
+    } cases[] = {
+        {"\"preset\": \"train_shuffle\"", "", WEIR_STAGE_TRAIN},
+        {"\"preset\": \"train_shuffle\", \"epoch_boundary\": \"strict\", \"drop_last\": true",
+         "\"drop_last\": true", WEIR_STAGE_TRAIN},
+        {"\"preset\": \"streaming_infinite\"", "\"epoch_boundary\": \"stream\"", WEIR_STAGE_TRAIN},
+        {"\"preset\": \"streaming_infinite\", \"rotate\": true",
+         "\"epoch_boundary\": \"stream\", \"rotate\": true", WEIR_STAGE_TRAIN},
+        {"\"preset\": \"eval_sequential\"", "", WEIR_STAGE_EVAL},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        char text[512];
+        snprintf(text, sizeof text, START ", \"data\": {%s}}", cases[i].preset);
+        weir_manifest *named = manifest_of_text(text);
+        snprintf(text, sizeof text, START ", \"data\": {%s}}", cases[i].spelt);
+        weir_manifest *spelt = manifest_of_text(text);
+        assert_memory_equal(weir_manifest_hash(named), weir_manifest_hash(spelt), WEIR_HASH_SIZE);
+        assert_int_equal(weir_manifest_stage(named), cases[i].stage);
+        assert_int_equal(weir_manifest_stage(spelt), WEIR_STAGE_TRAIN);
+        weir_manifest_close(named);
+        weir_manifest_close(spelt);
+    }
+}
+
+static void another_order_is_another_operator(void **state) {
+    (void)state;
+    static const struct {
+        const char *data;
+        bool is_v2;
+    } cases[] = {{"", true},
+                 {"\"drop_last\": true, \"epoch_boundary\": \"stream\", \"sampler_block_size\": 3", true},
+                 {"\"intra_block\": \"feistel_v1\"", false},
+                 {"\"rotate\": true", false},
+                 {"\"block_order\": \"stateless_v1\"", false},
+                 {"\"sampling\": {\"mode\": \"class_balanced\"}", false}};
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        char text[512];
+        snprintf(text, sizeof text, START ", \"data\": {%s}}", cases[i].data);
+        weir_manifest *manifest = manifest_of_text(text);
+        assert_string_equal(weir_manifest_operator(manifest, WEIR_STAGE_TRAIN),
+                            cases[i].is_v2 ? "UML_OS.Data.NextBatch_v2" : "UML_OS.Data.NextBatch_v3");
+        assert_string_equal(weir_manifest_operator(manifest, WEIR_STAGE_EVAL), "UML_OS.Data.NextBatch_v2");
+        assert_string_equal(weir_manifest_operator(manifest, WEIR_STAGE_INFER), "UML_OS.Data.NextBatch_v2");
+        weir_manifest_close(manifest);
+    }
+}
+
+/* The list of sampled datasets is sorted, is kept apart from "all of them", and survives a trace's header. */
+static void sampling_is_part_of_the_identity(void **state) {
+    (void)state;
+    static const char *const samplings[] = {
+        "",
+        "\"sampling\": {\"mode\": \"class_balanced\"}",
+        "\"sampling\": {\"mode\": \"weighted\", \"column\": \"w\"}",
+        "\"sampling\": {\"mode\": \"weighted\", \"column\": \"v\"}",
+        "\"sampling\": {\"mode\": \"class_balanced\", \"datasets\": [\"b\", \"a\"]}",
+        "\"sampling\": {\"mode\": \"class_balanced\", \"datasets\": [\"b\"]}",
+    };
+    enum { COUNT = sizeof samplings / sizeof samplings[0] };
+    uint8_t hashes[COUNT][WEIR_HASH_SIZE];
+    for (size_t i = 0; i < COUNT; i++) {
+        char text[768];
+        document mix, batch;
+        size_t size;
+        weir_error error;
+        weir_manifest *restored = NULL;
+        snprintf(text, sizeof text,
+                 "{\"global_batch_size\": 4, \"datasets\": {\"a\": " DATASET ", \"b\": " DATASET
+                 "}, \"data\": {%s}}",
+                 samplings[i]);
+        weir_manifest *manifest = manifest_of_text(text);
+        memcpy(hashes[i], weir_manifest_hash(manifest), WEIR_HASH_SIZE);
+        for (size_t k = 0; k < i; k++)
+            assert_memory_not_equal(hashes[i], hashes[k], WEIR_HASH_SIZE);
+        write_document(&mix, manifest, weir_manifest_write_mix);
+        write_document(&batch, manifest, weir_manifest_write_batch);
+        weir_cbor_value normalised = weir_cbor_view(weir_manifest_normalised(manifest, &size));
+        assert_ok(weir_manifest_restore(NULL, &normalised, &mix.value, &batch.value, &restored, &error),
+                  &error);
+        assert_memory_equal(weir_manifest_hash(restored), hashes[i], WEIR_HASH_SIZE);
+        for (size_t k = 0; k < 2; k++)
+            assert_int_equal(weir_manifest_dataset(restored, k)->sampling,
+                             weir_manifest_dataset(manifest, k)->sampling);
+        assert_int_equal(weir_manifest_dataset(manifest, 0)->sampling != WEIR_SAMPLING_SHUFFLED,
+                         i >= 1 && i <= 4);
+        weir_manifest_close(restored);
+        weir_manifest_close(manifest);
+        weir_cbor_release(&mix.writer);
+        weir_cbor_release(&batch.writer);
+    }
+}
+
+/* What an accountant assumes does not change the samples. */
+static void an_accountant_is_in_no_hash(void **state) {
+    (void)state;
+    weir_manifest *plain = manifest_of_text(START "}");
+    weir_manifest *watched = manifest_of_text(START ", \"accountant\": {\"effective_q\": 0.5}}");
+    assert_memory_equal(weir_manifest_hash(plain), weir_manifest_hash(watched), WEIR_HASH_SIZE);
+    weir_manifest_close(plain);
+    weir_manifest_close(watched);
 }
 
 /* ---- Reading and looking up ------------------------------------------------------------------ */
@@ -341,6 +476,10 @@ int main(void) {
         cmocka_unit_test(the_message_names_the_path),
         cmocka_unit_test(of_several_faults_the_same_one_is_reported),
         cmocka_unit_test(long_and_hostile_names_do_not_break_the_message),
+        cmocka_unit_test(presets_are_what_they_stand_for),
+        cmocka_unit_test(another_order_is_another_operator),
+        cmocka_unit_test(sampling_is_part_of_the_identity),
+        cmocka_unit_test(an_accountant_is_in_no_hash),
         cmocka_unit_test(defaults_are_those_of_the_contract),
         cmocka_unit_test(datasets_are_found_by_key),
         cmocka_unit_test(a_manifest_is_read_from_a_file),

@@ -174,6 +174,15 @@ static void encode(const weir_plan *plan, weir_cbor_writer *w) {
     assert_ok(weir_cbor_finish(w, &error), &error);
 }
 
+static void assert_same_looks(const weir_plan *plan, const weir_plan *restored) {
+    for (size_t i = 0; i < weir_plan_tensor_count(plan); i++) {
+        weir_plan_tensor a = weir_plan_tensor_at(plan, i), b = weir_plan_tensor_at(restored, i);
+        assert_true(a.type == b.type && a.role == b.role && a.rank == b.rank);
+        assert_true(a.type != WEIR_TENSOR_UNKNOWN && a.role != WEIR_ROLE_UNKNOWN);
+        assert_memory_equal(a.shape, b.shape, a.rank * sizeof *a.shape);
+    }
+}
+
 static void test_restore(void **state) {
     (void)state;
     char path[] = "/tmp/weir-plan-XXXXXX";
@@ -200,6 +209,7 @@ static void test_restore(void **state) {
             assert_memory_equal(bytes[0].data, bytes[1].data, bytes[0].size);
             assert_null(weir_plan_token(restored, &token_size));
             validate(restored);
+            assert_same_looks(plan, restored);
             weir_cbor_release(&bytes[0]);
             weir_cbor_release(&bytes[1]);
             weir_plan_close(plan);
@@ -208,6 +218,50 @@ static void test_restore(void **state) {
         weir_graph_close(graph);
     }
     unlink(path);
+}
+
+/* What tensors are is refused if it is another plan's, or does not fit the plan; alone the plan is restored
+ * without. */
+static void test_damaged_looks(void **state) {
+    (void)state;
+    weir_error error;
+    weir_graph *graph = graph_of(3, 6), *other_graph = graph_of(4, 6);
+    weir_plan *plan = plan_of(graph, "backward"), *other = plan_of(other_graph, "backward"), *restored;
+    weir_cbor_writer w, foreign;
+    encode(plan, &w);
+    encode(plan, &foreign);
+    size_t plan_size = w.size;
+    assert_ok(weir_plan_restore(NULL, w.data, plan_size, "bare", &restored, &error), &error);
+    assert_int_equal(weir_plan_tensor_at(restored, 0).type, WEIR_TENSOR_UNKNOWN);
+    weir_plan_write_tensors(restored, &w);
+    assert_int_equal(w.size, plan_size);
+    weir_plan_close(restored);
+    weir_plan_write_tensors(plan, &w);
+    weir_plan_write_tensors(other, &foreign);
+    assert_ok(weir_cbor_finish(&w, &error), &error);
+    assert_fails(weir_plan_restore(NULL, foreign.data, foreign.size, "foreign", &restored, &error),
+                 WEIR_INVALID_IR, &error);
+    for (size_t size = plan_size + 1; size < w.size; size++)
+        assert_fails(weir_plan_restore(NULL, w.data, size, "cut", &restored, &error), WEIR_CBOR_INVALID,
+                     &error);
+    uint64_t refused = 0;
+    for (size_t bit = 8 * plan_size; bit < 8 * w.size; bit++) {
+        w.data[bit / 8] ^= (uint8_t)(1 << bit % 8);
+        weir_status status = weir_plan_restore(NULL, w.data, w.size, "flipped", &restored, &error);
+        refused += status != WEIR_OK;
+        if (status == WEIR_OK) { /* another role, or a dimension that comes to the same size */
+            validate(restored);
+            weir_plan_close(restored);
+        }
+        w.data[bit / 8] ^= (uint8_t)(1 << bit % 8);
+    }
+    assert_true(refused > 7 * (w.size - plan_size));
+    weir_cbor_release(&w);
+    weir_cbor_release(&foreign);
+    weir_plan_close(plan);
+    weir_plan_close(other);
+    weir_graph_close(graph);
+    weir_graph_close(other_graph);
 }
 
 /* A changed plan is refused, or is a valid plan again: one that says another offset, say, that is free too.
@@ -430,6 +484,7 @@ int main(void) {
         cmocka_unit_test(test_more_nodes_than_tensors),
         cmocka_unit_test(test_restore),
         cmocka_unit_test(test_damaged_plans),
+        cmocka_unit_test(test_damaged_looks),
         cmocka_unit_test(test_tensors_stay_intact),
         cmocka_unit_test(test_memory_is_zeroed_and_aligned),
         cmocka_unit_test(test_zero_and_fill),

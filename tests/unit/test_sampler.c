@@ -15,10 +15,12 @@ typedef struct session {
 } session;
 
 static weir_status open_session(session *s, json_t *vector, weir_error *error) {
-    weir_sampler_options options = {.size = sizeof options,
-                                    .dataset = member_text(vector, "dataset"),
-                                    .world_size = (uint32_t)member_uint(vector, "world_size"),
-                                    .rank = (uint32_t)member_uint(vector, "rank")};
+    weir_sampler_options options = {
+        .size = sizeof options,
+        .dataset = member_text(vector, "dataset"),
+        .world_size = (uint32_t)member_uint(vector, "world_size"),
+        .rank = (uint32_t)member_uint(vector, "rank"),
+        .cursor = {member_uint(vector, "epoch"), member_uint(vector, "position")}};
     json_t *token = member(vector, "token");
     memset(s, 0, sizeof *s);
     if (!json_is_null(token)) {
@@ -123,7 +125,10 @@ static void golden_errors(void **state) {
             fail_msg("%s: %s where %s belongs", member_text(vector, "name"), weir_status_name(status),
                      member_text(vector, "code_id"));
         assert_int_equal(error.status, status);
-        assert_string_equal(error.failure_operator, "UML_OS.Data.NextBatch_v2");
+        bool is_train = strcmp(member_text(vector, "stage"), "train") == 0;
+        assert_string_equal(
+            error.failure_operator,
+            weir_manifest_operator(s.manifest, is_train ? WEIR_STAGE_TRAIN : WEIR_STAGE_EVAL));
         rules[member_uint(vector, "rule")] = true;
         close_session(&s);
     }
@@ -287,7 +292,12 @@ static void stages_and_options_are_checked(void **state) {
     assert_ok(weir_stage_parse("infer", &stage, &error), &error);
     assert_int_equal(stage, WEIR_STAGE_INFER);
     weir_sampler_options options = {.size = sizeof options, .dataset = "a", .world_size = 1};
-    options.stage = (weir_stage)3;
+    for (unsigned i = 0; i < WEIR_STAGES; i++) {
+        assert_ok(weir_stage_parse(weir_stage_name((weir_stage)i), &stage, &error), &error);
+        assert_int_equal(stage, i);
+    }
+    assert_null(weir_stage_name(WEIR_STAGES));
+    options.stage = WEIR_STAGES;
     assert_fails(weir_sampler_open(NULL, manifest, &options, &sampler, &error), WEIR_INVALID_STAGE_TYPE,
                  &error);
     options.stage = WEIR_STAGE_TRAIN;
@@ -297,6 +307,64 @@ static void stages_and_options_are_checked(void **state) {
     assert_null(sampler);
     weir_sampler_close(NULL);
     weir_manifest_close(manifest);
+}
+
+static const char *diagnostic_text(const weir_error *error, const char *name) {
+    for (uint32_t i = 0; i < error->diagnostic_count; i++)
+        if (strcmp(error->diagnostics[i].name, name) == 0)
+            return error->diagnostics[i].text;
+    return NULL;
+}
+
+/* The seed's failure record needs the key and the token of the call: every error has them, and those of
+ * opening are of the cursor that the caller names. */
+static void every_error_names_its_call(void **state) {
+    (void)state;
+    json_t *vectors = load_vectors("nextbatch_errors.json");
+    json_t *list = member(vectors, "cases");
+    for (size_t i = 0; i < json_array_size(list); i++) {
+        json_t *vector = json_array_get(list, i);
+        weir_stage stage;
+        session s;
+        weir_error error;
+        weir_step step;
+        uint8_t digest[32];
+        weir_cbor_writer w;
+        if (weir_stage_parse(member_text(vector, "stage"), &stage, NULL) != WEIR_OK)
+            continue; /* there is no call yet */
+        weir_cursor cursor = cursor_of(vector, "epoch", "position");
+        weir_status status = open_session(&s, vector, &error);
+        if (status == WEIR_OK) {
+            cursor = assert_steps(&s, vector, json_object_get(vector, "expected"));
+            status = weir_sampler_step(s.sampler, cursor, &step, &error);
+        }
+        assert_int_not_equal(status, WEIR_OK);
+        assert_string_equal(diagnostic_text(&error, "dataset_key"), member_text(vector, "dataset"));
+        assert_int_equal(error.rank, member_uint(vector, "rank"));
+        assert_int_equal(error.replay_token_size, 32);
+        weir_cbor_writer_memory(&w, NULL);
+        weir_cbor_array(&w, 7);
+        weir_cbor_text(&w, "nextbatch_v2");
+        json_t *token = member(vector, "token");
+        if (json_is_null(token)) {
+            weir_cbor_bytes(&w, weir_manifest_token(s.manifest), WEIR_TOKEN_SIZE);
+        } else {
+            size_t size;
+            const uint8_t *bytes = bytes_of_hex(json_string_value(token), &size);
+            weir_cbor_bytes(&w, bytes, size);
+        }
+        weir_cbor_text(&w, member_text(vector, "dataset"));
+        weir_cbor_uint(&w, cursor.epoch);
+        weir_cbor_uint(&w, cursor.global_index);
+        weir_cbor_uint(&w, member_uint(vector, "world_size"));
+        weir_cbor_uint(&w, member_uint(vector, "rank"));
+        assert_ok(weir_cbor_finish(&w, &error), &error);
+        weir_sha256_of(w.data, w.size, digest);
+        assert_memory_equal(error.replay_token, digest, 32);
+        weir_cbor_release(&w);
+        close_session(&s);
+    }
+    json_decref(vectors);
 }
 
 static void advice_in_the_message_works(void **state) {
@@ -610,6 +678,7 @@ int main(void) {
         cmocka_unit_test(of_any_set_of_faults_the_first_is_reported),
         cmocka_unit_test(a_store_of_another_size_is_refused_third),
         cmocka_unit_test(stages_and_options_are_checked),
+        cmocka_unit_test(every_error_names_its_call),
         cmocka_unit_test(advice_in_the_message_works),
         cmocka_unit_test(the_last_epoch_does_not_end),
         cmocka_unit_test(positions_reach_the_end_of_64_bits),

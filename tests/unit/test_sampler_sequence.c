@@ -53,8 +53,10 @@ static void assert_epoch_is_bijective(weir_manifest *manifest, stamps *s, uint64
 static void assert_bijective_two_ways(weir_manifest *manifest, stamps *s, uint64_t n, uint64_t block_size,
                                       bool rotate) {
     weir_data_config affine = {.sampler_block_size = block_size, .rotate = rotate};
-    weir_data_config feistel = {
-        .sampler_block_size = block_size, .rotate = !rotate, .intra_block = WEIR_INTRA_FEISTEL_V1};
+    weir_data_config feistel = {.sampler_block_size = block_size,
+                                .rotate = !rotate,
+                                .intra_block = WEIR_INTRA_FEISTEL_V1,
+                                .block_order = WEIR_BLOCKS_STATELESS_V1};
     assert_epoch_is_bijective(manifest, s, n, &affine);
     assert_epoch_is_bijective(manifest, s, n, &feistel);
 }
@@ -152,15 +154,18 @@ static void sampled_positions_of_large_epochs_are_distinct(void **state) {
 
 /* ---- World sizes ----------------------------------------------------------------------------- */
 
-enum { ALL_CONFIGS = 16 };
+enum { ALL_CONFIGS = 24 };
 
-/* Both maps, rotation, boundary and drop_last in all their combinations. */
+/* Both maps, rotation, boundary and drop_last in all their combinations; the last third with stateless
+ * blocks. */
 static weir_data_config config_of(unsigned number, uint64_t block_size) {
     return (weir_data_config){.sampler_block_size = block_size,
                               .intra_block = number & 1 ? WEIR_INTRA_FEISTEL_V1 : WEIR_INTRA_AFFINE_V1,
                               .rotate = number >> 1 & 1,
                               .epoch_boundary = number & 4 ? WEIR_BOUNDARY_STREAM : WEIR_BOUNDARY_STRICT,
-                              .drop_last = number >> 3 & 1};
+                              .drop_last = number < 16 ? number >> 3 & 1 : number & 1,
+                              .block_order =
+                                  number < 16 ? WEIR_BLOCKS_FISHER_YATES_V1 : WEIR_BLOCKS_STATELESS_V1};
 }
 
 /* The ranks of a step, put one behind the other, are the step of a world of one. Returns the next cursor. */
@@ -407,6 +412,76 @@ static void blocks_are_counted_rightly(void **state) {
     }
 }
 
+/* The blocks of an epoch's steps up to a cursor, one sample at a time. In stream mode the first batch may
+ * have begun in the epoch before. */
+static uint64_t count_epoch_blocks_slowly(weir_sampler *sampler, const weir_manifest *manifest,
+                                          weir_cursor cursor, uint32_t rank, uint64_t micro) {
+    const weir_data_config *data = weir_manifest_data(manifest);
+    uint64_t n = weir_manifest_find(manifest, "a")->cardinality;
+    bool is_stream = data->epoch_boundary == WEIR_BOUNDARY_STREAM;
+    int64_t batch = (int64_t)weir_manifest_global_batch_size(manifest), at = (int64_t)cursor.global_index;
+    int64_t limit = data->drop_last && !is_stream ? (int64_t)n / batch * batch : (int64_t)n;
+    bool seen[128] = {false};
+    uint64_t found = 0;
+    for (int64_t start = at % batch - (is_stream ? batch : 0); start <= at; start += batch)
+        for (int64_t i = 0; i < (int64_t)micro; i++) {
+            int64_t position = start + (int64_t)(rank * micro) + i;
+            uint64_t index;
+            weir_error error;
+            if (position < 0 || position >= limit)
+                continue;
+            assert_ok(weir_sampler_index_at(sampler, cursor.epoch, (uint64_t)position, &index, &error),
+                      &error);
+            found += !seen[index / data->sampler_block_size];
+            seen[index / data->sampler_block_size] = true;
+        }
+    return found;
+}
+
+static void blocks_of_an_epoch_are_counted_once(void **state) {
+    (void)state;
+    random_stream random = {34};
+    for (unsigned round = 0; round < 6000; round += test_stride()) {
+        unsigned number = (unsigned)random_below(&random, ALL_CONFIGS);
+        weir_data_config data = config_of(number, 1 + random_below(&random, round % 2 ? 40 : 4));
+        uint64_t n = 1 + random_below(&random, 100), micro = 1 + random_below(&random, 6);
+        uint32_t world = (uint32_t)(1 + random_below(&random, 6));
+        if (data.drop_last && data.epoch_boundary == WEIR_BOUNDARY_STRICT && world * micro > n)
+            continue;
+        weir_manifest *manifest = manifest_of_numbers(n, world * micro, &data, number);
+        uint32_t rank = (uint32_t)random_below(&random, world);
+        weir_sampler *sampler = sampler_of(manifest, "a", WEIR_STAGE_TRAIN, world, rank);
+        uint64_t indices[64];
+        weir_cursor cursor = {5, random_below(&random, n)};
+        weir_step step = take_step(sampler, cursor, indices);
+        assert_int_equal(step.blocks_materialized_this_epoch,
+                         count_epoch_blocks_slowly(sampler, manifest, cursor, rank, micro));
+        weir_sampler_close(sampler);
+        weir_manifest_close(manifest);
+    }
+}
+
+/* At sizes where nobody could count: a whole epoch has every block, and a rank of many has its part. */
+static void blocks_of_a_large_epoch_are_counted(void **state) {
+    (void)state;
+    uint64_t n = 1000000000000u, indices[64];
+    weir_data_config data = {.sampler_block_size = 1 << 20, .rotate = true};
+    weir_manifest *manifest = manifest_of_numbers(n, 64, &data, 1);
+    weir_sampler *sampler = sampler_of(manifest, "a", WEIR_STAGE_TRAIN, 1, 0);
+    assert_true(take_step(sampler, (weir_cursor){3, n - 64}, indices).blocks_materialized_this_epoch ==
+                n / (1 << 20) + 1);
+    weir_sampler_close(sampler);
+    weir_manifest_close(manifest);
+    data = (weir_data_config){.sampler_block_size = 4};
+    manifest = manifest_of_numbers(1u << 30, 64, &data, 1); /* each of 16 ranks takes every 16th block */
+    sampler = sampler_of(manifest, "a", WEIR_STAGE_TRAIN, 16, 7);
+    assert_int_equal(
+        take_step(sampler, (weir_cursor){3, (1u << 30) - 64}, indices).blocks_materialized_this_epoch,
+        (1u << 30) / 64);
+    weir_sampler_close(sampler);
+    weir_manifest_close(manifest);
+}
+
 /* The tail block of 10 comes last and is dropped in every epoch; with rotation no sample is left out for
  * ever. */
 static void rotation_drops_other_samples_in_every_epoch(void **state) {
@@ -433,6 +508,48 @@ static void rotation_drops_other_samples_in_every_epoch(void **state) {
     }
 }
 
+/* ---- Evaluations ------------------------------------------------------------------------------ */
+
+/* One permutation for all epochs and block sizes, dealt out to ranks as eval's order is; its beginning is a
+ * sample of the whole. */
+static void a_seeded_evaluation_visits_every_sample_once(void **state) {
+    (void)state;
+    static const uint64_t sizes[] = {1, 2, 25, 1000, 100000};
+    for (size_t i = 0; i < sizeof sizes / sizeof sizes[0]; i++) {
+        uint64_t n = sizes[i], batch = 24, *order = calloc(n, 8), *found = calloc(n, 8),
+                 *again = calloc(batch, 8);
+        weir_data_config one = {.sampler_block_size = 7, .rotate = true, .drop_last = true};
+        weir_manifest *manifest = manifest_of_numbers(n, batch, &one, 1);
+        weir_sampler *whole = sampler_of(manifest, "a", WEIR_STAGE_EVAL_SEEDED, 1, 0);
+        weir_error error;
+        assert_ok(weir_sampler_range(whole, 5, 0, n, order, &error), &error);
+        for (uint64_t p = 0; p < n; p++) {
+            uint64_t index;
+            found[order[p]]++;
+            assert_ok(weir_sampler_index_at(whole, 9, p, &index, &error), &error);
+            assert_int_equal(index, order[p]);
+        }
+        uint64_t low = 0;
+        for (uint64_t p = 0; p < n; p++) {
+            assert_int_equal(found[p], 1);
+            low += p < n / 10 && order[p] < n / 2;
+        }
+        if (n > 1000) /* half of the first tenth, within five deviations */
+            assert_true(low > n / 20 - 250 && low < n / 20 + 250);
+        for (uint32_t rank = 0; rank < 4; rank++) {
+            weir_sampler *part = sampler_of(manifest, "a", WEIR_STAGE_EVAL_SEEDED, 4, rank);
+            weir_step step = take_step(part, (weir_cursor){2, n - 1}, again);
+            assert_true(step.is_shuffled && step.count == 6 && step.blocks_materialized == 0);
+            for (uint64_t k = 0; k < 6; k++)
+                assert_int_equal(again[k], order[(n - 1 + rank * 6 + k) % n]);
+            weir_sampler_close(part);
+        }
+        weir_sampler_close(whole);
+        weir_manifest_close(manifest);
+        free(order), free(found), free(again);
+    }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_epoch_to_5000_is_a_bijection),
@@ -446,7 +563,10 @@ int main(void) {
         cmocka_unit_test(steps_can_be_asked_for_ahead_of_their_indices),
         cmocka_unit_test(the_sequence_is_the_one_that_the_procedure_spells),
         cmocka_unit_test(blocks_are_counted_rightly),
+        cmocka_unit_test(blocks_of_an_epoch_are_counted_once),
+        cmocka_unit_test(blocks_of_a_large_epoch_are_counted),
         cmocka_unit_test(rotation_drops_other_samples_in_every_epoch),
+        cmocka_unit_test(a_seeded_evaluation_visits_every_sample_once),
     };
     return cmocka_run_group_tests_name("sampler sequence", tests, NULL, NULL);
 }

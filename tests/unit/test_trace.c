@@ -442,6 +442,7 @@ static void test_ranks_merge_into_world_size_1(void **state) {
             char names[12][128];
             const char *paths[12];
             weir_merge_report report;
+            weir_merge_options with_whole = {.size = sizeof with_whole, .single = whole};
             for (uint32_t rank = 0; rank < worlds[w]; rank++) {
                 run r;
                 snprintf(names[rank], sizeof names[0], "merge-%u.trace", rank);
@@ -450,7 +451,7 @@ static void test_ranks_merge_into_world_size_1(void **state) {
                 write_trace(&r, names[rank]);
                 run_close(&r);
             }
-            assert_ok(weir_trace_merge(&memory.env, paths, worlds[w], whole, &report, &error), &error);
+            assert_ok(weir_trace_merge(&memory.env, paths, worlds[w], &with_whole, &report, &error), &error);
             assert_int_equal(report.steps, STEPS);
             assert_int_equal(report.digests, report.samples);
             assert_int_equal(report.unchecked_digests, 0);
@@ -475,14 +476,15 @@ static void test_merge_refuses_a_single_run_of_other_stores(void **state) {
     weir_merge_report report;
     run rank, single;
     const char *paths[1] = {"rank.trace"};
+    weir_merge_options options = {.size = sizeof options, .single = "other.trace"};
     run_open(&rank, "", 5, 1, 0);
     write_trace(&rank, paths[0]);
     run_open(&single, "", 5, 1, 0);
     single.description.store_hashes = hashes;
     single.description.store_count = 1;
     write_trace(&single, "other.trace");
-    assert_fails(weir_trace_merge(&memory.env, paths, 1, "other.trace", &report, &error),
-                 WEIR_CONTRACT_VIOLATION, &error);
+    assert_fails(weir_trace_merge(&memory.env, paths, 1, &options, &report, &error), WEIR_CONTRACT_VIOLATION,
+                 &error);
     assert_non_null(strstr(error.message, "other.trace: its store_hashes is not that of the others"));
     run_close(&rank);
     run_close(&single);
@@ -504,6 +506,7 @@ static void test_merge_finds_a_wrong_index_and_digest(void **state) {
     const char *whole = "w.trace";
     char names[2][128];
     const char *paths[2] = {names[0], names[1]};
+    weir_merge_options options = {.size = sizeof options, .single = whole};
     run_open(&single, "", 5, 1, 0);
     write_trace(&single, whole);
     for (uint32_t rank = 0; rank < 2; rank++) {
@@ -513,8 +516,8 @@ static void test_merge_finds_a_wrong_index_and_digest(void **state) {
     for (size_t i = 0; i < sizeof edits / sizeof edits[0]; i++) {
         write_trace(&ranks[0], names[0]);
         write_edited(&ranks[1], names[1], edits[i]);
-        assert_fails(weir_trace_merge(&memory.env, paths, 2, whole, &report, &error), WEIR_REPLAY_DIVERGENCE,
-                     &error);
+        assert_fails(weir_trace_merge(&memory.env, paths, 2, &options, &report, &error),
+                     WEIR_REPLAY_DIVERGENCE, &error);
         assert_int_equal(error.t, 5);
     }
     run_close(&ranks[0]);

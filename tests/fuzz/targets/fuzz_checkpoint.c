@@ -1,10 +1,11 @@
-/* Fuzzes checkpoints: the bytes are one, to be read alone and to be restored into three runs (a mix, one
- * dataset in eval, a mix in best effort). What a run accepts must lead where the checkpoint says, and the run
- * itself must write the same cursors there. */
+/* Fuzzes checkpoints, and the cursors of callers that choose datasets themselves: the bytes are one, to be
+ * read alone and to be restored into three runs (a mix, one dataset in eval, a mix in best effort). What a
+ * run accepts must lead where the checkpoint says, and the run itself must write the same cursors there. */
 #include <string.h>
 
 #include "pipeline/checkpoint.h"
 #include "require.h"
+#include "weir/cursors.h"
 
 static const char manifest_text[] =
     "{\"global_batch_size\": 4, \"mix\": {\"a\": 2, \"b\": 1}, \"datasets\": {"
@@ -65,8 +66,25 @@ static void restore(weir_stage stage, weir_policy policy, const uint8_t *data, s
     close_run(&r);
 }
 
+/* Cursors that are restored are written as the same bytes, but for the version of the program. */
+static void restore_cursors(const uint8_t *data, size_t size) {
+    weir_manifest *manifest;
+    weir_cursors *cursors;
+    weir_cursor cursor;
+    require(weir_manifest_read(NULL, manifest_text, sizeof manifest_text - 1, "fuzz", &manifest, NULL) ==
+            WEIR_OK);
+    require(weir_cursors_open(NULL, manifest, NULL, 0, &cursors, NULL) == WEIR_OK);
+    if (weir_cursors_restore(cursors, data, size, NULL) != WEIR_OK) {
+        require(weir_cursors_get(cursors, "a", &cursor, NULL) == WEIR_OK);
+        require(cursor.epoch == 0 && cursor.global_index == 0);
+    }
+    weir_cursors_close(cursors);
+    weir_manifest_close(manifest);
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     weir_checkpoint read;
+    restore_cursors(data, size);
     (void)!weir_checkpoint_read(data, size, &read, NULL);
     restore(WEIR_STAGE_TRAIN, WEIR_POLICY_STRICT, data, size);
     restore(WEIR_STAGE_EVAL, WEIR_POLICY_STRICT, data, size);

@@ -13,6 +13,7 @@ static void check_restored(const weir_plan *plan) {
     weir_plan *restored;
     weir_cbor_writer_memory(&w, NULL);
     weir_plan_write(plan, &w);
+    weir_plan_write_tensors(plan, &w);
     if (weir_cbor_finish(&w, &error) != WEIR_OK ||
         weir_plan_restore(NULL, w.data, w.size, "fuzz", &restored, &error) != WEIR_OK)
         abort();

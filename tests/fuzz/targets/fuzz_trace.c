@@ -15,7 +15,8 @@ static void judge(memory_env *memory) {
     weir_trace_difference difference;
     const char *paths[] = {"trace"};
     (void)!weir_trace_replay(&memory->env, "trace", NULL, &replay, NULL);
-    (void)!weir_trace_merge(&memory->env, paths, 1, "trace", &merged, NULL);
+    weir_merge_options with_single = {.size = sizeof with_single, .single = "trace"};
+    (void)!weir_trace_merge(&memory->env, paths, 1, &with_single, &merged, NULL);
     if (weir_trace_diff(&memory->env, "trace", "trace", &difference, NULL) == WEIR_OK && difference.differs)
         abort();
 }

@@ -1,0 +1,334 @@
+/* weir.Prefetcher's engine: the C prefetcher over a Python callable.
+ *
+ * A slot of the prefetcher is a reference: a worker calls the source with (epoch, position), under the GIL,
+ * and leaves there what it gave; the consumer takes it out, and the slot goes back at once. What a worker's
+ * call raises is kept and raised at the item's own place.
+ *
+ * A worker has one thread state from its start to its end, so that what the source keeps per thread (a
+ * connection, a file) stays. Unlike the module's other objects this one keeps Python objects: it is let go of
+ * under the GIL, and whatever joins the workers lets go of the GIL meanwhile, since they may need it to end.
+ */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "module.h"
+
+static const char source_operator[] = "weir.Prefetcher";
+
+typedef struct py_prefetch {
+    PyObject_HEAD PyObject *source;
+    weir_env env;
+    weir_prefetch *prefetch; /* NULL: closed */
+    pid_t owner;
+    uint64_t slot_count;
+    PyObject **slots;  /* what lies in each */
+    void **addresses;  /* of the slots */
+    PyObject **raised; /* by each worker: an exception, or NULL */
+    uint32_t worker_count;
+} py_prefetch;
+
+/* ---- Workers ----------------------------------------------------------------------------------- */
+
+typedef struct start {
+    void *(*run)(void *argument);
+    void *argument;
+} start;
+
+static void *run_with_a_thread_state(void *given) {
+    start begin = *(start *)given;
+    free(given);
+    PyGILState_STATE gil = PyGILState_Ensure();
+    PyThreadState *state = PyEval_SaveThread();
+    void *result = begin.run(begin.argument);
+    PyEval_RestoreThread(state);
+    PyGILState_Release(gil);
+    return result;
+}
+
+static int start_thread(void *context, void *(*run)(void *), void *argument, uintptr_t *thread) {
+    start *begin = malloc(sizeof *begin);
+    if (!begin)
+        return ENOMEM;
+    *begin = (start){run, argument};
+    int status = weir_env_default()->start_thread(context, run_with_a_thread_state, begin, thread);
+    if (status != 0)
+        free(begin);
+    return status;
+}
+
+/* The exception that is set, whole, with its traceback. */
+static PyObject *take_exception(void) {
+    PyObject *type, *value, *traceback;
+    PyErr_Fetch(&type, &value, &traceback);
+    PyErr_NormalizeException(&type, &value, &traceback);
+    if (value && traceback)
+        PyException_SetTraceback(value, traceback);
+    Py_XDECREF(type);
+    Py_XDECREF(traceback);
+    return value;
+}
+
+static weir_status produce(void *context, const weir_item *item, weir_error *error) {
+    py_prefetch *self = context;
+    PyObject **slot = item->slot;
+    PyGILState_STATE gil = PyGILState_Ensure();
+    PyObject *value = PyObject_CallFunction(self->source, "KK", (unsigned long long)item->epoch,
+                                            (unsigned long long)item->position);
+    PyObject *before = *slot;
+    *slot = value;
+    if (!value)
+        self->raised[item->worker] = take_exception();
+    Py_XDECREF(before);
+    PyGILState_Release(gil);
+    if (value)
+        return WEIR_OK;
+    memset(error, 0, sizeof *error);
+    error->status = WEIR_SOURCE_ERROR;
+    error->failure_operator = source_operator;
+    error->diagnostic_count = 1;
+    error->diagnostics[0] = (weir_diagnostic){.name = "worker", .number = item->worker};
+    return WEIR_SOURCE_ERROR;
+}
+
+/* ---- Opening and closing ----------------------------------------------------------------------- */
+
+static py_prefetch *self_of(PyObject *object) {
+    return (py_prefetch *)object;
+}
+
+/* Ends the workers and lets go of what they have made. */
+static void close_prefetch(py_prefetch *self) {
+    weir_prefetch *prefetch = self->prefetch;
+    self->prefetch = NULL;
+    if (prefetch) {
+        Py_BEGIN_ALLOW_THREADS weir_prefetch_close(prefetch);
+        Py_END_ALLOW_THREADS
+    }
+    for (uint64_t i = 0; self->slots && i < self->slot_count; i++)
+        Py_CLEAR(self->slots[i]);
+    for (uint32_t i = 0; self->raised && i < self->worker_count; i++)
+        Py_CLEAR(self->raised[i]);
+}
+
+static void dealloc(PyObject *object) {
+    py_prefetch *self = self_of(object);
+    PyTypeObject *type = Py_TYPE(object);
+    if (self->prefetch)
+        weir_prefetch_cancel(self->prefetch);
+    close_prefetch(self);
+    Py_CLEAR(self->source);
+    free(self->slots);
+    free(self->addresses);
+    free(self->raised);
+    ((freefunc)PyType_GetSlot(type, Py_tp_free))(object);
+    Py_DECREF(type);
+}
+
+static bool allocate_slots(py_prefetch *self, weir_prefetch_options *options) {
+    self->worker_count = options->workers ? options->workers : 1;
+    self->slot_count = weir_prefetch_slot_count(options);
+    self->slots = calloc((size_t)self->slot_count, sizeof *self->slots);
+    self->addresses = calloc((size_t)self->slot_count, sizeof *self->addresses);
+    self->raised = calloc(self->worker_count, sizeof *self->raised);
+    if (!self->slots || !self->addresses || !self->raised)
+        return false;
+    for (uint64_t i = 0; i < self->slot_count; i++)
+        self->addresses[i] = &self->slots[i];
+    options->slots = self->addresses;
+    return true;
+}
+
+/* (source, length, epochs, start_epoch, start_position, shards, drop_remainder, policy, max_lead, max_skips,
+ * workers, buffer_size, state or None) */
+static bool parse(PyObject *args, PyObject **source, weir_prefetch_options *options, py_bytes *state) {
+    const char *shards = NULL, *policy = NULL;
+    int drop_remainder = 0;
+    weir_error error;
+    *options = (weir_prefetch_options){
+        .size = sizeof *options,
+    };
+    if (!PyArg_ParseTuple(args, "OO&O&O&O&spsO&O&O&O&O&:_open", source, py_to_uint64, &options->source.length,
+                          py_to_uint64, &options->epochs, py_to_uint64, &options->start_epoch, py_to_uint64,
+                          &options->start_position, &shards, &drop_remainder, &policy, py_to_uint32,
+                          &options->max_lead, py_to_uint32, &options->max_skips_per_round, py_to_uint32,
+                          &options->workers, py_to_uint32, &options->buffer_size, py_to_bytes, state))
+        return false;
+    options->drop_remainder = drop_remainder;
+    if (weir_shard_mode_parse(shards, &options->shard_mode, &error) == WEIR_OK &&
+        weir_policy_parse(policy, &options->policy, &error) == WEIR_OK)
+        return true;
+    py_raise(&error);
+    return false;
+}
+
+/* Opens what was saved, and the prefetcher with it. Without the GIL. */
+static weir_status open_with_state(py_prefetch *self, weir_prefetch_options *options, const py_bytes *state,
+                                   weir_error *error) {
+    weir_cbor_value value;
+    if (state->data) {
+        weir_status status = weir_cbor_check(state->data, state->size, NULL, error);
+        if (status != WEIR_OK)
+            return status;
+        value = weir_cbor_view(state->data);
+        options->state = &value;
+    }
+    return weir_prefetch_open(&self->env, options, &self->prefetch, error);
+}
+
+static PyObject *prefetch_open(PyObject *class, PyObject *args) {
+    PyObject *source = NULL;
+    py_bytes state = {NULL, NULL, 0};
+    weir_prefetch_options options;
+    if (!parse(args, &source, &options, &state)) {
+        Py_XDECREF(state.holder);
+        return NULL;
+    }
+    allocfunc allocate = (allocfunc)PyType_GetSlot((PyTypeObject *)class, Py_tp_alloc);
+    py_prefetch *self = self_of(allocate((PyTypeObject *)class, 0));
+    weir_error error;
+    weir_status status = WEIR_OUT_OF_MEMORY;
+    bool is_allocated = self && allocate_slots(self, &options);
+    if (is_allocated) {
+        self->source = Py_NewRef(source);
+        self->env = py_env();
+        self->env.start_thread = start_thread;
+        self->owner = getpid();
+        options.source.context = self;
+        options.source.produce = produce;
+        Py_BEGIN_ALLOW_THREADS status = open_with_state(self, &options, &state, &error);
+        Py_END_ALLOW_THREADS
+    } else {
+        PyErr_NoMemory();
+    }
+    Py_XDECREF(state.holder);
+    if (status == WEIR_OK)
+        return (PyObject *)self;
+    Py_XDECREF((PyObject *)self);
+    return is_allocated ? py_raise(&error) : NULL;
+}
+
+/* ---- Taking ------------------------------------------------------------------------------------ */
+
+static void cancel_prefetch(void *prefetch) {
+    weir_prefetch_cancel(prefetch);
+}
+
+static weir_status take(py_prefetch *self, weir_item *item, weir_error *error) {
+    bool is_ready = false;
+    weir_status status = weir_prefetch_try_next(self->prefetch, item, &is_ready, error);
+    if (status != WEIR_OK || is_ready)
+        return status;
+    py_wait_begin(cancel_prefetch, self->prefetch);
+    Py_BEGIN_ALLOW_THREADS status = weir_prefetch_next(self->prefetch, item, error);
+    Py_END_ALLOW_THREADS py_wait_end();
+    return status;
+}
+
+static PyObject *raise_for(py_prefetch *self, weir_error *error) {
+    uint64_t worker = error->diagnostics[0].number;
+    if (error->failure_operator != source_operator || worker >= self->worker_count || !self->raised[worker])
+        return py_raise(error);
+    PyObject *exception = self->raised[worker];
+    self->raised[worker] = NULL;
+    PyErr_Restore(Py_NewRef((PyObject *)Py_TYPE(exception)), exception, PyException_GetTraceback(exception));
+    return NULL;
+}
+
+static bool is_closed(const py_prefetch *self) {
+    if (!self->prefetch)
+        PyErr_SetString(PyExc_ValueError, "the prefetcher is closed");
+    return !self->prefetch;
+}
+
+/* The next item; StopIteration at the end. One thread at a time. */
+static PyObject *prefetch_next(PyObject *object, PyObject *nothing) {
+    (void)nothing;
+    py_prefetch *self = self_of(object);
+    weir_item item;
+    weir_error error;
+    if (is_closed(self))
+        return NULL;
+    weir_status status = take(self, &item, &error);
+    if (PyErr_Occurred()) /* a signal handler's: it was cancelled, and gave nothing */
+        return NULL;
+    if (status != WEIR_OK)
+        return raise_for(self, &error);
+    if (!item.slot) {
+        PyErr_SetNone(PyExc_StopIteration);
+        return NULL;
+    }
+    PyObject *value = *(PyObject **)item.slot;
+    *(PyObject **)item.slot = NULL;
+    weir_prefetch_release(self->prefetch, &item);
+    return value;
+}
+
+/* ---- About it ---------------------------------------------------------------------------------- */
+
+static PyObject *prefetch_save(PyObject *object, PyObject *nothing) {
+    (void)nothing;
+    py_prefetch *self = self_of(object);
+    weir_cbor_writer w;
+    weir_error error;
+    if (is_closed(self))
+        return NULL;
+    weir_cbor_writer_memory(&w, NULL);
+    weir_prefetch_save(self->prefetch, &w);
+    PyObject *bytes = weir_cbor_finish(&w, &error) == WEIR_OK
+                          ? PyBytes_FromStringAndSize((const char *)w.data, (Py_ssize_t)w.size)
+                          : py_raise(&error);
+    weir_cbor_release(&w);
+    return bytes;
+}
+
+static PyObject *prefetch_metrics(PyObject *object, PyObject *nothing) {
+    (void)nothing;
+    py_prefetch *self = self_of(object);
+    weir_prefetch_metrics metrics;
+    if (is_closed(self))
+        return NULL;
+    weir_worker_metrics *workers = calloc(self->worker_count, sizeof *workers);
+    if (!workers)
+        return PyErr_NoMemory();
+    weir_prefetch_measure(self->prefetch, &metrics, workers);
+    PyObject *dict = py_metrics(&metrics, workers);
+    free(workers);
+    return dict;
+}
+
+static PyObject *prefetch_cancel(PyObject *object, PyObject *nothing) {
+    (void)nothing;
+    if (self_of(object)->prefetch)
+        weir_prefetch_cancel(self_of(object)->prefetch);
+    Py_RETURN_NONE;
+}
+
+static PyObject *prefetch_close(PyObject *object, PyObject *nothing) {
+    (void)nothing;
+    close_prefetch(self_of(object));
+    Py_RETURN_NONE;
+}
+
+static PyMethodDef methods[] = {
+    {"_open", prefetch_open, METH_VARARGS | METH_CLASS, "Starts the workers."},
+    {"_next", prefetch_next, METH_NOARGS, "The next item; StopIteration at the end."},
+    {"_save", prefetch_save, METH_NOARGS, "The state after the last item that was taken."},
+    {"_metrics", prefetch_metrics, METH_NOARGS, "Counts and waits, in all and by worker."},
+    {"_cancel", prefetch_cancel, METH_NOARGS, "Ends it; whoever waits for an item gets Cancelled."},
+    {"_close", prefetch_close, METH_NOARGS, "Ends it and waits for the workers."},
+    {NULL, NULL, 0, NULL}};
+
+static PyType_Slot slots[] = {{Py_tp_doc, "A prefetcher over a Python source; see weir.Prefetcher."},
+                              {Py_tp_dealloc, dealloc},
+                              {Py_tp_methods, methods},
+                              {0, NULL}};
+
+static PyType_Spec spec = {"weir._weir.Prefetch", sizeof(py_prefetch), 0,
+                           Py_TPFLAGS_DEFAULT | Py_TPFLAGS_DISALLOW_INSTANTIATION, slots};
+
+int py_add_prefetch(PyObject *module) {
+    py_the.prefetch = py_add_type(module, &spec);
+    return py_the.prefetch ? 0 : -1;
+}

@@ -1,0 +1,67 @@
+"""A batch as a person reads it: cell by cell, with names and values of the database."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from weir._store import Store
+
+if TYPE_CHECKING:
+    from weir._batch import Batch
+
+
+class Cell(NamedTuple):
+    """A cell of a sequence; the target of a derived task has no table, and its task's name.
+
+    `value` is the database's: a float, an int of microseconds since 1970 for a timestamp, a bool, or the text of a
+    category or text; None if it is null, or was not known at the observation time, or is a key."""
+
+    sequence: int
+    row: int
+    table: str | None
+    column: str
+    stype: str
+    value: float | int | bool | str | None
+    is_null: bool
+    is_target: bool
+
+
+def cells_of(batch: Batch, store: Store) -> Iterator[Cell]:
+    """The cells of a batch in order, padding left out."""
+    if batch.store_hash != store.hash:
+        raise ValueError(f"the batch is of the store {batch.store_hash[:12]}, not of {store!r}")
+    columns: dict[int, dict[str, Any]] = {task["column_idx"]: {**task, "table": None} for task in store.info["tasks"]}
+    columns.update((column["column_idx"], column) for column in store.info["columns"])
+    arrays = {name: batch[name].tolist() for name in ("column_ids", "seq_row_ids", "is_null", "is_target")}
+    rows, counts, target = batch.rows.tolist(), batch.num_cells.tolist(), _target_values(batch, store)
+    for sequence, count in enumerate(counts):
+        for place in range(count):
+            column_ids, local, is_null, is_target = (arrays[name][sequence][place] for name in arrays)
+            column, row = columns[column_ids], rows[sequence][local]
+            value = None
+            if not is_null:
+                value = target[sequence] if is_target else _value(store, column, row)
+            yield Cell(sequence, local, column["table"], column["name"], column["stype"], value, bool(is_null), bool(is_target))
+
+
+def _value(store: Store, column: dict[str, Any], row: int) -> Any:
+    table = store.tables[column["table"]]
+    if column["name"] not in table:
+        return None
+    stored = table[column["name"]][row - table.row_start]
+    if column["stype"] == "numerical":
+        return stored * column["std"] + column["mean"]
+    if column["stype"] == "categorical":
+        return store.category(stored)
+    return store.text(stored) if column["stype"] == "text" else stored
+
+
+def _target_values(batch: Batch, store: Store) -> list[Any]:
+    target, values = batch.target, batch.target.values.tolist()
+    if target.stype == "categorical":
+        return [store.category(batch.category_start + value) for value in values]
+    if target.stype == "boolean":
+        return list(values)
+    scaled = [value * target.std + target.mean for value in values]
+    return [round(value) for value in scaled] if target.stype == "timestamp" else scaled

@@ -1,0 +1,153 @@
+"""weir for PyTorch Geometric: a batch as HeteroData, rows as nodes and foreign keys as edges.
+
+    from torch_geometric.nn import HeteroConv, SAGEConv
+
+    store = weir.Store("shop.weir")
+    data = weir.torch.Dataset(store, "shop.manifest.json", dataset="shop/churn/train", transform=weir.pyg.Hetero(store), epochs=3)
+    for graph in data:
+        out = model(graph.x_dict, graph.edge_index_dict)["customers"][: graph["customers"].batch_size]
+        loss = binary_cross_entropy_with_logits(out, graph["customers"].y.float())
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import torch
+from torch_geometric.data import HeteroData
+
+from weir._batch import Batch, SemanticType
+from weir._store import Store
+
+__all__ = ["Hetero", "hetero"]
+
+_TIMESTAMP_FLOATS = 15
+_STYPES = {kind.name.lower(): kind for kind in SemanticType}
+
+
+class _Table(NamedTuple):
+    """Where the cells of a table's columns go: the place of a column among those of its type, by ColumnIdx."""
+
+    name: str
+    row_start: int
+    row_end: int
+    columns: dict[SemanticType, list[int]]
+
+    @property
+    def value_columns(self) -> list[int]:
+        return sorted(sum(self.columns.values(), []))
+
+
+def _tables(store: Store) -> list[_Table]:
+    tables = []
+    for table in store.info["tables"]:
+        columns: dict[SemanticType, list[int]] = {kind: [] for kind in SemanticType if kind != SemanticType.IDENTIFIER}
+        for column in store.info["columns"]:
+            kind = _STYPES.get(column["stype"])
+            if column["table"] == table["name"] and kind in columns:
+                columns[kind].append(column["column_idx"])
+        tables.append(_Table(table["name"], table["row_start"], table["row_start"] + table["rows"], columns))
+    return tables
+
+
+def hetero(batch: Batch, store: Store) -> HeteroData:
+    """A batch as HeteroData. Each sequence is a graph of its own; all of them are in one, disjoint.
+
+    Of every table T of the store, in the order of its columns: data[T].x, float32: numbers (normalised), booleans as 0 and 1,
+    fifteen floats per timestamp, and then for each column that has values whether it is null; data[T].categories, int64 [n,
+    columns], numbers for weir.torch.embeddings(store)["categories"], -1 for null; data[T].texts, float16 [n, columns, D];
+    data[T].row, the store's row; data[T].batch, the sequence. A column that the task does not show, or that did not fit
+    into the sequence, is null, and so is the target.
+
+    Edges are data[child, column, parent].edge_index, one type per foreign key, from the child to the parent (torch_geometric's
+    ToUndirected adds the way back). Tables and edge types are the same in every batch, also if some are empty.
+
+    The rows to predict come first in their table A: data[A].batch_size of them, with data[A].y and data[A].y_is_null.
+    """
+    if batch.store_hash != store.hash:
+        raise ValueError(f"the batch is of the store {batch.store_hash[:12]}, not of {store!r}")
+    tables, tensors = _tables(store), batch.torch(hide_target=True)
+    rows, counts = batch.rows.torch().long(), batch.num_rows.torch().long()
+    sequence, local = torch.nonzero(torch.arange(rows.shape[1]) < counts[:, None], as_tuple=True)
+    row = rows[sequence, local]
+    order = torch.argsort((local > 0).long(), stable=True)  # the rows to predict first
+    sequence, local, row = sequence[order], local[order], row[order]
+    node = torch.full(rows.shape, -1)  # of each sequence's rows: the number in its table
+    data = HeteroData()
+    for table in tables:
+        mine = (row >= table.row_start) & (row < table.row_end)
+        node[sequence[mine], local[mine]] = torch.arange(int(mine.sum()))
+        data[table.name].row, data[table.name].batch = row[mine], sequence[mine]
+    cells = _cells(tensors, node)
+    for table in tables:
+        _add_features(data[table.name], table, cells, tensors)
+    _add_edges(data, batch, store, node)
+    task = next(task for task in store.info["tasks"] if task["name"] == batch.task)
+    anchor = data[task["anchor_table"]]
+    anchor.batch_size = batch.sequence_count
+    anchor.y, anchor.y_is_null = batch.target.torch()
+    return data
+
+
+class Hetero:
+    """hetero as the `transform` of a weir.torch.Dataset."""
+
+    def __init__(self, store: Store) -> None:
+        self.store = store
+
+    def __call__(self, tensors: Any, batch: Batch) -> HeteroData:
+        return hetero(batch, self.store)
+
+
+class _Cells(NamedTuple):
+    """Every cell that has a value: where it stands in the batch, its column, and its row's node."""
+
+    place: tuple[torch.Tensor, torch.Tensor]
+    column: torch.Tensor
+    node: torch.Tensor
+
+
+def _cells(tensors: dict[str, torch.Tensor], node: torch.Tensor) -> _Cells:
+    has_value = ~tensors["is_padding"] & ~tensors["is_null"] & ~tensors["is_target"]
+    place = torch.nonzero(has_value, as_tuple=True)
+    row = tensors["seq_row_ids"].long()[place]
+    return _Cells(place, tensors["column_ids"][place].long(), node[place[0], row])
+
+
+def _add_features(part: Any, table: _Table, cells: _Cells, tensors: dict[str, torch.Tensor]) -> None:
+    count = len(part.row)
+
+    def filled(columns: list[int], values: torch.Tensor | None, empty: torch.Tensor) -> torch.Tensor:
+        """[n, columns, …]: the values at their cells, `empty` elsewhere."""
+        out = empty.expand(count, len(columns), *empty.shape).clone()
+        if not columns:
+            return out
+        number = torch.full((max(columns) + 1,), -1)
+        number[torch.tensor(columns)] = torch.arange(len(columns))
+        mine = (cells.column <= max(columns)).nonzero()[:, 0]
+        mine = mine[number[cells.column[mine]] >= 0]
+        first, second = cells.place[0][mine], cells.place[1][mine]
+        out[cells.node[mine], number[cells.column[mine]]] = True if values is None else values[first, second].to(out.dtype)
+        return out
+
+    of = table.columns
+    zero = torch.zeros(())
+    numbers = filled(of[SemanticType.NUMERICAL], tensors["numeric_values"], zero)
+    booleans = filled(of[SemanticType.BOOLEAN], tensors["bool_values"], zero)
+    times = filled(of[SemanticType.TIMESTAMP], tensors["timestamp_values"], torch.zeros(_TIMESTAMP_FLOATS))
+    is_null = ~filled(table.value_columns, None, torch.tensor(False))
+    part.x = torch.cat([numbers, booleans, times.flatten(1), is_null.float()], dim=1)
+    part.categories = filled(of[SemanticType.CATEGORICAL], tensors["categorical_embed_ids"].long(), torch.tensor(-1))
+    table_of_texts = tensors["text_batch_embeddings"]
+    texts = filled(of[SemanticType.TEXT], tensors["text_embed_ids"].long(), torch.tensor(-1))
+    nothing = table_of_texts.new_zeros(1, table_of_texts.shape[1])
+    part.texts = torch.cat([table_of_texts, nothing])[texts]  # -1 is the last: zeros
+    part.num_nodes = count
+
+
+def _add_edges(data: HeteroData, batch: Batch, store: Store, node: torch.Tensor) -> None:
+    edges = batch._edges().torch().long()
+    for number, edge in enumerate(store.info["edges"]):
+        _, sequence, child, parent = edges[edges[:, 0] == number].T
+        index = torch.stack([node[sequence, child], node[sequence, parent]])
+        data[edge["table"], edge["column"], edge["parent_table"]].edge_index = index

@@ -1,0 +1,253 @@
+/* weir_cursors_v1: a cursor for every dataset of a manifest, and their checkpoint. The datasets lie in the
+ * order of CBOR keys, so that reading a checkpoint is one pass beside it. */
+#include "weir/cursors.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "base/file.h"
+#include "pipeline/checkpoint.h"
+#include "pipeline/sealed.h"
+#include "trace/record.h"
+
+#define CURSORS_VERSION "weir_cursors_v1"
+
+static const char operator_name[] = "weir.cursors";
+
+enum { PAIRS = 5, FILE_SIZE_MAX = 1 << 28 };
+
+typedef struct dataset_cursor {
+    char *key;
+    uint64_t cardinality;
+    weir_cursor cursor;
+} dataset_cursor;
+
+struct weir_cursors {
+    const weir_env *env;
+    dataset_cursor *list; /* in the order of CBOR keys */
+    size_t count;
+    uint8_t manifest_hash[WEIR_HASH_SIZE];
+    uint8_t token_hash[WEIR_HASH_SIZE];
+};
+
+/* ---- Opening --------------------------------------------------------------------------------- */
+
+static bool add(weir_cursors *c, const weir_dataset *dataset) {
+    size_t at = c->count;
+    char *key = weir__copy_text(c->env, dataset->key, strlen(dataset->key));
+    if (!key)
+        return false;
+    for (;
+         at > 0 && weir__key_compare(c->list[at - 1].key, strlen(c->list[at - 1].key), key, strlen(key)) > 0;
+         at--)
+        c->list[at] = c->list[at - 1];
+    c->list[at] = (dataset_cursor){.key = key, .cardinality = dataset->cardinality};
+    c->count++;
+    return true;
+}
+
+weir_status weir_cursors_open(const weir_env *env, const weir_manifest *manifest, const void *token,
+                              size_t token_size, weir_cursors **out, weir_error *error) {
+    env = weir__env(env);
+    size_t count = weir_manifest_dataset_count(manifest);
+    weir_cursors *c = weir__allocate_zero(env, 1, sizeof *c);
+    if (!c)
+        return weir__out_of_memory(error, operator_name, sizeof *c);
+    c->env = env;
+    memcpy(c->manifest_hash, weir_manifest_hash(manifest), WEIR_HASH_SIZE);
+    weir_sha256_of(token ? token : weir_manifest_token(manifest), token ? token_size : WEIR_TOKEN_SIZE,
+                   c->token_hash);
+    c->list = weir__allocate_zero(env, count, sizeof *c->list);
+    bool is_fine = c->list != NULL;
+    for (size_t i = 0; i < count && is_fine; i++)
+        is_fine = add(c, weir_manifest_dataset(manifest, i));
+    if (!is_fine) {
+        weir_cursors_close(c);
+        return weir__out_of_memory(error, operator_name, count * sizeof *c->list);
+    }
+    *out = c;
+    return WEIR_OK;
+}
+
+void weir_cursors_close(weir_cursors *c) {
+    if (!c)
+        return;
+    for (size_t i = 0; i < c->count; i++)
+        weir__release(c->env, c->list[i].key);
+    weir__release(c->env, c->list);
+    weir__release(c->env, c);
+}
+
+/* ---- Moving ---------------------------------------------------------------------------------- */
+
+static weir_status find(const weir_cursors *c, const char *dataset, dataset_cursor **out, weir_error *error) {
+    for (size_t i = 0; i < c->count; i++)
+        if (strcmp(c->list[i].key, dataset) == 0) {
+            *out = &c->list[i];
+            return WEIR_OK;
+        }
+    weir_status status =
+        weir__fail(error, WEIR_INVALID_DATASET_KEY, operator_name,
+                   "there is no cursor of '%.200s': the manifest has no dataset of that name", dataset);
+    weir__note_text(error, "dataset_key", dataset, strlen(dataset));
+    return status;
+}
+
+static bool is_inside(const dataset_cursor *d, weir_cursor cursor) {
+    return cursor.global_index < d->cardinality || cursor.global_index == 0;
+}
+
+weir_status weir_cursors_get(const weir_cursors *c, const char *dataset, weir_cursor *out,
+                             weir_error *error) {
+    dataset_cursor *found = NULL;
+    weir_status status = find(c, dataset, &found, error);
+    if (status == WEIR_OK)
+        *out = found->cursor;
+    return status;
+}
+
+weir_status weir_cursors_set(weir_cursors *c, const char *dataset, weir_cursor cursor, weir_error *error) {
+    dataset_cursor *found = NULL;
+    weir_status status = find(c, dataset, &found, error);
+    if (status != WEIR_OK)
+        return status;
+    if (!is_inside(found, cursor)) {
+        status = weir__fail(error, WEIR_GLOBAL_POSITION_EXCEEDS_CARDINALITY, operator_name,
+                            "global_index %llu lies beyond dataset '%.200s', which has %llu samples",
+                            (unsigned long long)cursor.global_index, dataset,
+                            (unsigned long long)found->cardinality);
+        weir__note_text(error, "dataset_key", dataset, strlen(dataset));
+        return status;
+    }
+    found->cursor = cursor;
+    return WEIR_OK;
+}
+
+weir_status weir_cursors_advance(weir_cursors *c, const char *dataset, const weir_step *step,
+                                 weir_error *error) {
+    dataset_cursor *found = NULL;
+    weir_status status = find(c, dataset, &found, error);
+    if (status != WEIR_OK)
+        return status;
+    weir_cursor from = step->cursor_before;
+    if (from.epoch != found->cursor.epoch || from.global_index != found->cursor.global_index) {
+        status = weir__fail(
+            error, WEIR_CONTRACT_VIOLATION, operator_name,
+            "the step begins at epoch %llu, global_index %llu, and dataset '%.200s' stands at epoch "
+            "%llu, global_index %llu; take the step at its cursor, or set the cursor",
+            (unsigned long long)from.epoch, (unsigned long long)from.global_index, dataset,
+            (unsigned long long)found->cursor.epoch, (unsigned long long)found->cursor.global_index);
+        weir__note_text(error, "dataset_key", dataset, strlen(dataset));
+        return status;
+    }
+    return weir_cursors_set(c, dataset, step->cursor_next, error);
+}
+
+/* ---- Checkpoints ----------------------------------------------------------------------------- */
+
+static void write_pairs(const void *context, weir_cbor_writer *w) {
+    const weir_cursors *c = context;
+    weir_cbor_text(w, "token_hash");
+    weir_cbor_bytes(w, c->token_hash, WEIR_HASH_SIZE);
+    weir_cbor_text(w, "data_cursors");
+    weir_cbor_map(w, c->count);
+    for (size_t i = 0; i < c->count; i++) {
+        weir_cbor_text(w, c->list[i].key);
+        weir__trace_write_cursor(w, c->list[i].cursor);
+    }
+    weir_cbor_text(w, "weir_version");
+    weir_cbor_text(w, weir_version());
+    weir_cbor_text(w, "manifest_hash");
+    weir_cbor_bytes(w, c->manifest_hash, WEIR_HASH_SIZE);
+    weir_cbor_text(w, "cursors_version");
+    weir_cbor_text(w, CURSORS_VERSION);
+}
+
+void weir_cursors_write(const weir_cursors *c, weir_cbor_writer *w) {
+    weir__sealed_write(w, CURSORS_VERSION, PAIRS, write_pairs, c);
+}
+
+static weir_status mismatch(weir_error *error, const char *field, const char *why) {
+    weir_status status = weir__fail(error, WEIR_CHECKPOINT_MISMATCH, operator_name,
+                                    "these cursors cannot be restored: %s", why);
+    weir__note_text(error, "field", field, strlen(field));
+    return status;
+}
+
+static bool is_hash(const weir_cbor_value *map, const char *key, const uint8_t hash[WEIR_HASH_SIZE]) {
+    weir_cbor_value value;
+    return weir_cbor_get(map, key, &value) && value.type == WEIR_CBOR_BYTES &&
+           value.number == WEIR_HASH_SIZE && memcmp(value.data, hash, WEIR_HASH_SIZE) == 0;
+}
+
+static weir_status check_identity(const weir_cursors *c, const weir_cbor_value *map, weir_error *error) {
+    weir_cbor_value version;
+    if (!weir_cbor_get(map, "cursors_version", &version) || !weir_cbor_is_text(&version, CURSORS_VERSION))
+        return mismatch(error, "cursors_version",
+                        "they are not cursors of this version (" CURSORS_VERSION ")");
+    if (!weir__sealed_is_whole(map, CURSORS_VERSION))
+        return mismatch(error, "h",
+                        "they are damaged, their bytes are not those that their hash was made of");
+    if (!is_hash(map, "manifest_hash", c->manifest_hash))
+        return mismatch(error, "manifest_hash", "they are of another manifest");
+    if (!is_hash(map, "token_hash", c->token_hash))
+        return mismatch(error, "token_hash", "they are of another replay token");
+    return WEIR_OK;
+}
+
+/* Reads the next cursor of the map, which must be that of dataset `d`. */
+static bool read_cursor(weir_cbor_iterator *it, const dataset_cursor *d, weir_cursor *out) {
+    weir_cbor_value key, value, epoch, index;
+    if (!weir_cbor_next(it, &key, &value) || !weir_cbor_is_text(&key, d->key) ||
+        !weir_cbor_get(&value, "epoch", &epoch) || !weir_cbor_get(&value, "global_index", &index) ||
+        epoch.type != WEIR_CBOR_UINT || index.type != WEIR_CBOR_UINT)
+        return false;
+    *out = (weir_cursor){epoch.number, index.number};
+    return is_inside(d, *out);
+}
+
+weir_status weir_cursors_restore(weir_cursors *c, const void *data, size_t size, weir_error *error) {
+    weir_cbor_value list;
+    weir_status status = weir_cbor_check(data, size, NULL, error);
+    if (status != WEIR_OK)
+        return status;
+    weir_cbor_value map = weir_cbor_view(data);
+    status = check_identity(c, &map, error);
+    if (status != WEIR_OK)
+        return status;
+    bool fits =
+        weir_cbor_get(&map, "data_cursors", &list) && list.type == WEIR_CBOR_MAP && list.number == c->count;
+    for (int pass = 0; pass < 2 && fits; pass++) { /* nothing is taken over before all of it was read */
+        weir_cbor_iterator it = weir_cbor_children(&list);
+        for (size_t i = 0; i < c->count && fits; i++) {
+            weir_cursor cursor;
+            fits = read_cursor(&it, &c->list[i], &cursor);
+            if (fits && pass == 1)
+                c->list[i].cursor = cursor;
+        }
+    }
+    return fits ? WEIR_OK : mismatch(error, "data_cursors", "they are not those of this manifest's datasets");
+}
+
+weir_status weir_cursors_save(const weir_cursors *c, const char *path, uint8_t hash[WEIR_HASH_SIZE],
+                              weir_error *error) {
+    weir_cbor_writer w;
+    weir_cbor_writer_memory(&w, c->env);
+    weir_cursors_write(c, &w);
+    weir_status status = weir_cbor_finish(&w, error);
+    if (status == WEIR_OK)
+        status = weir__checkpoint_save(c->env, w.data, w.size, path, hash, error);
+    weir_cbor_release(&w);
+    return status;
+}
+
+weir_status weir_cursors_load(weir_cursors *c, const char *path, weir_error *error) {
+    uint8_t *data;
+    size_t size;
+    weir_status status = weir__file_read(c->env, path, FILE_SIZE_MAX, &data, &size, operator_name, error);
+    if (status != WEIR_OK)
+        return status;
+    status = weir_cursors_restore(c, data, size, error);
+    weir__release(c->env, data);
+    return status;
+}

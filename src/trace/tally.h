@@ -1,0 +1,30 @@
+/* What a run_end says of the steps before it: where each dataset stands, and how many samples were seen. Kept
+ * by the writer as it records, and by whoever judges a trace, to compare. */
+#ifndef WEIR_SRC_TRACE_TALLY_H
+#define WEIR_SRC_TRACE_TALLY_H
+
+#include "base/internal.h"
+#include "weir/trace.h"
+
+typedef struct weir__tally_end {
+    char *key;
+    weir_cursor cursor;
+} weir__tally_end;
+
+typedef struct weir__tally {
+    weir__tally_end *ends; /* in the order of CBOR keys */
+    size_t count;
+    size_t capacity;
+    uint64_t samples; /* stays at 2^64-1 once it is there */
+} weir__tally;
+
+/* Counts a step. False if memory is short. */
+bool weir__tally_step(weir__tally *tally, const weir_env *env, const char *key, size_t key_size,
+                      weir_cursor cursor_after, uint64_t samples);
+void weir__tally_release(weir__tally *tally, const weir_env *env);
+
+/* The body of a run_end: `status` "success", "failed", or NULL as old traces have it. */
+void weir__tally_write_end(const weir__tally *tally, const uint8_t trace_hash[WEIR_HASH_SIZE],
+                           const char *status, weir_cbor_writer *w);
+
+#endif
