@@ -210,8 +210,9 @@ void weir__write_sequence(const weir__compact_writer *writer, weir_batch_buffer 
     sequence s = {
         .rules = walk->rules,
         .walk = walk,
-        .edges = walk->rules->may_repeat_parents ? weir__unique_edges(walk->edges, walk->edge_count)
-                                                 : walk->edge_count,
+        .edges = walk->rules->may_repeat_parents
+                     ? weir__unique_edges(&writer->orders, walk->row_count, walk->edges, walk->edge_count)
+                     : walk->edge_count,
         .seen = moment_of((uint64_t)walk->observation_time),
     };
     uint64_t size =

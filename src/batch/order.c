@@ -1,9 +1,11 @@
 /* Reverse Cuthill-McKee over the rows of one sequence. A row goes by (key, number) as one number, so that two
- * are compared at once; each row's neighbours are sorted as they are queued, by insertion: they are few, or
- * nearly in order, as children come by number and most have the same key. */
+ * are compared at once; each row's neighbours are sorted as they are queued: a few by insertion, many by a
+ * heap. */
 #include "batch/order.h"
 
 #include <string.h>
+
+enum { FEW = 64 }; /* neighbours that are sorted by insertion */
 
 void weir__row_orders_carve(weir__row_orders *orders, weir__block *block, uint64_t rows, uint64_t edges) {
     uint64_t n = rows + 2;
@@ -20,15 +22,18 @@ void weir__row_orders_carve(weir__row_orders *orders, weir__block *block, uint64
     };
 }
 
-/* Those of one child are few: as many as its table has foreign keys. */
-uint32_t weir__unique_edges(struct weir__local_edge *edges, uint32_t count) {
+/* Each parent keeps the last child that named it, plus one. */
+uint32_t weir__unique_edges(const weir__row_orders *orders, uint32_t rows, struct weir__local_edge *edges,
+                            uint32_t count) {
+    uint32_t *last_child = orders->ends;
     uint32_t kept = 0;
+    memset(last_child, 0, rows * sizeof *last_child);
     for (uint32_t i = 0; i < count; i++) {
-        bool is_double = false;
-        for (uint32_t k = kept; k-- > 0 && edges[k].child == edges[i].child;)
-            is_double = is_double || edges[k].parent == edges[i].parent;
-        if (!is_double)
-            edges[kept++] = edges[i];
+        struct weir__local_edge edge = edges[i];
+        bool is_new = last_child[edge.parent] != edge.child + 1u;
+        last_child[edge.parent] = edge.child + 1u;
+        edges[kept] = edge;
+        kept += is_new;
     }
     return kept;
 }
@@ -99,6 +104,29 @@ static void insert(const uint32_t *first, uint32_t *end, uint32_t ranked) {
     *end = ranked;
 }
 
+/* Lets the row at a place of a heap sink to where it belongs. */
+static void sink(uint32_t *heap, uint32_t count, uint32_t at) {
+    uint32_t ranked = heap[at];
+    for (uint32_t below = 2 * at + 1; below < count; at = below, below = 2 * at + 1) {
+        below += below + 1 < count && heap[below] < heap[below + 1];
+        if (heap[below] <= ranked)
+            break;
+        heap[at] = heap[below];
+    }
+    heap[at] = ranked;
+}
+
+static void sort(uint32_t *rows, uint32_t count) {
+    for (uint32_t at = count / 2; at-- > 0;)
+        sink(rows, count, at);
+    for (uint32_t end = count; end-- > 1;) {
+        uint32_t largest = rows[0];
+        rows[0] = rows[end];
+        rows[end] = largest;
+        sink(rows, end, 0);
+    }
+}
+
 static void place_rows(const weir__row_orders *o, uint32_t rows, const uint32_t *key, uint16_t *order) {
     const uint32_t *ranked = o->ranked, *starts = o->starts;
     uint32_t *queue = o->queue, *end = queue;
@@ -117,8 +145,11 @@ static void place_rows(const weir__row_orders *o, uint32_t rows, const uint32_t 
         for (; next < last; next++)
             if (!placed[*next]) {
                 placed[*next] = 1;
-                insert(first, end++, ranked[*next]);
+                insert(end - first < FEW ? first : end, end, ranked[*next]);
+                end++;
             }
+        if (end - first > FEW)
+            sort(first, WEIR__LOW(uint32_t, end - first));
     }
 }
 

@@ -20,8 +20,9 @@ typedef struct weir__row_orders {
 /* For at most that many. */
 void weir__row_orders_carve(weir__row_orders *orders, weir__block *block, uint64_t rows, uint64_t edges);
 
-/* Drops doubles from edges that come by child; returns how many are left. */
-uint32_t weir__unique_edges(struct weir__local_edge *edges, uint32_t count);
+/* Drops doubles from edges that come by child, between `rows` rows; returns how many are left. */
+uint32_t weir__unique_edges(const weir__row_orders *orders, uint32_t rows, struct weir__local_edge *edges,
+                            uint32_t count);
 
 /* The final (reversed) order of the rows of a sequence, keyed by degree (`out`) and by number of children
  * (`in`). The edges come by child, without doubles. */

@@ -85,12 +85,49 @@ static void doubled_edges_count_once(void **state) {
     (void)state;
     struct weir__local_edge edges[] = {{0, 1}, {1, 2}, {1, 0}, {1, 2}, {1, 2}, {3, 3}, {3, 3}, {4, 0}};
     const struct weir__local_edge once[] = {{0, 1}, {1, 2}, {1, 0}, {3, 3}, {4, 0}};
-    assert_int_equal(weir__unique_edges(edges, 8), 5);
+    weir__row_orders orders;
+    weir__block scratch = {0};
+    open_orders(&orders, &scratch, 5, 8);
+    assert_int_equal(weir__unique_edges(&orders, 5, edges, 8), 5);
     for (size_t i = 0; i < 5; i++) {
         assert_int_equal(edges[i].child, once[i].child);
         assert_int_equal(edges[i].parent, once[i].parent);
     }
-    assert_int_equal(weir__unique_edges(edges, 0), 0);
+    assert_int_equal(weir__unique_edges(&orders, 5, edges, 0), 0);
+    weir__block_close(&scratch, weir__env(NULL));
+}
+
+/* A hub's neighbours come by (key, number), however many they are: here each has 0 to 2 children of its own,
+ * so that keys are mixed. Row 1 has none and is the first; it leads to the hub, row 0. */
+static void hubs_of_all_sizes_are_sorted(void **state) {
+    (void)state;
+    enum { MOST = 700 };
+    static struct weir__local_edge edges[4 * MOST];
+    static uint16_t out[4 * MOST], in[4 * MOST];
+    random_stream random = {11};
+    for (uint32_t hub = 1; hub < MOST; hub += 1 + hub / 9) {
+        uint32_t rows = 1 + hub, count = 0, key[4 * MOST];
+        for (uint32_t child = 1; child <= hub; child++)
+            edges[count++] = (struct weir__local_edge){(uint16_t)child, 0};
+        for (uint32_t parent = 1; parent <= hub; parent++) {
+            uint32_t children = parent == 1 ? 0 : (uint32_t)random_below(&random, 3);
+            key[parent] = children;
+            for (; children > 0; children--)
+                edges[count++] = (struct weir__local_edge){(uint16_t)rows++, (uint16_t)parent};
+        }
+        weir__row_orders orders;
+        weir__block scratch = {0};
+        open_orders(&orders, &scratch, rows, count);
+        weir__row_order(&orders, rows, edges, count, out, in);
+        assert_int_equal(in[rows - 1], 1);
+        assert_int_equal(in[rows - 2], 0);
+        for (uint32_t i = rows - 3, last = 0; i + hub > rows - 2; i--) {
+            assert_in_range(in[i], 2, hub);
+            assert_true((key[in[i]] << 16 | in[i]) > last);
+            last = key[in[i]] << 16 | in[i];
+        }
+        weir__block_close(&scratch, weir__env(NULL));
+    }
 }
 
 int main(void) {
@@ -98,6 +135,7 @@ int main(void) {
         cmocka_unit_test(row_orders_are_those_of_the_vectors),
         cmocka_unit_test(scratch_can_be_used_again),
         cmocka_unit_test(doubled_edges_count_once),
+        cmocka_unit_test(hubs_of_all_sizes_are_sorted),
     };
     return cmocka_run_group_tests_name("rcm", tests, NULL, NULL);
 }
