@@ -107,13 +107,18 @@ void batches_open(batches *b, const batches_store *store, const char *dataset, u
                                   .dataset = dataset,
                                   .world_size = 1};
     batches_check(weir_batch_builder_open(NULL, &options, &b->builder, &error), &error);
-    for (int i = 0; i < BATCHES_RING; i++)
+    for (int i = 0; i < BATCHES_RING; i++) {
+        weir_batch_memory compact = {.without_tensors = true};
         batches_check(weir_batch_buffer_open(&b->builder, 1, NULL, &b->ring[i], &error), &error);
+        batches_check(weir_batch_buffer_open(&b->builder, 1, &compact, &b->compact_ring[i], &error), &error);
+    }
 }
 
 void batches_close(batches *b) {
-    for (int i = 0; i < BATCHES_RING; i++)
+    for (int i = 0; i < BATCHES_RING; i++) {
         weir_batch_buffer_close(b->ring[i]);
+        weir_batch_buffer_close(b->compact_ring[i]);
+    }
     weir_batch_builder_close(b->builder);
     weir_manifest_close(b->manifest);
     weir_store_close(b->store);
@@ -129,17 +134,45 @@ static uint64_t sum_of(const weir_batch *batch, weir_tensor_id field) {
     return sum;
 }
 
-void batches_build(void *context) {
-    batches *b = context;
+static void build_into(batches *b, weir_batch_buffer **ring) {
     weir_error error;
     weir_cursor cursor = {0, 0};
-    b->bytes = b->sequences = b->cells = b->rows = 0;
+    for (int i = 0; i < b->count; i++) {
+        weir_batch_buffer *buffer = ring[i % BATCHES_RING];
+        batches_check(weir_batch_build(b->builder, cursor, buffer, &error), &error);
+        cursor = weir_batch_view(buffer)->step.cursor_next;
+    }
+}
+
+void batches_build(void *context) {
+    batches *b = context;
+    build_into(b, b->ring);
+}
+
+void batches_build_compact(void *context) {
+    batches *b = context;
+    build_into(b, b->compact_ring);
+}
+
+void batches_expand(void *context) {
+    batches *b = context;
+    for (int i = 0; i < b->count; i++) {
+        const weir_batch *batch = weir_batch_view(b->ring[i % BATCHES_RING]);
+        weir_batch_expand(batch->rules, batch->compact, (void *)(uintptr_t)batch->data);
+    }
+}
+
+void batches_count(batches *b) {
+    weir_error error;
+    weir_cursor cursor = {0, 0};
+    b->bytes = b->compact_bytes = b->sequences = b->cells = b->rows = 0;
     for (int i = 0; i < b->count; i++) {
         weir_batch_buffer *buffer = b->ring[i % BATCHES_RING];
         batches_check(weir_batch_build(b->builder, cursor, buffer, &error), &error);
         const weir_batch *batch = weir_batch_view(buffer);
         cursor = batch->step.cursor_next;
         b->bytes += batch->size;
+        b->compact_bytes += batch->compact_size;
         b->sequences += batch->sequence_count;
         b->cells += sum_of(batch, WEIR_NUM_CELLS);
         b->rows += sum_of(batch, WEIR_NUM_ROWS);

@@ -34,10 +34,12 @@ typedef struct batches {
     weir_manifest *manifest;
     weir_batch_builder *builder;
     weir_batch_buffer *ring[BATCHES_RING];
-    int count; /* batches of one round */
+    weir_batch_buffer *compact_ring[BATCHES_RING]; /* without tensors */
+    int count;                                     /* batches of one round */
 
-    /* Of the last round. */
+    /* Of a round, once batches_count was called. */
     uint64_t bytes;
+    uint64_t compact_bytes;
     uint64_t sequences;
     uint64_t cells;
     uint64_t rows;
@@ -48,7 +50,17 @@ void batches_open(batches *b, const batches_store *store, const char *dataset, u
                   const char *row_order, int count);
 void batches_close(batches *b);
 
-/* Builds `count` batches from the first on, into the ring. A round for bench_best. */
+/* Builds one round and counts what it has. */
+void batches_count(batches *b);
+
+/* Builds `count` batches from the first on, into the ring: their compact form and their tensors. A round for
+ * bench_best. */
 void batches_build(void *b);
+
+/* The same without tensors. */
+void batches_build_compact(void *b);
+
+/* Expands batches that are built already, the last ones of a round again and again, into the ring. */
+void batches_expand(void *b);
 
 #endif

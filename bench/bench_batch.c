@@ -1,6 +1,7 @@
 /* The batch builder against its limit: the bytes of a batch written once. On the demo shop, with batches of
- * 32 sequences into a ring of buffers; beside it, in the same run and in turns, memcpy and memset of the
- * same bytes. Then the same at several lengths and sizes of the database, and with two threads.
+ * 32 sequences into a ring of buffers: in the compact form, which is what goes to a device; its expansion to
+ * tensors; and both. Beside it, in the same run and in turns, memcpy and memset of the tensors' bytes. Then the
+ * same at several lengths and sizes of the database, and with two threads.
  *
  *   bench_batch            shops of 10^5 and 10^6 rows, made once beside the program; with
  *                          WEIR_BENCH_LARGE=1, or where it was made before, one of 10^7 */
@@ -43,7 +44,7 @@ static void clear(void *context) {
 /* ---- One core -------------------------------------------------------------------------------- */
 
 typedef struct seconds {
-    double build, copy, clear; /* of one round */
+    double compact, expand, both, copy, clear; /* of one round */
 } seconds;
 
 static void keep_least(double *least, double value) {
@@ -54,14 +55,17 @@ static void keep_least(double *least, double value) {
 /* In turns, so that what disturbs one disturbs all. */
 static seconds measure(batches *b) {
     seconds least = {0};
-    batches_build(b);
+    batches_count(b);
+    batches_build_compact(b);
     limit l = {.from = b, .size = (size_t)(b->bytes / (uint64_t)b->count)};
     l.to = malloc(BATCHES_RING * l.size);
     if (!l.to)
         exit(1);
     memset(l.to, 1, BATCHES_RING * l.size);
     for (int i = 0; i < ROUNDS; i++) {
-        keep_least(&least.build, bench_best(1, batches_build, b));
+        keep_least(&least.compact, bench_best(1, batches_build_compact, b));
+        keep_least(&least.both, bench_best(1, batches_build, b));
+        keep_least(&least.expand, bench_best(1, batches_expand, b));
         keep_least(&least.copy, bench_best(1, copy, &l));
         keep_least(&least.clear, bench_best(1, clear, &l));
     }
@@ -77,13 +81,16 @@ static void bench(const batches_store *store, const char *dataset, uint32_t leng
     seconds s = measure(&b);
     double count = (double)b.count, sequences = (double)b.sequences;
     snprintf(name, sizeof name, "%s, S %u, %s", dataset, length, label);
-    bench_report(name, (double)b.bytes / s.build / 1e9, "GB/s", "memcpy", (double)b.bytes / s.copy / 1e9,
-                 bar);
+    bench_report(name, (double)b.bytes / s.both / 1e9, "GB/s", "memcpy", (double)b.bytes / s.copy / 1e9, bar);
     snprintf(name, sizeof name, "  batches of %.2f MB", (double)b.bytes / count / 1e6);
-    bench_report(name, count / s.build, "batches/s", "memset", count / s.clear, NULL);
-    snprintf(name, sizeof name, "  of %.0f cells, %.0f rows", (double)b.cells / sequences,
+    bench_report(name, count / s.both, "batches/s", "memset", count / s.clear, NULL);
+    snprintf(name, sizeof name, "  compact, %.3f MB", (double)b.compact_bytes / count / 1e6);
+    bench_report(name, count / s.compact, "batches/s", "with tensors", count / s.both, NULL);
+    snprintf(name, sizeof name, "  a sequence of %.0f cells, %.0f rows: compact", (double)b.cells / sequences,
              (double)b.rows / sequences);
-    bench_report(name, sequences / s.build, "sequences/s", NULL, 0, NULL);
+    bench_report(name, s.compact / sequences * 1e6, "us", "with tensors", s.both / sequences * 1e6, NULL);
+    bench_report("  expanding it", s.expand / sequences * 1e6, "us", "with tensors", s.both / sequences * 1e6,
+                 NULL);
     batches_close(&b);
 }
 
@@ -92,9 +99,10 @@ static double bench_sequence(const batches_store *store, const char *label, doub
     batches b;
     char name[128];
     batches_open(&b, store, "shop/churn/train", 1024, "rcm", 32);
-    batches_build(&b);
-    double micros = bench_best(ROUNDS, batches_build, &b) / (double)b.sequences * 1e6;
-    snprintf(name, sizeof name, "a sequence, S 1024, %s", label);
+    batches_count(&b);
+    batches_build_compact(&b);
+    double micros = bench_best(ROUNDS, batches_build_compact, &b) / (double)b.sequences * 1e6;
+    snprintf(name, sizeof name, "a sequence, compact, S 1024, %s", label);
     bench_report(name, micros, "us", "10^5 rows", other, bar);
     batches_close(&b);
     return micros;
@@ -116,7 +124,7 @@ static double rate_of_threads(const batches_store *store, int threads) {
     uint64_t sequences = 0;
     for (int i = 0; i < threads; i++) {
         batches_open(&b[i], store, "shop/churn/train", 1024, "rcm", 32);
-        batches_build(&b[i]);
+        batches_count(&b[i]);
     }
     double begin = bench_wall();
     for (int i = 0; i < threads; i++)

@@ -8,7 +8,7 @@
 #include <unistd.h>
 #include <xxhash.h>
 
-#include "batch/wire.h"
+#include "batch/expand.h"
 #include "bench.h"
 #include "device/kernel.h"
 #include "weir/weir.h"
@@ -39,8 +39,7 @@ static bool wants(const setting *s, const char *part) {
 
 /* ---- Staging --------------------------------------------------------------------------------------- */
 
-static weir_staging *open_staging(setting *s, uint32_t workers, uint32_t ahead, weir_wire_form form,
-                                  bool with_digests) {
+static weir_staging *open_staging(setting *s, uint32_t workers, uint32_t ahead, bool with_digests) {
     weir_error error;
     weir_staging *staging;
     weir_store *stores[] = {s->store};
@@ -54,7 +53,7 @@ static weir_staging *open_staging(setting *s, uint32_t workers, uint32_t ahead, 
                                    .buffer_size = ahead,
                                    .with_digests = with_digests};
     weir_staging_options options = {
-        .size = sizeof options, .device = s->device, .loader = &loading, .depth = DEPTH, .wire = form};
+        .size = sizeof options, .device = s->device, .loader = &loading, .depth = DEPTH};
     check(weir_staging_open(NULL, &options, &staging, &error), &error);
     return staging;
 }
@@ -108,10 +107,11 @@ static double bare_copies(setting *s, size_t size, size_t count) {
     return (double)size * COPIES / best / 1e9;
 }
 
-/* Batches that are ready, taken as fast as they can be: batches a second, and the bytes of one. */
-static double burst(setting *s, weir_wire_form form, size_t *size) {
+/* Batches that are ready, taken as fast as they can be: batches a second, and the bytes of one's tensors. */
+static double burst(setting *s, size_t *size, size_t *compact_size) {
     weir_error error;
-    weir_staging *staging = open_staging(s, s->workers, AHEAD, form, false);
+    weir_staging_metrics metrics;
+    weir_staging *staging = open_staging(s, s->workers, AHEAD, false);
     uint64_t bytes = 0, warm = 0;
     uint32_t count = s->workers * AHEAD;
     double best = 0;
@@ -128,32 +128,36 @@ static double burst(setting *s, weir_wire_form form, size_t *size) {
         best = rate > best ? rate : best;
         *size = (size_t)(bytes / count);
     }
+    weir_staging_measure(staging, &metrics);
+    *compact_size = (size_t)(metrics.compact_bytes / metrics.batches);
     weir_staging_close(staging);
     return best;
 }
 
 static void bench_copies(setting *s) {
     char name[128];
-    size_t size;
-    double plain = burst(s, WEIR_WIRE_PLAIN, &size);
+    size_t size, compact_size;
+    double ready = burst(s, &size, &compact_size);
     double one = bare_copies(s, size, 1), many = bare_copies(s, size, RING);
+    double compact = bare_copies(s, compact_size, RING);
     snprintf(name, sizeof name, "bare pinned copies of one buffer of %.2f MB", (double)size / 1e6);
     bench_report(name, one, "GB/s", NULL, 0, NULL);
     snprintf(name, sizeof name, "bare pinned copies of %d buffers", RING);
     bench_report(name, many, "GB/s", "one buffer", one, NULL);
-    bench_report("copies of batches that are ready, plain", plain * (double)size / 1e9, "GB/s",
-                 "bare pinned copies", many, "95 %");
-    bench_report("batches that are ready, plain", plain, "batches/s", "bare pinned copies",
-                 many * 1e9 / (double)size, NULL);
-    bench_report("batches that are ready, compact", burst(s, WEIR_WIRE_COMPACT, &size), "batches/s",
-                 "bare pinned copies", many * 1e9 / (double)size, "beyond 1");
+    snprintf(name, sizeof name, "bare pinned copies of %d buffers of %.2f MB", RING,
+             (double)compact_size / 1e6);
+    bench_report(name, compact, "GB/s", "one buffer", one, NULL);
+    bench_report("batches that are ready", ready, "batches/s", "bare copies of their tensors",
+                 many * 1e9 / (double)size, "beyond 1");
+    bench_report("batches that are ready", ready, "batches/s", "bare copies of their compact form",
+                 compact * 1e9 / (double)compact_size, NULL);
 }
 
 /* ---- End to end ------------------------------------------------------------------------------------ */
 
-static double end_to_end(setting *s, uint32_t workers, weir_wire_form form, double *wire_gigabytes) {
+static double end_to_end(setting *s, uint32_t workers, double *gigabytes) {
     weir_error error;
-    weir_staging *staging = open_staging(s, workers, 4, form, false);
+    weir_staging *staging = open_staging(s, workers, 4, false);
     weir_staging_metrics before, after;
     uint64_t bytes = 0, batches = 0;
     for (int i = 0; i < 50; i++)
@@ -169,42 +173,36 @@ static double end_to_end(setting *s, uint32_t workers, weir_wire_form form, doub
     check(weir_stream_sync(s->device, s->stream, &error), &error);
     seconds = bench_wall() - begin;
     weir_staging_measure(staging, &after);
-    *wire_gigabytes = (double)(after.wire_bytes - before.wire_bytes) / seconds / 1e9;
+    *gigabytes = (double)(after.compact_bytes - before.compact_bytes) / seconds / 1e9;
     weir_staging_close(staging);
     return (double)batches / seconds;
 }
 
 static void bench_workers(setting *s) {
     static const uint32_t counts[] = {1, 2, 4, 8, 12, 14};
-    for (int form = WEIR_WIRE_PLAIN; form <= WEIR_WIRE_COMPACT; form++) {
-        double one = 0;
-        for (size_t i = 0; i < sizeof counts / sizeof counts[0] && counts[i] <= s->workers; i++) {
-            char name[128];
-            double gigabytes, rate = end_to_end(s, counts[i], (weir_wire_form)form, &gigabytes);
-            one = i == 0 ? rate : one;
-            snprintf(name, sizeof name, "end to end, %s, %u workers, %.1f GB/s on the wire",
-                     weir_wire_form_name((weir_wire_form)form), counts[i], gigabytes);
-            bench_report(name, rate, "batches/s", "one worker", one,
-                         counts[i] == 14 ? "3000 batches/s plain" : NULL);
-        }
+    static const char *const bars[] = {NULL, "1.9 x", NULL, NULL, NULL, "10 x, and 10,000 batches/s"};
+    double one = 0;
+    for (size_t i = 0; i < sizeof counts / sizeof counts[0] && counts[i] <= s->workers; i++) {
+        char name[128];
+        double gigabytes, rate = end_to_end(s, counts[i], &gigabytes);
+        one = i == 0 ? rate : one;
+        snprintf(name, sizeof name, "end to end, %u workers, %.1f GB/s on the bus", counts[i], gigabytes);
+        bench_report(name, rate, "batches/s", "one worker", one, bars[i]);
     }
 }
 
 /* ---- The kernel -------------------------------------------------------------------------------------- */
 
-static void launch_expansions(setting *s, const weir__kernel *kernel, void *wire, void *out,
+static void launch_expansions(setting *s, const weir__kernel *kernel, void *arguments[3],
                               const weir_batch *batch, int count) {
     weir_error error;
-    void *arguments[] = {&wire, &out};
     weir__launch launch = {.blocks_x = batch->sequence_count,
                            .blocks_y = 4,
                            .threads = 256,
                            .arguments = arguments,
                            .stream = s->stream};
-    for (int i = 0; i < count; i++) {
-        check(weir_device_clear(s->device, out, (size_t)batch->size, s->stream, &error), &error);
+    for (int i = 0; i < count; i++)
         check(weir__kernel_launch(s->device, kernel, &launch, &error), &error);
-    }
     check(weir_stream_sync(s->device, s->stream, &error), &error);
 }
 
@@ -222,8 +220,21 @@ static weir_batch_buffer *build_one(setting *s, weir_batch_builder **builder) {
     return buffer;
 }
 
-static void bench_kernel(setting *s) {
+static void report_form(const weir_batch *batch) {
     char name[128];
+    uint64_t cells = 0, text_size = batch->tensors[WEIR_TEXT_BATCH_EMBEDDINGS].size;
+    for (uint32_t i = 0; i < batch->sequence_count; i++) {
+        uint32_t count;
+        memcpy(&count, batch->data + batch->tensors[WEIR_NUM_CELLS].offset + 4 * i, 4);
+        cells += count;
+    }
+    snprintf(name, sizeof name, "compact form, %.0f kB (%.0f kB of it texts)",
+             (double)batch->compact_size / 1e3, (double)text_size / 1e3);
+    bench_report(name, (double)(batch->compact_size - text_size) / (double)cells, "bytes/cell", "tensors",
+                 (double)(batch->size - text_size) / (double)cells, "10 bytes a cell");
+}
+
+static void bench_kernel(setting *s) {
     weir_error error;
     weir__kernel kernel;
     weir__kernel_source source = {.name = WEIR__EXPAND_NAME,
@@ -234,43 +245,27 @@ static void bench_kernel(setting *s) {
     weir_batch_buffer *buffer = build_one(s, &builder);
     const weir_batch *batch = weir_batch_view(buffer);
     weir_memory memory = weir_device_memory(s->device);
-    uint64_t capacity = weir_wire_capacity(batch->size), size, cells = 0;
-    uint8_t *wire = malloc(capacity);
-    double begin = bench_now();
-    for (int i = 0; i < 200; i++)
-        check(weir_wire_pack(buffer, wire, capacity, &size, &error), &error);
-    double pack_seconds = (bench_now() - begin) / 200;
-    begin = bench_now();
-    for (int i = 0; i < 50; i++)
-        check(weir_batch_build(builder, (weir_cursor){0, (uint64_t)i * 32}, buffer, &error), &error);
-    double build_seconds = (bench_now() - begin) / 50;
-    check(weir_batch_build(builder, (weir_cursor){0, 0}, buffer, &error), &error);
-    check(weir_wire_pack(buffer, wire, capacity, &size, &error), &error);
-    for (uint32_t i = 0; i < batch->sequence_count; i++) {
-        uint32_t count;
-        memcpy(&count, batch->data + batch->tensors[WEIR_NUM_CELLS].offset + 4 * i, 4);
-        cells += count;
-    }
-    uint64_t text_size = batch->tensors[WEIR_TEXT_BATCH_EMBEDDINGS].size;
-    snprintf(name, sizeof name, "wire form, %.0f kB (%.0f kB of it texts)", (double)size / 1e3,
-             (double)text_size / 1e3);
-    bench_report(name, (double)(size - text_size) / (double)cells, "bytes/cell", "plain",
-                 (double)(batch->size - text_size) / (double)cells, "20 bytes a cell");
-    bench_report("packing a batch", pack_seconds * 1e6, "us", "building it", build_seconds * 1e6, NULL);
-    void *there = memory.allocate(memory.context, size, &error);
-    void *out = memory.allocate(memory.context, batch->size, &error);
+    report_form(batch);
+    void *rules = memory.allocate(memory.context, (size_t)batch->rules_size, &error);
+    void *compact = memory.allocate(memory.context, (size_t)batch->compact_size, &error);
+    void *out = memory.allocate(memory.context, (size_t)batch->size, &error);
+    void *arguments[] = {&rules, &compact, &out};
     check(weir__kernel_open(s->device, &source, &kernel, &error), &error);
-    check(weir_copy_to_device(s->device, there, wire, size, s->stream, &error), &error);
+    check(weir_copy_to_device(s->device, rules, batch->rules, (size_t)batch->rules_size, s->stream, &error),
+          &error);
+    check(weir_copy_to_device(s->device, compact, batch->compact, (size_t)batch->compact_size, s->stream,
+                              &error),
+          &error);
     int count = weir_device_describe(s->device)->is_host ? 20 : 3000;
-    launch_expansions(s, &kernel, there, out, batch, 10);
-    begin = bench_wall();
-    launch_expansions(s, &kernel, there, out, batch, count);
+    launch_expansions(s, &kernel, arguments, batch, 10);
+    double begin = bench_wall();
+    launch_expansions(s, &kernel, arguments, batch, count);
     bench_report("expanding a batch on the device", (bench_wall() - begin) / count * 1e6, "us", NULL, 0,
-                 NULL);
+                 "20 us");
     weir__kernel_close(s->device, &kernel);
-    memory.release(memory.context, there, size);
-    memory.release(memory.context, out, batch->size);
-    free(wire);
+    memory.release(memory.context, rules, (size_t)batch->rules_size);
+    memory.release(memory.context, compact, (size_t)batch->compact_size);
+    memory.release(memory.context, out, (size_t)batch->size);
     weir_batch_buffer_close(buffer);
     weir_batch_builder_close(builder);
 }
@@ -328,7 +323,7 @@ static void bench_overlap(setting *s) {
     if (weir_device_describe(s->device)->is_host)
         return;
     check(weir__kernel_open(s->device, &source, &kernel, &error), &error);
-    weir_staging *staging = open_staging(s, s->workers, AHEAD, WEIR_WIRE_PLAIN, false);
+    weir_staging *staging = open_staging(s, s->workers, AHEAD, false);
     double copy_seconds = 4e6 / (bare_copies(s, 4000000, RING) * 1e9);
     spin_alone(s, &kernel, 100000);
     long long cycles = (long long)(100000 * copy_seconds / (spin_alone(s, &kernel, 100000) / SPINS));
@@ -363,15 +358,14 @@ static void digest_of(const weir_batch *batch, const uint8_t *data, uint8_t out[
     memcpy(out, canonical.digest, 16);
 }
 
-static void bench_digests(setting *s, weir_wire_form form) {
+static void bench_digests(setting *s) {
     weir_error error;
     weir_staged staged;
     uint8_t digest[16];
-    char name[128];
     size_t capacity = 64 << 20;
     weir_memory pinned = weir_device_pinned(s->device);
     uint8_t *back = pinned.allocate(pinned.context, capacity, &error);
-    weir_staging *staging = open_staging(s, s->workers, 4, form, true);
+    weir_staging *staging = open_staging(s, s->workers, 4, true);
     uint32_t same = 0;
     for (uint32_t i = 0; i < s->steps; i++) {
         check(weir_staging_next(staging, &staged, &error), &error);
@@ -388,8 +382,7 @@ static void bench_digests(setting *s, weir_wire_form form) {
     }
     weir_staging_close(staging);
     pinned.release(pinned.context, back, capacity);
-    snprintf(name, sizeof name, "batches read back with the host's digest, %s", weir_wire_form_name(form));
-    bench_report(name, same, "batches", "steps", s->steps, "all");
+    bench_report("batches read back with the host's digest", same, "batches", "steps", s->steps, "all");
 }
 
 /* ---- Arenas ----------------------------------------------------------------------------------------- */
@@ -526,10 +519,8 @@ static void open_inputs(setting *s, const char *folder) {
 }
 
 static void bench_all(setting *s) {
-    if (wants(s, "digests")) {
-        bench_digests(s, WEIR_WIRE_PLAIN);
-        bench_digests(s, WEIR_WIRE_COMPACT);
-    }
+    if (wants(s, "digests"))
+        bench_digests(s);
     if (wants(s, "arenas"))
         bench_arenas(s);
     if (wants(s, "kernel"))

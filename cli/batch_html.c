@@ -190,8 +190,10 @@ static void write_value(weir_json_writer *w, const sequence *s, uint32_t column,
     case WEIR_TEXT:
         write_cut_text(w, weir_store_text(s->context->store, (uint32_t)cell->integer));
         return;
-    default:
+    case WEIR_IDENTIFIER:
+    case WEIR_IGNORED:
         weir_json_text(w, "");
+        return;
     }
 }
 

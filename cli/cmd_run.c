@@ -54,8 +54,8 @@ static const char *find_fault(const request *r, bool has_rank, bool has_world_si
         return "--trace, --checkpoint and --resume take the name of a file, and one is empty";
     if ((r->trace_indices || r->no_digests) && !r->trace)
         return r->trace_indices ? "--trace-indices belongs to --trace" : "--no-digests belongs to --trace";
-    if (!r->device.name && (r->device.wire || r->device.depth || r->device.verifies))
-        return "--wire, --depth and --verify belong to --device";
+    if (!r->device.name && (r->device.depth || r->device.verifies))
+        return "--depth and --verify belong to --device";
     if (r->device.name && r->queue)
         return "--queue is set by --depth where there is a --device";
     if (r->device.name && r->trace_indices)
@@ -99,14 +99,9 @@ static weir_loader_options loader_options(const request *r, const weir_manifest 
 static int show_plan(const request *r, const weir_loader_options *options) {
     weir_error error;
     weir_plan *plan;
-    weir_staging_options staging = {
-        .size = sizeof staging, .loader = options, .depth = r->device.depth, .wire = WEIR_WIRE_BEST};
-    weir_status status = WEIR_OK;
-    if (r->device.name && r->device.wire)
-        status = weir_wire_form_parse(r->device.wire, &staging.wire, &error);
-    if (status == WEIR_OK)
-        status = r->device.name ? weir_staging_plan(NULL, &staging, &plan, &error)
-                                : weir_loader_plan(NULL, options, &plan, &error);
+    weir_staging_options staging = {.size = sizeof staging, .loader = options, .depth = r->device.depth};
+    weir_status status = r->device.name ? weir_staging_plan(NULL, &staging, &plan, &error)
+                                        : weir_loader_plan(NULL, options, &plan, &error);
     if (status != WEIR_OK)
         return cli_fail(&error, r->as_json);
     int result = r->as_json ? cli_plan_print_json(plan) : cli_plan_print_table(plan, "weir run");
@@ -249,7 +244,6 @@ static int run(const cli_command *self, int argc, char **argv) {
         {"--checkpoint-seconds", CLI_UINT, &r.checkpoint_seconds, false, false},
         {"--resume", CLI_TEXT, &r.resume, false, false},
         {"--device", CLI_TEXT, &r.device.name, false, false},
-        {"--wire", CLI_TEXT, &r.device.wire, false, false},
         {"--depth", CLI_UINT32, &r.device.depth, false, false},
         {"--verify", CLI_FLAG, &r.device.verifies, false, false},
         {"--memory-limit", CLI_SIZE, &r.memory_limit, false, false},
@@ -281,7 +275,7 @@ const cli_command cli_run = {
         "                [--workers N] [--buffer N] [--queue N] [--policy P] [--max-lead N]\n"
         "                [--trace F [--trace-indices] [--no-digests]]\n"
         "                [--checkpoint F [--checkpoint-seconds N] [--checkpoint-every STEPS]] [--resume F]\n"
-        "                [--device cuda[:N]|host [--wire plain|compact|best] [--depth N] [--verify]]\n"
+        "                [--device cuda[:N]|host [--depth N] [--verify]]\n"
         "                [--rank R --world-size W] [--memory-limit SIZE] [--plan]\n"
         "                [--token HEX] [--any-hash] [--json]",
     .help =
@@ -308,8 +302,6 @@ const cli_command cli_run = {
         "  --checkpoint-every STEPS   and after every so many steps\n"
         "  --resume F       go on from a checkpoint; where F is also --checkpoint and not there yet, begin\n"
         "  --device D       bring the batches to a GPU: cuda, cuda:1 …; host: the same without one\n"
-        "  --wire W         how they travel: plain, compact (packed, and expanded on the device), or best\n"
-        "                   (default): compact where the device has a compiler of kernels\n"
         "  --depth N        batches on the device at a time (default 3)\n"
         "  --verify         read every batch back and compare its digest\n"
         "  --rank R         which rank this is …\n"

@@ -99,7 +99,6 @@ uint64_t cli_run_step(const cli_running *run);
 
 typedef struct cli_run_device {
     const char *name; /* NULL: no device */
-    const char *wire; /* NULL: the best */
     uint32_t depth;
     bool verifies;
 } cli_run_device;

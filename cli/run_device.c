@@ -5,11 +5,12 @@
 
 #include "run.h"
 
-/* "host", "cuda", "cuda:1", or the path of a driver. */
+/* "host", "cuda", "cuda:1", or the path of a driver, which then is its compiler too. */
 static weir_status parse_device(const char *name, weir_device_options *out, weir_error *error) {
     *out = (weir_device_options){.size = sizeof *out};
     if (strcmp(name, "host") == 0 || strchr(name, '/')) {
         out->library = name;
+        out->compiler = strchr(name, '/') ? name : NULL;
         return WEIR_OK;
     }
     if (strcmp(name, "cuda") == 0)
@@ -31,11 +32,8 @@ weir_status cli_run_open_device(cli_running *run, const weir_loader_options *loa
     weir_staging_options options = {.size = sizeof options,
                                     .loader = loading,
                                     .depth = wanted->depth,
-                                    .wire = WEIR_WIRE_BEST,
                                     .with_checkpoints = run->files.checkpoint[0] != 0};
     weir_status status = parse_device(wanted->name, &device, error);
-    if (status == WEIR_OK && wanted->wire)
-        status = weir_wire_form_parse(wanted->wire, &options.wire, error);
     if (status == WEIR_OK)
         status = weir_device_open(NULL, &device, &run->device, error);
     options.device = run->device;
@@ -66,6 +64,6 @@ weir_status cli_run_take_staged(cli_running *run, weir_trace_writer *trace, weir
         status = weir_staging_verify(run->staging, &staged, error);
     run->verified += status == WEIR_OK && run->verifies;
     if (status == WEIR_OK && trace)
-        status = weir_loader_record(run->loader, out, false, trace, error);
+        status = weir_loader_record(run->loader, out, run->with_indices, trace, error);
     return status ? status : weir_staging_release(run->staging, &staged, 0, error);
 }

@@ -75,9 +75,8 @@ static void print_device(const cli_running *run) {
     char bytes[32];
     weir_staging_metrics metrics;
     weir_staging_measure(run->staging, &metrics);
-    cli_format_bytes(metrics.wire_bytes, bytes);
-    printf("  on %s, wire %s: %s copied", weir_device_describe(run->device)->name,
-           weir_wire_form_name(metrics.wire), bytes);
+    cli_format_bytes(metrics.compact_bytes, bytes);
+    printf("  on %s: %s copied", weir_device_describe(run->device)->name, bytes);
     if (run->verifies)
         printf(", %" PRIu64 " batches read back and the same", run->verified);
     printf("\n");
@@ -175,8 +174,7 @@ static void write_device(weir_json_writer *w, const cli_running *run) {
     weir_staging_measure(run->staging, &metrics);
     weir_json_object(w);
     cli_json_text(w, "name", weir_device_describe(run->device)->name);
-    cli_json_text(w, "wire", weir_wire_form_name(metrics.wire));
-    write_count(w, "wire_bytes", metrics.wire_bytes);
+    write_count(w, "compact_bytes", metrics.compact_bytes);
     write_count(w, "verified", run->verified);
     weir_json_end_object(w);
 }

@@ -11,46 +11,23 @@
  *       use(batch->data + batch->tensors[WEIR_COLUMN_IDS].offset);
  *   }
  *
- * A sequence is a function of (store, manifest, token, dataset, epoch, position) alone. A builder belongs
- * to one thread; builders share the store. All memory is taken at open: building allocates nothing, takes
- * no lock and makes no system call. */
+ * A sequence is a function of (store, manifest, token, dataset, epoch, position) alone. A batch is built in a
+ * compact form, a tenth of its tensors' bytes, in which it travels; the tensors are that form's expansion, on
+ * the host or on a device. Every byte of them is written for every batch: what a consumer does to them in
+ * place harms no later one.
+ *
+ * A builder belongs to one thread; builders share the store. All memory is taken at open: building allocates
+ * nothing, takes no lock and makes no system call. */
 #ifndef WEIR_BATCH_H
 #define WEIR_BATCH_H
 
 #include "weir/sampler.h"
 #include "weir/store.h"
+#include "weir/tensors.h"
 
 #ifdef __cplusplus
 extern "C" {
 #endif
-
-/* The tensors, then the fields of each sequence, in the order in which they lie in the buffer. */
-typedef enum weir_tensor_id {
-    WEIR_SEMANTIC_TYPES,        /* int8 [B, S] */
-    WEIR_COLUMN_IDS,            /* int32 [B, S] */
-    WEIR_SEQ_ROW_IDS,           /* uint16 [B, S] */
-    WEIR_IS_NULL,               /* uint8 [B, S], 0 or 1 */
-    WEIR_NUMERIC_VALUES,        /* float32 [B, S] */
-    WEIR_TIMESTAMP_VALUES,      /* float32 [B, S, 15] */
-    WEIR_BOOL_VALUES,           /* uint8 [B, S], 0 or 1 */
-    WEIR_CATEGORICAL_EMBED_IDS, /* uint32 [B, S] */
-    WEIR_TEXT_EMBED_IDS,        /* uint32 [B, S] */
-    WEIR_IS_TARGET,             /* uint8 [B, S], 0 or 1 */
-    WEIR_IS_PADDING,            /* uint8 [B, S], 0 or 1 */
-    WEIR_FK_ADJ,                /* uint8 [B, R, R], 0 or 1 */
-    WEIR_COL_PERM,              /* uint16 [B, S] */
-    WEIR_OUT_PERM,              /* uint16 [B, S] */
-    WEIR_IN_PERM,               /* uint16 [B, S] */
-    WEIR_TEXT_BATCH_EMBEDDINGS, /* float16 [U, D_t] */
-    WEIR_TENSORS,
-    WEIR_SAMPLE_INDEX = WEIR_TENSORS, /* uint64 [B] */
-    WEIR_POSITION,                    /* uint64 [B] */
-    WEIR_ANCHOR_ROW,                  /* uint32 [B] */
-    WEIR_OBSERVATION_TIME,            /* int64 [B] */
-    WEIR_NUM_CELLS,                   /* uint32 [B] */
-    WEIR_NUM_ROWS,                    /* uint32 [B] */
-    WEIR_BATCH_PARTS,
-} weir_tensor_id;
 
 typedef struct weir_tensor {
     const char *name;  /* "semantic_types" … */
@@ -73,10 +50,15 @@ typedef struct weir_batch {
     weir_stype target_stype;
     uint32_t category_start; /* cat_emb_start, 0 unless the target is categorical */
     uint32_t category_count; /* cat_emb_count */
-    const uint8_t *data;
-    uint64_t size;          /* of all parts, padding between them included */
-    const uint64_t *epochs; /* of each sequence */
-    const uint32_t *rows;   /* RowIdx of each sequence's rows, in visit order: from rows[i * row_stride] on */
+    const uint8_t *data;     /* the parts; NULL: the buffer has no tensors */
+    uint64_t size;           /* of all parts, padding between them included */
+    const void *compact;     /* the compact form … */
+    uint64_t compact_size;   /* … bytes */
+    const void *rules;       /* what it takes to expand it; the builder's, the same for all its batches */
+    uint64_t rules_size;
+    const uint64_t *epochs;  /* of each sequence */
+    const uint64_t *indices; /* sample_index of each sequence but those of padding */
+    const uint32_t *rows; /* RowIdx of each sequence's rows, in visit order: from rows[i * row_stride] on */
     uint32_t row_stride;
     weir_tensor tensors[WEIR_BATCH_PARTS];
     bool has_digests;
@@ -112,17 +94,27 @@ WEIR_API WEIR_CHECKED weir_status weir_batch_builder_open(const weir_env *env,
                                                           weir_batch_builder **out, weir_error *error);
 WEIR_API void weir_batch_builder_close(weir_batch_builder *builder);
 
-/* The bytes of the largest batch that any of the builders can make: what a buffer for them takes. They must
- * agree in batch size and sequence length; their stores may differ. */
-WEIR_API uint64_t weir_batch_capacity(weir_batch_builder *const *builders, size_t count);
+/* The bytes of the largest batch that any of the builders can make, in both forms. The builders must agree in
+ * batch size and sequence length; their stores may differ. */
+typedef struct weir_batch_room {
+    uint64_t compact;
+    uint64_t tensors;
+} weir_batch_room;
+WEIR_API weir_batch_room weir_batch_capacity(weir_batch_builder *const *builders, size_t count);
 
-/* A buffer for batches of the builders, and of others over the same stores with the same batch size and
- * config: in the caller's memory (zeroed, weir_batch_capacity bytes, 256-byte aligned), or in memory of its
- * own where that is NULL. What is written there is remembered, so that the next batch clears no more than
- * it must: nobody else may write to it. */
+/* Where a buffer keeps its batch: memory of the caller, as much as weir_batch_capacity says and 256-byte
+ * aligned, or its own where that is NULL. */
+typedef struct weir_batch_memory {
+    void *compact;
+    void *tensors;
+    bool without_tensors; /* batches are built and not expanded */
+} weir_batch_memory;
+
+/* A buffer for batches of these builders, and of others of the same datasets and manifest. `memory` may be
+ * NULL: all is its own. */
 WEIR_API WEIR_CHECKED weir_status weir_batch_buffer_open(weir_batch_builder *const *builders, size_t count,
-                                                         void *memory, weir_batch_buffer **out,
-                                                         weir_error *error);
+                                                         const weir_batch_memory *memory,
+                                                         weir_batch_buffer **out, weir_error *error);
 WEIR_API void weir_batch_buffer_close(weir_batch_buffer *buffer);
 
 /* Builds the batch at a cursor. The sampler's errors; STORE_CORRUPT where an unverified store leads nowhere
@@ -130,8 +122,14 @@ WEIR_API void weir_batch_buffer_close(weir_batch_buffer *buffer);
 WEIR_API WEIR_CHECKED weir_status weir_batch_build(weir_batch_builder *builder, weir_cursor cursor,
                                                    weir_batch_buffer *buffer, weir_error *error);
 
-/* The batch that was built last; valid until the next build into the buffer. */
+/* The batch that was built last; valid until the next build into the buffer. It refers to the buffer and to
+ * the builder. */
 WEIR_API const weir_batch *weir_batch_view(const weir_batch_buffer *buffer);
+
+/* The tensors of a batch (weir_batch.size bytes, laid out as its tensors say) from its compact form and
+ * rules, on the host. Both must be bytes that a builder of this version of the library made: they are not
+ * checked. Any thread. */
+WEIR_API void weir_batch_expand(const void *rules, const void *compact, void *out);
 
 #ifdef __cplusplus
 }

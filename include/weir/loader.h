@@ -25,8 +25,8 @@
 extern "C" {
 #endif
 
-/* What a worker calls behind each build, in its own thread: to pack the batch into another form, beside its
- * slot, whose number is item->slot_index. A failure is that of the item. */
+/* What a worker calls after each build, in its own thread: to look at the batch, or to make something of it
+ * beside its slot, whose number is item->slot_index. A failure is that of the item. */
 typedef struct weir_loader_hook {
     void *context;
     weir_status (*built)(void *context, const weir_item *item, const weir_batch_buffer *buffer,
@@ -58,7 +58,8 @@ typedef struct weir_loader_options {
     uint32_t max_lead;            /* as in weir_prefetch_options … */
     uint32_t max_skips_per_round; /* … */
     uint64_t memory_limit; /* bytes, 0: none. ARENA_TOO_SMALL with the numbers where the plan needs more */
-    weir_memory memory;    /* of the slots, such as a device's pinned memory; zeros: the host's */
+    weir_memory memory;    /* of the compact batches, such as a device's pinned memory; zeros: the host's */
+    bool without_tensors;  /* batches are built and not expanded */
     weir_loader_hook hook;
 
     const void *checkpoint; /* what weir_loader_checkpoint wrote: go on there; NULL: begin */
@@ -102,10 +103,11 @@ WEIR_API uint64_t weir_loader_end(const weir_loader *loader);
 
 /* ---- Memory ---------------------------------------------------------------------------------- */
 
-/* The plan of the run's memory. Arena `slots`: one tensor slot/N a slot, 256-byte aligned. Arena `builders`:
- * what the builders of each worker keep (worker/N), and each slot's lists beside its batch (lists/N). It
- * belongs to the loader. weir_loader_plan makes it (the caller closes it) without starting anything; it has
- * the errors of weir_loader_open, but for what best effort's own part of a checkpoint may have. */
+/* The plan of the run's memory. Arena `slots`: the compact batch of each slot (slot/N); arena `tensors`: its
+ * tensors (tensors/N), 256-byte aligned both. Arena `builders`: what the builders of each worker keep
+ * (worker/N), and each slot's lists beside its batch (lists/N). It belongs to the loader. weir_loader_plan
+ * makes it (the caller closes it) without starting anything; it has the errors of weir_loader_open, but for
+ * what best effort's own part of a checkpoint may have. */
 WEIR_API const weir_plan *weir_loader_memory(const weir_loader *loader);
 WEIR_API WEIR_CHECKED weir_status weir_loader_plan(const weir_env *env, const weir_loader_options *options,
                                                    weir_plan **out, weir_error *error);

@@ -1,5 +1,5 @@
-/* weir/staging.h: a run's batches on a device: copied ahead, one asynchronous copy a batch, with events for
- * what waits for what (docs/devices.md).
+/* weir/staging.h: a run's batches on a device: copied ahead in their compact form, one asynchronous copy a
+ * batch, and expanded there by a kernel, with events for what waits for what (docs/devices.md).
  *
  *   weir_staging_options options = {.size = sizeof options, .device = device, .loader = &loading};
  *   weir_staging_open(NULL, &options, &staging, &error);
@@ -19,37 +19,25 @@
 
 #include "weir/device.h"
 #include "weir/loader.h"
-#include "weir/wire.h"
 
 #ifdef __cplusplus
 extern "C" {
 #endif
-
-/* How batches travel: as they are; packed by the worker that built them and expanded by a kernel on the
- * device; or packed where the device can (it has a compiler of kernels), else as they are. The bytes on the
- * device are the same. */
-typedef enum weir_wire_form { WEIR_WIRE_PLAIN, WEIR_WIRE_COMPACT, WEIR_WIRE_BEST } weir_wire_form;
-
-/* "plain", "compact", "best". Static; any thread. Parse: CONTRACT_VIOLATION. */
-WEIR_API const char *weir_wire_form_name(weir_wire_form form);
-WEIR_API WEIR_CHECKED weir_status weir_wire_form_parse(const char *name, weir_wire_form *out,
-                                                       weir_error *error);
 
 enum { WEIR_STAGING_DEPTH = 3 };
 
 typedef struct weir_staging_options {
     size_t size; /* sizeof(weir_staging_options) */
     weir_device *device;
-    const weir_loader_options *loader; /* memory, hook and queue_size are the staging's to set */
-    uint32_t depth; /* batches on the device at a time, at most 64; 0: WEIR_STAGING_DEPTH */
-    weir_wire_form wire;
+    const weir_loader_options *loader; /* memory, without_tensors and queue_size are the staging's to set */
+    uint32_t depth;        /* batches on the device at a time, at most 64; 0: WEIR_STAGING_DEPTH */
     bool with_checkpoints; /* keep the run's state behind each batch, for weir_staging_checkpoint */
 } weir_staging_options;
 
 typedef struct weir_staging weir_staging;
 
-/* A batch on the device, on loan until it is released. In the view, `data` is an address of the device,
- * `rows` is NULL, and all else is the host's. */
+/* A batch on the device, on loan until it is released. In the view, `data` is an address of the device;
+ * `rows`, `compact` and `rules` are NULL; all else is the host's. */
 typedef struct weir_staged {
     uint64_t step;
     const weir_dataset *dataset;
@@ -60,7 +48,8 @@ typedef struct weir_staged {
 } weir_staged;
 
 /* The device, and what the loader's options point to, must outlive the staging. weir_loader_open's errors;
- * CONTRACT_VIOLATION (a depth out of range); DEVICE_ERROR. */
+ * CONTRACT_VIOLATION (a depth out of range); DEVICE_ERROR, also where there is no compiler of kernels
+ * (libnvrtc). */
 WEIR_API WEIR_CHECKED weir_status weir_staging_open(const weir_env *env, const weir_staging_options *options,
                                                     weir_staging **out, weir_error *error);
 
@@ -97,16 +86,15 @@ typedef struct weir_staged_tables {
 WEIR_API weir_staged_tables weir_staging_tables(const weir_staging *staging, const weir_store *store);
 
 typedef struct weir_staging_metrics {
-    weir_wire_form wire; /* plain or compact */
-    uint64_t batches;    /* whose copies were started */
-    uint64_t wire_bytes; /* that were copied */
-    uint64_t bytes;      /* of these batches */
+    uint64_t batches;       /* whose copies were started */
+    uint64_t compact_bytes; /* that were copied */
+    uint64_t bytes;         /* of these batches' tensors */
 } weir_staging_metrics;
 WEIR_API void weir_staging_measure(const weir_staging *staging, weir_staging_metrics *out);
 
-/* The plan of all memory: what the loader plans, arena `wires` (packed batches, pinned: wire/N) and arena
- * `device` (place/N, place_wire/N, tables/0). It belongs to the staging. weir_staging_plan makes it (the
- * caller closes it) without a device; the best form is taken to be compact. */
+/* The plan of all memory: what the loader plans (its slots are pinned, and have no tensors), and arena
+ * `device` (place/N, place_slot/N, tables/0, rules/0). It belongs to the staging. weir_staging_plan makes it
+ * (the caller closes it) without a device. */
 WEIR_API const weir_plan *weir_staging_memory(const weir_staging *staging);
 WEIR_API WEIR_CHECKED weir_status weir_staging_plan(const weir_env *env, const weir_staging_options *options,
                                                     weir_plan **out, weir_error *error);

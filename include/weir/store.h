@@ -18,6 +18,7 @@
 #define WEIR_STORE_H
 
 #include "weir/cbor.h"
+#include "weir/stypes.h"
 
 #ifdef __cplusplus
 extern "C" {
@@ -27,16 +28,6 @@ extern "C" {
 #define WEIR_TIME_ALWAYS INT64_MIN  /* the time of what was always there */
 #define WEIR_TIME_NEVER                                                                                      \
     INT64_MAX /* an edge's: never known. As an observation time 2^63-1 sees everything else */
-
-typedef enum weir_stype {
-    WEIR_IDENTIFIER = 0,
-    WEIR_NUMERICAL = 1,
-    WEIR_TIMESTAMP = 2,
-    WEIR_BOOLEAN = 3,
-    WEIR_CATEGORICAL = 4,
-    WEIR_TEXT = 5,
-    WEIR_IGNORED = 6,
-} weir_stype;
 
 typedef enum weir_split { WEIR_TRAIN = 0, WEIR_VAL = 1, WEIR_TEST = 2, WEIR_SPLITS = 3 } weir_split;
 

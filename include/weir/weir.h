@@ -18,7 +18,8 @@
 #include "weir/sampler.h"
 #include "weir/staging.h"
 #include "weir/store.h"
+#include "weir/stypes.h"
+#include "weir/tensors.h"
 #include "weir/trace.h"
-#include "weir/wire.h"
 
 #endif

@@ -117,11 +117,10 @@ static void free_arguments(run_arguments *a) {
         py_drop(&a->sources->shared);
 }
 
-static bool parse_names(const char *stage, const char *policy, const char *wire, run_arguments *a) {
+static bool parse_names(const char *stage, const char *policy, run_arguments *a) {
     weir_error error;
     if (weir_stage_parse(stage, &a->options.stage, &error) == WEIR_OK &&
-        weir_policy_parse(policy, &a->options.policy, &error) == WEIR_OK &&
-        weir_wire_form_parse(wire, &a->staging.wire, &error) == WEIR_OK)
+        weir_policy_parse(policy, &a->options.policy, &error) == WEIR_OK)
         return true;
     py_raise(&error);
     return false;
@@ -145,23 +144,23 @@ static bool parse_device(const char *name, weir_device_options *out) {
 }
 
 /* (stores, manifest, dataset, stage, rank, world_size, token, any_hash, pad, with_digests, steps, first_step,
- * workers, buffer_size, queue_size, policy, max_lead, max_skips_per_round, memory_limit, device, wire, depth,
+ * workers, buffer_size, queue_size, policy, max_lead, max_skips_per_round, memory_limit, device, depth,
  * checkpoint).
  * free_arguments also where it fails. */
 static bool parse_arguments(PyObject *args, run_arguments *a) {
     PyObject *stores = NULL, *manifest = NULL;
-    const char *stage = NULL, *policy = NULL, *wire = NULL;
+    const char *stage = NULL, *policy = NULL;
     int any_hash = 0, pad = 0, with_digests = 0;
     weir_loader_options *o = &a->options;
     *a = (run_arguments){.options = {.size = sizeof *o}, .staging = {.size = sizeof a->staging}};
     if (!PyArg_ParseTuple(
-            args, "O!O!zsO&O&O&pppO&O&O&O&O&sO&O&O&zsO&O&", &PyTuple_Type, &stores, py_the.manifest,
-            &manifest, &o->dataset, &stage, py_to_uint32, &o->rank, py_to_uint32, &o->world_size, py_to_bytes,
-            &a->token, &any_hash, &pad, &with_digests, py_to_uint64, &o->steps, py_to_uint64, &o->first_step,
+            args, "O!O!zsO&O&O&pppO&O&O&O&O&sO&O&O&zO&O&", &PyTuple_Type, &stores, py_the.manifest, &manifest,
+            &o->dataset, &stage, py_to_uint32, &o->rank, py_to_uint32, &o->world_size, py_to_bytes, &a->token,
+            &any_hash, &pad, &with_digests, py_to_uint64, &o->steps, py_to_uint64, &o->first_step,
             py_to_uint32, &o->workers, py_to_uint32, &o->buffer_size, py_to_uint32, &o->queue_size, &policy,
             py_to_uint32, &o->max_lead, py_to_uint32, &o->max_skips_per_round, py_to_uint64, &o->memory_limit,
-            &a->device, &wire, py_to_uint32, &a->staging.depth, py_to_bytes, &a->checkpoint) ||
-        !parse_names(stage, policy, wire, a) || !(a->sources = py_sources_new(stores, manifest)))
+            &a->device, py_to_uint32, &a->staging.depth, py_to_bytes, &a->checkpoint) ||
+        !parse_names(stage, policy, a) || !(a->sources = py_sources_new(stores, manifest)))
         return false;
     o->stores = a->sources->opened;
     o->store_count = a->sources->count;

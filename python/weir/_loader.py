@@ -59,8 +59,7 @@ class Loader:
 
     device: "cuda:1" ("cuda" is the first GPU): batches are copied to the GPU ahead of the loop, and their arrays lie there;
     torch and JAX take them with their streams in order (batch.torch(), torch.from_dlpack). At most `depth` can be held at
-    a time, queue_size does not count, and copy is not for them. wire: how they travel, "plain", "compact"
-    (packed, and expanded on the device), or "best" of the two. "host" is a device on any machine.
+    a time, queue_size does not count, and copy is not for them. "host" is a device on any machine.
 
     with_digests: compute each batch's digest. pad: fill up partial batches. any_hash: take a dataset whose hash is not
     the store's. Any thread may use a loader; batches go to whoever asks first. A loader that has begun does not survive
@@ -95,7 +94,6 @@ class Loader:
         trace: str | os.PathLike[str] | None = None,
         trace_indices: bool = False,
         device: object = None,
-        wire: str = "best",
         depth: int = 4,
     ) -> None:
         self.stores, self.manifest = as_stores(stores), as_manifest(manifest)
@@ -106,7 +104,7 @@ class Loader:
             32, rank=self.rank, world_size=self.world_size, workers=workers, buffer_size=buffer_size,
             queue_size=queue_size, max_lead=max_lead, max_skips=max_skips, depth=depth,
         )  # fmt: skip
-        check_texts(dataset="" if dataset is None else dataset, stage=stage, policy=policy, wire=wire)
+        check_texts(dataset="" if dataset is None else dataset, stage=stage, policy=policy)
         self.dataset, self.stage, self.first_step, self.copy = dataset, stage, first_step, copy
         if device is not None and copy:
             raise ValueError("batches on a device are not copied; clone what you want to keep of their tensors")
@@ -127,8 +125,7 @@ class Loader:
             "world_size": self.world_size, "token": token, "any_hash": any_hash, "pad": pad, "with_digests": with_digests,
             "steps": end or 0, "first_step": first_step, "workers": workers, "buffer_size": buffer_size,
             "queue_size": queue_size, "policy": policy, "max_lead": max_lead, "max_skips": max_skips,
-            "memory_limit": memory_limit or 0, "device": None if device is None else str(device), "wire": wire,
-            "depth": depth,
+            "memory_limit": memory_limit or 0, "device": None if device is None else str(device), "depth": depth,
         }  # fmt: skip
         self._trace = None if trace is None else os.fsdecode(trace) + f".rank{self.rank}" * (self.world_size > 1)
         self._trace_indices = trace_indices

@@ -51,8 +51,8 @@ class Dataset(IterableDataset[Tensors]):
 
     Takes what weir.Loader takes, and:
 
-    device: where tensors go. None leaves them on the CPU, as views of weir's memory: do not write to them, and let go of
-    them before the next but one (or pass copy=True). On "cuda" they are copied ahead of the loop by weir itself, on a
+    device: where tensors go. None leaves them on the CPU, as views of weir's memory: they may be changed in place; let go
+    of them before the next but one (or pass copy=True). On "cuda" they are copied ahead of the loop by weir itself, on a
     stream of their own, and are views of weir's memory there: use them on the stream that is current when you get
     them, and let go of them before `depth` (4) more; "host" is the same without a GPU. On other devices they are copies.
     hide_target: the inputs do not say what the target is (the first cell of every sequence); `target` and

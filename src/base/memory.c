@@ -3,9 +3,26 @@
 #include <stdatomic.h>
 #include <string.h>
 
-#include "base/internal.h"
+#include "base/block.h"
 
 static const char operator_name[] = "weir.memory";
+
+/* ---- Blocks ---------------------------------------------------------------------------------- */
+
+bool weir__block_open(weir__block *block, const weir_env *env) {
+    *block = (weir__block){.size = block->used};
+    if (block->size < SIZE_MAX)
+        block->memory = env->map(env->context, -1, (size_t)block->size + 1); /* never of no bytes */
+    return block->memory != NULL;
+}
+
+void weir__block_close(weir__block *block, const weir_env *env) {
+    if (block->memory)
+        env->unmap(env->context, block->memory, (size_t)block->size + 1);
+    *block = (weir__block){0};
+}
+
+/* ---- Kinds of memory ------------------------------------------------------------------------- */
 
 static void *map_memory(void *context, size_t size, weir_error *error) {
     const weir_env *env = context;

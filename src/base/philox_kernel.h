@@ -1,6 +1,6 @@
-/* The body of philox_many: a translation unit defines PHILOX_LANES and PHILOX_KERNEL and includes this.
- * Words lie in the low halves of 64-bit lanes; upper halves may hold anything, because the multiplication
- * looks at the low ones only. */
+/* Philox draws side by side, one in each 64-bit lane: a translation unit defines PHILOX_LANES, how many its
+ * instruction set has, and includes this. Words lie in the low halves of the lanes; upper halves may hold
+ * anything, because the multiplication looks at the low ones only. */
 #include "base/philox.h"
 #include "base/philox_many.h"
 
@@ -8,47 +8,50 @@
 #include <immintrin.h>
 #endif
 
-typedef uint64_t lanes __attribute__((vector_size(8 * PHILOX_LANES)));
+enum { PHILOX_VECTORS = WEIR__DRAWS / PHILOX_LANES };
+typedef uint64_t philox_lanes __attribute__((vector_size(8 * PHILOX_LANES)));
+typedef struct philox_words {
+    philox_lanes of[4][PHILOX_VECTORS]; /* words 0 to 3 of each draw */
+} philox_words;
 
-static inline lanes multiply_low_halves(lanes x, uint32_t y) {
+static inline philox_lanes multiply_low_halves(philox_lanes x, philox_lanes y) {
 #if defined(__x86_64__) && PHILOX_LANES == 8
-    return (lanes)_mm512_mul_epu32((__m512i)x, _mm512_set1_epi64(y));
+    return (philox_lanes)_mm512_mul_epu32((__m512i)x, (__m512i)y);
 #elif defined(__x86_64__) && PHILOX_LANES == 4
-    return (lanes)_mm256_mul_epu32((__m256i)x, _mm256_set1_epi64x(y));
+    return (philox_lanes)_mm256_mul_epu32((__m256i)x, (__m256i)y);
 #elif defined(__x86_64__) && PHILOX_LANES == 2
-    return (lanes)_mm_mul_epu32((__m128i)x, _mm_set1_epi64x(y));
+    return (philox_lanes)_mm_mul_epu32((__m128i)x, (__m128i)y);
 #else
-    return (x & UINT32_MAX) * (uint64_t)y;
+    return (x & UINT32_MAX) * (y & UINT32_MAX);
 #endif
 }
 
-void PHILOX_KERNEL(weir_seed seed, uint32_t domain, uint64_t n, uint32_t first, weir__draws *out) {
-    enum { VECTORS = WEIR__DRAWS / PHILOX_LANES };
-    lanes c0[VECTORS], c1[VECTORS], c2[VECTORS], c3[VECTORS];
-    for (int v = 0; v < VECTORS; v++) {
+static inline philox_lanes in_all_lanes(uint64_t value) {
+    return value - (philox_lanes){0};
+}
+
+/* Draws first, first + 1, … of weir__philox_kernel, as words. */
+static inline philox_words draw_words(weir_seed seed, uint32_t domain, uint64_t n, uint32_t first) {
+    philox_words w;
+    for (int v = 0; v < PHILOX_VECTORS; v++) {
         for (int lane = 0; lane < PHILOX_LANES; lane++)
-            c2[v][lane] = seed.word[2] ^ (first + (uint32_t)(v * PHILOX_LANES + lane));
-        c0[v] = (uint32_t)n - (lanes){0};
-        c1[v] = (n >> 32) - (lanes){0};
-        c3[v] = (uint64_t)(seed.word[3] ^ domain) - (lanes){0};
+            w.of[2][v][lane] = seed.word[2] ^ (first + (uint32_t)(v * PHILOX_LANES + lane));
+        w.of[0][v] = in_all_lanes((uint32_t)n);
+        w.of[1][v] = in_all_lanes(n >> 32);
+        w.of[3][v] = in_all_lanes(seed.word[3] ^ domain);
     }
     uint32_t key0 = seed.word[0], key1 = seed.word[1];
     for (int round = 0; round < 10; round++) {
-        for (int v = 0; v < VECTORS; v++) {
-            lanes product0 = multiply_low_halves(c0[v], PHILOX_M4x32_0);
-            lanes product1 = multiply_low_halves(c2[v], PHILOX_M4x32_1);
-            c0[v] = product1 >> 32 ^ c1[v] ^ key0;
-            c1[v] = product1;
-            c2[v] = product0 >> 32 ^ c3[v] ^ key1;
-            c3[v] = product0;
+        for (int v = 0; v < PHILOX_VECTORS; v++) {
+            philox_lanes product0 = multiply_low_halves(w.of[0][v], in_all_lanes(PHILOX_M4x32_0));
+            philox_lanes product1 = multiply_low_halves(w.of[2][v], in_all_lanes(PHILOX_M4x32_1));
+            w.of[0][v] = product1 >> 32 ^ w.of[1][v] ^ key0;
+            w.of[1][v] = product1;
+            w.of[2][v] = product0 >> 32 ^ w.of[3][v] ^ key1;
+            w.of[3][v] = product0;
         }
         key0 += PHILOX_W32_0;
         key1 += PHILOX_W32_1;
     }
-    for (int v = 0; v < VECTORS; v++) {
-        lanes low = (c0[v] & UINT32_MAX) | c1[v] << 32;
-        lanes high = (c2[v] & UINT32_MAX) | c3[v] << 32;
-        __builtin_memcpy(out->k0 + v * PHILOX_LANES, &low, sizeof low);
-        __builtin_memcpy(out->k1 + v * PHILOX_LANES, &high, sizeof high);
-    }
+    return w;
 }

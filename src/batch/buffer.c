@@ -1,13 +1,14 @@
 /* See buffer.h. Parts lie one after the other, each at a multiple of 256 bytes. */
 #include "batch/buffer.h"
 
-#include <string.h>
+#include "base/narrow.h"
+#include "batch/expand_kernel.h"
 
 static const char operator_name[] = "weir.batch.buffer";
 
 enum { ALIGNMENT = 256 };
 
-typedef enum axis { NO_AXIS, AXIS_B, AXIS_S, AXIS_R, AXIS_U, AXIS_D, AXIS_15 } axis;
+typedef enum axis { NO_AXIS, AXIS_B, AXIS_S, AXIS_R, AXIS_U, AXIS_D, AXIS_T } axis;
 
 typedef struct part {
     const char *name;
@@ -16,33 +17,19 @@ typedef struct part {
     axis axes[3];
 } part;
 
-static const part parts[WEIR_BATCH_PARTS] = {
-    {"semantic_types", "int8", 1, {AXIS_B, AXIS_S}},
-    {"column_ids", "int32", 4, {AXIS_B, AXIS_S}},
-    {"seq_row_ids", "uint16", 2, {AXIS_B, AXIS_S}},
-    {"is_null", "uint8", 1, {AXIS_B, AXIS_S}},
-    {"numeric_values", "float32", 4, {AXIS_B, AXIS_S}},
-    {"timestamp_values", "float32", 4, {AXIS_B, AXIS_S, AXIS_15}},
-    {"bool_values", "uint8", 1, {AXIS_B, AXIS_S}},
-    {"categorical_embed_ids", "uint32", 4, {AXIS_B, AXIS_S}},
-    {"text_embed_ids", "uint32", 4, {AXIS_B, AXIS_S}},
-    {"is_target", "uint8", 1, {AXIS_B, AXIS_S}},
-    {"is_padding", "uint8", 1, {AXIS_B, AXIS_S}},
-    {"fk_adj", "uint8", 1, {AXIS_B, AXIS_R, AXIS_R}},
-    {"col_perm", "uint16", 2, {AXIS_B, AXIS_S}},
-    {"out_perm", "uint16", 2, {AXIS_B, AXIS_S}},
-    {"in_perm", "uint16", 2, {AXIS_B, AXIS_S}},
-    {"text_batch_embeddings", "float16", 2, {AXIS_U, AXIS_D}},
-    {"sample_index", "uint64", 8, {AXIS_B}},
-    {"position", "uint64", 8, {AXIS_B}},
-    {"anchor_row", "uint32", 4, {AXIS_B}},
-    {"observation_time", "int64", 8, {AXIS_B}},
-    {"num_cells", "uint32", 4, {AXIS_B}},
-    {"num_rows", "uint32", 4, {AXIS_B}},
-};
+#define AXES_1(a)                        AXIS_##a
+#define AXES_2(a, b)                     AXIS_##a, AXIS_##b
+#define AXES_3(a, b, c)                  AXIS_##a, AXIS_##b, AXIS_##c
+#define NTH_OF_4(a, b, c, n, ...)        n
+#define AXES(...)                        NTH_OF_4(__VA_ARGS__, AXES_3, AXES_2, AXES_1, none)(__VA_ARGS__)
+#define PART(id, name, dtype, size, ...) {#name, #dtype, size, {AXES(__VA_ARGS__)}},
+
+static const part parts[WEIR_BATCH_PARTS] = {WEIR_BATCH_TENSORS(PART) WEIR_BATCH_FIELDS(PART)};
 
 static uint64_t extent(const weir_batch *batch, axis a) {
     switch (a) {
+    case NO_AXIS:
+        return 1;
     case AXIS_B:
         return batch->sequence_count;
     case AXIS_S:
@@ -53,85 +40,123 @@ static uint64_t extent(const weir_batch *batch, axis a) {
         return batch->text_count;
     case AXIS_D:
         return batch->embedding_dim;
-    default:
+    case AXIS_T:
         return WEIR_TIMESTAMP_FLOATS;
     }
+    return 1;
 }
 
-static void place_parts(weir_batch *batch, uint32_t begin, uint32_t end) {
-    uint64_t offset = begin ? batch->tensors[begin - 1].offset + batch->tensors[begin - 1].size : 0;
-    for (uint32_t i = begin; i < end; i++) {
+/* Sizes that no memory holds become the largest number, which no allocation grants. */
+static uint64_t times(uint64_t a, uint64_t b) {
+    uint64_t product;
+    return __builtin_mul_overflow(a, b, &product) ? UINT64_MAX : product;
+}
+
+static uint64_t plus(uint64_t a, uint64_t b) {
+    uint64_t sum;
+    return __builtin_add_overflow(a, b, &sum) ? UINT64_MAX : sum;
+}
+
+static uint64_t aligned(uint64_t offset) {
+    return plus(offset, ALIGNMENT - 1) & ~(uint64_t)(ALIGNMENT - 1);
+}
+
+void weir__batch_place(weir_batch *batch, uint64_t sequences, uint64_t length, uint64_t rows, uint64_t texts,
+                       uint64_t dim) {
+    uint64_t end = 0;
+    batch->sequence_count = WEIR__NARROW(uint32_t, sequences);
+    batch->sequence_length = WEIR__NARROW(uint32_t, length);
+    batch->row_count = WEIR__NARROW(uint32_t, rows);
+    batch->text_count = WEIR__NARROW(uint32_t, texts);
+    batch->embedding_dim = WEIR__NARROW(uint32_t, dim);
+    for (uint32_t i = 0; i < WEIR_BATCH_PARTS; i++) {
         weir_tensor *tensor = &batch->tensors[i];
         *tensor = (weir_tensor){.name = parts[i].name, .dtype = parts[i].dtype, .size = parts[i].item_size};
         for (uint32_t k = 0; k < 3 && parts[i].axes[k] != NO_AXIS; k++) {
             tensor->shape[tensor->rank++] = extent(batch, parts[i].axes[k]);
-            tensor->size *= extent(batch, parts[i].axes[k]);
+            tensor->size = times(tensor->size, extent(batch, parts[i].axes[k]));
         }
-        tensor->offset = (offset + ALIGNMENT - 1) & ~(uint64_t)(ALIGNMENT - 1);
-        offset = tensor->offset + tensor->size;
+        tensor->offset = aligned(end);
+        end = plus(tensor->offset, tensor->size);
     }
-    batch->size = offset;
+    batch->size = end;
 }
 
-void weir__batch_place_cells(weir_batch *batch, uint32_t sequences, uint32_t length) {
-    batch->sequence_count = sequences;
-    batch->sequence_length = length;
-    place_parts(batch, 0, WEIR_FK_ADJ);
-}
-
-void weir__batch_place_rest(weir_batch *batch, uint32_t rows, uint32_t texts, uint32_t dim) {
-    batch->row_count = rows;
-    batch->text_count = texts;
-    batch->embedding_dim = dim;
-    place_parts(batch, WEIR_FK_ADJ, WEIR_BATCH_PARTS);
-}
-
-uint64_t weir__batch_capacity(const weir__batch_limits *limits) {
+weir_batch_room weir__batch_room(const weir__batch_limits *l) {
     weir_batch batch = {0};
-    weir__batch_place_cells(&batch, limits->sequences, limits->length);
-    weir__batch_place_rest(&batch, limits->rows, limits->texts, limits->dim);
-    return (batch.size + ALIGNMENT - 1) & ~(uint64_t)(ALIGNMENT - 1);
+    weir__batch_place(&batch, l->sequences, l->length, l->rows, l->texts, l->dim);
+    uint64_t before = plus(8 * (uint64_t)COMPACT_WORDS, times(l->sequences, SEQUENCE_SIZE));
+    uint64_t blobs = plus(before, times(l->sequences, l->blob));
+    return (weir_batch_room){
+        .compact = aligned(plus(aligned(blobs), times(l->texts, 2 * l->dim))),
+        .tensors = aligned(batch.size),
+    };
 }
 
-static bool allocate_lists(weir_batch_buffer *b) {
-    const weir_env *env = b->env;
+static uint64_t larger(uint64_t a, uint64_t b) {
+    return a > b ? a : b;
+}
+
+weir__batch_limits weir__batch_limits_of_both(const weir__batch_limits *a, const weir__batch_limits *b) {
+    return (weir__batch_limits){
+        .sequences = larger(a->sequences, b->sequences),
+        .length = larger(a->length, b->length),
+        .rows = larger(a->rows, b->rows),
+        .walked_rows = larger(a->walked_rows, b->walked_rows),
+        .walked_texts = larger(a->walked_texts, b->walked_texts),
+        .texts = larger(a->texts, b->texts),
+        .dim = larger(a->dim, b->dim),
+        .blob = larger(a->blob, b->blob),
+    };
+}
+
+static void carve_lists(weir_batch_buffer *b) {
     const weir__batch_limits *l = &b->limits;
-    b->epochs = weir__allocate_zero(env, l->sequences, sizeof *b->epochs);
-    b->digests = weir__allocate_zero(env, l->sequences, sizeof *b->digests);
-    b->rows = weir__allocate(env, (size_t)l->sequences * l->rows, sizeof *b->rows);
-    b->cell_counts = weir__allocate_zero(env, l->sequences, sizeof *b->cell_counts);
-    b->timestamp_counts = weir__allocate_zero(env, l->sequences, sizeof *b->timestamp_counts);
-    b->timestamp_cells = weir__allocate(env, (size_t)l->sequences * l->length, sizeof *b->timestamp_cells);
-    b->timestamps = weir__allocate(env, (size_t)l->sequences * l->length, sizeof *b->timestamps);
-    b->edge_counts = weir__allocate_zero(env, l->sequences, sizeof *b->edge_counts);
-    b->edges = weir__allocate(env, (size_t)l->sequences * l->edges, sizeof *b->edges);
-    b->column_orders = weir__allocate(env, (size_t)l->sequences * l->length, 2);
-    b->row_starts = weir__allocate(env, (size_t)l->sequences * (l->rows + 1), sizeof *b->row_starts);
-    b->row_orders = weir__allocate(env, 2 * (size_t)l->sequences * l->rows, sizeof *b->row_orders);
-    return b->epochs && b->digests && b->rows && b->cell_counts && b->timestamp_counts &&
-           b->timestamp_cells && b->timestamps && b->edge_counts && b->edges && b->column_orders &&
-           b->row_starts && b->row_orders;
+    b->samples = weir__carve(&b->lists, l->sequences, sizeof *b->samples);
+    b->indices = weir__carve(&b->lists, l->sequences, sizeof *b->indices);
+    b->epochs = weir__carve(&b->lists, l->sequences, sizeof *b->epochs);
+    b->digests = weir__carve(&b->lists, l->sequences, sizeof *b->digests);
+    b->rows = weir__carve(&b->lists, times(l->sequences, l->walked_rows), sizeof *b->rows);
+    b->uses = weir__carve(&b->lists, times(l->sequences, l->walked_texts), sizeof *b->uses);
+    b->texts = weir__carve(&b->lists, l->texts, sizeof *b->texts);
 }
 
-weir_status weir__batch_buffer_open(const weir_env *env, const weir__batch_limits *limits, void *memory,
-                                    weir_batch_buffer **out, weir_error *error) {
+static uint8_t *map(const weir_env *env, uint64_t size) {
+    return size > PTRDIFF_MAX ? NULL : env->map(env->context, -1, (size_t)size);
+}
+
+static bool open_memory(weir_batch_buffer *b, const weir_batch_memory *memory) {
+    static const weir_batch_memory own = {0};
+    memory = memory ? memory : &own;
+    b->owns_compact = !memory->compact;
+    b->owns_tensors = !memory->tensors && !memory->without_tensors;
+    b->compact = memory->compact ? memory->compact : map(b->env, b->room.compact);
+    b->tensors = b->owns_tensors ? map(b->env, b->room.tensors) : memory->tensors;
+    carve_lists(b);
+    if (!b->compact || (b->owns_tensors && !b->tensors) || !weir__block_open(&b->lists, b->env))
+        return false;
+    carve_lists(b);
+    return true;
+}
+
+weir_status weir__batch_buffer_open(const weir_env *env, const weir__batch_limits *limits,
+                                    const weir_batch_memory *memory, weir_batch_buffer **out,
+                                    weir_error *error) {
     weir_batch_buffer *b = weir__allocate_zero(env, 1, sizeof *b);
     if (!b)
         return weir__out_of_memory(error, operator_name, sizeof *b);
     b->env = env;
     b->limits = *limits;
-    b->capacity = weir__batch_capacity(limits);
-    b->owns_data = memory == NULL;
-    b->data = memory                   ? memory
-              : b->capacity > SIZE_MAX ? NULL
-                                       : env->map(env->context, -1, (size_t)b->capacity);
-    if (!b->data || !allocate_lists(b)) {
-        weir_status status =
-            weir__fail(error, WEIR_OUT_OF_MEMORY, operator_name,
-                       "no memory for a batch of %llu bytes (%u sequences of %u cells); use more ranks, a "
-                       "smaller batch or shorter sequences",
-                       (unsigned long long)b->capacity, limits->sequences, limits->length);
-        weir__note_uint(error, "bytes", b->capacity);
+    b->room = weir__batch_room(limits);
+    if (!open_memory(b, memory)) {
+        uint64_t size = plus(b->room.compact, b->room.tensors);
+        weir_status status = weir__fail(
+            error, WEIR_OUT_OF_MEMORY, operator_name,
+            "no memory for a batch of %llu bytes (%llu sequences of %llu cells); use more ranks, a "
+            "smaller batch or shorter sequences",
+            (unsigned long long)size, (unsigned long long)limits->sequences,
+            (unsigned long long)limits->length);
+        weir__note_uint(error, "bytes", size);
         weir_batch_buffer_close(b);
         return status;
     }
@@ -143,20 +168,11 @@ void weir_batch_buffer_close(weir_batch_buffer *b) {
     if (!b)
         return;
     const weir_env *env = b->env;
-    if (b->owns_data && b->data)
-        env->unmap(env->context, b->data, (size_t)b->capacity);
-    weir__release(env, b->epochs);
-    weir__release(env, b->digests);
-    weir__release(env, b->rows);
-    weir__release(env, b->cell_counts);
-    weir__release(env, b->timestamp_counts);
-    weir__release(env, b->timestamp_cells);
-    weir__release(env, b->timestamps);
-    weir__release(env, b->edge_counts);
-    weir__release(env, b->edges);
-    weir__release(env, b->column_orders);
-    weir__release(env, b->row_starts);
-    weir__release(env, b->row_orders);
+    if (b->owns_compact && b->compact)
+        env->unmap(env->context, b->compact, (size_t)b->room.compact);
+    if (b->owns_tensors && b->tensors)
+        env->unmap(env->context, b->tensors, (size_t)b->room.tensors);
+    weir__block_close(&b->lists, env);
     weir__release(env, b);
 }
 

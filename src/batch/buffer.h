@@ -1,71 +1,69 @@
-/* A batch's buffer: where its parts lie, and what was written there, so that the next batch clears no more
- * than it must. */
+/* A batch's buffer: room for its compact form and for its tensors, and what is kept beside them. */
 #ifndef WEIR_SRC_BATCH_BUFFER_H
 #define WEIR_SRC_BATCH_BUFFER_H
 
-#include "batch/walk.h"
+#include <stdatomic.h>
+
+#include "base/block.h"
+#include "batch/texts.h"
 #include "weir/batch.h"
 
 /* What the sizes of a batch depend on, at their largest. */
 typedef struct weir__batch_limits {
-    uint32_t sequences;
-    uint32_t length;
-    uint32_t rows;
-    uint32_t texts;
-    uint32_t dim;
-    uint32_t edges; /* foreign keys of one sequence */
+    uint64_t sequences;
+    uint64_t length;
+    uint64_t rows;         /* R */
+    uint64_t walked_rows;  /* of a sequence */
+    uint64_t walked_texts; /* cells of a sequence that use one */
+    uint64_t texts;        /* U */
+    uint64_t dim;
+    uint64_t blob; /* bytes of a sequence in the compact form */
 } weir__batch_limits;
+
+/* What is known of a sequence before its walk. */
+typedef struct weir__sample {
+    uint64_t index; /* in the dataset */
+    uint64_t position;
+    weir_seed walk_seed;
+} weir__sample;
 
 struct weir_batch_buffer {
     const weir_env *env;
     weir__batch_limits limits;
-    uint8_t *data;
-    uint64_t capacity;
-    bool owns_data;
-    uint64_t written; /* bytes from here on are 0: no batch has been there */
+    weir_batch_room room;
+    uint8_t *compact;
+    uint8_t *tensors; /* NULL: batches are not expanded */
+    bool owns_compact;
+    bool owns_tensors;
     weir_batch batch;
+    const struct weir__recipe *recipe; /* of the batch */
+
+    /* While it is built, by any threads. */
+    _Atomic uint64_t used; /* bytes of the compact form that have an owner */
+    _Atomic uint32_t use_count;
+    _Atomic bool is_corrupt; /* a number of the store led nowhere */
+
+    weir__block lists;
+    weir__sample *samples;
+    uint64_t *indices;
     uint64_t *epochs;
     uint64_t *digests;
-    uint32_t *rows; /* limits.rows a sequence */
-
-    /* Of the batch that is in the buffer: what a sequence wrote beyond the dense parts. */
-    uint32_t *cell_counts;          /* cells, at most S */
-    uint32_t *timestamp_counts;     /* its timestamp cells … */
-    uint16_t *timestamp_cells;      /* … and where, by column, S a sequence */
-    int64_t *timestamps;            /* … and when, in microseconds */
-    uint32_t *edge_counts;          /* set entries of fk_adj … */
-    struct weir__local_edge *edges; /* … and which, limits.edges a sequence */
-    uint8_t *column_orders;         /* col_perm up to the padding, as delivered, S a sequence */
-    uint32_t *row_starts;           /* where each row's cells begin, and the end: rows + 1 a sequence */
-    uint16_t *row_orders;           /* out and in order, rows each */
-    weir_statistics timestamps_of;  /* the store of the batch */
-    bool has_batch;                 /* the lists describe what is in the buffer */
+    uint32_t *rows; /* limits.walked_rows a sequence */
+    weir__text_use *uses;
+    uint32_t *texts; /* the store's numbers, ascending */
 };
 
-/* Sets dims B and S, and the places of the first eleven tensors, which depend on nothing else. */
-void weir__batch_place_cells(weir_batch *batch, uint32_t sequences, uint32_t length);
+/* Sets the dims, and where the parts lie. */
+void weir__batch_place(weir_batch *batch, uint64_t sequences, uint64_t length, uint64_t rows, uint64_t texts,
+                       uint64_t dim);
 
-/* Sets dims R and U, and the places of the rest. */
-void weir__batch_place_rest(weir_batch *batch, uint32_t rows, uint32_t texts, uint32_t dim);
+weir_batch_room weir__batch_room(const weir__batch_limits *limits);
 
-uint64_t weir__batch_capacity(const weir__batch_limits *limits);
+/* Both as large as the larger one. */
+weir__batch_limits weir__batch_limits_of_both(const weir__batch_limits *a, const weir__batch_limits *b);
 
 WEIR_CHECKED weir_status weir__batch_buffer_open(const weir_env *env, const weir__batch_limits *limits,
-                                                 void *memory, weir_batch_buffer **out, weir_error *error);
-
-/* Where sequence `index` of a part begins. */
-static inline uint8_t *weir__part_of(weir_batch_buffer *buffer, weir_tensor_id id, uint32_t index) {
-    const weir_tensor *tensor = &buffer->batch.tensors[id];
-    return buffer->data + tensor->offset + tensor->size / buffer->batch.sequence_count * index;
-}
-
-/* The lists of sequence `index`. */
-static inline uint32_t *weir__row_starts_of(const weir_batch_buffer *buffer, uint32_t index) {
-    return buffer->row_starts + (size_t)index * (buffer->limits.rows + 1);
-}
-
-static inline uint16_t *weir__row_orders_of(const weir_batch_buffer *buffer, uint32_t index) {
-    return buffer->row_orders + 2 * (size_t)index * buffer->limits.rows;
-}
+                                                 const weir_batch_memory *memory, weir_batch_buffer **out,
+                                                 weir_error *error);
 
 #endif

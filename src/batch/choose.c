@@ -1,108 +1,34 @@
-/* See choose.h. Up to 16, as is usual, numbers are compared all with all, which is a few vector
- * instructions and no branch. Wider choices look them up in a small open table. */
+/* See choose.h. Up to 16, as is usual, numbers are compared all with all, which is a few vector instructions
+ * and no branch (choose_kernel.h). Wider choices look them up in a small open table. */
 #include "batch/choose.h"
 
 #include <string.h>
 
+#include "base/narrow.h"
 #include "base/philox.h"
+#include "base/vectors.h"
 
-enum { NARROW = WEIR__DRAWS };
+static weir__narrow_choice *best_narrow_choice(void) {
+#if defined(__x86_64__)
+    weir__vectors vectors = weir__vectors_of_this_machine();
+    if (vectors != WEIR__BASELINE)
+        return vectors == WEIR__AVX512 ? weir__choose_narrow_avx512 : weir__choose_narrow_avx2;
+#endif
+    return weir__choose_narrow_baseline;
+}
 
-bool weir__chooser_open(weir__chooser *chooser, const weir_env *env, uint32_t width) {
+void weir__chooser_carve(weir__chooser *chooser, weir__block *block, uint32_t width) {
     uint32_t places = 64;
     while (places < 2 * width)
         places *= 2;
     *chooser = (weir__chooser){
         .width = width,
-        .taken = weir__allocate(env, width > NARROW ? width : NARROW, sizeof *chooser->taken),
-        .table = weir__allocate_zero(env, places, sizeof *chooser->table),
         .table_mask = places - 1,
+        .taken = weir__carve(block, width > WEIR__DRAWS ? width : WEIR__DRAWS, sizeof *chooser->taken),
+        .table = weir__carve(block, places, sizeof *chooser->table),
+        .narrow = best_narrow_choice(),
     };
-    return chooser->taken && chooser->table;
 }
-
-void weir__chooser_close(weir__chooser *chooser, const weir_env *env) {
-    weir__release(env, chooser->taken);
-    weir__release(env, chooser->table);
-    *chooser = (weir__chooser){0};
-}
-
-static uint32_t scaled(const weir__draws *draws, uint32_t i, uint32_t range_less_one) {
-    weir_random x = {draws->k0[i], draws->k1[i]};
-    return (uint32_t)weir__scale(x, (uint64_t)range_less_one + 1);
-}
-
-/* ---- Narrow ---------------------------------------------------------------------------------- */
-
-/* 16 numbers at once, as vectors that every processor has; those beyond the width are the largest and
- * change nothing. Signed, because that is what vector units compare: turning the highest bit keeps order. */
-enum { LANES = 4, VECTORS = NARROW / LANES };
-typedef int32_t lanes __attribute__((vector_size(4 * LANES)));
-
-static int32_t in_order(uint32_t number) {
-    return (int32_t)(number ^ (uint32_t)1 << 31);
-}
-
-static void load_lanes(lanes out[VECTORS], const uint32_t numbers[NARROW]) {
-    for (int v = 0; v < VECTORS; v++)
-        for (int lane = 0; lane < LANES; lane++)
-            out[v][lane] = in_order(numbers[v * LANES + lane]);
-}
-
-/* How often each number stands before itself. Vectors in which all places are before the k-th are left out;
- * as the loops are unrolled, nothing is left of that question. */
-static void count_earlier(const uint32_t numbers[NARROW], uint32_t earlier[NARROW]) {
-    lanes all[VECTORS], found[VECTORS] = {0};
-    const lanes lane_numbers = {0, 1, 2, 3};
-    load_lanes(all, numbers);
-#pragma GCC unroll 16
-    for (int k = 0; k < NARROW; k++)
-#pragma GCC unroll 4
-        for (int v = k / LANES; v < VECTORS; v++)
-            found[v] -= (all[v] == in_order(numbers[k])) & (lane_numbers + v * LANES > k);
-    memcpy(earlier, found, sizeof found);
-}
-
-/* Distinct numbers: each one's place is how many are below it. */
-static void sort_narrow(uint32_t taken[NARROW], uint32_t width) {
-    lanes all[VECTORS], below[VECTORS] = {0};
-    uint32_t sorted[NARROW];
-    load_lanes(all, taken);
-#pragma GCC unroll 16
-    for (int k = 0; k < NARROW; k++)
-#pragma GCC unroll 4
-        for (int v = 0; v < VECTORS; v++)
-            below[v] -= all[v] > in_order(taken[k]);
-    for (uint32_t i = 0; i < width; i++)
-        sorted[below[i / LANES][i % LANES]] = taken[i];
-    memcpy(taken, sorted, width * sizeof *taken);
-}
-
-/* Gives every number that is taken already the last one of its step instead. It is taken if it stands
- * before itself, or if it is the last one of an earlier step whose own number was taken. */
-static void replace_doubles(uint32_t numbers[NARROW], uint32_t width, uint32_t n) {
-    uint32_t earlier[NARROW];
-    uint32_t is_double[NARROW] = {0};
-    uint32_t last = n - width; /* of step 0 */
-    count_earlier(numbers, earlier);
-    for (uint32_t i = 0; i < width; i++) {
-        uint32_t step = numbers[i] - last < i ? numbers[i] - last : i;
-        is_double[i] = is_double[step] | (earlier[i] != 0);
-        numbers[i] = is_double[i] ? last + i : numbers[i];
-    }
-}
-
-static void choose_narrow(weir__chooser *c, const weir__draws *draws, uint32_t n) {
-    uint32_t taken[NARROW];
-    memset(taken, 0xFF, sizeof taken);
-    for (uint32_t i = 0; i < c->width; i++)
-        taken[i] = scaled(draws, i, n - c->width + i);
-    replace_doubles(taken, c->width, n);
-    sort_narrow(taken, c->width);
-    memcpy(c->taken, taken, sizeof taken);
-}
-
-/* ---- Wide ------------------------------------------------------------------------------------ */
 
 /* Adds a number to the table unless it is there; says whether it was not. */
 static bool add_to_table(weir__chooser *c, uint32_t number) {
@@ -148,8 +74,9 @@ static void choose_wide(weir__chooser *c, weir__walk_draws *draws, uint32_t n) {
     for (uint32_t i = 0; i < c->width; i++) {
         if (i % WEIR__DRAWS == 0)
             block = weir__draws_from(draws, draws->next + i);
+        weir_random x = {block->k0[i % WEIR__DRAWS], block->k1[i % WEIR__DRAWS]};
         uint32_t j = n - c->width + i;
-        uint32_t t = scaled(block, i % WEIR__DRAWS, j);
+        uint32_t t = WEIR__LOW(uint32_t, weir__scale(x, (uint64_t)j + 1));
         if (!add_to_table(c, t))
             (void)add_to_table(c, t = j);
         c->taken[i] = t;
@@ -159,8 +86,8 @@ static void choose_wide(weir__chooser *c, weir__walk_draws *draws, uint32_t n) {
 }
 
 void weir__choose(weir__chooser *c, weir__walk_draws *draws, uint32_t n) {
-    if (c->width <= NARROW)
-        choose_narrow(c, weir__draws_from(draws, draws->next), n);
+    if (c->width <= WEIR__DRAWS)
+        c->narrow(draws, c->width, n, c->taken);
     else
         choose_wide(c, draws, n);
     draws->next += c->width;

@@ -2,19 +2,31 @@
 #ifndef WEIR_SRC_BATCH_CHOOSE_H
 #define WEIR_SRC_BATCH_CHOOSE_H
 
-#include "base/internal.h"
+#include "base/block.h"
 #include "batch/draws.h"
 
+/* Up to 16 of the numbers below n, which is larger, by the draws that come next: written once, compiled for
+ * each instruction set. `taken` has 16 places. */
+typedef void weir__narrow_choice(const weir__walk_draws *draws, uint32_t width, uint32_t n,
+                                 uint32_t taken[WEIR__DRAWS]);
+void weir__choose_narrow_baseline(const weir__walk_draws *draws, uint32_t width, uint32_t n,
+                                  uint32_t taken[WEIR__DRAWS]);
+#if defined(__x86_64__)
+void weir__choose_narrow_avx2(const weir__walk_draws *draws, uint32_t width, uint32_t n,
+                              uint32_t taken[WEIR__DRAWS]);
+void weir__choose_narrow_avx512(const weir__walk_draws *draws, uint32_t width, uint32_t n,
+                                uint32_t taken[WEIR__DRAWS]);
+#endif
+
 typedef struct weir__chooser {
-    uint32_t width;  /* child_width */
-    uint32_t *taken; /* at least that many places */
-    uint32_t *table; /* open table over them, for wide choices */
+    uint32_t width; /* child_width */
     uint32_t table_mask;
+    uint32_t *taken; /* at least that many places */
+    uint32_t *table; /* open table over them, for wide choices; zeros */
+    weir__narrow_choice *narrow;
 } weir__chooser;
 
-/* False where there is no memory. */
-bool weir__chooser_open(weir__chooser *chooser, const weir_env *env, uint32_t width);
-void weir__chooser_close(weir__chooser *chooser, const weir_env *env);
+void weir__chooser_carve(weir__chooser *chooser, weir__block *block, uint32_t width);
 
 /* Floyd's method: `width` of the numbers below n, which is larger, ascending, into `taken`; without looking
  * at the rest. */

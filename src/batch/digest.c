@@ -1,48 +1,130 @@
-/* XXH3 by libxxhash, whose state is made at open (with the system's allocator: the library has no other). */
+/* XXH3 by libxxhash, whose states are made at open (with the system's allocator: the library has no other).
+ *
+ * A batch's digest is of its tensors, one after the other; a sample's of its own part of them. Both are made
+ * in one pass. A buffer that has no tensors gives the same bytes: a part of a sequence is expanded from the
+ * compact form, hashed by both, and forgotten. */
 #include "batch/digest.h"
 
 #include <xxhash.h>
 
+#include "base/narrow.h"
+#include "batch/expand.h"
+#include "batch/expand_kernel.h"
+#include "batch/recipe.h"
+
 static const char operator_name[] = "weir.batch.digest";
 
-weir_status weir__digester_open(weir__digester *digester, weir_error *error) {
-    digester->state = XXH3_createState();
-    digester->is_open = digester->state != NULL;
-    return digester->is_open ? WEIR_OK : weir__out_of_memory(error, operator_name, 576);
+enum { CELL_BYTES_MOST = 4 * WEIR_TIMESTAMP_FLOATS };
+
+/* ---- Opening --------------------------------------------------------------------------------- */
+
+weir_status weir__digester_open(weir__digester *d, const weir_env *env, const weir__batch_limits *limits,
+                                weir_error *error) {
+    uint64_t cells = CELL_BYTES_MOST * limits->length;
+    *d = (weir__digester){.part_size = cells > limits->rows ? cells : limits->rows};
+    d->batch = XXH3_createState();
+    d->part = weir__allocate(env, (size_t)d->part_size, 1);
+    d->samples = weir__allocate_zero(env, (size_t)limits->sequences, sizeof *d->samples);
+    while (d->samples && d->count < limits->sequences && (d->samples[d->count] = XXH3_createState()))
+        d->count++;
+    if (d->batch && d->part && d->samples && d->count == limits->sequences)
+        return WEIR_OK;
+    weir__digester_close(d, env);
+    return weir__out_of_memory(error, operator_name, (size_t)d->part_size);
 }
 
-void weir__digester_close(weir__digester *digester) {
-    if (digester->is_open)
-        XXH3_freeState(digester->state);
-    *digester = (weir__digester){0};
+void weir__digester_close(weir__digester *d, const weir_env *env) {
+    XXH3_freeState(d->batch);
+    for (uint64_t i = 0; i < d->count; i++)
+        XXH3_freeState(d->samples[i]);
+    weir__release(env, d->samples);
+    weir__release(env, d->part);
+    *d = (weir__digester){0};
 }
 
-uint64_t weir__sample_digest(const weir__digester *digester, weir_batch_buffer *buffer, uint32_t index,
-                             uint32_t rows) {
-    const weir_batch *batch = &buffer->batch;
-    XXH3_64bits_reset(digester->state);
-    for (int id = 0; id < WEIR_FK_ADJ; id++)
-        XXH3_64bits_update(digester->state, weir__part_of(buffer, (weir_tensor_id)id, index),
-                           (size_t)(batch->tensors[id].size / batch->sequence_count));
-    const uint8_t *adjacency = weir__part_of(buffer, WEIR_FK_ADJ, index);
-    for (uint32_t r = 0; r < rows; r++)
-        XXH3_64bits_update(digester->state, adjacency + (size_t)r * batch->row_count, rows);
-    for (int id = WEIR_COL_PERM; id <= WEIR_IN_PERM; id++)
-        XXH3_64bits_update(digester->state, weir__part_of(buffer, (weir_tensor_id)id, index),
-                           (size_t)(batch->tensors[id].size / batch->sequence_count));
-    return XXH3_64bits_digest(digester->state);
+/* ---- Digesting ------------------------------------------------------------------------------- */
+
+/* A part of one sequence as it is in the tensors. */
+static const uint8_t *part_of(const weir__digester *d, const weir_batch_buffer *b, weir_tensor_id id,
+                              uint32_t index, size_t size) {
+    const weir_batch *batch = &b->batch;
+    if (b->tensors)
+        return b->tensors + batch->tensors[id].offset + index * size;
+    weir__expand_part(batch->rules, b->compact, index, id, d->part);
+    return d->part;
 }
 
-void weir__batch_digest(const weir__digester *digester, const weir_batch *batch, const uint8_t *data,
-                        uint8_t digest[16]) {
-    XXH3_128bits_reset(digester->state);
-    for (int id = 0; id < WEIR_TENSORS; id++) {
-        const weir_tensor *tensor = &batch->tensors[id];
-        if (tensor->size > 0)
-            XXH3_128bits_update(digester->state, data + tensor->offset, (size_t)tensor->size);
+static void digest_cells(const weir__digester *d, const weir_batch_buffer *b, weir_tensor_id id) {
+    const weir_batch *batch = &b->batch;
+    for (uint32_t i = 0; i < batch->sequence_count; i++) {
+        size_t size = (size_t)(batch->tensors[id].size / batch->sequence_count);
+        const uint8_t *part = part_of(d, b, id, i, size);
+        XXH3_128bits_update(d->batch, part, size);
+        if (id == WEIR_TEXT_EMBED_IDS) { /* a sample has the store's numbers, which no neighbour changes */
+            weir__expand_texts(&b->recipe->rules, b->compact, i, b->texts, d->part);
+            part = d->part;
+        }
+        XXH3_64bits_update(d->samples[i], part, size);
     }
+}
+
+/* Rows [begin, end) of the matrix. A sample has its own rows alone. */
+static void digest_rows(const weir__digester *d, const weir_batch_buffer *b, uint32_t index, uint32_t begin,
+                        uint32_t end, const uint8_t *matrix) {
+    uint32_t width = b->batch.row_count;
+    const uint8_t *sequence = b->compact + 8 * (size_t)COMPACT_WORDS + (size_t)index * SEQUENCE_SIZE;
+    uint32_t rows = weir__load32(sequence + SEQUENCE_ROWS);
+    XXH3_128bits_update(d->batch, matrix, (size_t)(end - begin) * width);
+    for (uint32_t r = begin; r < end && r < rows; r++)
+        XXH3_64bits_update(d->samples[index], matrix + (size_t)(r - begin) * width, rows);
+}
+
+static void digest_edges(const weir__digester *d, const weir_batch_buffer *b, uint32_t index) {
+    uint32_t width = b->batch.row_count;
+    if (width == 0)
+        return;
+    if (b->tensors) {
+        uint64_t offset = b->batch.tensors[WEIR_FK_ADJ].offset + (uint64_t)index * width * width;
+        digest_rows(d, b, index, 0, width, b->tensors + offset);
+        return;
+    }
+    uint32_t step = WEIR__LOW(uint32_t, d->part_size / width);
+    for (uint32_t begin = 0; begin < width; begin += step) {
+        uint32_t end = width - begin < step ? width : begin + step;
+        weir__expand_edges(b->compact, index, width, begin, end, d->part);
+        digest_rows(d, b, index, begin, end, d->part);
+    }
+}
+
+static void store_digest(void *state, uint8_t digest[16]) {
     XXH128_canonical_t canonical;
-    XXH128_canonicalFromHash(&canonical, XXH3_128bits_digest(digester->state));
-    for (size_t i = 0; i < 16; i++)
-        digest[i] = canonical.digest[i];
+    XXH128_canonicalFromHash(&canonical, XXH3_128bits_digest(state));
+    memcpy(digest, canonical.digest, 16);
+}
+
+void weir__digest_batch(const weir__digester *d, weir_batch_buffer *b) {
+    weir_batch *batch = &b->batch;
+    XXH3_128bits_reset(d->batch);
+    for (uint32_t i = 0; i < batch->sequence_count; i++)
+        XXH3_64bits_reset(d->samples[i]);
+#define DIGEST(id, ...) digest_cells(d, b, WEIR_##id);
+    WEIR_CELL_TENSORS(DIGEST)
+    for (uint32_t i = 0; i < batch->sequence_count; i++)
+        digest_edges(d, b, i);
+    WEIR_PERMUTATIONS(DIGEST)
+#undef DIGEST
+    const weir_tensor *texts = &batch->tensors[WEIR_TEXT_BATCH_EMBEDDINGS];
+    XXH3_128bits_update(d->batch, b->compact + batch->compact_size - texts->size, (size_t)texts->size);
+    for (uint32_t i = 0; i < batch->sequence_count; i++)
+        b->digests[i] = XXH3_64bits_digest(d->samples[i]);
+    store_digest(d->batch, batch->batch_digest);
+}
+
+void weir__digest_tensors(const weir__digester *d, const weir_batch *batch, const uint8_t *data,
+                          uint8_t digest[16]) {
+    XXH3_128bits_reset(d->batch);
+    for (int id = 0; id < WEIR_TENSORS; id++)
+        if (batch->tensors[id].size > 0)
+            XXH3_128bits_update(d->batch, data + batch->tensors[id].offset, (size_t)batch->tensors[id].size);
+    store_digest(d->batch, digest);
 }

@@ -5,19 +5,24 @@
 #include "batch/buffer.h"
 
 typedef struct weir__digester {
-    bool is_open;
-    void *state; /* libxxhash's */
+    void *batch;    /* libxxhash's states … */
+    void **samples; /* … one a sequence */
+    uint64_t count; /* of them */
+    uint8_t *part;  /* room for one part of one sequence, or some rows of its matrix */
+    uint64_t part_size;
 } weir__digester;
 
-WEIR_CHECKED weir_status weir__digester_open(weir__digester *digester, weir_error *error);
-void weir__digester_close(weir__digester *digester);
+/* With limits of 0 it digests tensors alone. */
+WEIR_CHECKED weir_status weir__digester_open(weir__digester *digester, const weir_env *env,
+                                             const weir__batch_limits *limits, weir_error *error);
+void weir__digester_close(weir__digester *digester, const weir_env *env);
 
-/* Of sequence `index`, while its text numbers are global still. */
-uint64_t weir__sample_digest(const weir__digester *digester, weir_batch_buffer *buffer, uint32_t index,
-                             uint32_t rows);
+/* Those of a batch that is complete but for them: from its tensors, or, if the buffer has none, from the
+ * compact form. */
+void weir__digest_batch(const weir__digester *digester, weir_batch_buffer *buffer);
 
-/* Of a finished batch, whose bytes may have come back from elsewhere. */
-void weir__batch_digest(const weir__digester *digester, const weir_batch *batch, const uint8_t *data,
-                        uint8_t digest[16]);
+/* Of tensors that may have come back from elsewhere. */
+void weir__digest_tensors(const weir__digester *digester, const weir_batch *batch, const uint8_t *data,
+                          uint8_t digest[16]);
 
 #endif

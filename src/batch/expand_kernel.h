@@ -1,201 +1,303 @@
-/* From the wire to the tensors: the one expansion, compiled as C for the host and as CUDA C (NVRTC, at run
- * time) for a GPU. The wire form is described in wire.h.
+/* From the compact form of a batch to its tensors: the one expansion, compiled as C for the host and as CUDA
+ * C (NVRTC, at run time) for a GPU. It writes every byte of every part, whatever was there before.
  *
- * Every thread of a sequence takes every threads-th item of each kind of work, and no item is read by another
- * thread after it is written: the number of threads changes nothing. What is 0 is not written: the buffer was
- * cleared before. */
+ * A batch is a function of two things. The *rules* say what rows of each kind (a table, and whether the row
+ * shows its label) give: they depend on the store, the task and the visibility of labels alone, and are made
+ * once. The *compact form* says which rows there are: a header, a directory (a record per sequence), a blob
+ * per sequence in any order (its row headers, its foreign keys, its rows' records as the store has them, but
+ * that texts have the batch's numbers), and the texts' embeddings. Everything is little-endian; what is read
+ * as a whole lies at a multiple of its size.
+ *
+ * On a GPU every thread of a sequence takes every threads-th cell and every threads-th byte of the matrix. No
+ * byte is written by two threads: their number changes nothing. */
 #ifndef WEIR_SRC_BATCH_EXPAND_KERNEL_H
 #define WEIR_SRC_BATCH_EXPAND_KERNEL_H
 
 #include "base/bytes.h"
 #include "store/calendar.h"
+#include "weir/stypes.h"
+#include "weir/tensors.h"
 
-/* The header of the wire: 64-bit words. Sections are offsets from the wire's begin. */
-enum wire_word {
-    WIRE_SIZE,       /* of all of it, bytes */
-    WIRE_BATCH_SIZE, /* of the expansion, bytes */
-    WIRE_IS_PLAIN,   /* 1: the batch as it is, behind the header */
-    WIRE_SEQUENCES,
-    WIRE_LENGTH,
-    WIRE_ROWS,
-    WIRE_COLUMN_SIZE, /* bytes of a column's number: 2, or 4 where that is too little */
-    WIRE_TEXT_SIZE,   /* bytes of the embeddings */
-    WIRE_MEAN,        /* of the store's timestamps, as bits of a double … */
-    WIRE_STD,
-    WIRE_RECORDS,    /* one a sequence */
-    WIRE_FLAGS,      /* one a cell: type, null, bool */
-    WIRE_COLUMNS,    /* one a cell */
-    WIRE_VALUES,     /* one a cell: 32 bits of the tensor of its type */
-    WIRE_COL_PERMS,  /* one a cell */
-    WIRE_PLACES,     /* one a row: first cell (32 bits), its place in out_perm and in in_perm (16 each) */
-    WIRE_TIMES,      /* one a timestamp that is not null: microseconds */
-    WIRE_TIME_CELLS, /* and its position */
-    WIRE_EDGES,      /* child and parent, 16 bits each */
-    WIRE_TEXTS,
-    WIRE_PARTS, /* where each part of the batch lies, in the order of weir_tensor_id */
-    WIRE_WORDS = WIRE_PARTS + 22,
+#define NO_INDEX 0xFFFFFFFFu
+
+/* Functions are made part of their callers, so that constants there decide what is left of them. */
+#ifdef __CUDACC__
+#define SHARED static __forceinline__
+#else
+#define SHARED static inline __attribute__((always_inline))
+#endif
+
+/* ---- The rules --------------------------------------------------------------------------------- */
+
+/* The header: 64-bit words. Sections are offsets from the rules' begin. */
+enum rules_word {
+    RULES_SIZE, /* bytes */
+    RULES_MEAN, /* of the store's timestamps, as bits of a double … */
+    RULES_STD,
+    RULES_CATEGORIES, /* how many the store has: a number beyond is 0 */
+    RULES_TARGET_COLUMN,
+    RULES_TARGET_STYPE,
+    RULES_KINDS, /* section */
+    RULES_CELLS, /* section */
+    RULES_TIMES, /* section: numbers of cells, 32 bits each */
+    RULES_WORDS,
 };
 
-/* The record of a sequence: byte offsets. */
-enum wire_record {
-    RECORD_SAMPLE_INDEX = 0,
-    RECORD_POSITION = 8,
-    RECORD_OBSERVATION_TIME = 16,
-    RECORD_ANCHOR_ROW = 24,
-    RECORD_CELLS = 28,
-    RECORD_ROWS = 32,
-    RECORD_FIRST_CELL = 36, /* in the sections of cells, and so on */
-    RECORD_FIRST_ROW = 40,
-    RECORD_FIRST_TIME = 44,
-    RECORD_TIMES = 48,
-    RECORD_FIRST_EDGE = 52,
-    RECORD_EDGES = 56,
-    RECORD_SIZE = 64,
+/* A kind of row: byte offsets of 32-bit numbers. */
+enum kind_field {
+    KIND_CELLS = 0,       /* how many a row has … */
+    KIND_FIRST_CELL = 4,  /* … and the first one's place among all cells' rules */
+    KIND_TIMES = 8,       /* timestamps among them … */
+    KIND_FIRST_TIME = 12, /* … and the first one's place in the section of their numbers */
+    KIND_TABLE = 16,
+    KIND_LABEL = 20, /* the cell of the target column; NO_INDEX: it has none */
+    KIND_TURN = 24,  /* cells without the label whose column is before the target's; NO_INDEX: all of them */
+    KIND_SIZE = 32,
 };
 
-enum { FLAG_TYPE = 7, FLAG_NULL_SHIFT = 3, FLAG_BOOL_SHIFT = 4 };
-enum { PLACE_SIZE = 8, EDGE_SIZE = 4, TIME_FLOATS = 15, CLOCK_FLOATS = 6, DATE_FLOATS = 8 };
-
-/* The order of weir_tensor_id and the numbers of weir_stype, which wire.c holds these to. */
-enum wire_part {
-    PART_STYPES,
-    PART_COLUMN_IDS,
-    PART_ROW_IDS,
-    PART_NULLS,
-    PART_NUMBERS,
-    PART_TIMESTAMPS,
-    PART_BOOLS,
-    PART_CATEGORIES,
-    PART_TEXT_IDS,
-    PART_TARGETS,
-    PART_PADDING,
-    PART_ADJACENCY,
-    PART_COL_PERM,
-    PART_OUT_PERM,
-    PART_IN_PERM,
-    PART_TEXTS,
-    PART_SAMPLE_INDEX,
-    PART_POSITION,
-    PART_ANCHOR_ROW,
-    PART_OBSERVATION_TIME,
-    PART_NUM_CELLS,
-    PART_NUM_ROWS,
+/* A cell of a kind: byte offsets of 32-bit numbers, then bytes. Offsets in the record are 0 where there is
+ * nothing to read, so that it can be read all the same. */
+enum cell_field {
+    CELL_COLUMN = 0,
+    CELL_SLOT = 4,           /* of the value, 4 bytes or 8 */
+    CELL_KNOWN_SLOT = 8,     /* of the time from which on it is known … */
+    CELL_NULL_BYTE = 12,     /* where the bit is that says that it is null */
+    CELL_BOOL_BYTE = 16,     /* where the bit is that is a boolean's value */
+    CELL_NUMBER_MASK = 20,   /* all bits, if the type's tensor takes the value */
+    CELL_CATEGORY_MASK = 24, /* … */
+    CELL_TEXT_MASK = 28,     /* … */
+    CELL_STYPE = 32,
+    CELL_NULL_SHIFT = 33,
+    CELL_BOOL_SHIFT = 34,
+    CELL_BOOL_MASK = 35,  /* 1: a boolean */
+    CELL_KNOWN_MASK = 36, /* 1: it is known from some time on; else with the row */
+    CELL_SIZE = 40,
 };
-enum { STYPE_NUMERICAL = 1, STYPE_CATEGORICAL = 4, STYPE_TEXT = 5 };
 
-/* One thread's share of a sequence. */
+/* ---- The compact form -------------------------------------------------------------------------- */
+
+/* The header: 64-bit words. Then come the directory and the blobs. */
+enum compact_word {
+    COMPACT_SIZE,       /* of all of it, bytes */
+    COMPACT_BATCH_SIZE, /* of the expansion, bytes */
+    COMPACT_SEQUENCES,
+    COMPACT_LENGTH,
+    COMPACT_ROWS,      /* R */
+    COMPACT_TEXTS,     /* where the embeddings are, … */
+    COMPACT_TEXT_SIZE, /* … bytes */
+    COMPACT_PARTS,     /* where each part begins in the expansion, by weir_tensor_id, … */
+    COMPACT_STRIDES = COMPACT_PARTS + WEIR_BATCH_PARTS, /* … and how far its sequences lie apart */
+    COMPACT_WORDS = COMPACT_STRIDES + WEIR_BATCH_PARTS + 1,
+};
+
+/* The record of a sequence: byte offsets. A sequence of padding is all zeros. */
+enum sequence_field {
+    SEQUENCE_SAMPLE_INDEX = 0, /* 64 bits … */
+    SEQUENCE_POSITION = 8,
+    SEQUENCE_OBSERVATION_TIME = 16,
+    SEQUENCE_BLOB = 24,       /* where it begins */
+    SEQUENCE_TARGET = 32,     /* the value: bits of a float, microseconds, 0 or 1, or a category */
+    SEQUENCE_ANCHOR_ROW = 40, /* 32 bits … */
+    SEQUENCE_CELLS = 44,
+    SEQUENCE_ROWS = 48,
+    SEQUENCE_EDGES = 52,
+    SEQUENCE_TARGET_PLACE = 56, /* in col_perm */
+    SEQUENCE_SHIFT = 60,        /* cells of the target column: those behind it in its table come later */
+    SEQUENCE_CUT_TABLE = 64,    /* the last row's: its cells may be cut, … */
+    SEQUENCE_CUT_CELLS = 68,    /* … and this many, without the label, are there */
+    SEQUENCE_TARGET_IS_NULL = 72,
+    SEQUENCE_SIZE = 80,
+};
+
+/* A row's header, at the begin of the blob: byte offsets. The first is of 32 bits, the others of 16. Places
+ * in permutations are those of the row's first cell. */
+enum row_field {
+    ROW_RECORD = 0, /* where its record is in the blob, in units of 8 bytes */
+    ROW_KIND = 4,
+    ROW_FIRST_CELL = 6,
+    ROW_OUT_PLACE = 8,
+    ROW_IN_PLACE = 10,
+    ROW_COL_PLACE = 12, /* each further cell's is ROW_COL_STEP further on, but for labels and the cut */
+    ROW_COL_STEP = 14,
+    ROW_LABEL_PLACE = 16,
+    ROW_SIZE = 20,
+};
+
+enum { EDGE_SIZE = 4, TIME_FLOATS = 2 * CYCLES + 1 };
+
+/* ---- Reading ----------------------------------------------------------------------------------- */
+
+/* A sequence, and where its parts go. */
 typedef struct expansion {
-    const uint8_t *wire;
-    uint8_t *out;
-    const uint8_t *record;
-    uint32_t sequence;
-    uint32_t thread;
-    uint32_t threads;
+    const uint8_t *rules;
+    const uint8_t *compact;
+    const uint8_t *sequence; /* its record */
+    const uint8_t *blob;
     uint32_t length;
     uint32_t cells;
-    uint64_t first; /* cell of the tensors */
+    uint32_t rows;
+    uint32_t categories;
+    uint64_t seen; /* the observation time; see is_hidden */
+    uint8_t *parts[WEIR_BATCH_PARTS];
 } expansion;
 
-static inline uint64_t word_of(const expansion *e, uint32_t word) {
-    return weir__load64(e->wire + 8 * (uint64_t)word);
+/* A row of it. */
+typedef struct expanded_row {
+    const uint8_t *record;
+    const uint8_t *kind;
+    const uint8_t *rules; /* of its cells */
+    uint32_t number;
+    uint32_t first; /* cell … */
+    uint32_t cells; /* … and how many are not cut */
+    uint32_t out_place, in_place, col_place, col_step, label_place;
+    uint32_t label, turn, shift, cut; /* see col_place_of */
+} expanded_row;
+
+SHARED uint64_t compact_word(const uint8_t *compact, uint32_t word) {
+    return weir__load64(compact + 8 * (uint64_t)word);
 }
 
-static inline const uint8_t *section(const expansion *e, enum wire_word word, uint32_t first, uint32_t size) {
-    return e->wire + word_of(e, (uint32_t)word) + (uint64_t)first * size;
+SHARED uint64_t rules_word(const uint8_t *rules, enum rules_word word) {
+    return weir__load64(rules + 8 * (uint64_t)word);
 }
 
-static inline uint8_t *part(const expansion *e, enum wire_part id) {
-    return e->out + word_of(e, (uint32_t)WIRE_PARTS + (uint32_t)id);
+SHARED uint32_t field(const expansion *e, enum sequence_field offset) {
+    return weir__load32(e->sequence + offset);
 }
 
-static inline uint32_t field(const expansion *e, enum wire_record offset) {
-    return weir__load32(e->record + offset);
+/* Where the blob's foreign keys are; the records follow. */
+SHARED uint64_t edges_offset(uint32_t rows) {
+    return ((uint64_t)rows * ROW_SIZE + 7) & ~(uint64_t)7;
+}
+
+/* A time as a number that grows with it, but for the store's null, which is the largest: never. */
+SHARED uint64_t moment_of(uint64_t micros) {
+    return micros - ((uint64_t)1 << 63) - 1;
+}
+
+/* Without the parts. */
+SHARED expansion expansion_of(const uint8_t *rules, const uint8_t *compact, uint32_t index) {
+    expansion e;
+    e.rules = rules;
+    e.compact = compact;
+    e.sequence = compact + 8 * (uint64_t)COMPACT_WORDS + (uint64_t)index * SEQUENCE_SIZE;
+    e.blob = compact + weir__load64(e.sequence + SEQUENCE_BLOB);
+    e.length = (uint32_t)compact_word(compact, COMPACT_LENGTH);
+    e.cells = field(&e, SEQUENCE_CELLS);
+    e.rows = field(&e, SEQUENCE_ROWS);
+    e.categories = (uint32_t)rules_word(rules, RULES_CATEGORIES);
+    e.seen = moment_of(weir__load64(e.sequence + SEQUENCE_OBSERVATION_TIME));
+    return e;
+}
+
+/* Where a part of sequence `index` goes in the whole expansion. */
+SHARED uint8_t *place_of(const expansion *e, uint8_t *out, uint32_t index, uint32_t id) {
+    return out + compact_word(e->compact, (uint32_t)COMPACT_PARTS + id) +
+           index * compact_word(e->compact, (uint32_t)COMPACT_STRIDES + id);
+}
+
+SHARED void place_parts(expansion *e, uint8_t *out, uint32_t index) {
+#define PLACE(id, ...) e->parts[WEIR_##id] = place_of(e, out, index, WEIR_##id);
+    WEIR_BATCH_TENSORS(PLACE)
+    WEIR_BATCH_FIELDS(PLACE)
+#undef PLACE
+}
+
+SHARED expanded_row row_of(const expansion *e, uint32_t number) {
+    expanded_row row;
+    const uint8_t *header = e->blob + (uint64_t)number * ROW_SIZE;
+    const uint8_t *kind =
+        e->rules + rules_word(e->rules, RULES_KINDS) + (uint64_t)weir__load16(header + ROW_KIND) * KIND_SIZE;
+    uint32_t cells = weir__load32(kind + KIND_CELLS);
+    bool is_cut = weir__load32(kind + KIND_TABLE) == field(e, SEQUENCE_CUT_TABLE);
+    row.record = e->blob + 8 * (uint64_t)weir__load32(header + ROW_RECORD);
+    row.kind = kind;
+    row.rules = e->rules + rules_word(e->rules, RULES_CELLS) +
+                (uint64_t)weir__load32(kind + KIND_FIRST_CELL) * CELL_SIZE;
+    row.number = number;
+    row.first = weir__load16(header + ROW_FIRST_CELL);
+    row.cells = cells < e->cells - row.first ? cells : e->cells - row.first;
+    row.out_place = weir__load16(header + ROW_OUT_PLACE);
+    row.in_place = weir__load16(header + ROW_IN_PLACE);
+    row.col_place = weir__load16(header + ROW_COL_PLACE);
+    row.col_step = weir__load16(header + ROW_COL_STEP);
+    row.label_place = weir__load16(header + ROW_LABEL_PLACE);
+    row.label = weir__load32(kind + KIND_LABEL);
+    row.turn = weir__load32(kind + KIND_TURN);
+    row.shift = field(e, SEQUENCE_SHIFT);
+    row.cut = is_cut ? field(e, SEQUENCE_CUT_CELLS) : NO_INDEX;
+    return row;
 }
 
 /* ---- Cells ------------------------------------------------------------------------------------- */
 
-static inline void expand_value(const expansion *e, uint64_t at, uint32_t type, uint32_t value) {
-    if (value == 0)
-        return;
-    if (type == STYPE_NUMERICAL)
-        weir__store32(part(e, PART_NUMBERS) + 4 * at, value);
-    else if (type == STYPE_CATEGORICAL)
-        weir__store32(part(e, PART_CATEGORIES) + 4 * at, value);
-    else if (type == STYPE_TEXT)
-        weir__store32(part(e, PART_TEXT_IDS) + 4 * at, value);
+/* The parts that are wanted, as a set: what is not costs nothing where the set is a constant. */
+#define PART_BIT(id, ...) | (uint32_t)1 << WEIR_##id
+enum { CELL_PARTS = 0 WEIR_CELL_TENSORS(PART_BIT) WEIR_PERMUTATIONS(PART_BIT) };
+#define WANTS(id) ((wanted >> WEIR_##id & 1) != 0)
+
+/* Whether a time of a record is later than the observation time, or null. */
+SHARED uint32_t is_hidden(const uint8_t *record, uint32_t slot, uint64_t seen) {
+    return moment_of(weir__load64(record + slot)) > seen;
 }
 
-static inline void expand_cells(const expansion *e) {
-    uint32_t first = field(e, RECORD_FIRST_CELL);
-    uint32_t column_size = (uint32_t)word_of(e, WIRE_COLUMN_SIZE);
-    const uint8_t *flags = section(e, WIRE_FLAGS, first, 1);
-    const uint8_t *columns = section(e, WIRE_COLUMNS, first, column_size);
-    const uint8_t *values = section(e, WIRE_VALUES, first, 4);
-    const uint8_t *col_perm = section(e, WIRE_COL_PERMS, first, 2);
-    for (uint32_t i = e->thread; i < e->cells; i += e->threads) {
-        uint64_t at = e->first + i;
-        uint32_t flag = flags[i];
-        uint32_t column = column_size == 2 ? weir__load16(columns + 2 * (uint64_t)i)
-                                           : weir__load32(columns + 4 * (uint64_t)i);
-        part(e, PART_STYPES)[at] = (uint8_t)(flag & FLAG_TYPE);
-        part(e, PART_NULLS)[at] = (uint8_t)(flag >> FLAG_NULL_SHIFT & 1);
-        part(e, PART_BOOLS)[at] = (uint8_t)(flag >> FLAG_BOOL_SHIFT & 1);
-        weir__store32(part(e, PART_COLUMN_IDS) + 4 * at, column);
-        weir__store16(part(e, PART_COL_PERM) + 2 * at, weir__load16(col_perm + 2 * (uint64_t)i));
-        expand_value(e, at, flag & FLAG_TYPE, weir__load32(values + 4 * (uint64_t)i));
-        if (i == 0)
-            part(e, PART_TARGETS)[at] = 1;
-    }
+/* Whether a cell is null: in the store, or because it was not known at the time. */
+SHARED uint32_t is_null_cell(const uint8_t *rule, const uint8_t *record, uint64_t seen) {
+    uint32_t stored = (uint32_t)record[weir__load32(rule + CELL_NULL_BYTE)] >> rule[CELL_NULL_SHIFT];
+    uint32_t hidden = is_hidden(record, weir__load32(rule + CELL_KNOWN_SLOT), seen) & rule[CELL_KNOWN_MASK];
+    return (stored & 1) | hidden;
 }
 
-/* Behind the cells: padding, which every permutation leaves where it is. */
-static inline void expand_padding(const expansion *e) {
-    for (uint32_t i = e->cells + e->thread; i < e->length; i += e->threads) {
-        uint64_t at = e->first + i;
-        part(e, PART_PADDING)[at] = 1;
-        weir__store16(part(e, PART_COL_PERM) + 2 * at, (uint16_t)i);
-        weir__store16(part(e, PART_OUT_PERM) + 2 * at, (uint16_t)i);
-        weir__store16(part(e, PART_IN_PERM) + 2 * at, (uint16_t)i);
-    }
+/* The place of a row's i-th cell in col_perm, where cells come by column and position: cells of the next
+ * column are further on by the number of rows that have it. In the anchor's table, cells behind the target
+ * column come behind all of its cells; in the last row's, those that are cut there are missing. */
+SHARED uint32_t col_place_of(const expanded_row *row, uint32_t i) {
+    uint32_t plain = i - (i > row->label); /* its number without the label */
+    uint32_t place = row->col_place + plain * row->col_step;
+    place += plain >= row->turn ? row->shift : 0;
+    place -= plain > row->cut ? plain - row->cut : 0;
+    return i == row->label ? row->label_place : place;
 }
 
-/* ---- Rows -------------------------------------------------------------------------------------- */
-
-/* A row's cells are consecutive, in the sequence and in both of its permutations. */
-static inline void expand_rows(const expansion *e) {
-    uint32_t rows = field(e, RECORD_ROWS);
-    const uint8_t *places = section(e, WIRE_PLACES, field(e, RECORD_FIRST_ROW), PLACE_SIZE);
-    uint8_t *row_ids = part(e, PART_ROW_IDS) + 2 * e->first;
-    uint8_t *outs = part(e, PART_OUT_PERM) + 2 * e->first;
-    uint8_t *ins = part(e, PART_IN_PERM) + 2 * e->first;
-    for (uint32_t r = e->thread; r < rows; r += e->threads) {
-        const uint8_t *place = places + (uint64_t)r * PLACE_SIZE;
-        uint32_t begin = weir__load32(place);
-        uint32_t end = r + 1 < rows ? weir__load32(place + PLACE_SIZE) : e->cells;
-        uint32_t out_at = weir__load16(place + 4);
-        uint32_t in_at = weir__load16(place + 6);
-        for (uint32_t i = begin; i < end; i++) {
-            weir__store16(row_ids + 2 * (uint64_t)i, (uint16_t)r);
-            weir__store16(outs + 2 * (uint64_t)(out_at + i - begin), (uint16_t)i);
-            weir__store16(ins + 2 * (uint64_t)(in_at + i - begin), (uint16_t)i);
-        }
-    }
-}
-
-static inline void expand_edges(const expansion *e) {
-    uint32_t count = field(e, RECORD_EDGES);
-    const uint8_t *edges = section(e, WIRE_EDGES, field(e, RECORD_FIRST_EDGE), EDGE_SIZE);
-    uint64_t rows = word_of(e, WIRE_ROWS);
-    uint8_t *matrix = part(e, PART_ADJACENCY) + e->sequence * rows * rows;
-    for (uint32_t i = e->thread; i < count; i += e->threads) {
-        const uint8_t *edge = edges + (uint64_t)i * EDGE_SIZE;
-        matrix[weir__load16(edge) * rows + weir__load16(edge + 2)] = 1;
-    }
+/* A row's i-th cell in all parts that are wanted but timestamp_values. */
+SHARED void expand_cell(const expansion *e, const expanded_row *row, uint32_t i, uint32_t wanted) {
+    const uint8_t *rule = row->rules + (uint64_t)i * CELL_SIZE;
+    uint64_t at = row->first + i;
+    uint32_t is_null = is_null_cell(rule, row->record, e->seen);
+    uint32_t value = weir__load32(row->record + weir__load32(rule + CELL_SLOT)) & (is_null - 1);
+    uint32_t category = value & weir__load32(rule + CELL_CATEGORY_MASK);
+    uint32_t truth = (uint32_t)row->record[weir__load32(rule + CELL_BOOL_BYTE)] >> rule[CELL_BOOL_SHIFT];
+    if (WANTS(SEMANTIC_TYPES))
+        e->parts[WEIR_SEMANTIC_TYPES][at] = rule[CELL_STYPE];
+    if (WANTS(COLUMN_IDS))
+        weir__store32(e->parts[WEIR_COLUMN_IDS] + 4 * at, weir__load32(rule + CELL_COLUMN));
+    if (WANTS(SEQ_ROW_IDS))
+        weir__store16(e->parts[WEIR_SEQ_ROW_IDS] + 2 * at, (uint16_t)row->number);
+    if (WANTS(IS_NULL))
+        e->parts[WEIR_IS_NULL][at] = (uint8_t)is_null;
+    if (WANTS(NUMERIC_VALUES))
+        weir__store32(e->parts[WEIR_NUMERIC_VALUES] + 4 * at, value & weir__load32(rule + CELL_NUMBER_MASK));
+    if (WANTS(BOOL_VALUES))
+        e->parts[WEIR_BOOL_VALUES][at] = (uint8_t)(truth & ~is_null & rule[CELL_BOOL_MASK]);
+    if (WANTS(CATEGORICAL_EMBED_IDS))
+        weir__store32(e->parts[WEIR_CATEGORICAL_EMBED_IDS] + 4 * at, category < e->categories ? category : 0);
+    if (WANTS(TEXT_EMBED_IDS))
+        weir__store32(e->parts[WEIR_TEXT_EMBED_IDS] + 4 * at, value & weir__load32(rule + CELL_TEXT_MASK));
+    if (WANTS(IS_TARGET))
+        e->parts[WEIR_IS_TARGET][at] = 0;
+    if (WANTS(IS_PADDING))
+        e->parts[WEIR_IS_PADDING][at] = 0;
+    if (WANTS(COL_PERM))
+        weir__store16(e->parts[WEIR_COL_PERM] + 2 * (uint64_t)col_place_of(row, i), (uint16_t)at);
+    if (WANTS(OUT_PERM))
+        weir__store16(e->parts[WEIR_OUT_PERM] + 2 * (uint64_t)(row->out_place + i), (uint16_t)at);
+    if (WANTS(IN_PERM))
+        weir__store16(e->parts[WEIR_IN_PERM] + 2 * (uint64_t)(row->in_place + i), (uint16_t)at);
 }
 
 /* ---- Timestamps -------------------------------------------------------------------------------- */
 
-static inline double double_of(uint64_t bits) {
+SHARED double double_of(uint64_t bits) {
     union {
         uint64_t bits;
         double value;
@@ -204,7 +306,7 @@ static inline double double_of(uint64_t bits) {
     return both.value;
 }
 
-static inline uint32_t bits_of(float value) {
+SHARED uint32_t bits_of(float value) {
     union {
         float value;
         uint32_t bits;
@@ -213,82 +315,170 @@ static inline uint32_t bits_of(float value) {
     return both.bits;
 }
 
-static inline void expand_times(const expansion *e) {
-    uint32_t count = field(e, RECORD_TIMES);
-    uint32_t first = field(e, RECORD_FIRST_TIME);
-    const uint8_t *times = section(e, WIRE_TIMES, first, 8);
-    const uint8_t *cells = section(e, WIRE_TIME_CELLS, first, 2);
-    double mean = double_of(word_of(e, WIRE_MEAN));
-    double std = double_of(word_of(e, WIRE_STD));
-    for (uint32_t i = e->thread; i < count; i += e->threads) {
-        float floats[TIME_FLOATS];
-        int64_t micros = (int64_t)weir__load64(times + 8 * (uint64_t)i);
-        uint64_t at = e->first + weir__load16(cells + 2 * (uint64_t)i);
-        int second_of_day;
-        int64_t days = split_day(micros, &second_of_day);
-        write_clock_floats(second_of_day, floats);
-        write_date_floats(days, floats + CLOCK_FLOATS);
-        floats[CLOCK_FLOATS + DATE_FLOATS] = normalised((double)micros, mean, std);
-        for (uint32_t k = 0; k < TIME_FLOATS; k++)
-            weir__store32(part(e, PART_TIMESTAMPS) + 4 * (at * TIME_FLOATS + k), bits_of(floats[k]));
+/* The floats of a time, with tables alone. */
+SHARED void write_time(const expansion *e, uint32_t at, int64_t micros) {
+    uint8_t *out = e->parts[WEIR_TIMESTAMP_VALUES] + 4 * (uint64_t)TIME_FLOATS * at;
+    double mean = double_of(rules_word(e->rules, RULES_MEAN));
+    double std = double_of(rules_word(e->rules, RULES_STD));
+    time_cycles cycles = cycles_of(micros);
+    for (uint32_t i = 0; i < CYCLES; i++) {
+        weir__store32(out + 8 * (uint64_t)i, bits_of(cycles.of[i][0]));
+        weir__store32(out + 8 * (uint64_t)i + 4, bits_of(cycles.of[i][1]));
     }
+    weir__store32(out + 8 * (uint64_t)CYCLES, bits_of(normalised((double)micros, mean, std)));
+}
+
+SHARED void clear_time(const expansion *e, uint32_t at) {
+    for (uint32_t i = 0; i < TIME_FLOATS; i++)
+        weir__store32(e->parts[WEIR_TIMESTAMP_VALUES] + 4 * ((uint64_t)TIME_FLOATS * at + i), 0);
+}
+
+/* ---- The target -------------------------------------------------------------------------------- */
+
+/* Position 0: the target, which belongs to row 0 and stands before its cells. */
+SHARED void expand_target(const expansion *e, uint32_t wanted) {
+    expanded_row anchor = row_of(e, 0);
+    uint32_t stype = (uint32_t)rules_word(e->rules, RULES_TARGET_STYPE);
+    uint32_t is_null = field(e, SEQUENCE_TARGET_IS_NULL);
+    uint64_t value = is_null ? 0 : weir__load64(e->sequence + SEQUENCE_TARGET);
+    if (WANTS(SEMANTIC_TYPES))
+        e->parts[WEIR_SEMANTIC_TYPES][0] = (uint8_t)stype;
+    if (WANTS(COLUMN_IDS))
+        weir__store32(e->parts[WEIR_COLUMN_IDS], (uint32_t)rules_word(e->rules, RULES_TARGET_COLUMN));
+    if (WANTS(SEQ_ROW_IDS))
+        weir__store16(e->parts[WEIR_SEQ_ROW_IDS], 0);
+    if (WANTS(IS_NULL))
+        e->parts[WEIR_IS_NULL][0] = (uint8_t)is_null;
+    if (WANTS(NUMERIC_VALUES))
+        weir__store32(e->parts[WEIR_NUMERIC_VALUES], stype == WEIR_NUMERICAL ? (uint32_t)value : 0);
+    if (WANTS(TIMESTAMP_VALUES))
+        clear_time(e, 0);
+    if (WANTS(TIMESTAMP_VALUES) && stype == WEIR_TIMESTAMP && !is_null)
+        write_time(e, 0, (int64_t)value);
+    if (WANTS(BOOL_VALUES))
+        e->parts[WEIR_BOOL_VALUES][0] = stype == WEIR_BOOLEAN && value != 0;
+    if (WANTS(CATEGORICAL_EMBED_IDS))
+        weir__store32(e->parts[WEIR_CATEGORICAL_EMBED_IDS], stype == WEIR_CATEGORICAL ? (uint32_t)value : 0);
+    if (WANTS(TEXT_EMBED_IDS))
+        weir__store32(e->parts[WEIR_TEXT_EMBED_IDS], 0); /* no task predicts a text */
+    if (WANTS(IS_TARGET))
+        e->parts[WEIR_IS_TARGET][0] = 1;
+    if (WANTS(IS_PADDING))
+        e->parts[WEIR_IS_PADDING][0] = 0;
+    if (WANTS(COL_PERM))
+        weir__store16(e->parts[WEIR_COL_PERM] + 2 * (uint64_t)field(e, SEQUENCE_TARGET_PLACE), 0);
+    if (WANTS(OUT_PERM))
+        weir__store16(e->parts[WEIR_OUT_PERM] + 2 * (uint64_t)(uint16_t)(anchor.out_place - 1), 0);
+    if (WANTS(IN_PERM))
+        weir__store16(e->parts[WEIR_IN_PERM] + 2 * (uint64_t)(uint16_t)(anchor.in_place - 1), 0);
 }
 
 /* ---- The rest ---------------------------------------------------------------------------------- */
 
-static inline void expand_fields(const expansion *e) {
-    uint64_t i = e->sequence;
-    if (e->thread != 0)
-        return;
-    weir__store64(part(e, PART_SAMPLE_INDEX) + 8 * i, weir__load64(e->record + RECORD_SAMPLE_INDEX));
-    weir__store64(part(e, PART_POSITION) + 8 * i, weir__load64(e->record + RECORD_POSITION));
-    weir__store64(part(e, PART_OBSERVATION_TIME) + 8 * i, weir__load64(e->record + RECORD_OBSERVATION_TIME));
-    weir__store32(part(e, PART_ANCHOR_ROW) + 4 * i, field(e, RECORD_ANCHOR_ROW));
-    weir__store32(part(e, PART_NUM_CELLS) + 4 * i, e->cells);
-    weir__store32(part(e, PART_NUM_ROWS) + 4 * i, field(e, RECORD_ROWS));
+/* The fields of a sequence. */
+SHARED void expand_fields(const expansion *e) {
+    weir__store64(e->parts[WEIR_SAMPLE_INDEX], weir__load64(e->sequence + SEQUENCE_SAMPLE_INDEX));
+    weir__store64(e->parts[WEIR_POSITION], weir__load64(e->sequence + SEQUENCE_POSITION));
+    weir__store64(e->parts[WEIR_OBSERVATION_TIME], weir__load64(e->sequence + SEQUENCE_OBSERVATION_TIME));
+    weir__store32(e->parts[WEIR_ANCHOR_ROW], field(e, SEQUENCE_ANCHOR_ROW));
+    weir__store32(e->parts[WEIR_NUM_CELLS], e->cells);
+    weir__store32(e->parts[WEIR_NUM_ROWS], e->rows);
 }
 
-/* Bytes that are the same in both forms, shared out over the threads of all sequences; both begin at a
- * multiple of 16. */
-static inline void expand_bytes(const expansion *e, uint8_t *to, const uint8_t *from, uint64_t size) {
-    uint64_t thread = (uint64_t)e->sequence * e->threads + e->thread;
-    uint64_t threads = word_of(e, WIRE_SEQUENCES) * e->threads;
-    uint64_t words = size / 8;
+/* ---- Thread by thread -------------------------------------------------------------------------- */
+
+/* The row of a cell: the last one that begins at or before it. */
+SHARED uint32_t row_with_cell(const expansion *e, uint32_t at) {
+    uint32_t low = 0, high = e->rows;
+    while (high - low > 1) {
+        uint32_t middle = low + (high - low) / 2;
+        bool is_before = weir__load16(e->blob + (uint64_t)middle * ROW_SIZE + ROW_FIRST_CELL) <= at;
+        low = is_before ? middle : low;
+        high = is_before ? high : middle;
+    }
+    return low;
+}
+
+/* Behind the cells: zeros, and every permutation leaves it where it is. */
+SHARED void pad_position(const expansion *e, uint32_t at) {
+    e->parts[WEIR_SEMANTIC_TYPES][at] = 0;
+    weir__store32(e->parts[WEIR_COLUMN_IDS] + 4 * (uint64_t)at, 0);
+    weir__store16(e->parts[WEIR_SEQ_ROW_IDS] + 2 * (uint64_t)at, 0);
+    e->parts[WEIR_IS_NULL][at] = 0;
+    weir__store32(e->parts[WEIR_NUMERIC_VALUES] + 4 * (uint64_t)at, 0);
+    clear_time(e, at);
+    e->parts[WEIR_BOOL_VALUES][at] = 0;
+    weir__store32(e->parts[WEIR_CATEGORICAL_EMBED_IDS] + 4 * (uint64_t)at, 0);
+    weir__store32(e->parts[WEIR_TEXT_EMBED_IDS] + 4 * (uint64_t)at, 0);
+    e->parts[WEIR_IS_TARGET][at] = 0;
+    e->parts[WEIR_IS_PADDING][at] = 1;
+    weir__store16(e->parts[WEIR_COL_PERM] + 2 * (uint64_t)at, (uint16_t)at);
+    weir__store16(e->parts[WEIR_OUT_PERM] + 2 * (uint64_t)at, (uint16_t)at);
+    weir__store16(e->parts[WEIR_IN_PERM] + 2 * (uint64_t)at, (uint16_t)at);
+}
+
+SHARED void expand_position(const expansion *e, uint32_t at) {
+    if (at >= e->cells) {
+        pad_position(e, at);
+    } else if (at == 0) {
+        expand_target(e, CELL_PARTS);
+    } else {
+        expanded_row row = row_of(e, row_with_cell(e, at));
+        const uint8_t *rule = row.rules + (uint64_t)(at - row.first) * CELL_SIZE;
+        expand_cell(e, &row, at - row.first, CELL_PARTS);
+        if (rule[CELL_STYPE] == WEIR_TIMESTAMP && !is_null_cell(rule, row.record, e->seen))
+            write_time(e, at, (int64_t)weir__load64(row.record + weir__load32(rule + CELL_SLOT)));
+        else
+            clear_time(e, at);
+    }
+}
+
+/* Whether a row of the sequence has a foreign key to another one. Edges come by child. */
+SHARED uint8_t is_edge(const expansion *e, uint32_t child, uint32_t parent) {
+    const uint8_t *edges = e->blob + edges_offset(e->rows);
+    uint32_t low = 0, high = field(e, SEQUENCE_EDGES), end = high;
+    while (low < high) {
+        uint32_t middle = low + (high - low) / 2;
+        bool is_before = weir__load16(edges + (uint64_t)middle * EDGE_SIZE) < child;
+        low = is_before ? middle + 1 : low;
+        high = is_before ? high : middle;
+    }
+    for (; low < end && weir__load16(edges + (uint64_t)low * EDGE_SIZE) == child; low++)
+        if (weir__load16(edges + (uint64_t)low * EDGE_SIZE + 2) == parent)
+            return 1;
+    return 0;
+}
+
+/* The embeddings, shared out over the threads of all sequences; both places are multiples of 16. */
+SHARED void expand_texts(const expansion *e, uint64_t thread, uint64_t threads) {
+    const uint8_t *from = e->compact + compact_word(e->compact, COMPACT_TEXTS);
+    uint8_t *to = e->parts[WEIR_TEXT_BATCH_EMBEDDINGS];
+    uint64_t size = compact_word(e->compact, COMPACT_TEXT_SIZE), words = size / 8;
     for (uint64_t i = thread; i < words; i += threads)
         weir__store64(to + 8 * i, weir__load64(from + 8 * i));
     for (uint64_t i = words * 8 + thread; i < size; i += threads)
         to[i] = from[i];
 }
 
-/* Writes one thread's share of a sequence. The buffer is all zeros before the first of them begins. */
-static inline void expand(const uint8_t *wire, uint8_t *out, uint32_t sequence, uint32_t thread,
-                          uint32_t threads) {
-    expansion e;
-    e.wire = wire;
-    e.out = out;
-    e.sequence = sequence;
-    e.thread = thread;
-    e.threads = threads;
-    if (word_of(&e, WIRE_IS_PLAIN)) {
-        expand_bytes(&e, out, section(&e, WIRE_TEXTS, 0, 0), word_of(&e, WIRE_BATCH_SIZE));
-        return;
-    }
-    e.length = (uint32_t)word_of(&e, WIRE_LENGTH);
-    e.first = (uint64_t)sequence * e.length;
-    e.record = section(&e, WIRE_RECORDS, sequence, RECORD_SIZE);
-    e.cells = field(&e, RECORD_CELLS);
-    expand_cells(&e);
-    expand_padding(&e);
-    expand_rows(&e);
-    expand_edges(&e);
-    expand_times(&e);
-    expand_fields(&e);
-    expand_bytes(&e, part(&e, PART_TEXTS), section(&e, WIRE_TEXTS, 0, 0), word_of(&e, WIRE_TEXT_SIZE));
+/* One thread's share of a sequence. */
+SHARED void expand_share(const uint8_t *rules, const uint8_t *compact, uint8_t *out, uint32_t index,
+                         uint32_t thread, uint32_t threads) {
+    expansion e = expansion_of(rules, compact, index);
+    uint64_t rows = compact_word(compact, COMPACT_ROWS);
+    place_parts(&e, out, index);
+    for (uint32_t at = thread; at < e.length; at += threads)
+        expand_position(&e, at);
+    for (uint64_t at = thread; at < rows * rows; at += threads)
+        e.parts[WEIR_FK_ADJ][at] = is_edge(&e, (uint32_t)(at / rows), (uint32_t)(at % rows));
+    if (thread == 0)
+        expand_fields(&e);
+    expand_texts(&e, (uint64_t)index * threads + thread, compact_word(compact, COMPACT_SEQUENCES) * threads);
 }
 
 #ifdef __CUDACC__
-extern "C" __global__ void weir_expand(const uint8_t *wire, uint8_t *out) {
-    expand(wire, out, blockIdx.x, blockIdx.y * blockDim.x + threadIdx.x, gridDim.y * blockDim.x);
+extern "C" __global__ void weir_expand(const uint8_t *rules, const uint8_t *compact, uint8_t *out) {
+    expand_share(rules, compact, out, blockIdx.x, blockIdx.y * blockDim.x + threadIdx.x,
+                 gridDim.y * blockDim.x);
 }
 #endif
 

@@ -1,84 +1,122 @@
-/* The rows that a walk knows: visited, queued as a parent, or listed as a child. A small open table of
- * 8-byte entries that stays near; it starts at 32 KiB and grows where a sequence needs it. A generation in
- * each entry makes emptying it free. Looking a row up and adding it are one thing, done without a branch on
- * whether it was there, which nothing could foresee. */
+/* The rows that a walk knows: visited, queued as a parent, or listed as a child. A small open table in
+ * buckets of four: a row is compared with a whole bucket at once, so that looking it up and adding it are one
+ * thing, without a branch on whether it was there, which nothing could foresee. The table begins with few
+ * places, so that it stays near and is emptied in no time; who runs out of them grows it and adds its rows
+ * anew. */
 #ifndef WEIR_SRC_BATCH_KNOWN_H
 #define WEIR_SRC_BATCH_KNOWN_H
 
-#include "base/internal.h"
+#include <string.h>
 
-/* An entry, from its lowest bit: the row's local number (16 bits), two flags, the generation (14), and the
- * row (32). */
-enum {
-    WEIR__UNVISITED = UINT16_MAX, /* the local number of a row that is not in the sequence */
-    WEIR__QUEUED = 1 << 16,
-    WEIR__LISTED = 1 << 17,
-    WEIR__GENERATION_SHIFT = 18,
-    WEIR__GENERATION_MAX = (1 << 14) - 1,
-    WEIR__ROW_SHIFT = 32,
-};
+#if defined(__SSE2__)
+#include <emmintrin.h>
+#endif
+
+#include "base/block.h"
+#include "base/narrow.h"
+#include "weir/store.h"
+
+enum { WEIR__UNVISITED = UINT16_MAX }; /* the local number of a row that is not in the sequence */
+
+/* What is known of a row, as one word, so that it is chosen without a branch: from the lowest bit, its local
+ * number (16 bits); `listable` (16): a row may list it as a child if its own local number is below that,
+ * which is the child's local number, as rows that were visited before did not see it visited, or 0 once it is
+ * listed; and whether it is queued. */
+#define WEIR__FRESH      ((uint64_t)WEIR__UNVISITED << 16 | WEIR__UNVISITED)
+#define WEIR__QUEUED     ((uint64_t)1 << 32)
+#define WEIR__UNLISTABLE (~((uint64_t)UINT16_MAX << 16))
+
+static inline uint16_t weir__local_of(uint64_t state) {
+    return WEIR__LOW(uint16_t, state);
+}
+
+static inline uint16_t weir__listable_below(uint64_t state) {
+    return WEIR__LOW(uint16_t, state >> 16);
+}
+
+/* With its local number. */
+static inline uint64_t weir__numbered(uint64_t state, uint32_t local) {
+    uint64_t listable = weir__listable_below(state) < local ? weir__listable_below(state) : local;
+    return (state & WEIR__QUEUED) | listable << 16 | local;
+}
 
 typedef struct weir__known_rows {
-    uint64_t *memory; /* two tables of 2^bits_max places */
-    uint64_t *entries;
-    uint64_t *spare; /* where they move when the table grows */
+    uint32_t *rows; /* by place; WEIR_NONE: it is vacant */
+    uint64_t *states;
     uint32_t count;
-    uint32_t bits; /* the table has 2^bits places, at most 2^bits_max */
+    uint32_t room;    /* for that many, before the table must grow */
+    uint32_t shift;   /* of a row's hash, and … */
+    uint32_t buckets; /* … the bits of it that say where its bucket begins */
+    uint32_t bits;    /* there are 2^bits places, at most 2^bits_max */
     uint32_t bits_max;
-    uint32_t generation;
 } weir__known_rows;
 
-/* For at most `rows` rows; false where there is no memory for them. */
-bool weir__known_open(weir__known_rows *known, const weir_env *env, uint64_t rows);
-void weir__known_close(weir__known_rows *known, const weir_env *env);
+enum { WEIR__KNOWN_BITS = 11, WEIR__KNOWN_BITS_LEAST = 6, WEIR__KNOWN_BITS_MOST = 31, WEIR__BUCKET = 4 };
 
-/* Forgets all rows. */
-void weir__known_begin(weir__known_rows *known);
+/* What a walk may know at most: half of the largest table's places. */
+#define WEIR__KNOWN_ROWS_MAX ((uint64_t)1 << (WEIR__KNOWN_BITS_MOST - 1))
 
-/* Twice the places; entries move. */
-void weir__known_grow(weir__known_rows *known);
-
-/* Makes room for `more` rows; entries may move. */
-static inline void weir__known_reserve(weir__known_rows *known, uint32_t more) {
-    while (2 * ((uint64_t)known->count + more) > (uint64_t)1 << known->bits && known->bits < known->bits_max)
-        weir__known_grow(known);
+/* For at most `rows` rows. */
+static inline void weir__known_carve(weir__known_rows *known, weir__block *block, uint64_t rows) {
+    *known = (weir__known_rows){.bits_max = WEIR__KNOWN_BITS_LEAST};
+    while (known->bits_max < WEIR__KNOWN_BITS_MOST && (uint64_t)1 << known->bits_max < 2 * rows)
+        known->bits_max++;
+    known->rows = weir__carve(block, (uint64_t)1 << known->bits_max, sizeof *known->rows);
+    known->states = weir__carve(block, (uint64_t)1 << known->bits_max, sizeof *known->states);
 }
 
-static inline uint64_t weir__known_key(const weir__known_rows *known, uint32_t row) {
-    return (uint64_t)row << WEIR__ROW_SHIFT | known->generation << WEIR__GENERATION_SHIFT;
+/* Forgets all rows, in a table of that many places. */
+static inline void weir__known_empty(weir__known_rows *known, uint32_t bits) {
+    uint32_t places = (uint32_t)1 << (bits < known->bits_max ? bits : known->bits_max);
+    known->bits = bits < known->bits_max ? bits : known->bits_max;
+    known->count = 0;
+    known->room = bits < known->bits_max ? places / 4 * 3 : places;
+    known->shift = 32 - known->bits;
+    known->buckets = places - WEIR__BUCKET;
+    memset(known->rows, 0xFF, places * sizeof *known->rows);
 }
 
-static inline uint32_t weir__known_place(const weir__known_rows *known, uint32_t row) {
-    return (row * 0x9E3779B1u) >> (32 - known->bits);
+/* Which places of a bucket hold the row (bits 0 to 3), and which are vacant (4 to 7). */
+static inline uint32_t weir__look_into(const uint32_t bucket[WEIR__BUCKET], uint32_t row) {
+#if defined(__SSE2__)
+    __m128i rows = _mm_load_si128((const __m128i *)bucket);
+    __m128i held = _mm_cmpeq_epi32(rows, _mm_set1_epi32(WEIR__LOW(int32_t, row)));
+    __m128i vacant = _mm_cmpeq_epi32(rows, _mm_set1_epi32(-1));
+    int vacancies = _mm_movemask_ps(_mm_castsi128_ps(vacant)) << WEIR__BUCKET;
+    return WEIR__LOW(uint32_t, _mm_movemask_ps(_mm_castsi128_ps(held)) | vacancies);
+#else
+    uint32_t found = 0;
+    for (uint32_t i = 0; i < WEIR__BUCKET; i++)
+        found |= (uint32_t)(bucket[i] == row) << i | (uint32_t)(bucket[i] == WEIR_NONE) << (WEIR__BUCKET + i);
+    return found;
+#endif
 }
 
-/* The entry of a row, made where there is none, within what was reserved. */
+/* The place of a row, made where there is none, within the room that there is; and its state, which is the
+ * caller's to store. */
+static inline uint32_t weir__place_of(weir__known_rows *known, uint32_t row, uint64_t *state) {
+    uint32_t bucket = (row * 0x9E3779B1u) >> known->shift & known->buckets;
+    uint32_t found = weir__look_into(known->rows + bucket, row);
+    while (__builtin_expect(found == 0, 0)) {
+        bucket = (bucket + WEIR__BUCKET) & known->buckets;
+        found = weir__look_into(known->rows + bucket, row);
+    }
+    uint32_t first = WEIR__LOW(uint32_t, __builtin_ctz(found)); /* the row's, else the first vacant one */
+    uint32_t place = bucket + first % WEIR__BUCKET;
+    uint32_t is_new = first / WEIR__BUCKET;
+    uint64_t old = (uint64_t)is_new - 1; /* all bits, or none */
+    known->rows[place] = row;
+    known->count += is_new;
+    *state = (known->states[place] & old) | (WEIR__FRESH & ~old);
+    return place;
+}
+
+/* The state of a row, made where there is none. */
 static inline uint64_t *weir__know(weir__known_rows *known, uint32_t row) {
-    uint64_t key = weir__known_key(known, row);
-    uint32_t mask = ((uint32_t)1 << known->bits) - 1;
-    for (uint32_t place = weir__known_place(known, row);; place = (place + 1) & mask) {
-        uint64_t entry = known->entries[place];
-        uint64_t difference = (entry ^ key) >> WEIR__GENERATION_SHIFT;
-        bool is_vacant = (difference & WEIR__GENERATION_MAX) != 0;
-        if (is_vacant | (difference == 0)) {
-            known->entries[place] = is_vacant ? key | WEIR__UNVISITED : entry;
-            known->count += is_vacant;
-            return &known->entries[place];
-        }
-    }
-}
-
-/* The local number of a row, WEIR__UNVISITED where it has none. */
-static inline uint16_t weir__local_of(const weir__known_rows *known, uint32_t row) {
-    uint64_t key = weir__known_key(known, row);
-    uint32_t mask = ((uint32_t)1 << known->bits) - 1;
-    for (uint32_t place = weir__known_place(known, row);; place = (place + 1) & mask) {
-        uint64_t entry = known->entries[place];
-        uint64_t difference = (entry ^ key) >> WEIR__GENERATION_SHIFT;
-        bool is_vacant = (difference & WEIR__GENERATION_MAX) != 0;
-        if (is_vacant | (difference == 0))
-            return is_vacant ? WEIR__UNVISITED : (uint16_t)entry;
-    }
+    uint64_t state;
+    uint32_t place = weir__place_of(known, row, &state);
+    known->states[place] = state;
+    return &known->states[place];
 }
 
 #endif

@@ -1,40 +1,33 @@
 /* See levels.h. Nothing is ever added to the level that is being visited, because a visited row lists its
  * children at least one level further on. So a level's priorities are drawn when it is reached, and those
  * of a level that is not reached never; and it need not be sorted as a whole, as most walks are full before
- * it ends. Priorities are even, so as many buckets as rows hold about one each: taking the least row is
- * looking at the few of the first bucket that is not empty. */
+ * it ends. Priorities are even: with a few times as many buckets as rows nearly every one holds one row or
+ * none, and the least row is the one of the first bucket that is not empty. */
 #include "batch/levels.h"
 
 #include <string.h>
 
+#include "base/narrow.h"
 #include "weir/store.h"
 
-bool weir__levels_open(weir__levels *levels, const weir_env *env, uint64_t rows, uint64_t runs,
-                       uint32_t last_level) {
+enum { BUCKETS_A_ROW = 4, WORD = 64 };
+
+void weir__levels_carve(weir__levels *levels, weir__block *block, uint64_t rows, uint64_t runs) {
     *levels = (weir__levels){
-        .rows = weir__allocate(env, rows, sizeof *levels->rows),
-        .runs = weir__allocate(env, runs, sizeof *levels->runs),
-        .last = last_level,
-        .ranked = weir__allocate(env, rows, sizeof *levels->ranked),
-        .next = weir__allocate(env, rows, sizeof *levels->next),
-        .buckets = weir__allocate(env, rows, sizeof *levels->buckets),
+        .rows = weir__carve(block, rows, sizeof *levels->rows),
+        .runs = weir__carve(block, runs, sizeof *levels->runs),
+        .ranked = weir__carve(block, rows, sizeof *levels->ranked),
+        .next = weir__carve(block, rows, sizeof *levels->next),
+        .buckets = weir__carve(block, BUCKETS_A_ROW * rows + WORD, sizeof *levels->buckets),
+        .filled = weir__carve(block, BUCKETS_A_ROW * rows / WORD + 1, sizeof *levels->filled),
     };
-    return levels->rows && levels->runs && levels->ranked && levels->next && levels->buckets;
 }
 
-void weir__levels_close(weir__levels *levels, const weir_env *env) {
-    weir__release(env, levels->rows);
-    weir__release(env, levels->runs);
-    weir__release(env, levels->ranked);
-    weir__release(env, levels->next);
-    weir__release(env, levels->buckets);
-    *levels = (weir__levels){0};
-}
-
-void weir__levels_begin(weir__levels *levels) {
-    for (uint32_t level = 0; level <= levels->last; level++)
+void weir__levels_begin(weir__levels *levels, uint32_t last) {
+    for (uint32_t level = 0; level <= last; level++)
         levels->first_run[level] = WEIR_NONE;
     levels->row_count = levels->run_count = levels->ranked_count = levels->current = 0;
+    levels->last = last;
     levels->has_ahead = false;
 }
 
@@ -70,28 +63,19 @@ static void rank_children(weir__levels *levels, weir__walk_draws *draws) {
     levels->ranked_count = count;
 }
 
-/* Puts them into buckets, at most as many as there are of them, by their highest bits. */
+/* Puts them into buckets, at most BUCKETS_A_ROW for each of them, by their highest bits. */
 static void fill_buckets(weir__levels *levels) {
-    uint32_t bits = 31 - (uint32_t)__builtin_clz(levels->ranked_count);
-    memset(levels->buckets, 0xFF, sizeof *levels->buckets << bits);
+    int bits = 63 - __builtin_clzll((uint64_t)levels->ranked_count * BUCKETS_A_ROW);
+    memset(levels->filled, 0, sizeof *levels->filled * (((size_t)1 << bits) / WORD + 1));
     for (uint32_t i = 0; i < levels->ranked_count; i++) {
-        uint32_t *bucket = &levels->buckets[levels->ranked[i].priority >> 1 >> (63 - bits)];
-        levels->next[i] = *bucket;
-        *bucket = i;
+        uint64_t bucket = levels->ranked[i].priority >> (64 - bits);
+        uint64_t *filled = &levels->filled[bucket / WORD];
+        uint32_t is_filled = *filled >> bucket % WORD & 1;
+        levels->next[i] = levels->buckets[bucket] | (is_filled - 1); /* all bits: there is no next */
+        levels->buckets[bucket] = i;
+        *filled |= (uint64_t)1 << bucket % WORD;
     }
-    levels->bucket = 0;
-}
-
-/* Makes the next level that has children the current one; false where there is none. */
-static bool reach_next_level(weir__levels *levels, weir__walk_draws *draws) {
-    do {
-        if (levels->current == levels->last)
-            return false;
-        levels->current++;
-    } while (levels->first_run[levels->current] == WEIR_NONE);
-    rank_children(levels, draws);
-    fill_buckets(levels);
-    return true;
+    levels->word = 0;
 }
 
 static bool goes_before(const weir__ranked_row *a, const weir__ranked_row *b) {
@@ -100,24 +84,38 @@ static bool goes_before(const weir__ranked_row *a, const weir__ranked_row *b) {
 
 /* Takes the least row out of its bucket. */
 static weir__ranked_row take_least(weir__levels *levels) {
-    while (levels->buckets[levels->bucket] == WEIR_NONE)
-        levels->bucket++;
-    uint32_t *least = &levels->buckets[levels->bucket];
+    while (levels->filled[levels->word] == 0)
+        levels->word++;
+    uint64_t *filled = &levels->filled[levels->word];
+    uint32_t *first = &levels->buckets[levels->word * WORD + WEIR__LOW(uint32_t, __builtin_ctzll(*filled))];
+    uint32_t *least = first;
     for (uint32_t *link = &levels->next[*least]; *link != WEIR_NONE; link = &levels->next[*link])
         if (goes_before(&levels->ranked[*link], &levels->ranked[*least]))
             least = link;
     weir__ranked_row row = levels->ranked[*least];
     *least = levels->next[*least];
+    if (*first == WEIR_NONE)
+        *filled &= *filled - 1;
     levels->ranked_count--;
     return row;
 }
 
-bool weir__take_child(weir__levels *levels, weir__walk_draws *draws, weir__ranked_row *out) {
-    if (!levels->has_ahead) {
-        if (!reach_next_level(levels, draws))
+bool weir__reach_level(weir__levels *levels, weir__walk_draws *draws) {
+    do {
+        if (levels->current == levels->last)
             return false;
-        levels->ahead = take_least(levels);
-    }
+        levels->current++;
+    } while (levels->first_run[levels->current] == WEIR_NONE);
+    rank_children(levels, draws);
+    fill_buckets(levels);
+    levels->ahead = take_least(levels);
+    levels->has_ahead = true;
+    return true;
+}
+
+bool weir__take_child(weir__levels *levels, weir__ranked_row *out) {
+    if (!levels->has_ahead)
+        return false;
     *out = levels->ahead;
     levels->has_ahead = levels->ranked_count > 0;
     if (levels->has_ahead)

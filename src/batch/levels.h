@@ -3,7 +3,7 @@
 #ifndef WEIR_SRC_BATCH_LEVELS_H
 #define WEIR_SRC_BATCH_LEVELS_H
 
-#include "base/internal.h"
+#include "base/block.h"
 #include "batch/draws.h"
 
 /* Children that were listed together: of one parent, along one edge type. Their priorities are draws that
@@ -36,26 +36,30 @@ typedef struct weir__levels {
     uint32_t current; /* level that is being visited; all below it are empty for good */
     uint32_t last;    /* level that a walk can reach */
     weir__ranked_row *ranked;
-    uint32_t *next; /* of a ranked row, in its bucket */
-    uint32_t *buckets;
+    uint32_t *next;         /* of a ranked row, in its bucket */
+    uint32_t *buckets;      /* the first ranked row of each */
+    uint64_t *filled;       /* a bit a bucket */
+    uint32_t word;          /* of `filled`; all below it are empty */
     uint32_t ranked_count;  /* in buckets */
-    uint32_t bucket;        /* all below it are empty */
-    weir__ranked_row ahead; /* the next to be taken, where has_ahead says so */
+    weir__ranked_row ahead; /* the next to be taken, if has_ahead */
     bool has_ahead;
 } weir__levels;
 
-/* For at most `rows` listed rows in `runs` runs; false where there is no memory for them. */
-bool weir__levels_open(weir__levels *levels, const weir_env *env, uint64_t rows, uint64_t runs,
-                       uint32_t last_level);
-void weir__levels_close(weir__levels *levels, const weir_env *env);
-void weir__levels_begin(weir__levels *levels);
+/* For at most `rows` listed rows in `runs` runs. */
+void weir__levels_carve(weir__levels *levels, weir__block *block, uint64_t rows, uint64_t runs);
+
+/* Empty, with levels up to `last`. */
+void weir__levels_begin(weir__levels *levels, uint32_t last);
 
 /* Lists the `count` rows that the caller has written from rows + row_count on. */
 void weir__list_run(weir__levels *levels, uint32_t level, uint32_t count, uint32_t table,
                     uint32_t first_draw);
 
-/* Takes the least child of the lowest level; false where none is left. Where the level has another one, it
- * is known ahead. */
-bool weir__take_child(weir__levels *levels, weir__walk_draws *draws, weir__ranked_row *out);
+/* Makes the next level that has children the current one, whose least child is then ahead; false where there
+ * is none. The current one must be empty. */
+bool weir__reach_level(weir__levels *levels, weir__walk_draws *draws);
+
+/* Takes the child that is ahead, and puts the next least one there; false where the level is empty. */
+bool weir__take_child(weir__levels *levels, weir__ranked_row *out);
 
 #endif

@@ -7,72 +7,68 @@
 
 enum { TILE = 64, HUB_CHILDREN = 5, WORD = 64, SHARED_ORDERS = 3 };
 
-static const char operator_name[] = "weir.batch.order";
-
-weir_status weir__row_choice_open(weir__row_orders *orders, const weir_env *env, uint32_t rows,
-                                  uint32_t cells, weir_error *error) {
-    size_t n = (size_t)rows + 2;
-    size_t side = cells / TILE + 1;
-    size_t words = side / WORD + 1;
+void weir__row_choice_carve(weir__row_orders *orders, weir__block *block, uint64_t rows, uint64_t cells) {
+    uint64_t n = rows + 2;
+    uint64_t side = cells / TILE + 1;
+    uint64_t words = side / WORD + 1;
     orders->choice = (weir__row_choice){
-        .first_tile = weir__allocate(env, n, sizeof *orders->choice.first_tile),
-        .last_tile = weir__allocate(env, n, sizeof *orders->choice.last_tile),
-        .key = weir__allocate(env, n, sizeof *orders->choice.key),
-        .tiles = weir__allocate(env, side * words, sizeof *orders->choice.tiles),
-        .orders = weir__allocate(env, SHARED_ORDERS * n, sizeof *orders->choice.orders),
+        .first_tile = weir__carve(block, n, sizeof *orders->choice.first_tile),
+        .last_tile = weir__carve(block, n, sizeof *orders->choice.last_tile),
+        .key = weir__carve(block, n, sizeof *orders->choice.key),
+        .starts = weir__carve(block, n, sizeof *orders->choice.starts),
+        .tiles = weir__carve(block, side * words, sizeof *orders->choice.tiles),
+        .orders = weir__carve(block, SHARED_ORDERS * n, sizeof *orders->choice.orders),
     };
-    const weir__row_choice *c = &orders->choice;
-    if (c->first_tile && c->last_tile && c->key && c->tiles && c->orders)
-        return WEIR_OK;
-    weir__row_orders_close(orders, env);
-    return weir__out_of_memory(error, operator_name, n * 12 + side * words * 8);
 }
 
 /* ---- Orders ---------------------------------------------------------------------------------- */
 
-/* Rows by (children, most first; row) into by_key. */
-static void sort_by_children(weir__row_orders o, uint32_t rows) {
+/* Rows by (children, most first; row) into the queue. */
+static void queue_by_children(const weir__row_orders *o, uint32_t rows) {
     for (uint32_t r = 0; r < rows; r++)
-        o.choice.key[r] = rows - o.children[r];
-    weir__sort_rows(o, rows, o.choice.key);
+        o->choice.key[r] = rows - o->children[r];
+    weir__rank_rows(o, rows, o->choice.key);
+    memcpy(o->queue, o->ranked, rows * sizeof *o->queue);
+    weir__sort_ranked(o->queue, rows);
 }
 
-static void order_in_groups(weir__row_orders o, uint32_t rows, const struct weir__local_edge *edges,
-                            uint32_t edge_count, uint16_t *order) {
+static void order_in_groups(const weir__row_orders *o, uint32_t rows, uint16_t *order) {
     uint32_t hubs = 0;
-    memset(o.placed, 0, rows);
-    sort_by_children(o, rows);
-    while (hubs < rows && o.children[o.by_key[hubs]] >= HUB_CHILDREN) {
-        o.queue[hubs] = o.by_key[hubs];
-        o.placed[o.by_key[hubs++]] = 1;
-    }
-    for (uint32_t r = 0; r < rows; r++)
-        o.by_key[r] = (uint16_t)r;
-    weir__sort_neighbours(o, rows, edges, edge_count);
+    memset(o->placed, 0, rows);
+    queue_by_children(o, rows);
+    for (; hubs < rows && o->children[WEIR__LOW(uint16_t, o->queue[hubs])] >= HUB_CHILDREN; hubs++)
+        o->placed[WEIR__LOW(uint16_t, o->queue[hubs])] = 1;
+    memset(o->choice.key, 0, rows * sizeof *o->choice.key);
+    weir__rank_rows(o, rows, o->choice.key);
     weir__spread_rows(o, rows, hubs);
-    memcpy(order, o.queue, rows * sizeof *order);
+    for (uint32_t i = 0; i < rows; i++)
+        order[i] = WEIR__LOW(uint16_t, o->queue[i]);
 }
 
-static void order_parents_first(weir__row_orders o, uint32_t rows, const struct weir__local_edge *edges,
-                                uint32_t edge_count, uint16_t *order) {
+static void order_parents_first(const weir__row_orders *o, uint32_t rows,
+                                const struct weir__local_edge *edges, uint32_t edge_count, uint16_t *order) {
     uint32_t parents = 0;
-    sort_by_children(o, rows);
-    for (; parents < rows && o.children[o.by_key[parents]] > 0; parents++) {
-        order[parents] = o.by_key[parents];
-        o.ends[o.by_key[parents]] = parents; /* its place */
+    queue_by_children(o, rows);
+    for (; parents < rows && o->children[WEIR__LOW(uint16_t, o->queue[parents])] > 0; parents++) {
+        order[parents] = WEIR__LOW(uint16_t, o->queue[parents]);
+        o->ends[order[parents]] = parents; /* its place */
     }
-    memset(o.choice.key, 0, rows * sizeof *o.choice.key);
+    memset(o->choice.key, 0, rows * sizeof *o->choice.key);
     for (uint32_t i = 0; i < edge_count; i++) {
-        uint32_t place = o.ends[edges[i].parent] + 1;
-        uint32_t *last = &o.choice.key[edges[i].child];
+        uint32_t place = o->ends[edges[i].parent] + 1;
+        uint32_t *last = &o->choice.key[edges[i].child];
         *last = place > *last ? place : *last;
     }
     for (uint32_t r = 0; r < rows; r++)
-        o.choice.key[r] = o.choice.key[r] ? o.choice.key[r] - 1 : rows;
-    weir__sort_rows(o, rows, o.choice.key);
-    for (uint32_t i = 0, next = parents; i < rows; i++)
-        if (o.children[o.by_key[i]] == 0)
-            order[next++] = o.by_key[i];
+        o->choice.key[r] = o->choice.key[r] ? o->choice.key[r] - 1 : rows;
+    weir__rank_rows(o, rows, o->choice.key);
+    memcpy(o->queue, o->ranked, rows * sizeof *o->queue);
+    weir__sort_ranked(o->queue, rows);
+    for (uint32_t i = 0, next = parents; i < rows; i++) {
+        uint16_t row = WEIR__LOW(uint16_t, o->queue[i]);
+        if (o->children[row] == 0)
+            order[next++] = row;
+    }
 }
 
 /* ---- Tiles ----------------------------------------------------------------------------------- */
@@ -130,9 +126,8 @@ static tile_counts count_tiles(const weir__row_choice *c, uint32_t rows, const u
     return counts;
 }
 
-void weir__best_row_order(weir__row_orders *orders, uint32_t rows, const uint32_t *starts,
-                          const struct weir__local_edge *edges, uint32_t edge_count, uint16_t *out,
-                          uint16_t *in) {
+void weir__best_row_order(const weir__row_orders *orders, uint32_t rows, const struct weir__local_edge *edges,
+                          uint32_t edge_count, uint16_t *out, uint16_t *in) {
     const weir__row_choice *c = &orders->choice;
     uint16_t *visited = c->orders, *groups = visited + rows, *parents_first = groups + rows;
     uint16_t *results[] = {out, in};
@@ -140,16 +135,16 @@ void weir__best_row_order(weir__row_orders *orders, uint32_t rows, const uint32_
     tile_counts counts[4];
     weir__row_order(orders, rows, edges, edge_count, out, in);
     for (uint32_t r = 0; r < rows; r++)
-        visited[r] = (uint16_t)r;
-    order_in_groups(*orders, rows, edges, edge_count, groups);
-    order_parents_first(*orders, rows, edges, edge_count, parents_first);
+        visited[r] = WEIR__LOW(uint16_t, r);
+    order_in_groups(orders, rows, groups);
+    order_parents_first(orders, rows, edges, edge_count, parents_first);
     for (int i = 0; i < 4; i++)
         if (candidates[i])
-            counts[i] = count_tiles(c, rows, starts, edges, edge_count, candidates[i]);
+            counts[i] = count_tiles(c, rows, c->starts, edges, edge_count, candidates[i]);
     for (int which = 0; which < 2; which++) {
         int best = 0;
         candidates[1] = results[which];
-        counts[1] = count_tiles(c, rows, starts, edges, edge_count, results[which]);
+        counts[1] = count_tiles(c, rows, c->starts, edges, edge_count, results[which]);
         for (int i = 1; i < 4; i++)
             best = counts[i].of[which] < counts[best].of[which] ? i : best;
         if (best != 1)

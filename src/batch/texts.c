@@ -1,87 +1,67 @@
-/* See texts.h. A radix sort of (text, cell) pairs by text gives the distinct texts in order, and every cell
- * its number, in one pass each. */
+/* See texts.h. A radix sort of the uses by text gives the distinct texts in order, and every use its number,
+ * in one pass each. */
 #include "batch/texts.h"
 
 #include <string.h>
 
 #include "base/bytes.h"
+#include "base/narrow.h"
 #include "batch/fetch.h"
 
-static const char operator_name[] = "weir.batch.texts";
+enum { DIGIT_BITS_MOST = 11, DIGITS_MOST = 1 << DIGIT_BITS_MOST, FETCH_AHEAD = 12, FETCH_BYTES = 512 };
 
-enum { DIGIT_BITS = 11, DIGITS = 1 << DIGIT_BITS, FETCH_AHEAD = 12, FETCH_BYTES = 512 };
-
-weir_status weir__text_gatherer_open(weir__text_gatherer *texts, const weir_env *env, uint32_t cells,
-                                     weir_error *error) {
-    *texts = (weir__text_gatherer){
-        .uses = weir__allocate(env, cells, sizeof *texts->uses),
-        .scratch = weir__allocate(env, cells, sizeof *texts->scratch),
-        .counts = weir__allocate(env, DIGITS, sizeof *texts->counts),
+void weir__text_sorter_carve(weir__text_sorter *sorter, weir__block *block, uint64_t uses) {
+    *sorter = (weir__text_sorter){
+        .uses = weir__carve(block, uses, sizeof *sorter->uses),
+        .counts = weir__carve(block, DIGITS_MOST, sizeof *sorter->counts),
     };
-    if (texts->uses && texts->scratch && texts->counts)
-        return WEIR_OK;
-    weir__text_gatherer_close(texts, env);
-    return weir__out_of_memory(error, operator_name, cells * sizeof *texts->uses);
 }
 
-void weir__text_gatherer_close(weir__text_gatherer *texts, const weir_env *env) {
-    weir__release(env, texts->uses);
-    weir__release(env, texts->scratch);
-    weir__release(env, texts->counts);
-    *texts = (weir__text_gatherer){0};
-}
-
-static void sort_by_digit(weir__text_gatherer *texts, unsigned shift) {
-    memset(texts->counts, 0, DIGITS * sizeof *texts->counts);
-    for (uint32_t i = 0; i < texts->use_count; i++)
-        texts->counts[texts->uses[i] >> shift & (DIGITS - 1)]++;
+static void sort_by_digit(uint32_t *counts, uint32_t digits, const weir__text_use *from, weir__text_use *to,
+                          uint32_t use_count, unsigned shift) {
     uint32_t sum = 0;
-    for (uint32_t d = 0; d < DIGITS; d++) {
-        uint32_t count = texts->counts[d];
-        texts->counts[d] = sum;
+    memset(counts, 0, digits * sizeof *counts);
+    for (uint32_t i = 0; i < use_count; i++)
+        counts[from[i] >> shift & (digits - 1)]++;
+    for (uint32_t d = 0; d < digits; d++) {
+        uint32_t count = counts[d];
+        counts[d] = sum;
         sum += count;
     }
-    for (uint32_t i = 0; i < texts->use_count; i++)
-        texts->scratch[texts->counts[texts->uses[i] >> shift & (DIGITS - 1)]++] = texts->uses[i];
-    uint64_t *sorted = texts->scratch;
-    texts->scratch = texts->uses;
-    texts->uses = sorted;
+    for (uint32_t i = 0; i < use_count; i++)
+        to[counts[from[i] >> shift & (digits - 1)]++] = from[i];
 }
 
-uint32_t weir__gather_texts(weir__text_gatherer *texts, uint32_t text_count) {
-    for (unsigned shift = 32; shift < 64 && (text_count - 1ull) >> (shift - 32) != 0; shift += DIGIT_BITS)
-        sort_by_digit(texts, shift);
-    uint32_t distinct = 0;
-    for (uint32_t i = 0; i < texts->use_count; i++)
-        distinct += i == 0 || texts->uses[i] >> 32 != texts->uses[i - 1] >> 32;
-    return distinct;
-}
-
-void weir__localise_texts(const weir__text_gatherer *texts, uint8_t *text_embed_ids) {
-    uint32_t local = 0;
-    for (uint32_t i = 0; i < texts->use_count; i++) {
-        local += i > 0 && texts->uses[i] >> 32 != texts->uses[i - 1] >> 32;
-        weir__store32(text_embed_ids + 4 * (size_t)(uint32_t)texts->uses[i], local);
+uint32_t weir__localise_texts(const weir__text_sorter *sorter, weir__text_use *uses, uint32_t use_count,
+                              uint32_t text_count, uint32_t *texts, uint8_t *compact) {
+    weir__text_use *sorted = uses, *other = sorter->uses;
+    unsigned bits = text_count > 1 ? 32 - WEIR__LOW(unsigned, __builtin_clz(text_count - 1)) : 0;
+    unsigned passes = (bits + DIGIT_BITS_MOST - 1) / DIGIT_BITS_MOST;
+    unsigned digit_bits = passes ? (bits + passes - 1) / passes : 0;
+    for (unsigned pass = 0; pass < passes; pass++) {
+        sort_by_digit(sorter->counts, 1u << digit_bits, sorted, other, use_count, 32 + pass * digit_bits);
+        weir__text_use *last = sorted;
+        sorted = other;
+        other = last;
     }
+    uint32_t count = 0;
+    for (uint32_t i = 0; i < use_count; i++) {
+        uint32_t text = WEIR__LOW(uint32_t, sorted[i] >> 32);
+        count -= i > 0 && texts[count - 1] == text;
+        texts[count++] = text;
+        weir__store32(compact + 4 * (size_t)WEIR__LOW(uint32_t, sorted[i]), count - 1);
+    }
+    return count;
 }
 
-/* Embeddings lie anywhere in the store: each is asked for a few uses before it is copied. */
-static void fetch_ahead(const weir__text_gatherer *texts, const uint8_t *embeddings, size_t size,
-                        uint32_t i) {
-    if (i + FETCH_AHEAD >= texts->use_count)
-        return;
-    const uint8_t *next = embeddings + size * (size_t)(texts->uses[i + FETCH_AHEAD] >> 32);
-    for (size_t line = 0; line < size && line < FETCH_BYTES; line += 64)
-        weir__fetch(next + line);
-}
-
-void weir__copy_texts(const weir__text_gatherer *texts, const weir_store_info *info, uint8_t *out) {
+/* Embeddings lie anywhere in the store: each is asked for a few texts before it is copied. */
+void weir__copy_texts(const weir_store_info *info, const uint32_t *texts, uint32_t count, uint8_t *out) {
     size_t size = 2 * (size_t)info->embedding_dim;
-    for (uint32_t i = 0; i < texts->use_count; i++) {
-        fetch_ahead(texts, info->text_embeddings, size, i);
-        if (i > 0 && texts->uses[i] >> 32 == texts->uses[i - 1] >> 32)
-            continue;
-        memcpy(out, info->text_embeddings + size * (size_t)(texts->uses[i] >> 32), size);
-        out += size;
+    for (uint32_t i = 0; i < count; i++) {
+        const uint8_t *ahead =
+            info->text_embeddings + size * texts[i + FETCH_AHEAD < count ? i + FETCH_AHEAD : i];
+        for (size_t line = 0; line < size && line < FETCH_BYTES; line += 64)
+            weir__fetch(ahead + line);
+        memcpy(out + size * i, info->text_embeddings + size * texts[i], size);
     }
 }

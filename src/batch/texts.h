@@ -1,33 +1,29 @@
-/* Texts of a batch: the global numbers that its cells use, each once and ascending, and the cells' numbers
- * among those. */
+/* The texts of a batch: the store's numbers that its cells use, each once and ascending, and the cells'
+ * numbers among those. */
 #ifndef WEIR_SRC_BATCH_TEXTS_H
 #define WEIR_SRC_BATCH_TEXTS_H
 
-#include "base/internal.h"
+#include "base/block.h"
 #include "weir/store.h"
 
-typedef struct weir__text_gatherer {
-    uint64_t *uses; /* global number << 32 | cell of the batch */
-    uint64_t *scratch;
+/* A use of a text: the store's number << 32 | where in the compact form it stands, in units of 4 bytes. */
+typedef uint64_t weir__text_use;
+
+/* Scratch to sort them. */
+typedef struct weir__text_sorter {
+    weir__text_use *uses;
     uint32_t *counts;
-    uint32_t use_count;
-} weir__text_gatherer;
+} weir__text_sorter;
 
-WEIR_CHECKED weir_status weir__text_gatherer_open(weir__text_gatherer *texts, const weir_env *env,
-                                                  uint32_t cells, weir_error *error);
-void weir__text_gatherer_close(weir__text_gatherer *texts, const weir_env *env);
+/* For at most that many. */
+void weir__text_sorter_carve(weir__text_sorter *sorter, weir__block *block, uint64_t uses);
 
-/* Notes that a cell uses a text, or, without a branch, that it does not. */
-static inline void weir__use_text(weir__text_gatherer *texts, uint32_t text, uint32_t cell, bool is_used) {
-    texts->uses[texts->use_count] = (uint64_t)text << 32 | cell;
-    texts->use_count += is_used;
-}
+/* Sorts the uses by text, lists the texts, and puts each one's place in that list where it is used. Returns
+ * how many they are. The store's numbers are below text_count. */
+uint32_t weir__localise_texts(const weir__text_sorter *sorter, weir__text_use *uses, uint32_t use_count,
+                              uint32_t text_count, uint32_t *texts, uint8_t *compact);
 
-/* Sorts the uses by text; returns how many texts there are. Numbers are below text_count. */
-uint32_t weir__gather_texts(weir__text_gatherer *texts, uint32_t text_count);
-
-/* After that: writes every use's batch-local number into the tensor, and each text's embedding, in order. */
-void weir__localise_texts(const weir__text_gatherer *texts, uint8_t *text_embed_ids);
-void weir__copy_texts(const weir__text_gatherer *texts, const weir_store_info *info, uint8_t *out);
+/* Writes their embeddings, in order. */
+void weir__copy_texts(const weir_store_info *info, const uint32_t *texts, uint32_t count, uint8_t *out);
 
 #endif

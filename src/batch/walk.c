@@ -1,18 +1,25 @@
 /* The walk of the contract. Known rows are in known.h, children that wait for their level in levels.h, the
  * choice among many in choose.h; a queue of parents, first in, first out, holds what goes before any child.
  *
+ * Children go to a further level than the one that is being visited, so nobody needs them before that one is
+ * done: rows are visited first and list their children then, together and in the order of their visits, so
+ * that draws keep their order; most walks are full before the last rows ever do. A child that was visited
+ * later than the row that lists it counts as unvisited, as it was then.
+ *
+ * A parent is queued before it is known whether it is visible, and asked then, when its record is near: one
+ * that is not stays so, so it does no harm that the walk takes it for queued.
+ *
  * Every bound is known at open: a visited row adds at most its foreign keys to the queue and child_width
- * rows a shown edge type to the levels, and no row is queued or listed twice. */
+ * rows a shown edge type to the levels, and no row is listed twice. */
 #include "batch/walk.h"
-
-#include <string.h>
 
 #include "base/bytes.h"
 #include "batch/fetch.h"
 
-static const char operator_name[] = "weir.batch.walk";
+/* Rows whose children are listed together: what they lead to stays near. */
+enum { LISTED_TOGETHER = 64 };
 
-/* ---- Opening --------------------------------------------------------------------------------- */
+/* ---- Memory ---------------------------------------------------------------------------------- */
 
 uint32_t weir__most_parents(const weir_store_info *info) {
     uint32_t most = 0;
@@ -32,61 +39,53 @@ static uint64_t lesser(uint64_t a, uint64_t b) {
     return a < b ? a : b;
 }
 
-static uint32_t power_of_two_above(uint64_t n) {
-    uint64_t power = 64;
-    while (power < n)
-        power *= 2;
-    return (uint32_t)lesser(power, (uint64_t)1 << 31);
-}
-
-weir_status weir__walk_open(weir__walk *walk, const weir_env *env, const weir__task_rules *rules,
-                            const weir_store *store, const weir_batch_config *config, weir_error *error) {
+void weir__walk_carve(weir__walk *walk, weir__block *block, const weir__rules *rules,
+                      const weir_batch_config *config) {
     const weir_store_info *info = rules->info;
     uint64_t rows = lesser(config->max_rows, info->row_count);
     uint64_t links = rows * weir__most_parents(info);
     uint64_t runs = rows * most_inbound(info);
-    uint64_t queued = lesser(links, info->row_count) + 1;
     uint64_t listed = lesser(runs * config->child_width, info->row_count);
-    uint64_t known = lesser(rows + queued + listed, (uint64_t)info->row_count + 1);
     *walk = (weir__walk){
         .rules = rules,
-        .store = store,
         .sequence_length = config->sequence_length,
         .max_rows = config->max_rows,
         .max_hops = config->max_hops,
         .policy = config->child_policy,
-        .queue_mask = power_of_two_above(queued) - 1,
         .draws.philox = weir__philox_many_best(),
     };
-    walk->rows = weir__allocate(env, rows + 1, sizeof *walk->rows);
-    walk->edges = weir__allocate(env, links + 1, sizeof *walk->edges);
-    walk->links = weir__allocate(env, links + 1, sizeof *walk->links);
-    walk->queue = weir__allocate(env, (size_t)walk->queue_mask + 1, sizeof *walk->queue);
-    bool is_open = weir__known_open(&walk->known, env, known);
-    is_open &= weir__levels_open(&walk->levels, env, listed + 1, runs + 1, config->max_hops);
-    is_open &= weir__chooser_open(&walk->chooser, env, config->child_width);
-    if (is_open && walk->rows && walk->edges && walk->links && walk->queue)
-        return WEIR_OK;
-    weir__walk_close(walk, env);
-    return weir__out_of_memory(error, operator_name, (size_t)known * sizeof *walk->known.entries);
+    walk->rows = weir__carve(block, rows + 1, sizeof *walk->rows);
+    walk->edges = weir__carve(block, links + 1, sizeof *walk->edges);
+    walk->links = weir__carve(block, links + 1, sizeof *walk->links);
+    walk->queue = weir__carve(block, links + 2, sizeof *walk->queue);
+    walk->listings = weir__carve(block, LISTED_TOGETHER, most_inbound(info) * sizeof *walk->listings);
+    walk->searches = weir__carve(block, LISTED_TOGETHER, most_inbound(info) * sizeof *walk->searches + 1);
+    weir__known_carve(&walk->known, block, lesser(rows + links + listed, (uint64_t)info->row_count + 1));
+    weir__levels_carve(&walk->levels, block, listed + 1, runs + 1);
+    weir__chooser_carve(&walk->chooser, block, config->child_width);
 }
 
-void weir__walk_close(weir__walk *walk, const weir_env *env) {
-    weir__release(env, walk->rows);
-    weir__release(env, walk->edges);
-    weir__release(env, walk->links);
-    weir__release(env, walk->queue);
-    weir__known_close(&walk->known, env);
-    weir__levels_close(&walk->levels, env);
-    weir__chooser_close(&walk->chooser, env);
-    *walk = (weir__walk){0};
+/* ---- What the store says --------------------------------------------------------------------- */
+
+static const uint8_t *record_of(const weir__table_rules *table, uint32_t row) {
+    return table->records + (size_t)(row - table->row_start) * table->stride;
 }
 
-/* ---- What a record says ---------------------------------------------------------------------- */
+static bool has_row(const weir__table_rules *table, uint32_t row) {
+    return row - table->row_start < table->row_count;
+}
 
-static int64_t row_time(const weir_table *table, const uint8_t *record) {
-    return table->time_offset == WEIR_NONE ? WEIR_TIME_ALWAYS
-                                           : (int64_t)weir__load64(record + table->time_offset);
+static void fetch_record(const weir__table_rules *table, uint32_t row) {
+    const uint8_t *record = record_of(table, row);
+    weir__fetch(record);
+    weir__fetch(record + table->stride - 1);
+}
+
+/* A row is visible if its time has come; the anchor always is. */
+static bool is_from_the_future(const weir__table_rules *table, const uint8_t *record,
+                               int64_t observation_time) {
+    return table->time_offset != WEIR_NONE &&
+           (int64_t)weir__load64(record + table->time_offset) > observation_time;
 }
 
 /* A timestamp slot that says when something is known; null is never. */
@@ -97,277 +96,356 @@ static bool is_known(const uint8_t *record, uint32_t known_slot, int64_t observa
     return known != WEIR_TIME_ALWAYS && known <= observation_time;
 }
 
-static const uint8_t *record_of(const weir_table *table, uint32_t row) {
-    return table->records + (size_t)(row - table->row_start) * table->stride;
-}
+/* ---- Known rows ------------------------------------------------------------------------------ */
 
-static bool has_row(const weir_table *table, uint32_t row) {
-    return row - table->row_start < table->row_count;
-}
-
-/* ---- Choosing the next row ------------------------------------------------------------------- */
-
-static void fetch(const uint8_t *first, size_t size) {
-    weir__fetch(first);
-    weir__fetch(first + size - 1);
-}
-
-/* Asks for what a row says itself, before it is looked at: its record, and where its children are. */
-static void fetch_row(const weir__walk *walk, uint32_t row, uint32_t table, uint32_t hop) {
-    const weir_store_info *info = walk->rules->info;
-    const weir_table *described = &info->tables[table];
-    const weir__table_rules *rules = &walk->rules->tables[table];
-    fetch(record_of(described, row), described->stride);
-    if (hop < walk->max_hops)
-        for (uint32_t i = 0; i < rules->inbound_count; i++)
-            weir__fetch(info->edges[rules->inbound[i]].starts + 4 * (size_t)(row - described->row_start));
-}
-
-/* Makes a row the next of the sequence. */
-static void choose(weir__walk *walk, uint64_t *entry, uint32_t row, uint32_t table, uint32_t hop) {
-    *entry = (*entry & ~(uint64_t)WEIR__UNVISITED) | walk->row_count;
-    walk->next = (struct weir__next_row){.record = record_of(&walk->rules->info->tables[table], row),
-                                         .row = row,
-                                         .table = table,
-                                         .hop = (uint16_t)hop};
-}
-
-/* Parents first, then the least child of the lowest level. False where nothing is left. A queued parent is
- * not visited meanwhile: it is queued once, and children are visited only when the queue is empty. */
-static bool choose_next(weir__walk *walk) {
-    if (walk->queue_begin != walk->queue_end) {
-        weir__queued_row queued = walk->queue[walk->queue_begin++ & walk->queue_mask];
-        choose(walk, weir__know(&walk->known, queued.row), queued.row, queued.table, queued.hop);
-        return true;
+/* A table of twice the places. What is known is in the lists of the walk. */
+static void grow(weir__walk *walk) {
+    weir__known_rows *known = &walk->known;
+    weir__known_empty(known, known->bits + 1);
+    for (uint32_t i = 0; i < walk->levels.row_count; i++)
+        *weir__know(known, walk->levels.rows[i]) &= WEIR__UNLISTABLE;
+    for (uint32_t i = walk->queue_begin; i < walk->queue_end; i++)
+        *weir__know(known, walk->queue[i].row) |= WEIR__QUEUED;
+    for (uint32_t i = 0; i < walk->row_count; i++) {
+        uint64_t *state = weir__know(known, walk->rows[i].row);
+        *state = weir__numbered(*state, i);
     }
-    const weir__levels *levels = &walk->levels;
-    weir__ranked_row child;
-    while (weir__take_child(&walk->levels, &walk->draws, &child)) {
-        if (levels->has_ahead)
-            fetch_row(walk, levels->ahead.row, levels->ahead.table, levels->current);
-        uint64_t *entry = weir__know(&walk->known, child.row);
-        if ((uint16_t)*entry != WEIR__UNVISITED)
-            continue;
-        choose(walk, entry, child.row, child.table, levels->current);
-        return true;
-    }
-    return false;
+    walk->has_grown = true;
 }
 
-/* ---- Looking --------------------------------------------------------------------------------- */
-
-/* A list that is searched and picked from: all of a short one, of a long one its beginning, middle and
- * end. */
-static void fetch_list(const uint8_t *first, size_t size) {
-    enum { LINE = 64, LINES = 8 };
-    for (size_t line = 0; line < size && line < LINES * LINE; line += LINE)
-        weir__fetch(first + line);
-    weir__fetch(first + size / 2);
-    weir__fetch(first + size - 1);
-}
-
-/* Notes the row's visible foreign keys, and asks for their parents' times. */
-static void look_at_parents(weir__walk *walk) {
-    const weir_store_info *info = walk->rules->info;
-    const weir__table_rules *rules = &walk->rules->tables[walk->next.table];
-    const uint8_t *record = walk->next.record;
-    walk->next.first_link = walk->link_count;
-    for (uint32_t i = 0; i < rules->parent_count; i++) {
-        const weir__parent_rule *rule = &rules->parents[i];
-        const weir_table *parents = &info->tables[rule->parent_table];
-        uint32_t parent = weir__load32(record + rule->parent_slot);
-        if (parent == WEIR_NONE || !is_known(record, rule->known_slot, walk->observation_time))
-            continue;
-        if (!has_row(parents, parent)) {
-            walk->is_corrupt = true;
-            return;
-        }
-        weir__fetch(record_of(parents, parent) + rule->parent_time_offset);
-        walk->links[walk->link_count++] = (weir__link){
-            .parent = parent, .table = (uint16_t)rule->parent_table, .child = (uint16_t)walk->row_count};
-    }
-}
-
-/* Asks for the row's lists of children. */
-static void look_at_children(const weir__walk *walk) {
-    const weir_store_info *info = walk->rules->info;
-    const weir__table_rules *rules = &walk->rules->tables[walk->next.table];
-    uint32_t index = walk->next.row - info->tables[walk->next.table].row_start;
-    for (uint32_t i = 0; i < rules->inbound_count; i++) {
-        const weir_edge *edge = &info->edges[rules->inbound[i]];
-        uint32_t start = weir__load32(edge->starts + 4 * (size_t)index);
-        uint32_t end = weir__load32(edge->starts + 4 * (size_t)index + 4);
-        if (start >= end || end > edge->edges)
-            continue;
-        fetch_list(edge->child_rows + 4 * (size_t)start, 4 * (size_t)(end - start));
-        if (edge->child_times)
-            fetch_list(edge->child_times + 8 * (size_t)start, 8 * (size_t)(end - start));
-    }
-}
-
-void weir__walk_look(weir__walk *walk) {
-    const weir_table *table = &walk->rules->info->tables[walk->next.table];
-    /* An anchor from the future shows neither its cells nor its foreign keys, unless the task shows what is
-     * known of it by then. No other row is from there. */
-    if (walk->row_count == 0 && walk->rules->task->before_anchor != WEIR_BEFORE_ANCHOR_SHOW_KNOWN &&
-        row_time(table, walk->next.record) > walk->observation_time)
-        walk->next.record = walk->rules->blank_record;
-    look_at_parents(walk);
-    if (walk->next.hop < walk->max_hops)
-        look_at_children(walk);
+/* Makes room for `more` rows; places may change. */
+static inline void reserve(weir__walk *walk, uint32_t more) {
+    while (walk->known.count + more > walk->known.room)
+        grow(walk);
 }
 
 /* ---- Visiting -------------------------------------------------------------------------------- */
 
 /* Whether the target column's cell of a row is left out: the anchor's is, as it stands before the rest. */
-static bool hides_label(const weir__walk *walk, uint32_t table, uint32_t row) {
-    const weir__task_rules *rules = walk->rules;
-    const weir_task *task = rules->task;
-    if (!task->is_cell || table != task->anchor_table)
+static bool hides_label(const weir__walk *walk, const weir__table_rules *table, uint32_t row) {
+    const weir__rules *rules = walk->rules;
+    if (!table->may_hide_labels)
         return false;
     if (walk->row_count == 0 || rules->label_visibility == WEIR_LABELS_NONE)
         return true;
     if (rules->label_visibility == WEIR_LABELS_ALL)
         return false;
-    uint32_t index = row - rules->info->tables[table].row_start;
-    return task->held_out[index / 8] >> index % 8 & 1;
+    uint32_t index = row - table->row_start;
+    return rules->task->held_out[index / 8] >> index % 8 & 1;
 }
 
-/* Gives the row's cells their places; the target's is before the anchor's. */
-static void add_to_sequence(weir__walk *walk) {
-    const struct weir__next_row *next = &walk->next;
-    const weir__table_rules *rules = &walk->rules->tables[next->table];
-    const weir__row_rules *cells =
-        hides_label(walk, next->table, next->row) ? &rules->unlabelled : &rules->plain;
-    walk->cell_count += walk->row_count == 0;
-    walk->rows[walk->row_count++] = (weir__walked_row){.row = next->row,
-                                                       .table = next->table,
-                                                       .record = next->record,
-                                                       .rules = cells,
-                                                       .first_cell = walk->cell_count};
-    walk->cell_count += cells->count;
-}
-
-static void queue_parents(weir__walk *walk) {
-    const weir_table *tables = walk->rules->info->tables;
-    for (uint32_t i = walk->next.first_link; i < walk->link_count; i++) {
-        weir__link link = walk->links[i];
-        uint64_t *entry = weir__know(&walk->known, link.parent);
-        bool is_visible = row_time(&tables[link.table], record_of(&tables[link.table], link.parent)) <=
-                          walk->observation_time;
-        bool is_new = (*entry & (WEIR__QUEUED | WEIR__UNVISITED)) == WEIR__UNVISITED;
-        if (!is_new || !is_visible)
+/* Notes the row's visible foreign keys, and queues the parents that are new. */
+static void link_parents(weir__walk *walk, const weir__table_rules *table, const uint8_t *record,
+                         uint32_t local, uint32_t hop) {
+    bool may_queue = hop < walk->max_hops;
+    reserve(walk, table->parent_count);
+    for (uint32_t i = 0; i < table->parent_count; i++) {
+        const weir__parent_rule *rule = &table->parents[i];
+        uint32_t parent = weir__load32(record + rule->slot);
+        if (parent == WEIR_NONE || !is_known(record, rule->known_slot, walk->observation_time))
             continue;
-        *entry |= WEIR__QUEUED;
-        fetch_row(walk, link.parent, link.table, walk->next.hop + 1u);
-        walk->queue[walk->queue_end++ & walk->queue_mask] = (weir__queued_row){
-            .row = link.parent, .hop = (uint16_t)(walk->next.hop + 1), .table = link.table};
-    }
-}
-
-/* The rows of `count` children from the start-th on that are taken of n, into chooser.taken; returns how
- * many. They are read all at once, so that their cache misses overlap. */
-static uint32_t take_children(weir__walk *walk, const weir_edge *edge, uint32_t start, uint32_t n) {
-    uint32_t *taken = walk->chooser.taken;
-    uint32_t width = walk->chooser.width;
-    if (n <= width || walk->policy == WEIR_CHILDREN_RECENT) {
-        uint32_t count = n <= width ? n : width;
-        const uint8_t *from = edge->child_rows + 4 * ((size_t)start + n - count);
-        for (uint32_t i = 0; i < count; i++)
-            taken[i] = weir__load32(from + 4 * (size_t)i);
-        return count;
-    }
-    weir__choose(&walk->chooser, &walk->draws, n);
-    for (uint32_t i = 0; i < width; i++)
-        taken[i] = weir__load32(edge->child_rows + 4 * ((size_t)start + taken[i]));
-    return width;
-}
-
-static bool has_all_rows(const weir_table *table, const uint32_t *rows, uint32_t count) {
-    bool has_all = true;
-    for (uint32_t i = 0; i < count; i++)
-        has_all &= has_row(table, rows[i]);
-    return has_all;
-}
-
-/* Lists those children that are neither visited nor listed, without a branch on whether they are. */
-static void list_run(weir__walk *walk, const uint32_t *children, uint32_t count, uint32_t table) {
-    uint32_t *listed = walk->levels.rows + walk->levels.row_count;
-    weir__known_rows known = walk->known; /* near, where no other store can touch it */
-    uint32_t new_count = 0;
-    for (uint32_t i = 0; i < count; i++) {
-        uint64_t *entry = weir__know(&known, children[i]);
-        listed[new_count] = children[i];
-        new_count += (*entry & (WEIR__LISTED | WEIR__UNVISITED)) == WEIR__UNVISITED;
-        *entry |= WEIR__LISTED;
-    }
-    walk->known = known;
-    weir__list_run(&walk->levels, walk->next.hop + 1u, new_count, table, walk->draws.next);
-    walk->draws.next += new_count;
-}
-
-static void list_children(weir__walk *walk) {
-    const weir_store_info *info = walk->rules->info;
-    const weir__table_rules *rules = &walk->rules->tables[walk->next.table];
-    for (uint32_t i = 0; i < rules->inbound_count; i++) {
-        const weir_edge *edge = &info->edges[rules->inbound[i]];
-        uint32_t known;
-        uint32_t start = weir_store_children(walk->store, rules->inbound[i], walk->next.row,
-                                             walk->observation_time, &known);
-        uint32_t count = take_children(walk, edge, start, known);
-        walk->is_corrupt |= !has_all_rows(&info->tables[edge->table], walk->chooser.taken, count);
-        if (walk->is_corrupt)
+        if (!has_row(rule->parents, parent)) {
+            walk->is_corrupt = true;
             return;
-        weir__known_reserve(&walk->known, count);
-        list_run(walk, walk->chooser.taken, count, edge->table);
+        }
+        uint64_t state;
+        uint32_t place = weir__place_of(&walk->known, parent, &state);
+        uint64_t is_new = may_queue & (weir__local_of(state) == WEIR__UNVISITED) & (state < WEIR__QUEUED);
+        walk->known.states[place] = state | is_new * WEIR__QUEUED;
+        walk->links[walk->link_count++] = (weir__link){parent, place, local};
+        walk->queue[walk->queue_end] =
+            (weir__queued_row){.row = parent,
+                               .hop = WEIR__LOW(uint16_t, hop + 1),
+                               .table = WEIR__LOW(uint16_t, rule->parents->number)};
+        walk->queue_end += WEIR__LOW(uint32_t, is_new);
+        fetch_record(rule->parents, parent);
     }
 }
 
-/* Foreign keys between rows that are both in the sequence. */
-static void join_rows(weir__walk *walk) {
-    weir__known_rows known = walk->known;
-    const weir__link *links = walk->links;
-    struct weir__local_edge *edges = walk->edges;
-    uint32_t link_count = walk->link_count;
-    uint32_t edge_count = 0;
-    for (uint32_t i = 0; i < link_count; i++) {
-        uint16_t parent = weir__local_of(&known, links[i].parent);
-        edges[edge_count] = (struct weir__local_edge){links[i].child, parent};
-        edge_count += parent != WEIR__UNVISITED;
-    }
-    walk->edge_count = edge_count;
+/* Gives a row the next number, and its cells their places; the target's is before the anchor's. */
+static bool visit(weir__walk *walk, uint32_t row, uint32_t number, uint32_t hop, const uint8_t *record) {
+    const weir__table_rules *table = &walk->rules->tables[number];
+    uint32_t local = walk->row_count;
+    bool is_unlabelled = hides_label(walk, table, row);
+    uint32_t first_cell = walk->cell_count + (local == 0);
+    walk->rows[local] = (weir__walked_row){
+        .record = record,
+        .row = row,
+        .first_cell = first_cell,
+        .table = WEIR__LOW(uint16_t, number),
+        .kind = WEIR__LOW(uint16_t, is_unlabelled ? walk->rules->unlabelled : number),
+        .hop = WEIR__LOW(uint16_t, hop),
+    };
+    walk->cell_count = first_cell + (is_unlabelled ? walk->rules->unlabelled_cells : table->cells);
+    walk->record_bytes += table->record_size;
+    walk->row_count++;
+    link_parents(walk, table, record, local, hop);
+    return !walk->is_corrupt;
 }
 
 static bool is_full(const weir__walk *walk) {
     return walk->cell_count >= walk->sequence_length || walk->row_count >= walk->max_rows;
 }
 
-bool weir__walk_visit(weir__walk *walk) {
-    if (walk->is_corrupt)
-        return false;
-    weir__known_reserve(&walk->known, walk->link_count - walk->next.first_link);
-    add_to_sequence(walk);
-    if (walk->next.hop < walk->max_hops) {
-        queue_parents(walk);
-        list_children(walk);
+/* Foreign keys between rows that are both in the sequence. */
+static void join_rows(weir__walk *walk) {
+    const weir__link *links = walk->links;
+    const uint64_t *states = walk->known.states;
+    struct weir__local_edge *edges = walk->edges;
+    uint32_t link_count = walk->link_count;
+    uint32_t edge_count = 0;
+    if (walk->has_grown)
+        reserve(walk, link_count);
+    for (uint32_t i = 0; i < link_count && walk->has_grown; i++)
+        walk->links[i].place =
+            WEIR__LOW(uint32_t, weir__know(&walk->known, links[i].parent) - walk->known.states);
+    for (uint32_t i = 0; i < link_count; i++) {
+        uint16_t parent = weir__local_of(states[links[i].place]);
+        edges[edge_count] = (struct weir__local_edge){WEIR__LOW(uint16_t, links[i].child), parent};
+        edge_count += parent != WEIR__UNVISITED;
     }
-    if (walk->is_corrupt)
+    walk->edge_count = edge_count;
+}
+
+/* ---- Listing children ------------------------------------------------------------------------ */
+
+/* Collects what the next rows are to list, and asks for where it is; false where all are listed. */
+static bool begin_listing(weir__walk *walk) {
+    uint32_t end = walk->listed_count + LISTED_TOGETHER;
+    end = end < walk->row_count ? end : walk->row_count;
+    if (walk->listed_count == end)
         return false;
-    if (!is_full(walk) && choose_next(walk))
-        return true;
+    walk->listing = walk->listing_count = 0;
+    for (; walk->listed_count < end; walk->listed_count++) {
+        const weir__walked_row *row = &walk->rows[walk->listed_count];
+        const weir__table_rules *table = &walk->rules->tables[row->table];
+        uint32_t count = row->hop < walk->max_hops ? table->inbound_count : 0;
+        uint32_t index = row->row - table->row_start;
+        for (uint32_t i = 0; i < count; i++) {
+            weir__fetch(table->inbound[i].edge->starts + 4 * (size_t)index);
+            walk->listings[walk->listing_count++] =
+                (weir__listing){.rule = &table->inbound[i], .index = index, .local = walk->listed_count};
+        }
+    }
+    return true;
+}
+
+/* Asks for what a search looks at next. */
+static void fetch_times(const weir__listing *listing) {
+    const uint8_t *times = listing->rule->edge->child_times + 8 * ((size_t)listing->start + listing->known);
+    size_t size = 8 * (size_t)listing->unsure;
+    weir__fetch(times);
+    weir__fetch(times + size / 4);
+    weir__fetch(times + size / 2);
+    weir__fetch(times + size / 4 * 3);
+    weir__fetch(times + size - 8);
+}
+
+/* The lists of the rows' children: none where their numbers lead nowhere. */
+static void find_lists(weir__walk *walk) {
+    walk->search_count = 0;
+    for (uint32_t i = 0; i < walk->listing_count; i++) {
+        weir__listing *listing = &walk->listings[i];
+        const weir_edge *edge = listing->rule->edge;
+        const uint8_t *at = edge->starts + 4 * (size_t)listing->index;
+        uint32_t start = weir__load32(at), end = weir__load32(at + 4);
+        uint32_t count = start > end || end > edge->edges ? 0 : end - start;
+        listing->start = count ? start : 0;
+        listing->known = edge->child_times ? 0 : count;
+        listing->unsure = edge->child_times ? count : 0;
+        walk->searches[walk->search_count] = i;
+        walk->search_count += listing->unsure > 0;
+        if (count == 0)
+            continue;
+        weir__fetch(edge->child_rows + 4 * (size_t)start);
+        weir__fetch(edge->child_rows + 4 * ((size_t)end - 1));
+        if (edge->child_times)
+            fetch_times(listing);
+    }
+}
+
+/* How many of ascending times are up to the limit. The search always takes the same way through as many: what
+ * it finds is no branch. */
+static uint32_t count_up_to(const uint8_t *times, uint32_t count, int64_t limit) {
+    const uint8_t *first = times;
+    while (count > 1) {
+        uint32_t half = count / 2;
+        const uint8_t *middle = first + 8 * (size_t)half;
+        first = (int64_t)weir__load64(middle - 8) <= limit ? middle : first;
+        count -= half;
+    }
+    uint32_t before = WEIR__LOW(uint32_t, (first - times) / 8);
+    return before + (count == 1 && (int64_t)weir__load64(first) <= limit);
+}
+
+/* Takes each search to the end, or, of a long list, to the quarter in which it ends; says whether one is
+ * left. */
+static bool search_lists(weir__walk *walk) {
+    enum { SHORT = 32 };
+    uint32_t left = 0;
+    int64_t limit = walk->observation_time - (walk->observation_time == WEIR_TIME_NEVER);
+    for (uint32_t i = 0; i < walk->search_count; i++) {
+        weir__listing *listing = &walk->listings[walk->searches[i]];
+        const uint8_t *times =
+            listing->rule->edge->child_times + 8 * ((size_t)listing->start + listing->known);
+        if (listing->unsure <= SHORT) {
+            listing->known += count_up_to(times, listing->unsure, limit);
+            listing->unsure = 0;
+            continue;
+        }
+        uint32_t quarter = listing->unsure / 4, quarters = 0;
+        for (uint32_t q = 1; q <= 3; q++)
+            quarters += (int64_t)weir__load64(times + 8 * (size_t)(q * quarter) - 8) <= limit;
+        listing->known += quarters * quarter;
+        listing->unsure = quarters < 3 ? quarter : listing->unsure - 3 * quarter;
+        fetch_times(listing);
+        walk->searches[left++] = walk->searches[i];
+    }
+    walk->search_count = left;
+    return left > 0;
+}
+
+/* Lists those of `count` children that were neither visited when the row was, nor listed, without a branch on
+ * whether they are. `children` are little-endian. */
+static void list_run(weir__walk *walk, const weir__listing *listing, const void *children, uint32_t count) {
+    const weir__table_rules *table = listing->rule->children;
+    uint32_t *listed = walk->levels.rows + walk->levels.row_count;
+    reserve(walk, count);
+    weir__known_rows known = walk->known; /* near, where no other store can touch it */
+    uint32_t new_count = 0, local = listing->local, row_start = table->row_start, furthest = 0;
+    for (uint32_t i = 0; i < count; i++) {
+        uint64_t state;
+        uint32_t child = weir__load32((const uint8_t *)children + 4 * (size_t)i);
+        uint32_t place = weir__place_of(&known, child, &state);
+        known.states[place] = state & WEIR__UNLISTABLE;
+        listed[new_count] = child;
+        new_count += weir__listable_below(state) > local;
+        furthest = child - row_start > furthest ? child - row_start : furthest;
+    }
+    walk->known = known;
+    walk->is_corrupt |= count > 0 && furthest >= table->row_count;
+    weir__list_run(&walk->levels, walk->rows[local].hop + 1u, new_count, table->number, walk->draws.next);
+    walk->draws.next += new_count;
+}
+
+/* Lists row after row up to the first list that must be chosen from: what is chosen there is asked for, and
+ * listed in the next step. Says whether one is left. */
+static bool list_children(weir__walk *walk) {
+    uint32_t width = walk->chooser.width, *taken = walk->chooser.taken;
+    for (; walk->listing < walk->listing_count && !walk->is_corrupt; walk->listing++) {
+        const weir__listing *listing = &walk->listings[walk->listing];
+        const uint8_t *rows = listing->rule->edge->child_rows + 4 * (size_t)listing->start;
+        if (listing->known <= width)
+            list_run(walk, listing, rows, listing->known);
+        else if (walk->policy == WEIR_CHILDREN_RECENT)
+            list_run(walk, listing, rows + 4 * (size_t)(listing->known - width), width);
+        else if (walk->has_chosen) {
+            for (uint32_t i = 0; i < width; i++)
+                memcpy(&taken[i], rows + 4 * (size_t)taken[i], sizeof taken[i]);
+            walk->has_chosen = false;
+            list_run(walk, listing, taken, width);
+        } else {
+            weir__choose(&walk->chooser, &walk->draws, listing->known);
+            for (uint32_t i = 0; i < width; i++)
+                weir__fetch(rows + 4 * (size_t)taken[i]);
+            walk->has_chosen = true;
+            return true;
+        }
+    }
+    return false;
+}
+
+/* ---- Steps ----------------------------------------------------------------------------------- */
+
+static bool end_walk(weir__walk *walk) {
+    uint32_t cells = walk->cell_count < walk->sequence_length ? walk->cell_count : walk->sequence_length;
+    walk->rows[walk->row_count].first_cell = walk->cell_count = cells;
     join_rows(walk);
+    return false;
+}
+
+static void fetch_ahead(const weir__walk *walk) {
+    const weir__levels *levels = &walk->levels;
+    if (levels->has_ahead)
+        fetch_record(&walk->rules->tables[levels->ahead.table], levels->ahead.row);
+}
+
+/* When all rows have listed their children, on to the next level. */
+static bool step_to_level(weir__walk *walk) {
+    walk->stage = WEIR__WALK_FIND;
+    if (begin_listing(walk))
+        return true;
+    walk->stage = WEIR__WALK_VISIT;
+    if (!weir__reach_level(&walk->levels, &walk->draws))
+        return end_walk(walk);
+    fetch_ahead(walk);
+    return true;
+}
+
+/* Parents first, then the least child of the level; when that is empty, the rows visited since the last time
+ * list theirs. A queued parent is not visited meanwhile: children are visited only when the queue is empty.
+ */
+static bool step_to_row(weir__walk *walk) {
+    weir__ranked_row child;
+    if (is_full(walk))
+        return end_walk(walk);
+    while (walk->queue_begin < walk->queue_end) {
+        weir__queued_row queued = walk->queue[walk->queue_begin++];
+        const weir__table_rules *table = &walk->rules->tables[queued.table];
+        const uint8_t *record = record_of(table, queued.row);
+        if (is_from_the_future(table, record, walk->observation_time)) {
+            if (walk->row_count > 0)
+                continue;
+            if (!walk->rules->shows_early_anchors)
+                record = walk->rules->blank_record; /* it shows neither its cells nor its foreign keys */
+        }
+        uint64_t *state = weir__know(&walk->known, queued.row);
+        *state = weir__numbered(*state, walk->row_count);
+        return visit(walk, queued.row, queued.table, queued.hop, record);
+    }
+    while (weir__take_child(&walk->levels, &child)) {
+        fetch_ahead(walk);
+        uint64_t *state = weir__know(&walk->known, child.row);
+        if (weir__local_of(*state) != WEIR__UNVISITED)
+            continue;
+        *state = weir__numbered(*state, walk->row_count);
+        return visit(walk, child.row, child.table, walk->levels.current,
+                     record_of(&walk->rules->tables[child.table], child.row));
+    }
+    return step_to_level(walk);
+}
+
+bool weir__walk_step(weir__walk *walk) {
+    switch (walk->stage) {
+    case WEIR__WALK_VISIT:
+        return step_to_row(walk);
+    case WEIR__WALK_FIND:
+        find_lists(walk);
+        walk->stage = WEIR__WALK_SEARCH;
+        return true;
+    case WEIR__WALK_SEARCH:
+        if (!search_lists(walk))
+            walk->stage = WEIR__WALK_LIST;
+        return true;
+    case WEIR__WALK_LIST:
+        return list_children(walk) || (!walk->is_corrupt && step_to_level(walk));
+    }
     return false;
 }
 
 void weir__walk_begin(weir__walk *walk, weir_seed walk_seed, uint64_t position, uint32_t row,
                       int64_t observation_time) {
-    weir__known_begin(&walk->known);
-    weir__levels_begin(&walk->levels);
+    uint32_t table = walk->rules->task->anchor_table;
+    weir__known_empty(&walk->known, WEIR__KNOWN_BITS);
+    weir__levels_begin(&walk->levels, walk->max_hops);
     weir__draws_begin(&walk->draws, walk_seed, position);
-    walk->row_count = walk->cell_count = walk->edge_count = walk->link_count = 0;
-    walk->queue_begin = walk->queue_end = 0;
-    walk->is_corrupt = false;
+    walk->stage = WEIR__WALK_VISIT;
+    walk->row_count = walk->cell_count = walk->edge_count = walk->link_count = walk->listed_count = 0;
+    walk->record_bytes = 0;
+    walk->has_grown = walk->is_corrupt = walk->has_chosen = false;
     walk->observation_time = observation_time;
-    choose(walk, weir__know(&walk->known, row), row, walk->rules->task->anchor_table, 0);
-    fetch_row(walk, row, walk->rules->task->anchor_table, 0);
+    walk->queue_begin = 0;
+    walk->queue_end = 1;
+    walk->queue[0] = (weir__queued_row){.row = row, .table = WEIR__NARROW(uint16_t, table)};
+    fetch_record(&walk->rules->tables[table], row);
 }

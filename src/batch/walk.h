@@ -6,14 +6,15 @@
 #include "batch/choose.h"
 #include "batch/known.h"
 #include "batch/levels.h"
-#include "batch/task.h"
+#include "batch/rules.h"
 
 typedef struct weir__walked_row {
-    uint32_t row;
-    uint32_t table;
     const uint8_t *record;
-    const weir__row_rules *rules; /* its cells */
-    uint32_t first_cell;          /* position of the first of them in the sequence */
+    uint32_t row;
+    uint32_t first_cell; /* position in the sequence */
+    uint16_t table;
+    uint16_t kind; /* which says what cells it has */
+    uint16_t hop;
 } weir__walked_row;
 
 typedef struct weir__queued_row {
@@ -24,23 +25,45 @@ typedef struct weir__queued_row {
 
 /* A visible foreign key of a row of the sequence. */
 typedef struct weir__link {
-    uint32_t parent;
-    uint16_t table; /* the parent's */
-    uint16_t child; /* local number */
+    uint32_t parent; /* row */
+    uint32_t place;  /* of the parent among the known rows */
+    uint32_t child;  /* local number */
 } weir__link;
 
+/* Children that a row is about to list: those along one edge type, of which the ones up to the observation
+ * time count. How many these are is searched for step by step. */
+typedef struct weir__listing {
+    const weir__child_rule *rule;
+    uint32_t index;  /* of the row in its table */
+    uint32_t local;  /* number of the row */
+    uint32_t start;  /* of its list */
+    uint32_t known;  /* children that surely count … */
+    uint32_t unsure; /* … and behind them those that may */
+} weir__listing;
+
+/* What a step of a walk does: visit a row; or, when its level is done, list the children of the rows that
+ * were visited since the last time: find their lists, search them, list what is taken, each in steps of their
+ * own, so that what one reads was asked for in the one before. */
+typedef enum weir__walk_stage {
+    WEIR__WALK_VISIT,
+    WEIR__WALK_FIND,
+    WEIR__WALK_SEARCH,
+    WEIR__WALK_LIST,
+} weir__walk_stage;
+
 typedef struct weir__walk {
-    const weir__task_rules *rules;
-    const weir_store *store;
+    const weir__rules *rules;
     uint32_t sequence_length;
     uint32_t max_rows;
     uint32_t max_hops;
     weir_child_policy policy;
 
-    /* The rows of the sequence, in visit order, and its cells before the cut. */
+    /* The rows of the sequence, in visit order; behind the last, where the next would begin. Its cells: while
+     * it goes on, also those that will be cut. */
     weir__walked_row *rows;
     uint32_t row_count;
     uint32_t cell_count;
+    uint64_t record_bytes; /* of its rows, each at a multiple of 8 */
 
     /* Visible foreign keys between rows of the sequence, as local numbers. */
     struct weir__local_edge {
@@ -50,40 +73,36 @@ typedef struct weir__walk {
     uint32_t edge_count;
 
     /* Scratch. */
+    weir__walk_stage stage;
     weir__known_rows known;
-    weir__queued_row *queue; /* parents, first in, first out */
-    uint32_t queue_begin, queue_end, queue_mask;
+    weir__queued_row *queue; /* parents, first in, first out: those from queue_begin on wait */
+    uint32_t queue_begin, queue_end;
     weir__levels levels;
     weir__chooser chooser;
     weir__walk_draws draws;
     weir__link *links;
     uint32_t link_count;
-
-    /* The row that is visited next: chosen, with what its visit reads being fetched. */
-    struct weir__next_row {
-        const uint8_t *record;
-        uint32_t row;
-        uint32_t table;
-        uint16_t hop;
-        uint32_t first_link;
-    } next;
+    weir__listing *listings; /* of the rows that are being listed */
+    uint32_t listing_count;
+    uint32_t *searches; /* those of them that are not sure yet */
+    uint32_t search_count;
+    uint32_t listing;      /* the next of them to be listed */
+    uint32_t listed_count; /* rows whose children are listed, or being listed */
+    bool has_chosen;       /* the children of that next one: chooser.taken has their places in its list */
     int64_t observation_time;
+    bool has_grown;  /* known rows have moved: places in links are old */
     bool is_corrupt; /* a number of the store led nowhere */
 } weir__walk;
 
-WEIR_CHECKED weir_status weir__walk_open(weir__walk *walk, const weir_env *env, const weir__task_rules *rules,
-                                         const weir_store *store, const weir_batch_config *config,
-                                         weir_error *error);
-void weir__walk_close(weir__walk *walk, const weir_env *env);
+void weir__walk_carve(weir__walk *walk, weir__block *block, const weir__rules *rules,
+                      const weir_batch_config *config);
 
-/* A walk is begun; then it looks and visits, row by row, until weir__walk_visit says false: then it is done,
- * or the store is damaged (is_corrupt). What a row says is asked for long before it is looked at, and what
- * that leads to before it is visited, so that several walks that take turns wait for their cache misses
- * together. */
+/* A walk is begun; then it is taken step by step, until weir__walk_step says false: then it is done, or the
+ * store is damaged (is_corrupt). What a step reads was asked for in an earlier one, so that several walks
+ * that take turns wait for their cache misses together. */
 void weir__walk_begin(weir__walk *walk, weir_seed walk_seed, uint64_t position, uint32_t row,
                       int64_t observation_time);
-void weir__walk_look(weir__walk *walk);
-bool weir__walk_visit(weir__walk *walk);
+bool weir__walk_step(weir__walk *walk);
 
 /* The most foreign keys that a row of the store has. */
 uint32_t weir__most_parents(const weir_store_info *info);

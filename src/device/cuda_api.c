@@ -9,8 +9,7 @@
 #define HOW_TO_GET_THE_DRIVER                                                                                \
     "install NVIDIA's driver (version 450 or later), or use the host as the device (--device host)"
 
-#define HOW_TO_GET_THE_COMPILER                                                                              \
-    "install CUDA's libnvrtc (it comes with the toolkit and with PyTorch), or use the plain wire form"
+#define HOW_TO_GET_THE_COMPILER "install CUDA's libnvrtc (it comes with the toolkit and with PyTorch)"
 
 /* Never unloaded: the libraries have threads and state that outlive their last call. */
 static void *load(const char *path) {

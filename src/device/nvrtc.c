@@ -20,8 +20,9 @@ static weir_status failed(compilation *c, int result, const char *function, weir
     const char *text = c->api.GetErrorString(result);
     weir_status status =
         weir__fail(error, WEIR_DEVICE_ERROR, WEIR__DEVICE_OPERATOR,
-                   "CUDA's run-time compiler failed in nvrtc%s: %s%s%s; use the plain wire form", function,
-                   text ? text : "?", c->log[0] ? ": " : "", c->log);
+                   "CUDA's run-time compiler failed in nvrtc%s: %s%s%s; use a version of libnvrtc that knows "
+                   "this GPU",
+                   function, text ? text : "?", c->log[0] ? ": " : "", c->log);
     weir__note_int(error, "code", result);
     return status;
 }

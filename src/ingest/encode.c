@@ -89,13 +89,17 @@ static void compose_column(const row_block *block, const weir__table_plan *table
             if (((const uint8_t *)values)[r] == 1)
                 weir__set_bit(record + layout->bits_offset, column->bool_bit);
             break;
-        default: {
+        case WEIR_CATEGORICAL:
+        case WEIR_TEXT: {
             uint32_t value = ((const uint32_t *)values)[r];
             is_null = value == WEIR_NONE;
             if (!is_null)
                 weir__store32(record + column->slot,
                               value + (column->stype == WEIR_CATEGORICAL ? column->category_start : 0));
+            break;
         }
+        case WEIR_IGNORED: /* it has no cells */
+            break;
         }
         if (is_null)
             weir__set_bit(record + layout->bits_offset, column->null_bit);

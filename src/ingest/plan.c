@@ -340,9 +340,8 @@ static weir_status plan_times(weir__ingest *ingest, uint32_t t, weir_error *erro
 
 static bool can_be_own_task(const weir__table_plan *table, uint32_t c) {
     const weir__column_plan *column = &table->columns[c];
-    bool has_type = column->stype == WEIR_NUMERICAL || column->stype == WEIR_TIMESTAMP ||
-                    column->stype == WEIR_BOOLEAN || column->stype == WEIR_CATEGORICAL;
-    return has_type && !column->is_primary && !column->is_foreign && c != table->temporal.column;
+    return weir__stype_can_be_target(column->stype) && !column->is_primary && !column->is_foreign &&
+           c != table->temporal.column;
 }
 
 /* table.column; with #2, #3, … behind it where the names of others read the same. */

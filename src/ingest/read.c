@@ -185,9 +185,13 @@ static const char *unfit_reason(weir_stype stype) {
                "integer with \"unit\"; for any other form give the column a \"format\", such as \"%d/%m/%Y\"";
     case WEIR_BOOLEAN:
         return "is not a boolean";
-    default:
-        return "has no text form";
+    case WEIR_IDENTIFIER:
+    case WEIR_CATEGORICAL:
+    case WEIR_TEXT:
+    case WEIR_IGNORED:
+        break;
     }
+    return "has no text form";
 }
 
 /* Converts and stores a cell as its semantic type wants it. */
@@ -225,7 +229,7 @@ static weir__fit store_value(row_reader *r, uint32_t c, const weir__value *value
     case WEIR_TEXT:
         fit = store_text(r, &r->part->texts, value, (uint32_t *)column->values + row);
         break;
-    default:
+    case WEIR_IGNORED:
         break;
     }
     return fit;

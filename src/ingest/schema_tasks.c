@@ -167,9 +167,7 @@ static void read_task(weir__schema_reader *r, const weir_cbor_value *map, weir__
         weir__schema_word(r, map, "target_statistics", statistics, WEIR_TASK_INVALID, 0) == 1;
     read_dropped(r, map, task);
     read_split(r, map, task->form.unit, &task->split);
-    bool can_be_target = task->target_stype == WEIR_NUMERICAL || task->target_stype == WEIR_TIMESTAMP ||
-                         task->target_stype == WEIR_BOOLEAN || task->target_stype == WEIR_CATEGORICAL;
-    if (!can_be_target)
+    if (!weir__stype_can_be_target(task->target_stype))
         weir__schema_refuse(r, WEIR_TASK_INVALID, "target_stype",
                             "must be numerical, timestamp, boolean or categorical");
     if (task->query)

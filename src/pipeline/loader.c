@@ -1,12 +1,13 @@
 /* A run's batches, made ahead by workers and taken in order. One item of the prefetcher is one step: the
  * worker that has it locates it (run.h), builds its batch into the item's slot with builders of its own, and
- * leaves a note of which dataset it was. Slots are batch buffers over one planned arena (memory.h). */
+ * leaves a note of which dataset it was. Slots are batch buffers over planned arenas (memory.h). */
 #include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
 
-#include "base/bytes.h"
+#include "batch/build.h"
 #include "pipeline/checkpoint.h"
+#include "pipeline/loader.h"
 #include "pipeline/memory.h"
 #include "pipeline/prefetch.h"
 #include "store/parallel.h"
@@ -14,6 +15,11 @@
 static const char operator_name[] = "weir.loader.open";
 
 enum { WORKERS_DEFAULT = 1, BUFFER_DEFAULT = 2, QUEUE_DEFAULT = 2, SLOTS_MAX = 1 << 20 };
+
+typedef struct arena {
+    uint8_t *base;
+    size_t size;
+} arena;
 
 typedef struct slot {
     weir_batch_buffer *buffer;
@@ -30,9 +36,11 @@ struct weir_loader {
     weir__builders *workers;
     uint32_t worker_count;
     weir_mix *mix; /* the consumer's; NULL where the run is not mixed */
+    weir__memory_need need;
     weir_plan *plan;
-    uint8_t *arena;
-    size_t arena_size;
+    bool without_tensors;
+    arena compact; /* of the compact batches, in `memory` */
+    arena tensors; /* of their tensors, on the host */
     slot *slots;
     void **slot_pointers;
     uint64_t slot_count;
@@ -109,9 +117,8 @@ static weir_status too_many(const weir_loader *loader, weir_error *error) {
     return status;
 }
 
-/* Opens the run and the first worker, and plans all memory. */
-static weir_status open_planned(weir_loader *loader, const weir_loader_options *options, weir_error *error) {
-    weir__memory_need need = {.slots = loader->slot_count, .workers = loader->worker_count};
+/* Opens the run and the first worker, and measures what it takes. */
+static weir_status open_measured(weir_loader *loader, const weir_loader_options *options, weir_error *error) {
     if (options->size < sizeof *options)
         return weir__fail(error, WEIR_CONTRACT_VIOLATION, operator_name,
                           "options.size is %zu; set it to sizeof(weir_loader_options)", options->size);
@@ -123,26 +130,31 @@ static weir_status open_planned(weir_loader *loader, const weir_loader_options *
     loader->workers = weir__allocate_zero(loader->env, loader->worker_count, sizeof *loader->workers);
     if (!loader->workers)
         return weir__out_of_memory(error, operator_name, loader->worker_count * sizeof *loader->workers);
+    loader->need = (weir__memory_need){.slots = loader->slot_count, .workers = loader->worker_count};
     weir__meter_open(&loader->meter, loader->env);
     status = weir__builders_open(&loader->workers[0], &loader->meter.env, &loader->run, error);
-    if (status == WEIR_OK)
-        status = weir__memory_measure(&need, &loader->workers[0], &loader->meter, error);
-    if (status == WEIR_OK)
-        status = weir__memory_plan(loader->env, &need, options->memory_limit, &loader->plan, error);
-    return status;
+    return status ? status : weir__memory_measure(&loader->need, &loader->workers[0], &loader->meter, error);
 }
 
-static weir_status open_arena(weir_loader *loader, weir_error *error) {
-    uint64_t size = weir__memory_arena_size(loader->plan, "slots");
+static weir_status plan_memory(weir_loader *loader, uint64_t limit, weir_error *error) {
+    weir__memory_need need = loader->need;
+    if (loader->without_tensors)
+        need.tensor_size = 0;
+    return weir__memory_plan(loader->env, &need, limit, &loader->plan, error);
+}
+
+static weir_status open_arena(const weir_loader *loader, const weir_memory *memory, const char *name,
+                              arena *out, weir_error *error) {
+    uint64_t size = weir__memory_arena_size(loader->plan, name);
     weir_error refused = {0};
     if (size > SIZE_MAX)
         return weir__out_of_memory(error, operator_name, SIZE_MAX);
-    loader->arena_size = (size_t)size;
-    loader->arena = loader->memory.allocate(loader->memory.context, loader->arena_size, &refused);
-    if (loader->arena)
+    out->size = (size_t)size;
+    out->base = memory->allocate(memory->context, out->size, &refused);
+    if (out->base)
         return WEIR_OK;
     if (refused.status == WEIR_OK)
-        return weir__out_of_memory(error, operator_name, loader->arena_size);
+        return weir__out_of_memory(error, operator_name, out->size);
     if (error)
         *error = refused;
     return refused.status;
@@ -150,15 +162,23 @@ static weir_status open_arena(weir_loader *loader, weir_error *error) {
 
 static weir_status open_slots(weir_loader *loader, weir_error *error) {
     size_t count = (size_t)loader->slot_count;
+    weir_memory host = weir__host_memory(loader->env);
     loader->slots = weir__allocate_zero(loader->env, count, sizeof *loader->slots);
     loader->slot_pointers = weir__allocate_zero(loader->env, count, sizeof *loader->slot_pointers);
     if (!loader->slots || !loader->slot_pointers)
         return weir__out_of_memory(error, operator_name, count * sizeof *loader->slots);
-    weir_status status = open_arena(loader, error);
+    weir_status status = open_arena(loader, &loader->memory, "slots", &loader->compact, error);
+    if (status == WEIR_OK && !loader->without_tensors)
+        status = open_arena(loader, &host, "tensors", &loader->tensors, error);
     for (size_t i = 0; i < count && status == WEIR_OK; i++) {
+        weir_batch_memory memory = {
+            .compact = loader->compact.base + weir__memory_offset(loader->plan, "slot", i),
+            .without_tensors = loader->without_tensors,
+        };
+        if (!loader->without_tensors)
+            memory.tensors = loader->tensors.base + weir__memory_offset(loader->plan, "tensors", i);
         loader->slot_pointers[i] = &loader->slots[i];
-        status = weir_batch_buffer_open(loader->workers[0].list, loader->workers[0].count,
-                                        loader->arena + weir__memory_offset(loader->plan, "slot", i),
+        status = weir_batch_buffer_open(loader->workers[0].list, loader->workers[0].count, &memory,
                                         &loader->slots[i].buffer, error);
     }
     return status;
@@ -264,7 +284,7 @@ static weir_status start(weir_loader *loader, const weir_loader_options *options
     return weir_prefetch_open(loader->env, &prefetching, &loader->prefetch, error);
 }
 
-/* A loader that is planned and no more; NULL where that fails, with the status. */
+/* A loader that is measured and no more; NULL where that fails, with the status. */
 static weir_loader *new_loader(const weir_env *env, const weir_loader_options *options, weir_status *status,
                                weir_error *error) {
     weir_prefetch_options prefetching = prefetch_options(options);
@@ -276,10 +296,11 @@ static weir_loader *new_loader(const weir_env *env, const weir_loader_options *o
     loader->env = env;
     loader->policy = options->policy;
     loader->memory = options->memory.allocate ? options->memory : weir__host_memory(env);
+    loader->without_tensors = options->without_tensors;
     loader->hook = options->hook;
     loader->worker_count = prefetching.workers;
     loader->slot_count = weir_prefetch_slot_count(&prefetching);
-    *status = open_planned(loader, options, error);
+    *status = open_measured(loader, options, error);
     if (*status == WEIR_OK)
         return loader;
     weir_loader_close(loader);
@@ -292,7 +313,9 @@ weir_status weir_loader_open(const weir_env *env, const weir_loader_options *opt
     weir_loader *loader = new_loader(weir__env(env), options, &status, error);
     if (!loader)
         return status;
-    status = open_workers(loader, error);
+    status = plan_memory(loader, options->memory_limit, error);
+    if (status == WEIR_OK)
+        status = open_workers(loader, error);
     if (status == WEIR_OK)
         status = open_consumer(loader, error);
     if (status == WEIR_OK)
@@ -316,8 +339,11 @@ void weir_loader_close(weir_loader *loader) {
         weir_batch_buffer_close(loader->slots[i].buffer);
     weir__release(env, loader->slots);
     weir__release(env, loader->slot_pointers);
-    if (loader->arena)
-        loader->memory.release(loader->memory.context, loader->arena, loader->arena_size);
+    weir_memory host = weir__host_memory(env);
+    if (loader->compact.base)
+        loader->memory.release(loader->memory.context, loader->compact.base, loader->compact.size);
+    if (loader->tensors.base)
+        host.release(host.context, loader->tensors.base, loader->tensors.size);
     for (uint32_t i = 0; loader->workers && i < loader->worker_count; i++)
         weir__builders_close(&loader->workers[i]);
     weir__release(env, loader->workers);
@@ -381,6 +407,18 @@ uint64_t weir_loader_end(const weir_loader *loader) {
     return loader->run.end;
 }
 
+size_t weir__loader_member_count(const weir_loader *loader) {
+    return loader->run.member_count;
+}
+
+size_t weir__loader_member_of(const weir_loaded *loaded) {
+    return ((const slot *)loaded->item.slot)->member;
+}
+
+const void *weir__loader_rules(const weir_loader *loader, size_t member, uint64_t *size) {
+    return weir__builder_rules(loader->workers[0].list[member], size);
+}
+
 /* ---- Memory ---------------------------------------------------------------------------------- */
 
 const weir_plan *weir_loader_memory(const weir_loader *loader) {
@@ -394,11 +432,26 @@ weir_status weir_loader_plan(const weir_env *env, const weir_loader_options *opt
     weir_loader *loader = new_loader(weir__env(env), options, &status, error);
     if (!loader)
         return status;
-    status = find_start(loader, options, &from, error);
+    status = plan_memory(loader, options->memory_limit, error);
+    if (status == WEIR_OK)
+        status = find_start(loader, options, &from, error);
     if (status == WEIR_OK) {
         *out = loader->plan;
         loader->plan = NULL;
     }
+    weir_loader_close(loader);
+    return status;
+}
+
+weir_status weir__loader_need(const weir_env *env, const weir_loader_options *options, weir__memory_need *out,
+                              weir_error *error) {
+    weir_status status;
+    weir__restored from;
+    weir_loader *loader = new_loader(weir__env(env), options, &status, error);
+    if (!loader)
+        return status;
+    status = find_start(loader, options, &from, error);
+    *out = loader->need;
     weir_loader_close(loader);
     return status;
 }
@@ -423,13 +476,11 @@ void weir_loader_describe(const weir_loader *loader, weir_trace_run *out) {
 
 /* A batch has the valid ones; in eval and infer, positions wrap round behind the last. */
 static void list_indices(weir_loader *loader, const weir_loaded *loaded) {
-    const weir_batch *batch = loaded->batch;
-    const weir_step *step = &batch->step;
-    const uint8_t *valid = batch->data + batch->tensors[WEIR_SAMPLE_INDEX].offset;
+    const weir_step *step = &loaded->batch->step;
     uint64_t first = step->cursor_before.global_index + loader->run.rank * step->micro_batch_size;
     for (uint64_t i = 0; i < step->count; i++)
         loader->indices[i] =
-            i < step->valid_count ? weir__load64(valid + 8 * i) : (first + i) % loaded->dataset->cardinality;
+            i < step->valid_count ? loaded->batch->indices[i] : (first + i) % loaded->dataset->cardinality;
 }
 
 weir_status weir_loader_record(weir_loader *loader, const weir_loaded *loaded, bool with_indices,

@@ -1,6 +1,7 @@
 /* See memory.h. Everything that a run keeps is live from its first step to its last, so the graph has
  * tensors and no nodes; the planner lays them out, aligns them, and says what they take together. */
 #include "pipeline/memory.h"
+#include "batch/build.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -8,24 +9,33 @@
 static const char operator_name[] = "weir.loader.plan";
 
 static const char slot_arena[] = "slots";
+static const char tensor_arena[] = "tensors";
 static const char builder_arena[] = "builders";
-static const char wire_arena[] = "wires";
 static const char device_arena[] = "device";
 static const char arena_document[] =
-    "{\"slots\": {\"alignment_bytes\": 256}, \"builders\": {\"alignment_bytes\": 64}, "
-    "\"wires\": {\"alignment_bytes\": 256}, \"device\": {\"alignment_bytes\": 256}}";
+    "{\"slots\": {\"alignment_bytes\": 256}, \"tensors\": {\"alignment_bytes\": 256}, "
+    "\"builders\": {\"alignment_bytes\": 64}, \"device\": {\"alignment_bytes\": 256}}";
 
-/* A buffer's own memory is mapped, and not touched here: only its lists are counted. */
+/* What a buffer keeps beside its batch is measured with one whose batch has no memory: nothing is built. */
 weir_status weir__memory_measure(weir__memory_need *need, const weir__builders *builders,
                                  const weir__meter *meter, weir_error *error) {
     weir_batch_buffer *buffer;
+    weir_batch_room room = weir_batch_capacity(builders->list, builders->count);
+    weir_batch_memory nowhere = {.compact = need, .without_tensors = true};
     need->builder_size = meter->bytes;
-    need->slot_size = weir_batch_capacity(builders->list, builders->count);
-    weir_status status = weir_batch_buffer_open(builders->list, builders->count, NULL, &buffer, error);
+    need->slot_size = room.compact;
+    need->tensor_size = room.tensors;
+    weir_status status = weir_batch_buffer_open(builders->list, builders->count, &nowhere, &buffer, error);
     if (status != WEIR_OK)
         return status;
     need->list_size = meter->bytes - need->builder_size;
     weir_batch_buffer_close(buffer);
+    need->rules_size = 0;
+    for (size_t i = 0; i < builders->count; i++) {
+        uint64_t size;
+        (void)weir__builder_rules(builders->list[i], &size);
+        need->rules_size += (size + 255) & ~(uint64_t)255;
+    }
     return WEIR_OK;
 }
 
@@ -53,13 +63,12 @@ static weir_status add_tensors(weir_graph *graph, const char *kind, uint64_t cou
 }
 
 static weir_status add_device_tensors(weir_graph *graph, const weir__memory_need *need, weir_error *error) {
-    weir_status status = add_tensors(graph, "place", need->places, need->slot_size, device_arena, error);
+    weir_status status = add_tensors(graph, "place", need->places, need->tensor_size, device_arena, error);
+    if (status == WEIR_OK)
+        status = add_tensors(graph, "place_slot", need->places, need->slot_size, device_arena, error);
     if (status == WEIR_OK)
         status = add_tensors(graph, "tables", need->table_size > 0, need->table_size, device_arena, error);
-    if (status != WEIR_OK || need->wire_size == 0)
-        return status;
-    status = add_tensors(graph, "place_wire", need->places, need->wire_size, device_arena, error);
-    return status ? status : add_tensors(graph, "wire", need->slots, need->wire_size, wire_arena, error);
+    return status ? status : add_tensors(graph, "rules", 1, need->rules_size, device_arena, error);
 }
 
 static weir_status make_graph(const weir_env *env, const weir__memory_need *need, weir_graph **out,
@@ -74,8 +83,10 @@ static weir_status make_graph(const weir_env *env, const weir__memory_need *need
         status = add_tensors(graph, "lists", need->slots, need->list_size, builder_arena, error);
     if (status == WEIR_OK)
         status = add_tensors(graph, "worker", need->workers, need->builder_size, builder_arena, error);
-    if (status == WEIR_OK && need->places > 0)
-        status = add_device_tensors(graph, need, error);
+    if (status == WEIR_OK)
+        status = need->places > 0 ? add_device_tensors(graph, need, error)
+                                  : add_tensors(graph, "tensors", need->tensor_size > 0 ? need->slots : 0,
+                                                need->tensor_size, tensor_arena, error);
     if (status == WEIR_OK)
         status = weir_graph_finish(graph, error);
     if (status != WEIR_OK) {
@@ -101,7 +112,7 @@ static weir_status check_limit(const weir_plan *plan, const weir__memory_need *n
     }
     if (limit == 0 || required <= limit)
         return WEIR_OK;
-    uint64_t slot_bytes = need->slot_size + need->list_size + need->wire_size;
+    uint64_t slot_bytes = need->slot_size + need->list_size + (need->places > 0 ? 0 : need->tensor_size);
     weir_status status = weir__fail(
         error, WEIR_ARENA_TOO_SMALL, operator_name,
         "the run needs %llu bytes (%llu slots of %llu each, and %llu for each of %llu workers), the limit is "
@@ -154,29 +165,4 @@ uint64_t weir__memory_offset(const weir_plan *plan, const char *kind, uint64_t i
     size_t at = 0;
     (void)weir_plan_find(plan, id.data, id.size, &at);
     return weir_plan_tensor_at(plan, at).offset;
-}
-
-/* The size of the tensors of a kind, which are all of one size; and how many there are. */
-static uint64_t size_of(const weir_plan *plan, const char *kind, uint64_t *count) {
-    char name[NAME_CAPACITY];
-    size_t at = 0;
-    uint64_t size = 0;
-    for (*count = 0;; ++*count) {
-        weir_text id = name_of(name, kind, *count);
-        if (!weir_plan_find(plan, id.data, id.size, &at))
-            return size;
-        size = weir_plan_tensor_at(plan, at).size;
-    }
-}
-
-weir__memory_need weir__memory_need_of(const weir_plan *plan) {
-    weir__memory_need need = {0};
-    uint64_t count;
-    need.slot_size = size_of(plan, "slot", &need.slots);
-    need.list_size = size_of(plan, "lists", &count);
-    need.builder_size = size_of(plan, "worker", &need.workers);
-    need.wire_size = size_of(plan, "wire", &count);
-    need.table_size = size_of(plan, "tables", &count);
-    (void)size_of(plan, "place", &need.places);
-    return need;
 }

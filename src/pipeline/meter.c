@@ -1,5 +1,5 @@
-/* See meter.h. Each allocation carries its size in front, in as many bytes as keep its alignment. All other
- * entries are those of the environment below, called with its own context. */
+/* See meter.h. Each allocation carries its size in front, in as many bytes as keep its alignment; a mapping's
+ * is told when it goes. All other entries are those of the environment below, called with its own context. */
 #include "pipeline/meter.h"
 
 #include <string.h>
@@ -49,11 +49,14 @@ static void meter_release(void *context, void *memory) {
 
 static void *meter_map(void *context, int file, size_t size) {
     weir__meter *meter = context;
-    return meter->below->map(meter->below->context, file, size);
+    void *memory = meter->below->map(meter->below->context, file, size);
+    meter->bytes += memory ? size : 0;
+    return memory;
 }
 
 static int meter_unmap(void *context, void *memory, size_t size) {
     weir__meter *meter = context;
+    meter->bytes -= size;
     return meter->below->unmap(meter->below->context, memory, size);
 }
 

@@ -10,22 +10,6 @@
 /* The kernel's share of a sequence: enough threads for its cells in a few turns. */
 enum { BLOCKS_OF_A_SEQUENCE = 4, THREADS_OF_A_BLOCK = 256 };
 
-static const char *const form_names[] = {"plain", "compact", "best"};
-
-const char *weir_wire_form_name(weir_wire_form form) {
-    return form_names[form];
-}
-
-weir_status weir_wire_form_parse(const char *name, weir_wire_form *out, weir_error *error) {
-    for (int form = WEIR_WIRE_PLAIN; form <= WEIR_WIRE_BEST; form++)
-        if (strcmp(name, form_names[form]) == 0) {
-            *out = (weir_wire_form)form;
-            return WEIR_OK;
-        }
-    return weir__fail(error, WEIR_CONTRACT_VIOLATION, WEIR__STAGING_OPERATOR,
-                      "the wire form '%.40s' is none of plain, compact and best", name);
-}
-
 /* ---- Places ------------------------------------------------------------------------------------ */
 
 static weir__place *free_place(weir_staging *s) {
@@ -77,51 +61,35 @@ static weir_status retire(weir_staging *s, weir_error *error) {
 
 /* ---- Copying ----------------------------------------------------------------------------------- */
 
-static weir_status copy_plain(weir_staging *s, weir__place *place, weir_error *error) {
-    const weir_batch *batch = place->loaded.batch;
-    weir_status status =
-        weir_copy_to_device(s->device, place->data, batch->data, (size_t)batch->size, s->stream, error);
-    s->metrics.wire_bytes += batch->size;
-    if (status == WEIR_OK)
-        status = weir_event_record(s->device, place->copied, s->stream, error);
-    return status ? status : weir_event_record(s->device, place->ready, s->stream, error);
-}
-
 static weir_status expand(weir_staging *s, weir__place *place, weir_error *error) {
-    const weir_batch *batch = place->loaded.batch;
-    void *arguments[] = {&place->wire, &place->data};
-    weir__launch launch = {.blocks_x = batch->sequence_count,
+    const void *rules = s->rules[weir__loader_member_of(&place->loaded)];
+    void *arguments[] = {&rules, &place->compact, &place->data};
+    weir__launch launch = {.blocks_x = place->batch.sequence_count,
                            .blocks_y = BLOCKS_OF_A_SEQUENCE,
                            .threads = THREADS_OF_A_BLOCK,
                            .arguments = arguments,
                            .stream = s->expansions};
     weir_status status = weir_stream_wait(s->device, s->expansions, place->copied, error);
-    if (status == WEIR_OK)
-        status = weir_device_clear(s->device, place->data, (size_t)batch->size, s->expansions, error);
-    if (status == WEIR_OK && batch->sequence_count > 0)
+    if (status == WEIR_OK && place->batch.sequence_count > 0)
         status = weir__kernel_launch(s->device, &s->kernel, &launch, error);
     return status ? status : weir_event_record(s->device, place->ready, s->expansions, error);
 }
 
 /* Copies and expansions go on at the same time, on a stream each: one batch is copied while the one before it
- * is expanded. What was packed in this place before has been expanded when `ready` is done. */
-static weir_status copy_compact(weir_staging *s, weir__place *place, weir_error *error) {
-    const weir__wire_slot *wire = &s->wire_slots[place->loaded.item.slot_index];
-    weir_status status = weir_stream_wait(s->device, s->stream, place->ready, error);
+ * is expanded. What came into this place before has been expanded when `ready` is done; the tensors are
+ * written again only when the consumer is done with them. */
+static weir_status start_copy(weir_staging *s, weir__place *place, weir_error *error) {
+    const weir_batch *batch = place->loaded.batch;
+    weir_status status = weir_stream_wait(s->device, s->stream, place->free, error);
     if (status == WEIR_OK)
-        status =
-            weir_copy_to_device(s->device, place->wire, wire->data, (size_t)wire->size, s->stream, error);
-    s->metrics.wire_bytes += wire->size;
+        status = weir_stream_wait(s->device, s->stream, place->ready, error);
+    if (status == WEIR_OK)
+        status = weir_copy_to_device(s->device, place->compact, batch->compact, (size_t)batch->compact_size,
+                                     s->stream, error);
+    s->metrics.compact_bytes += batch->compact_size;
     if (status == WEIR_OK)
         status = weir_event_record(s->device, place->copied, s->stream, error);
     return status ? status : expand(s, place, error);
-}
-
-static weir_status start_copy(weir_staging *s, weir__place *place, weir_error *error) {
-    weir_status status = weir_stream_wait(s->device, s->stream, place->free, error);
-    if (status != WEIR_OK)
-        return status;
-    return s->form == WEIR_WIRE_COMPACT ? copy_compact(s, place, error) : copy_plain(s, place, error);
 }
 
 /* What the view says beside the tensors is kept: the host's slot goes back before the consumer reads it. */
@@ -130,9 +98,12 @@ static void keep_view(weir__place *place) {
     place->batch = *batch;
     place->batch.data = place->data;
     place->batch.epochs = place->epochs;
+    place->batch.indices = place->indices;
     place->batch.sample_digests = place->digests;
     place->batch.rows = NULL;
+    place->batch.compact = place->batch.rules = NULL;
     memcpy(place->epochs, batch->epochs, batch->sequence_count * sizeof *place->epochs);
+    memcpy(place->indices, batch->indices, (size_t)batch->step.valid_count * sizeof *place->indices);
     if (batch->has_digests)
         memcpy(place->digests, batch->sample_digests, batch->sequence_count * sizeof *place->digests);
 }
@@ -318,11 +289,12 @@ uint64_t weir_staging_step(const weir_staging *s) {
 /* ---- Verifying --------------------------------------------------------------------------------- */
 
 static weir_status open_verifier(weir_staging *s, weir_error *error) {
+    static const weir__batch_limits tensors_alone = {0};
     weir_error refused = {.status = WEIR_OUT_OF_MEMORY};
     if (!s->read_back)
-        s->read_back = s->pinned.allocate(s->pinned.context, (size_t)s->need.slot_size, &refused);
+        s->read_back = s->pinned.allocate(s->pinned.context, (size_t)s->need.tensor_size, &refused);
     if (s->read_back)
-        return s->digester.is_open ? WEIR_OK : weir__digester_open(&s->digester, error);
+        return s->digester.batch ? WEIR_OK : weir__digester_open(&s->digester, s->env, &tensors_alone, error);
     if (error)
         *error = refused;
     return refused.status;
@@ -345,7 +317,7 @@ weir_status weir_staging_verify(weir_staging *s, const weir_staged *staged, weir
         status = weir_stream_sync(s->device, s->stream, error);
     if (status != WEIR_OK)
         return status;
-    weir__batch_digest(&s->digester, batch, s->read_back, digest);
+    weir__digest_tensors(&s->digester, batch, s->read_back, digest);
     if (memcmp(digest, batch->batch_digest, sizeof digest) == 0)
         return WEIR_OK;
     status = weir__fail(error, WEIR_DEVICE_ERROR, WEIR__STAGING_OPERATOR,

@@ -7,7 +7,7 @@
 #include "base/internal.h"
 #include "batch/digest.h"
 #include "device/kernel.h"
-#include "pipeline/memory.h"
+#include "pipeline/loader.h"
 #include "weir/staging.h"
 
 #define WEIR__STAGING_OPERATOR "weir.staging"
@@ -24,22 +24,17 @@ typedef struct weir__place {
     uint64_t step;      /* of the run, behind this batch */
     weir_loaded loaded; /* the host's slot … */
     bool has_loaded;    /* … which goes back when it is copied */
-    void *data;         /* the batch, on the device */
-    void *wire;         /* its wire form, on the device; NULL where it comes as it is */
+    void *data;         /* the batch's tensors, on the device */
+    void *compact;      /* its compact form, on the device */
     weir_event copied;  /* the host's slot is free again */
-    weir_event ready;   /* the batch is there */
+    weir_event ready;   /* the tensors are there */
     weir_event free;    /* the consumer is done with it; never recorded before its first release */
     weir_batch batch;
     uint64_t *epochs;
+    uint64_t *indices;
     uint64_t *digests;
     weir_cbor_writer checkpoint; /* behind this batch */
 } weir__place;
-
-/* Where a worker packs the batch of a loader's slot. */
-typedef struct weir__wire_slot {
-    uint8_t *data; /* pinned */
-    uint64_t size; /* of what is packed */
-} weir__wire_slot;
 
 /* A stretch of one kind of memory, laid out by the plan. */
 typedef struct weir__stretch {
@@ -58,16 +53,14 @@ struct weir_staging {
     weir_memory memory; /* the device's */
     weir_memory pinned;
     weir_loader *loader;
-    weir_wire_form form; /* plain or compact */
     weir_plan *plan;
-    weir__memory_need need;      /* what the plan is for */
-    weir__stretch there;         /* the arena `device` */
-    weir__stretch wires;         /* the arena `wires`, pinned; compact */
-    weir__wire_slot *wire_slots; /* by the loader's slots; compact */
+    weir__memory_need need; /* what the plan is for */
+    weir__stretch there;    /* the arena `device` */
     weir__kernel_source expansion;
-    weir__kernel kernel;    /* compact */
+    weir__kernel kernel;
+    const void **rules;     /* of each of the run's datasets, on the device */
     weir_stream stream;     /* of the copies */
-    weir_stream expansions; /* of the kernels; compact */
+    weir_stream expansions; /* of the kernels */
     uint32_t depth;
     weir__place *places;
     uint32_t queued;
@@ -81,7 +74,7 @@ struct weir_staging {
     weir__store_tables *tables; /* one a store */
     size_t store_count;
     weir_staging_metrics metrics;
-    uint8_t *read_back; /* pinned, of a slot's size, from the first weir_staging_verify on */
+    uint8_t *read_back; /* pinned, of a batch's size, from the first weir_staging_verify on */
     weir__digester digester;
 };
 

@@ -3,7 +3,7 @@
  * copy. */
 #include <string.h>
 
-#include "batch/wire.h"
+#include "batch/expand.h"
 #include "pipeline/staging.h"
 
 static weir_status open_stretch(const weir_memory *memory, uint64_t size, weir__stretch *out,
@@ -24,39 +24,18 @@ static void close_stretch(const weir_memory *memory, weir__stretch *stretch) {
         memory->release(memory->context, stretch->base, (size_t)stretch->size);
 }
 
-/* ---- Packing, in the workers' threads ---------------------------------------------------------- */
-
-static weir_status pack(void *context, const weir_item *item, const weir_batch_buffer *buffer,
-                        weir_error *error) {
-    weir_staging *s = context;
-    weir__wire_slot *wire = &s->wire_slots[item->slot_index];
-    return weir_wire_pack(buffer, wire->data, s->need.wire_size, &wire->size, error);
-}
-
-static weir_status open_wires(weir_staging *s, weir_error *error) {
-    s->wire_slots = weir__allocate_zero(s->env, (size_t)s->need.slots, sizeof *s->wire_slots);
-    if (!s->wire_slots)
-        return weir__out_of_memory(error, WEIR__STAGING_OPERATOR,
-                                   (size_t)s->need.slots * sizeof *s->wire_slots);
-    weir_status status =
-        open_stretch(&s->pinned, weir__memory_arena_size(s->plan, "wires"), &s->wires, error);
-    for (uint64_t i = 0; i < s->need.slots && status == WEIR_OK; i++)
-        s->wire_slots[i].data = s->wires.base + weir__memory_offset(s->plan, "wire", i);
-    return status;
-}
-
 /* ---- Places on the device ---------------------------------------------------------------------- */
 
 static weir_status open_place(weir_staging *s, uint32_t index, uint64_t sequences, weir_error *error) {
     weir__place *place = &s->places[index];
     weir_cbor_writer_memory(&place->checkpoint, s->env);
     place->epochs = weir__allocate_zero(s->env, (size_t)sequences, sizeof *place->epochs);
+    place->indices = weir__allocate_zero(s->env, (size_t)sequences, sizeof *place->indices);
     place->digests = weir__allocate_zero(s->env, (size_t)sequences, sizeof *place->digests);
-    if (!place->epochs || !place->digests)
+    if (!place->epochs || !place->indices || !place->digests)
         return weir__out_of_memory(error, WEIR__STAGING_OPERATOR, (size_t)sequences * sizeof(uint64_t));
     place->data = s->there.base + weir__memory_offset(s->plan, "place", index);
-    if (s->form == WEIR_WIRE_COMPACT)
-        place->wire = s->there.base + weir__memory_offset(s->plan, "place_wire", index);
+    place->compact = s->there.base + weir__memory_offset(s->plan, "place_slot", index);
     weir_status status = weir_event_open(s->device, &place->copied, error);
     if (status == WEIR_OK)
         status = weir_event_open(s->device, &place->ready, error);
@@ -70,13 +49,14 @@ static void close_place(weir_staging *s, weir__place *place) {
     weir_event_close(s->device, place->ready);
     weir_event_close(s->device, place->free);
     weir__release(s->env, place->epochs);
+    weir__release(s->env, place->indices);
     weir__release(s->env, place->digests);
     weir_cbor_release(&place->checkpoint);
 }
 
 static weir_status open_places(weir_staging *s, uint64_t sequences, weir_error *error) {
     weir_status status = weir_stream_open(s->device, &s->stream, error);
-    if (status == WEIR_OK && s->form == WEIR_WIRE_COMPACT)
+    if (status == WEIR_OK)
         status = weir_stream_open(s->device, &s->expansions, error);
     if (status != WEIR_OK)
         return status;
@@ -145,20 +125,12 @@ weir_staged_tables weir_staging_tables(const weir_staging *staging, const weir_s
 
 /* ---- Opening ----------------------------------------------------------------------------------- */
 
-/* Compact needs the kernel; the best form does without it where there is no compiler. */
-static weir_status choose_form(weir_staging *s, weir_wire_form wanted, weir_error *error) {
+static weir_status open_kernel(weir_staging *s, weir_error *error) {
     s->expansion = (weir__kernel_source){.name = WEIR__EXPAND_NAME,
                                          .text = weir__expand_text,
                                          .text_size = weir__expand_text_size,
                                          .run = weir__expand_run};
-    s->form = WEIR_WIRE_PLAIN;
-    if (wanted == WEIR_WIRE_PLAIN)
-        return WEIR_OK;
-    weir_status status =
-        weir__kernel_open(s->device, &s->expansion, &s->kernel, wanted == WEIR_WIRE_BEST ? NULL : error);
-    if (status == WEIR_OK)
-        s->form = WEIR_WIRE_COMPACT;
-    return wanted == WEIR_WIRE_BEST ? WEIR_OK : status;
+    return weir__kernel_open(s->device, &s->expansion, &s->kernel, error);
 }
 
 /* What the loader is opened with, but for what the staging adds. */
@@ -166,24 +138,20 @@ static weir_loader_options loading_of(const weir_staging_options *options) {
     weir_loader_options loading = *options->loader;
     loading.queue_size = options->depth ? options->depth : WEIR_STAGING_DEPTH;
     loading.memory = (weir_memory){0};
-    loading.hook = (weir_loader_hook){0};
+    loading.without_tensors = true;
     return loading;
 }
 
-/* The loader's plan, and what comes to it. */
-static weir_status make_plan(const weir_env *env, const weir_staging_options *options, bool is_compact,
-                             weir_plan **out, weir_error *error) {
+/* What the loader needs, and what comes to it. */
+static weir_status make_plan(const weir_env *env, const weir_staging_options *options,
+                             weir__memory_need *need, weir_plan **out, weir_error *error) {
     weir_loader_options loading = loading_of(options);
-    weir_plan *plan;
-    weir_status status = weir_loader_plan(env, &loading, &plan, error);
+    weir_status status = weir__loader_need(env, &loading, need, error);
     if (status != WEIR_OK)
         return status;
-    weir__memory_need need = weir__memory_need_of(plan);
-    weir_plan_close(plan);
-    need.places = loading.queue_size;
-    need.wire_size = is_compact ? weir_wire_capacity(need.slot_size) : 0;
-    need.table_size = size_of_tables(loading.stores, loading.store_count);
-    return weir__memory_plan(env, &need, loading.memory_limit, out, error);
+    need->places = loading.queue_size;
+    need->table_size = size_of_tables(loading.stores, loading.store_count);
+    return weir__memory_plan(env, need, loading.memory_limit, out, error);
 }
 
 static weir_status check_options(const weir_staging_options *options, weir_error *error) {
@@ -199,24 +167,30 @@ static weir_status check_options(const weir_staging_options *options, weir_error
 
 weir_status weir_staging_plan(const weir_env *env, const weir_staging_options *options, weir_plan **out,
                               weir_error *error) {
+    weir__memory_need need;
     weir_status status = check_options(options, error);
-    if (status != WEIR_OK)
-        return status;
-    return make_plan(weir__env(env), options, options->wire != WEIR_WIRE_PLAIN, out, error);
+    return status ? status : make_plan(weir__env(env), options, &need, out, error);
 }
 
 const weir_plan *weir_staging_memory(const weir_staging *staging) {
     return staging->plan;
 }
 
-static weir_status open_memory(weir_staging *s, const weir_staging_options *options, weir_error *error) {
-    weir_status status = make_plan(s->env, options, s->form == WEIR_WIRE_COMPACT, &s->plan, error);
-    if (status != WEIR_OK)
-        return status;
-    s->need = weir__memory_need_of(s->plan);
-    status = open_stretch(&s->memory, weir__memory_arena_size(s->plan, "device"), &s->there, error);
-    if (status == WEIR_OK && s->form == WEIR_WIRE_COMPACT)
-        status = open_wires(s, error);
+/* The loader's slots are ready when this is done: the rules of its datasets are put on the device. */
+static weir_status upload_rules(weir_staging *s, weir_error *error) {
+    size_t count = weir__loader_member_count(s->loader);
+    uint8_t *next = s->there.base + weir__memory_offset(s->plan, "rules", 0);
+    weir_status status = WEIR_OK;
+    s->rules = weir__allocate_zero(s->env, count, sizeof *s->rules);
+    if (!s->rules)
+        return weir__out_of_memory(error, WEIR__STAGING_OPERATOR, count * sizeof *s->rules);
+    for (size_t i = 0; i < count && status == WEIR_OK; i++) {
+        uint64_t size;
+        const void *rules = weir__loader_rules(s->loader, i, &size);
+        s->rules[i] = next;
+        status = weir__memory_write(&s->memory, next, rules, (size_t)size, error);
+        next += (size + 255) & ~(uint64_t)255;
+    }
     return status;
 }
 
@@ -224,20 +198,21 @@ static weir_status open_parts(weir_staging *s, const weir_staging_options *optio
     weir_loader_options loading = loading_of(options);
     uint64_t sequences =
         weir_manifest_global_batch_size(loading.manifest) / (loading.world_size ? loading.world_size : 1);
-    weir_status status = choose_form(s, options->wire, error);
+    weir_status status = open_kernel(s, error);
     if (status == WEIR_OK)
-        status = open_memory(s, options, error);
+        status = make_plan(s->env, options, &s->need, &s->plan, error);
+    if (status == WEIR_OK)
+        status = open_stretch(&s->memory, weir__memory_arena_size(s->plan, "device"), &s->there, error);
     if (status == WEIR_OK)
         status = open_places(s, sequences, error);
     if (status == WEIR_OK)
         status = upload_tables(s, loading.stores, error);
     if (status != WEIR_OK)
         return status;
-    if (s->form == WEIR_WIRE_COMPACT)
-        loading.hook = (weir_loader_hook){.context = s, .built = pack};
-    else
-        loading.memory = s->pinned;
+    loading.memory = s->pinned;
     status = weir_loader_open(s->env, &loading, &s->loader, error);
+    if (status == WEIR_OK)
+        status = upload_rules(s, error);
     if (status == WEIR_OK && s->keeps_checkpoints)
         status = weir__staging_keep_checkpoint(s, &s->checkpoint, error);
     if (status == WEIR_OK)
@@ -263,7 +238,6 @@ weir_status weir_staging_open(const weir_env *env, const weir_staging_options *o
     s->store_count = options->loader->store_count;
     weir_cbor_writer_memory(&s->checkpoint, env);
     status = open_parts(s, options, error);
-    s->metrics.wire = s->form;
     if (status != WEIR_OK) {
         weir_staging_close(s);
         return status;
@@ -279,6 +253,7 @@ void weir_staging_close(weir_staging *s) {
         s->failure = WEIR_DEVICE_ERROR; /* nobody is left to tell */
     if (s->expansions && weir_stream_sync(s->device, s->expansions, NULL) != WEIR_OK)
         s->failure = WEIR_DEVICE_ERROR;
+    close_stretch(&s->memory, &s->there); /* waits for what is under way, and may read the loader's memory */
     weir_loader_close(s->loader);
     weir__kernel_close(s->device, &s->kernel);
     for (uint32_t i = 0; s->places && i < s->depth; i++)
@@ -287,13 +262,11 @@ void weir_staging_close(weir_staging *s) {
     weir_stream_close(s->device, s->expansions);
     weir__release(s->env, s->tables);
     weir__release(s->env, s->places);
-    weir__release(s->env, s->wire_slots);
-    close_stretch(&s->memory, &s->there);
-    close_stretch(&s->pinned, &s->wires);
+    weir__release(s->env, s->rules);
     if (s->read_back)
-        s->pinned.release(s->pinned.context, s->read_back, (size_t)s->need.slot_size);
+        s->pinned.release(s->pinned.context, s->read_back, (size_t)s->need.tensor_size);
     weir_plan_close(s->plan);
-    weir__digester_close(&s->digester);
+    weir__digester_close(&s->digester, s->env);
     weir_cbor_release(&s->checkpoint);
     weir__release(s->env, s);
 }

@@ -2,15 +2,15 @@
  * beyond their range, and the few values that must walk on). */
 #include "sampler/fill.h"
 
+#include "base/vectors.h"
+
 enum { KERNEL_MIN = 16, KERNEL_SIDE_MIN = 64, WALK_CHUNK = 1024 };
 
 const weir__fill_kernels *weir__fill_best(void) {
 #if defined(__x86_64__)
-    if (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
-        __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl"))
-        return &weir__fill_avx512;
-    if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("bmi2"))
-        return &weir__fill_avx2;
+    weir__vectors vectors = weir__vectors_of_this_machine();
+    if (vectors != WEIR__BASELINE)
+        return vectors == WEIR__AVX512 ? &weir__fill_avx512 : &weir__fill_avx2;
 #endif
     return &weir__fill_baseline;
 }

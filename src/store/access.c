@@ -136,7 +136,8 @@ static void read_value(const weir_store_info *info, const weir_table *table, con
         if (word >= (column->stype == WEIR_TEXT ? info->text_count : info->category_count))
             *out = (weir_cell){.stype = column->stype, .is_null = true};
         break;
-    default:
+    case WEIR_IDENTIFIER:
+    case WEIR_IGNORED:
         break;
     }
 }

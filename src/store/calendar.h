@@ -1,6 +1,6 @@
 /* The calendar, and a timestamp's floats: what the host and a kernel on a device compute alike. Compiles as C
- * and as CUDA C; nothing here calls libm. Days are counted from 1970 in 64 bits, in the proleptic Gregorian
- * calendar, so that every int64 of microseconds has a date. */
+ * and as CUDA C; nothing here calls libm. Days are counted from 1970, in the proleptic Gregorian calendar, in
+ * which every int64 of microseconds has a date. */
 #ifndef WEIR_SRC_STORE_CALENDAR_H
 #define WEIR_SRC_STORE_CALENDAR_H
 
@@ -20,40 +20,27 @@ typedef struct civil_date {
     int year_day; /* 0 to 365 */
 } civil_date;
 
-static inline bool is_leap(int64_t year) {
-    return year % 4 == 0 && (year % 100 != 0 || year % 400 == 0);
-}
-
-static const int days_before_month[] = {0, 31, 59, 90, 120, 151, 181, 212, 243, 273, 304, 334};
-
-static inline int day_of_year(int64_t year, int month, int day) {
-    return days_before_month[month - 1] + (month > 2 && is_leap(year) ? 1 : 0) + day - 1;
-}
-
-/* Years are counted from March, so that the leap day is a year's last: 153 days are five months then. */
+/* The date of a day of any int64 of microseconds. Years are counted from March, so that the leap day is a
+ * year's last, and from 732 eras of 400 years before year 0, so that all numbers are positive and fit 32
+ * bits. Divisions by the lengths of a year and of a month are multiplications whose upper half is the
+ * quotient and whose lower half is the remainder, scaled: exact for all days of a century and of a year (Neri
+ * and Schneider, "Euclidean affine functions and their application to calendar algorithms", 2022). */
 static inline civil_date civil_from_days(int64_t days) {
-    days += 719468;
-    int64_t era = (days >= 0 ? days : days - (DAYS_PER_ERA - 1)) / DAYS_PER_ERA;
-    int64_t day_of_era = days - era * DAYS_PER_ERA;
-    int64_t year_of_era =
-        (day_of_era - day_of_era / 1460 + day_of_era / 36524 - day_of_era / (DAYS_PER_ERA - 1)) / 365;
-    int64_t day_of_march_year = day_of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
-    int64_t month_from_march = (5 * day_of_march_year + 2) / 153;
+    enum { ERAS = 732, YEARS_PER_ERA = 400, DAYS_FROM_MARCH_OF_0 = 719468, JANUARY = 306 };
+    uint32_t quarters = 4 * (uint32_t)(days + DAYS_FROM_MARCH_OF_0 + (int64_t)ERAS * DAYS_PER_ERA) + 3;
+    uint32_t century = quarters / DAYS_PER_ERA;
+    uint64_t years = (uint64_t)2939745 * (quarters % DAYS_PER_ERA / 4 * 4 + 3); /* 2^32 / 365.25 / 4 */
+    uint32_t year_of_century = (uint32_t)(years >> 32);
+    uint32_t day_of_march_year = (uint32_t)years / 2939745 / 4;
+    uint32_t months = 2141 * day_of_march_year + 197913; /* 2^16 / 30.6, from March's end of 3 on */
+    bool is_next_year = day_of_march_year >= JANUARY;
+    bool is_leap_year = year_of_century ? year_of_century % 4 == 0 : century % 4 == 0;
     civil_date date;
-    date.day = (int)(day_of_march_year - (153 * month_from_march + 2) / 5 + 1);
-    date.month = (int)(month_from_march < 10 ? month_from_march + 3 : month_from_march - 9);
-    date.year = year_of_era + era * 400 + (date.month <= 2 ? 1 : 0);
-    date.year_day = day_of_year(date.year, date.month, date.day);
+    date.year = (int64_t)(100 * century + year_of_century) - ERAS * YEARS_PER_ERA + is_next_year;
+    date.month = (int)(months >> 16) - (is_next_year ? 12 : 0);
+    date.day = (int)((months & 0xFFFF) / 2141) + 1;
+    date.year_day = (int)day_of_march_year + (is_next_year ? -JANUARY : 59 + is_leap_year);
     return date;
-}
-
-static inline int64_t floor_divide(int64_t value, int64_t by) {
-    return value / by - (value % by < 0 ? 1 : 0);
-}
-
-static inline void put_pair(float *out, const float pair[2]) {
-    out[0] = pair[0];
-    out[1] = pair[1];
 }
 
 /* Days since 1970, and the second of that day. */
@@ -69,19 +56,26 @@ static inline int64_t split_day(int64_t micros, int *second_of_day) {
     return days;
 }
 
-static inline void write_clock_floats(int second_of_day, float *out) {
-    put_pair(out + 0, second_table[second_of_day % 60]);
-    put_pair(out + 2, second_table[second_of_day / 60 % 60]);
-    put_pair(out + 4, hour_table[second_of_day / 3600]);
-}
+/* The cyclic floats of a time, as pairs of sine and cosine. */
+enum { CYCLES = 7 };
+typedef struct time_cycles {
+    const float *of[CYCLES];
+} time_cycles;
 
-static inline void write_date_floats(int64_t days, float *out) {
+static inline time_cycles cycles_of(int64_t micros) {
+    time_cycles cycles;
+    int second;
+    int64_t days = split_day(micros, &second);
     int64_t weekday = (days + 3) % 7; /* 1970-01-01 was a Thursday */
     civil_date date = civil_from_days(days);
-    put_pair(out + 0, weekday_table[weekday < 0 ? weekday + 7 : weekday]);
-    put_pair(out + 2, day_table[date.day - 1]);
-    put_pair(out + 4, month_table[date.month - 1]);
-    put_pair(out + 6, year_day_table[date.year_day]);
+    cycles.of[0] = second_table[second % 60];
+    cycles.of[1] = second_table[second / 60 % 60]; /* minutes */
+    cycles.of[2] = hour_table[second / 3600];
+    cycles.of[3] = weekday_table[weekday < 0 ? weekday + 7 : weekday];
+    cycles.of[4] = day_table[date.day - 1];
+    cycles.of[5] = month_table[date.month - 1];
+    cycles.of[6] = year_day_table[date.year_day];
+    return cycles;
 }
 
 static inline float normalised(double value, double mean, double std) {

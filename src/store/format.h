@@ -67,6 +67,8 @@ static inline void weir__set_bit(uint8_t *bits, uint64_t index) {
     bits[index / 8] = (uint8_t)(bits[index / 8] | 1u << index % 8);
 }
 
+bool weir__stype_can_be_target(weir_stype stype);
+
 /* Sets stride, offsets and bits of a table, its columns and its edges, from their semantic types. False
  * where the stride does not fit 32 bits. */
 bool weir__layout_record(weir_table *table, weir_column *columns, weir_edge *edges);

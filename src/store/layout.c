@@ -15,11 +15,31 @@ const char *weir__section_name(weir__section_kind kind) {
     return names[kind - 1];
 }
 
-const char *weir_stype_name(weir_stype stype) {
-    static const char *const names[] = {"identifier",  "numerical", "timestamp", "boolean",
-                                        "categorical", "text",      "ignored"};
-    return (unsigned)stype <= WEIR_IGNORED ? names[stype] : "unknown";
+/* ---- Semantic types -------------------------------------------------------------------------- */
+
+typedef struct stype_facts {
+    const char *name;
+    uint32_t slot_size;
+    bool can_be_target;
+} stype_facts;
+
+static const stype_facts *facts_of(weir_stype stype) {
+#define FACTS(id, number, name, ...) [number] = {#name, __VA_ARGS__},
+    static const stype_facts facts[] = {WEIR_STYPES(FACTS)};
+#undef FACTS
+    static const stype_facts unknown = {"unknown", 0, false};
+    return (unsigned)stype < sizeof facts / sizeof *facts ? &facts[stype] : &unknown;
 }
+
+const char *weir_stype_name(weir_stype stype) {
+    return facts_of(stype)->name;
+}
+
+bool weir__stype_can_be_target(weir_stype stype) {
+    return facts_of(stype)->can_be_target;
+}
+
+/* ---- Splits and records ---------------------------------------------------------------------- */
 
 const char *weir_split_name(weir_split split) {
     static const char *const names[] = {"train", "val", "test"};
@@ -63,19 +83,13 @@ bool weir__names_target(const weir_store_info *info, const weir_task *task) {
     return false;
 }
 
-static bool has_word_slot(weir_stype stype) {
-    return stype == WEIR_NUMERICAL || stype == WEIR_CATEGORICAL || stype == WEIR_TEXT;
-}
-
-/* Places the columns' slots of one width; returns the offset after them. */
-static uint64_t place_slots(weir_column *columns, uint32_t count, bool are_timestamps, uint64_t offset) {
-    for (uint32_t i = 0; i < count; i++) {
-        weir_stype stype = columns[i].stype;
-        if (are_timestamps ? stype == WEIR_TIMESTAMP : has_word_slot(stype)) {
+/* Places the columns' slots of one size; returns the offset after them. */
+static uint64_t place_slots(weir_column *columns, uint32_t count, uint32_t size, uint64_t offset) {
+    for (uint32_t i = 0; i < count; i++)
+        if (facts_of(columns[i].stype)->slot_size == size) {
             columns[i].slot = (uint32_t)offset;
-            offset += are_timestamps ? 8 : 4;
+            offset += size;
         }
-    }
     return offset;
 }
 
@@ -102,10 +116,10 @@ bool weir__layout_record(weir_table *table, weir_column *columns, weir_edge *edg
         return false;
     for (uint32_t i = 0; i < table->column_count; i++)
         columns[i].slot = WEIR_NONE;
-    uint64_t after_times = place_slots(columns, table->column_count, true, 0);
+    uint64_t after_times = place_slots(columns, table->column_count, 8, 0);
     for (uint32_t i = 0; i < table->time_count; i++, after_times += 8)
         ((weir_stored_time *)table->times)[i].slot = (uint32_t)after_times;
-    uint64_t offset = place_slots(columns, table->column_count, false, after_times);
+    uint64_t offset = place_slots(columns, table->column_count, 4, after_times);
     for (uint32_t i = 0; i < table->edge_count; i++, offset += 4)
         edges[i].parent_slot = (uint32_t)offset;
     uint64_t alignment = after_times > 0 ? 8 : offset > 0 ? 4 : 1;

@@ -297,11 +297,6 @@ static void read_splits(reader *r, const weir_cbor_value *map, weir_task *task) 
     task->seed_count = end;
 }
 
-static bool can_be_target(weir_stype stype) {
-    return stype == WEIR_NUMERICAL || stype == WEIR_TIMESTAMP || stype == WEIR_BOOLEAN ||
-           stype == WEIR_CATEGORICAL;
-}
-
 /* The next derived task has the next ColumnIdx; a cell task's is a column of its anchor table. */
 static void read_target(reader *r, const weir_cbor_value *map, weir_store_info *info, weir_column *columns,
                         uint32_t task_number, uint32_t *next_derived, weir_task *task) {
@@ -357,7 +352,7 @@ static void read_task(reader *r, const weir_cbor_value *map, weir_store_info *in
     task->target_column = get_text(r, map, "target_column");
     task->is_cell = get_bool(r, map, "is_cell");
     task->stype = get_stype(r, map);
-    if (!can_be_target(task->stype))
+    if (!weir__stype_can_be_target(task->stype))
         refuse(r, "stype");
     task->anchor_table = get_index(r, map, "anchor_table", info->table_count);
     task->dropped = get_uint(r, map, "dropped", UINT64_MAX);

@@ -10,6 +10,10 @@
 
 /* ---- The calendar ---------------------------------------------------------------------------- */
 
+static bool is_leap(int64_t year) {
+    return year % 4 == 0 && (year % 100 != 0 || year % 400 == 0);
+}
+
 int weir__days_in_month(int64_t year, int month) {
     static const int days[] = {31, 28, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31};
     return month == 2 && is_leap(year) ? 29 : days[month - 1];
@@ -136,6 +140,10 @@ bool weir_timestamp_parse(const char *text, size_t size, int64_t *micros) {
     return true;
 }
 
+static int64_t floor_divide(int64_t value, int64_t by) {
+    return value / by - (value % by < 0 ? 1 : 0);
+}
+
 void weir_timestamp_format(int64_t micros, char out[40]) {
     int64_t seconds = floor_divide(micros, MICROS_PER_SECOND);
     int fraction = (int)(micros - seconds * MICROS_PER_SECOND);
@@ -155,21 +163,14 @@ void weir_timestamp_format(int64_t micros, char out[40]) {
 
 /* ---- Floats ---------------------------------------------------------------------------------- */
 
-void weir__clock_floats(int second_of_day, float out[WEIR__CLOCK_FLOATS]) {
-    write_clock_floats(second_of_day, out);
-}
-
-void weir__date_floats(int64_t days, float out[WEIR__DATE_FLOATS]) {
-    write_date_floats(days, out);
-}
-
 void weir_timestamp_floats(int64_t micros, const weir_statistics *statistics,
                            float out[WEIR_TIMESTAMP_FLOATS]) {
-    int second_of_day;
-    int64_t days = split_day(micros, &second_of_day);
-    write_clock_floats(second_of_day, out);
-    write_date_floats(days, out + WEIR__CLOCK_FLOATS);
-    out[14] = weir_normalise((double)micros, statistics);
+    time_cycles cycles = cycles_of(micros);
+    for (uint32_t i = 0; i < CYCLES; i++) {
+        out[2 * i] = cycles.of[i][0];
+        out[2 * i + 1] = cycles.of[i][1];
+    }
+    out[2 * CYCLES] = weir_normalise((double)micros, statistics);
 }
 
 float weir_normalise(double value, const weir_statistics *statistics) {

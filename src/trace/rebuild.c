@@ -62,6 +62,7 @@ void weir__rebuilder_close(weir__rebuilder *r) {
 
 /* The store's identity was checked: a dataset's hash need not be. */
 static weir_status open_builder(weir__rebuilder *r, rebuilt_dataset *d, weir_error *error) {
+    static const weir_batch_memory without_tensors = {.without_tensors = true};
     weir_cbor_value token;
     weir_stored_dataset stored;
     const weir_store *store = NULL;
@@ -84,7 +85,7 @@ static weir_status open_builder(weir__rebuilder *r, rebuilt_dataset *d, weir_err
                                   .with_digests = true};
     weir_status status = weir_batch_builder_open(r->env, &options, &d->builder, error);
     if (status == WEIR_OK)
-        status = weir_batch_buffer_open(&d->builder, 1, NULL, &d->buffer, error);
+        status = weir_batch_buffer_open(&d->builder, 1, &without_tensors, &d->buffer, error);
     return status;
 }
 

@@ -267,8 +267,9 @@ class Memory(WithFolder):
     def test_the_plan(self):
         plan = json.loads(run("--plan", "--workers", 3, "--buffer", 4, "--queue", 5, "--json").stdout)
         arenas = plan["metrics"]["peak_physical_bytes_per_arena"]
-        self.assertEqual(set(arenas), {"slots", "builders"})
-        self.assertEqual(sum(name.startswith("slot/") for name in plan["tensors"]), 3 * 4 + 5)
+        self.assertEqual(set(arenas), {"slots", "tensors", "builders"})
+        for name in "slot/", "tensors/", "lists/":
+            self.assertEqual(sum(tensor.startswith(name) for tensor in plan["tensors"]), 3 * 4 + 5)
         self.assertEqual(sum(name.startswith("worker/") for name in plan["tensors"]), 3)
         self.assertIn("slot/0", run("--plan").stdout)
 

@@ -46,24 +46,19 @@ class Device(unittest.TestCase):
     def test_every_batch_is_the_same_there(self):
         plain = self.run_ok("--steps", STEPS)
         self.assertIsNone(plain["device"])
-        for device, wire, name in (("host", "plain", "host"), ("host", "compact", "host"), ("host", "best", "host"),
-                                   (FAKE, "plain", "fake device 0")):
-            with self.subTest(device=device, wire=wire):
-                result = self.run_ok("--steps", STEPS, "--workers", 3, "--device", device, "--wire", wire, "--depth", 4, "--verify")
+        for device, name in (("host", "host"), (FAKE, "fake device 0")):
+            with self.subTest(device=device):
+                result = self.run_ok("--steps", STEPS, "--workers", 3, "--device", device, "--depth", 4, "--verify")
                 self.assertEqual(result["batches"], STEPS)
                 self.assertEqual(result["bytes"], plain["bytes"])
                 self.assertEqual(result["device"]["name"], name)
-                self.assertEqual(result["device"]["wire"], "compact" if wire == "best" else wire)
                 self.assertEqual(result["device"]["verified"], STEPS)
-                if wire == "plain":
-                    self.assertEqual(result["device"]["wire_bytes"], plain["bytes"])
-                else:
-                    self.assertLess(result["device"]["wire_bytes"], plain["bytes"] / 3)
+                self.assertLess(result["device"]["compact_bytes"], plain["bytes"] / 3)
 
     def test_for_people(self):
         result = run("--steps", 5, "--device", "host", "--verify")
         self.assertEqual(result.returncode, 0, result.stderr)
-        self.assertRegex(result.stdout, r"on host, wire compact: .* copied, 5 batches read back and the same")
+        self.assertRegex(result.stdout, r"on host: .* copied, 5 batches read back and the same")
 
     def test_traces_and_checkpoints_are_those_of_the_host(self):
         whole, first, second = (self.folder / name for name in ("whole.trace", "parts.trace", "device.trace"))
@@ -71,9 +66,13 @@ class Device(unittest.TestCase):
         self.run_ok("--steps", STEPS, "--trace", whole)
         self.run_ok("--steps", STEPS, "--trace", second, "--device", "host", "--workers", 2)
         self.assertEqual(second.read_bytes(), whole.read_bytes())
+        for name, arguments in (("host.trace", ()), ("device.trace", ("--device", "host"))):
+            (self.folder / name).unlink(missing_ok=True)
+            self.run_ok("--steps", 7, "--trace", self.folder / name, "--trace-indices", *arguments)
+        self.assertEqual((self.folder / "host.trace").read_bytes(), second.read_bytes())
         self.run_ok("--steps", 13, "--trace", first, "--checkpoint", checkpoint, "--device", "host", "--depth", 5, "--workers", 3)
         result = self.run_ok("--steps", STEPS, "--trace", first, "--checkpoint", checkpoint, "--resume", checkpoint, "--device", FAKE,
-                             "--wire", "plain", "--checkpoint-every", 4)
+                             "--checkpoint-every", 4)
         self.assertEqual((result["first_step"], result["step"]), (13, STEPS))
         merged = subprocess.run([WEIR, "diff", whole, first], capture_output=True, text=True)
         self.assertEqual(merged.returncode, 0, merged.stdout + merged.stderr)
@@ -82,7 +81,7 @@ class Device(unittest.TestCase):
         whole, trace, checkpoint = (self.folder / name for name in ("whole.trace", "run.trace", "run.checkpoint"))
         self.run_ok("--steps", 9, "--trace", whole)
         arguments = ("--steps", 9, "--trace", trace, "--checkpoint", checkpoint, "--checkpoint-every", 2, "--device", FAKE,
-                     "--wire", "plain", "--verify")
+                     "--verify")
         result = run(*arguments, WEIR_FAKE_CUDA_FAILS="cuMemcpyDtoHAsync_v2 4")
         self.assertEqual(result.returncode, 1)
         self.assertIn("DEVICE_ERROR", result.stderr)
@@ -90,20 +89,17 @@ class Device(unittest.TestCase):
         self.assertEqual(subprocess.run([WEIR, "diff", whole, trace]).returncode, 0)
 
     def test_the_plan_shows_both_sides(self):
-        arenas = {wire: self.run_ok("--plan", "--device", "cuda", "--wire", wire)["arenas"] for wire in ("plain", "compact")}
-        self.assertEqual(set(arenas["plain"]), {"slots", "builders", "device"})
-        self.assertEqual(set(arenas["compact"]), {"slots", "builders", "device", "wires"})
-        self.assertEqual(arenas["plain"]["slots"], arenas["compact"]["slots"])
+        arenas = {where: self.run_ok("--plan", *where)["arenas"] for where in ((), ("--device", "cuda"))}
+        self.assertEqual(set(arenas[()]), {"slots", "tensors", "builders"})
+        self.assertEqual(set(arenas["--device", "cuda"]), {"slots", "builders", "device"})
 
     def test_calls_that_make_no_sense(self):
-        for arguments in (["--wire", "plain"], ["--depth", "2"], ["--verify"], ["--device", "host", "--queue", "2"],
-                          ["--device", "host", "--trace", self.folder / "t", "--trace-indices"]):
+        for arguments in (["--depth", "2"], ["--verify"], ["--device", "host", "--queue", "2"]):
             with self.subTest(arguments=arguments):
                 self.assertEqual(run("--steps", 2, *arguments).returncode, 2)
 
     def test_errors_have_records(self):
         for arguments, code in ((["--device", "gpu"], "CONTRACT_VIOLATION"), (["--device", "cuda:x"], "CONTRACT_VIOLATION"),
-                                (["--device", "host", "--wire", "thin"], "CONTRACT_VIOLATION"),
                                 (["--device", "host", "--depth", "65"], "CONTRACT_VIOLATION"),
                                 (["--device", "/nowhere/libcuda.so.1"], "DEVICE_ERROR")):
             with self.subTest(arguments=arguments):

@@ -24,7 +24,7 @@ MAY_USE = {
 }
 
 # Public headers that are not named after their part.
-HEADER_OF = {"errors": "base", "hash": "base", "cbor": "base", "manifest": "sampler", "wire": "batch",
+HEADER_OF = {"errors": "base", "hash": "base", "cbor": "base", "manifest": "sampler", "stypes": "store", "tensors": "batch",
              "prefetch": "pipeline", "loader": "pipeline", "staging": "pipeline", "cursors": "pipeline"}
 
 # Only src/base/env.c speaks to the system; everything else goes through a weir_env.

@@ -1,6 +1,6 @@
 /* Devices under faults: every call of every function of the driver and the compiler fails, and every
  * allocation: an error, nothing left behind, and the next try works. */
-#include "batch/wire.h"
+#include "batch/expand.h"
 #include "device/kernel.h"
 #include "support/fake_driver.h"
 #include "support/random_graph.h"

@@ -7,11 +7,6 @@ enum { STEPS = 5 };
 
 static fake_driver fake;
 
-typedef struct attempt {
-    weir_wire_form wire;
-    uint64_t steps;
-} attempt;
-
 static weir_status take_all(weir_staging *staging, weir_error *error) {
     for (;;) {
         weir_staged staged;
@@ -29,16 +24,16 @@ static weir_status take_all(weir_staging *staging, weir_error *error) {
 }
 
 static weir_status stage(const weir_env *env, void *context, weir_error *error) {
-    const attempt *a = context;
+    const uint64_t *steps = context;
     weir_device *device;
     weir_staging *staging;
     weir_loader_options run = loading_options(&fixture, manifest);
     weir_staging_options options = {
-        .size = sizeof options, .loader = &run, .depth = 2, .wire = a->wire, .with_checkpoints = true};
+        .size = sizeof options, .loader = &run, .depth = 2, .with_checkpoints = true};
     weir_status status = open_fake_device(env, &device, error);
     if (status != WEIR_OK)
         return status;
-    run.steps = a->steps;
+    run.steps = *steps;
     run.dataset = "shop/churn/train";
     options.device = device;
     status = weir_staging_open(env, &options, &staging, error);
@@ -52,14 +47,14 @@ static weir_status stage(const weir_env *env, void *context, weir_error *error) 
 
 /* How often the copies are asked for depends on the workers' speed: calls fail one after the other until a
  * run has fewer. */
-static uint64_t sweep(const char *function, attempt *a, bool must_fail) {
+static uint64_t sweep(const char *function, bool must_fail) {
     weir_error error;
-    uint64_t n = 0;
+    uint64_t n = 0, steps = STEPS;
     for (;;) {
         fake.reset();
         fake.fail_call(function, ++n, 719);
         memset(&error, 0, sizeof error);
-        weir_status status = stage(NULL, a, &error);
+        weir_status status = stage(NULL, &steps, &error);
         if (fake.calls(function) < n)
             return n - 1;
         if (status != WEIR_OK)
@@ -79,16 +74,12 @@ static void test_the_driver_fails(void **state) {
     static const char *const harmless[] = {"cuMemFree_v2",      "cuMemFreeHost",       "cuStreamDestroy_v2",
                                            "cuEventDestroy_v2", "cuStreamSynchronize", "cuCtxPushCurrent_v2",
                                            "cuCtxGetCurrent"};
-    for (int form = WEIR_WIRE_PLAIN; form <= WEIR_WIRE_COMPACT; form++) {
-        attempt a = {(weir_wire_form)form, STEPS};
-        for (size_t i = 0; i < sizeof harmful / sizeof harmful[0]; i++)
-            assert_true(sweep(harmful[i], &a, true) > 0);
-        for (size_t i = 0; i < sizeof harmless / sizeof harmless[0]; i++)
-            assert_true(sweep(harmless[i], &a, false) > 0);
-    }
-    attempt compact = {WEIR_WIRE_COMPACT, STEPS};
-    assert_int_equal(sweep("cuLaunchKernel", &compact, true), STEPS);
-    assert_int_equal(sweep("cuModuleLoadData", &compact, true), 1);
+    for (size_t i = 0; i < sizeof harmful / sizeof harmful[0]; i++)
+        assert_true(sweep(harmful[i], true) > 0);
+    for (size_t i = 0; i < sizeof harmless / sizeof harmless[0]; i++)
+        assert_true(sweep(harmless[i], false) > 0);
+    assert_int_equal(sweep("cuLaunchKernel", true), STEPS);
+    assert_int_equal(sweep("cuModuleLoadData", true), 1);
 }
 
 /* A batch that was not given is in no checkpoint, also where its place was the last one's. */
@@ -123,9 +114,9 @@ static void test_a_failure_keeps_the_checkpoint(void **state) {
 
 static void test_memory_fails(void **state) {
     (void)state;
-    attempt a = {WEIR_WIRE_COMPACT, 1};
+    uint64_t steps = 1;
     fake.reset();
-    assert_true(sweep_faults(stage, NULL, &a) > 50);
+    assert_true(sweep_faults(stage, NULL, &steps) > 40);
     assert_int_equal(fake.live(), 0);
 }
 

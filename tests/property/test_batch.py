@@ -25,7 +25,7 @@ from reference.errors import WeirError  # noqa: E402
 from reference.manifest import Manifest  # noqa: E402
 from reference.sampler import Cursor  # noqa: E402
 from reference.store import Store  # noqa: E402
-from support import leak_database, random_database  # noqa: E402
+from support import leak_database, random_database, wide_database  # noqa: E402
 from support.batches import batch_arguments, differences, run  # noqa: E402
 from support.cases import ONLY_CASE, RandomCases  # noqa: E402
 from support.leak_database import MICROSECONDS, TABLES, Row, Truth, World, key_of  # noqa: E402
@@ -158,6 +158,46 @@ class RandomDatabases(Case):
 
         self.cases("batch", check, CASES)
         self.assertTrue(ONLY_CASE or compared >= CASES, "hardly anything was compared")
+
+    def test_long_and_wide_sequences_are_those_of_the_reference(self) -> None:
+        """Sequences of one cell and of 65,536, rows of hundreds of cells, cut anywhere; every tensor by its digest."""
+        lengths = [1, 2, 255, 256, 257, 258, 300, 700, 1024, 3000]
+        compared = cut = 0
+
+        def check(rng: random.Random, folder: Path) -> None:
+            nonlocal compared, cut
+            database = folder / "db.sqlite"
+            schema = wide_database.make(rng, database)
+            ingested = self.ingest(database, schema)
+            if ingested is None:
+                return
+            path, datasets = ingested
+            store = Store.ingest(database, json.dumps(schema))
+            for i in range(4):
+                manifest = folder / f"m{i}.json"
+                document = any_manifest(rng, datasets, batch_size=rng.choice([1, 2, 4]))
+                is_longest = rng.random() < 0.02
+                document["batch"] = {
+                    "sequence_length": 65536 if is_longest else rng.choice(lengths),
+                    "max_rows": rng.choice([1, 2, 60, 255, 256, 257, 2000]),
+                    "child_width": rng.choice([1, 16, 16, 200]),
+                    "label_visibility": rng.choice(["train", "all", "none"]),
+                    "pad_rows": False,
+                }
+                if document["batch"]["max_rows"] < 300:
+                    document["batch"]["pad_rows"] = rng.random() < 0.2
+                manifest.write_text(json.dumps(document))
+                step = any_step(rng, document)
+                built = run(*batch_arguments(step, path, manifest))
+                expected = reference_batch(store, manifest.read_text(), step)
+                if "error" not in expected:
+                    del expected["tensors"]
+                    compared += 1
+                    cut += any(s["num_cells"] == expected["dims"]["S"] for s in expected["sequences"])
+                self.assertEqual(differences(built, expected), [], (step, document["batch"]))
+
+        self.cases("wide", check, max(1, CASES // 3))
+        self.assertTrue(ONLY_CASE or (compared >= CASES // 2 and cut >= CASES // 6), "hardly anything was compared")
 
     def test_a_sample_is_the_same_for_every_world_size(self) -> None:
         def check(rng: random.Random, folder: Path) -> None:

@@ -153,7 +153,7 @@ class Order(LoaderTest):
             with self.subTest(kind.__name__), self.assertRaises(kind):
                 self.loader(**options)
         for name, value in (("workers", None), ("steps", "3"), ("depth", 1.5), ("rank", "0"), ("first_step", -1),
-                            ("max_lead", 2**32), ("epochs", "2"), ("stage", 3), ("policy", 3), ("dataset", b"x"), ("wire", None)):
+                            ("max_lead", 2**32), ("epochs", "2"), ("stage", 3), ("policy", 3), ("dataset", b"x")):
             options = {name: value, **({"world_size": 1} if name == "rank" else {})}
             with self.subTest(name), self.assertRaisesRegex((TypeError, OverflowError), f"^{name} is "):
                 self.loader(**options)
@@ -259,6 +259,22 @@ class Leases(LoaderTest):
                 next(loader)
             del held
             self.assertEqual(loader.metrics()["held"], 0)
+
+    def test_writing_into_a_batch_harms_no_later_one(self) -> None:
+        loader = self.loader(queue_size=2, buffer_size=1)
+        for step, batch in enumerate(loader.take(20)):
+            alone = weir.batch(self.store, loader.manifest, TRAIN, step=step, with_digests=True)
+            self.assertEqual(batch.digest, alone.digest)
+            for name, array in alone.items():
+                np.testing.assert_array_equal(batch[name].numpy(), array.numpy(), name)
+            batch["timestamp_values"].torch().sub_(1.5)  # torch has no read-only tensors
+            for name, tensor in batch.torch().items():
+                if step % 2:
+                    tensor.fill_(1)
+                elif name != "text_batch_embeddings":
+                    np.copyto(tensor.numpy(), np.ones_like(tensor.numpy()))
+            for field in (batch.sample_index, batch.num_rows):
+                field.torch().fill_(-1)
 
     def test_copies_may_be_kept(self) -> None:
         loader = self.loader(copy=True)

@@ -45,7 +45,7 @@ typedef struct stream stream;
 typedef struct work {
     struct work *next;
     work_kind kind;
-    uintptr_t to, from;
+    uintptr_t to, from, rules;
     size_t size;
     uint8_t byte;
     stream *other; /* WAIT: for this stream … */
@@ -148,15 +148,16 @@ static uint8_t *device_bytes(uintptr_t address, size_t size) {
 }
 
 static void run_kernel(const work *w) {
-    uint8_t *wire = device_bytes(w->from, 8 * (size_t)WIRE_WORDS);
-    uint8_t *out =
-        wire ? device_bytes(w->to, (size_t)weir__load64(wire + 8 * (size_t)WIRE_BATCH_SIZE)) : NULL;
-    uint32_t threads = w->blocks_y * w->threads;
-    if (!out || !device_bytes(w->from, (size_t)weir__load64(wire + 8 * (size_t)WIRE_SIZE)))
+    uint8_t *rules = device_bytes(w->rules, 8 * (size_t)RULES_WORDS);
+    uint8_t *compact = device_bytes(w->from, 8 * (size_t)COMPACT_WORDS);
+    if (!rules || !compact || !device_bytes(w->rules, (size_t)rules_word(rules, RULES_SIZE)) ||
+        !device_bytes(w->from, (size_t)compact_word(compact, COMPACT_SIZE)))
         return;
-    for (uint32_t thread = threads; thread-- > 0;)
+    uint8_t *out = device_bytes(w->to, (size_t)compact_word(compact, COMPACT_BATCH_SIZE));
+    uint32_t threads = w->blocks_y * w->threads;
+    for (uint32_t thread = threads; out && thread-- > 0;)
         for (uint32_t sequence = w->blocks_x; sequence-- > 0;)
-            expand(wire, out, sequence, thread, threads);
+            expand_share(rules, compact, out, sequence, thread, threads);
 }
 
 static void run_until(stream *s, uint64_t mark);
@@ -604,8 +605,9 @@ DRIVER(cuLaunchKernel, (uintptr_t function, unsigned blocks_x, unsigned blocks_y
     if (function != (uintptr_t)run_kernel || blocks_x * blocks_y * blocks_z == 0 || blocks_y > 65535 ||
         threads_x * threads_y * threads_z == 0 || threads_x > 1024 || shared || extra)
         return end(INVALID_VALUE);
-    memcpy(&w.from, arguments[0], sizeof w.from);
-    memcpy(&w.to, arguments[1], sizeof w.to);
+    memcpy(&w.rules, arguments[0], sizeof w.rules);
+    memcpy(&w.from, arguments[1], sizeof w.from);
+    memcpy(&w.to, arguments[2], sizeof w.to);
     return end(give(on, w));
 }
 

@@ -46,7 +46,7 @@ static void test_a_used_buffer_is_as_good_as_a_new_one(void **state) {
             weir_batch_options options = options_of(manifest, datasets[d], 1, 0);
             assert_ok(weir_batch_builder_open(NULL, &options, &builders[d], &error), &error);
         }
-        assert_ok(weir_batch_buffer_open(&builders[0], 1, NULL, &used, &error), &error);
+        assert_ok(weir_batch_buffer_open(builders, 3, NULL, &used, &error), &error);
         for (int i = 0; i < 60; i++) {
             weir_batch_buffer *fresh;
             weir_batch_builder *builder = builders[random_below(&random, 3)];

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/philox.h"
+#include "base/vectors.h"
 #include "batch/choose.h"
 #include "batch/known.h"
 #include "batch/levels.h"
@@ -24,33 +25,61 @@ static weir__walk_draws draws_at(uint64_t position) {
     return draws;
 }
 
-/* Rows are numbered in the order in which they are first met; some stay without a number. Walks of all
- * sizes, more of them than there are generations. */
+/* Rows are numbered in the order in which they are first met; some stay without a number, some are queued,
+ * some listed. Walks of all sizes, up to a table without a vacant place. */
 static void test_known_rows_are_found_again(void **state) {
     (void)state;
-    enum { ROWS = 20000, WALKS = 2 * WEIR__GENERATION_MAX };
-    static uint16_t local[ROWS];
+    enum { ROWS = 20000, WALKS = 2000, BITS = 15 };
+    static uint64_t expected[ROWS];
     random_stream random = {3};
     weir__known_rows known;
-    assert_true(weir__known_open(&known, weir__env(NULL), ROWS));
-    for (int walk = 0; walk < WALKS; walk++) {
-        uint32_t count = walk % 1000 == 0 ? 15000 : 5; /* grows, or does not */
-        weir__known_begin(&known);
-        memset(local, 0xFF, sizeof local);
-        for (uint16_t i = 0; i < count; i++) {
+    weir__block memory = {0};
+    weir__known_carve(&known, &memory, ROWS);
+    assert_true(weir__block_open(&memory, weir__env(NULL)));
+    weir__known_carve(&known, &memory, ROWS);
+    assert_true(known.bits_max >= BITS);
+    for (uint32_t walk = 0; walk < WALKS; walk++) {
+        uint32_t bits = 6 + walk % (BITS - 5);
+        uint32_t count = (1u << bits) < 15000 ? (1u << bits) : 15000, met = 0;
+        weir__known_empty(&known, bits);
+        memset(expected, 0, sizeof expected);
+        for (uint32_t i = 0; i < count; i++) {
             uint32_t row = (uint32_t)random_below(&random, ROWS);
-            weir__known_reserve(&known, 1);
-            uint64_t *entry = weir__know(&known, row);
-            assert_int_equal((uint16_t)*entry, local[row]);
-            if (i % 3 == 0)
-                continue;
-            *entry = (*entry & ~(uint64_t)WEIR__UNVISITED) | i;
-            local[row] = i;
+            uint64_t *known_state = weir__know(&known, row);
+            assert_int_equal(known.rows[known_state - known.states], row);
+            assert_int_equal(*known_state, expected[row] ? expected[row] : WEIR__FRESH);
+            met += expected[row] == 0;
+            assert_int_equal(known.count, met);
+            if (i % 4 == 0)
+                *known_state |= WEIR__QUEUED;
+            if (i % 4 == 1)
+                *known_state &= WEIR__UNLISTABLE;
+            if (i % 4 == 2)
+                *known_state = weir__numbered(*known_state, i % WEIR__UNVISITED);
+            expected[row] = *known_state;
         }
-        for (uint32_t row = 0; row < ROWS; row += walk % 1000 == 0 ? 1 : 997)
-            assert_int_equal(weir__local_of(&known, row), local[row]);
+        for (uint32_t row = 0; row < ROWS && walk % 100 == 0; row++)
+            if (expected[row])
+                assert_int_equal(*weir__know(&known, row), expected[row]);
     }
-    weir__known_close(&known, weir__env(NULL));
+    weir__block_close(&memory, weir__env(NULL));
+}
+
+/* Who may list a row: rows that were visited before it was, and nobody twice. */
+static void test_rows_are_listable_as_they_were_then(void **state) {
+    (void)state;
+    uint64_t unvisited = WEIR__FRESH, visited = weir__numbered(WEIR__FRESH, 7);
+    assert_int_equal(weir__local_of(unvisited), WEIR__UNVISITED);
+    assert_true(weir__listable_below(unvisited) > UINT16_MAX - 1);
+    assert_int_equal(weir__local_of(visited), 7);
+    assert_true(weir__listable_below(visited) > 6);
+    assert_false(weir__listable_below(visited) > 7);
+    assert_false(weir__listable_below(weir__numbered(WEIR__FRESH, 0)) > 0);
+    assert_int_equal(weir__listable_below(unvisited & WEIR__UNLISTABLE), 0);
+    assert_int_equal(weir__listable_below(weir__numbered(unvisited & WEIR__UNLISTABLE, 9)), 0);
+    assert_int_equal(weir__local_of(weir__numbered(unvisited & WEIR__UNLISTABLE, 9)), 9);
+    assert_true(weir__numbered(unvisited | WEIR__QUEUED, 9) >= WEIR__QUEUED);
+    assert_true(weir__numbered(unvisited, UINT16_MAX - 1) < WEIR__QUEUED);
 }
 
 static int by_priority(const void *a, const void *b) {
@@ -66,12 +95,15 @@ static void test_levels_come_in_order(void **state) {
     enum { ROWS = 3000 };
     static weir__ranked_row expected[2][ROWS];
     weir__levels levels;
-    assert_true(weir__levels_open(&levels, weir__env(NULL), ROWS, ROWS, 4));
+    weir__block memory = {0};
+    weir__levels_carve(&levels, &memory, ROWS, ROWS);
+    assert_true(weir__block_open(&memory, weir__env(NULL)));
+    weir__levels_carve(&levels, &memory, ROWS, ROWS);
     for (uint32_t round = 0; round < 40; round++) {
         random_stream random = {round};
         uint32_t counts[2] = {0};
         weir__walk_draws draws = draws_at(round);
-        weir__levels_begin(&levels);
+        weir__levels_begin(&levels, 4);
         for (uint32_t listed = 0; listed < round * round;) {
             uint32_t level = (uint32_t)random_below(&random, 2);
             uint32_t count = (uint32_t)random_below(&random, 20);
@@ -88,17 +120,21 @@ static void test_levels_come_in_order(void **state) {
         }
         for (uint32_t level = 0; level < 2; level++) {
             qsort(expected[level], counts[level], sizeof expected[level][0], by_priority);
+            if (counts[level] > 0)
+                assert_true(weir__reach_level(&levels, &draws));
             for (uint32_t i = 0; i < counts[level]; i++) {
                 weir__ranked_row child;
-                assert_true(weir__take_child(&levels, &draws, &child));
+                assert_memory_equal(&levels.ahead, &expected[level][i], sizeof child);
+                assert_true(weir__take_child(&levels, &child));
                 assert_int_equal(levels.current, 1 + 2 * level);
                 assert_memory_equal(&child, &expected[level][i], sizeof child);
             }
+            weir__ranked_row none;
+            assert_false(weir__take_child(&levels, &none));
         }
-        weir__ranked_row none;
-        assert_false(weir__take_child(&levels, &draws, &none));
+        assert_false(weir__reach_level(&levels, &draws));
     }
-    weir__levels_close(&levels, weir__env(NULL));
+    weir__block_close(&memory, weir__env(NULL));
 }
 
 static bool is_taken(const uint32_t *taken, uint32_t count, uint32_t number) {
@@ -113,36 +149,55 @@ static int ascending(const void *a, const void *b) {
     return x < y ? -1 : x > y;
 }
 
+static void assert_choice(weir__chooser *chooser, uint64_t position, uint32_t n) {
+    static uint32_t taken[4096];
+    uint32_t width = chooser->width;
+    weir__walk_draws draws = draws_at(position);
+    draws.next = (uint32_t)position;
+    for (uint32_t i = 0; i < width; i++) {
+        uint32_t j = n - width + i;
+        uint32_t t = (uint32_t)weir__scale(drawn(position, draws.next + i), (uint64_t)j + 1);
+        taken[i] = is_taken(taken, i, t) ? j : t;
+    }
+    qsort(taken, width, sizeof taken[0], ascending);
+    weir__choose(chooser, &draws, n);
+    assert_memory_equal(chooser->taken, taken, width * sizeof taken[0]);
+    assert_int_equal(draws.next, position + width);
+}
+
+/* In every form that this machine can run. */
 static void test_choices_are_floyds(void **state) {
     (void)state;
     static const uint32_t widths[] = {1, 2, 7, 15, 16, 17, 32, 33, 100, 4096};
     static const uint64_t beyond[] = {1, 2, 5, 40, 1000, 1000000, UINT32_MAX - 4096};
-    static uint32_t taken[4096];
+    weir__narrow_choice *forms[3] = {weir__choose_narrow_baseline};
+    size_t form_count = 1;
+#if defined(__x86_64__)
+    if (weir__vectors_of_this_machine() >= WEIR__AVX2)
+        forms[form_count++] = weir__choose_narrow_avx2;
+    if (weir__vectors_of_this_machine() >= WEIR__AVX512)
+        forms[form_count++] = weir__choose_narrow_avx512;
+#endif
     for (size_t w = 0; w < sizeof widths / sizeof widths[0]; w++) {
         weir__chooser chooser;
-        assert_true(weir__chooser_open(&chooser, weir__env(NULL), widths[w]));
-        for (size_t b = 0; b < sizeof beyond / sizeof beyond[0]; b++)
-            for (uint64_t position = 0; position < (widths[w] > 100 ? 1 : 50); position++) {
-                uint32_t n = (uint32_t)(widths[w] + beyond[b]);
-                weir__walk_draws draws = draws_at(position);
-                draws.next = (uint32_t)position;
-                for (uint32_t i = 0; i < widths[w]; i++) {
-                    uint32_t j = n - widths[w] + i;
-                    uint32_t t = (uint32_t)weir__scale(drawn(position, draws.next + i), (uint64_t)j + 1);
-                    taken[i] = is_taken(taken, i, t) ? j : t;
+        weir__block memory = {0};
+        weir__chooser_carve(&chooser, &memory, widths[w]);
+        assert_true(weir__block_open(&memory, weir__env(NULL)));
+        weir__chooser_carve(&chooser, &memory, widths[w]);
+        for (size_t form = 0; form < form_count; form++)
+            for (size_t b = 0; b < sizeof beyond / sizeof beyond[0]; b++)
+                for (uint64_t position = 0; position < (widths[w] > 100 ? 1 : 50); position++) {
+                    chooser.narrow = forms[form];
+                    assert_choice(&chooser, position, (uint32_t)(widths[w] + beyond[b]));
                 }
-                qsort(taken, widths[w], sizeof taken[0], ascending);
-                weir__choose(&chooser, &draws, n);
-                assert_memory_equal(chooser.taken, taken, widths[w] * sizeof taken[0]);
-                assert_int_equal(draws.next, position + widths[w]);
-            }
-        weir__chooser_close(&chooser, weir__env(NULL));
+        weir__block_close(&memory, weir__env(NULL));
     }
 }
 
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_known_rows_are_found_again),
+        cmocka_unit_test(test_rows_are_listable_as_they_were_then),
         cmocka_unit_test(test_levels_come_in_order),
         cmocka_unit_test(test_choices_are_floyds),
     };

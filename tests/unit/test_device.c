@@ -2,8 +2,8 @@
  * and no earlier; errors carry the driver's words; arenas on a device hold what those of the host do. */
 #include <stdlib.h>
 
+#include "batch/expand.h"
 #include "batch/expand_kernel.h"
-#include "batch/wire.h"
 #include "device/kernel.h"
 #include "support/fake_driver.h"
 #include "support/random_graph.h"
@@ -224,17 +224,28 @@ static void test_a_wild_address(void **state) {
 
 /* ---- Kernels ------------------------------------------------------------------------------------- */
 
-/* A wire whose bytes are the batch itself, with three sequences to share it. */
-static uint64_t write_plain_wire(uint8_t *wire, uint64_t size) {
-    memset(wire, 0, 8 * (size_t)WIRE_WORDS);
-    weir__store64(wire + 8 * (size_t)WIRE_SIZE, 8 * (uint64_t)WIRE_WORDS + size);
-    weir__store64(wire + 8 * (size_t)WIRE_BATCH_SIZE, size);
-    weir__store64(wire + 8 * (size_t)WIRE_IS_PLAIN, 1);
-    weir__store64(wire + 8 * (size_t)WIRE_SEQUENCES, 3);
-    weir__store64(wire + 8 * (size_t)WIRE_TEXTS, 8 * (uint64_t)WIRE_WORDS);
-    for (uint64_t i = 0; i < size; i++)
-        wire[8 * (uint64_t)WIRE_WORDS + i] = (uint8_t)(i * 13 + 5);
-    return 8 * (uint64_t)WIRE_WORDS + size;
+/* A batch of three sequences of padding, one position each, and some bytes of text. Each part has 256 bytes.
+ */
+enum { TEXT_SIZE = 203, COMPACT_BYTES = 8 * COMPACT_WORDS + 3 * SEQUENCE_SIZE + TEXT_SIZE };
+static void write_compact(uint8_t rules[8 * RULES_WORDS], uint8_t *compact) {
+    static const uint64_t strides[WEIR_BATCH_PARTS] = {1, 4, 2, 1, 4, 60, 1, 4, 4, 1, 1,
+                                                       0, 2, 2, 2, 0, 8,  8, 4, 8, 4, 4};
+    uint64_t texts_at = 8 * (uint64_t)COMPACT_WORDS + 3 * (uint64_t)SEQUENCE_SIZE;
+    uint64_t words[COMPACT_WORDS] = {
+        [COMPACT_SIZE] = COMPACT_BYTES, [COMPACT_BATCH_SIZE] = 256 * (uint64_t)WEIR_BATCH_PARTS,
+        [COMPACT_SEQUENCES] = 3,        [COMPACT_LENGTH] = 1,
+        [COMPACT_TEXTS] = texts_at,     [COMPACT_TEXT_SIZE] = TEXT_SIZE};
+    for (uint32_t i = 0; i < WEIR_BATCH_PARTS; i++) {
+        words[COMPACT_PARTS + i] = 256 * (uint64_t)i;
+        words[COMPACT_STRIDES + i] = strides[i];
+    }
+    memset(rules, 0, 8 * (size_t)RULES_WORDS);
+    weir__store64(rules, 8 * (uint64_t)RULES_WORDS);
+    memset(compact, 0, COMPACT_BYTES);
+    for (uint32_t i = 0; i < COMPACT_WORDS; i++)
+        weir__store64(compact + 8 * (size_t)i, words[i]);
+    for (uint32_t i = 0; i < TEXT_SIZE; i++)
+        compact[texts_at + i] = (uint8_t)(i * 13 + 5);
 }
 
 static const weir__kernel_source *expansion_source(weir__kernel_source *source) {
@@ -247,27 +258,34 @@ static const weir__kernel_source *expansion_source(weir__kernel_source *source) 
 
 static void test_a_kernel(void **state) {
     (void)state;
-    static uint8_t wire[SIZE + 8 * WIRE_WORDS], back[SIZE];
+    enum { BATCH_SIZE = 256 * WEIR_BATCH_PARTS };
+    static uint8_t rules[8 * RULES_WORDS], compact[COMPACT_BYTES], back[BATCH_SIZE];
+    write_compact(rules, compact);
     for (size_t k = 0; k < 2; k++) {
         weir_error error;
         weir__kernel kernel;
         weir__kernel_source source;
         weir_device *device = device_of(kinds[k]);
         weir_memory memory = weir_device_memory(device);
-        uint64_t size = write_plain_wire(wire, SIZE - 3);
-        void *there = take(memory, (size_t)size), *out = take(memory, SIZE);
-        void *arguments[] = {&there, &out};
+        void *rules_there = take(memory, sizeof rules), *there = take(memory, sizeof compact);
+        void *out = take(memory, BATCH_SIZE);
+        void *arguments[] = {&rules_there, &there, &out};
         weir__launch launch = {.blocks_x = 3, .blocks_y = 2, .threads = 32, .arguments = arguments};
         assert_ok(weir__kernel_open(device, expansion_source(&source), &kernel, &error), &error);
-        assert_ok(weir_copy_to_device(device, there, wire, (size_t)size, 0, &error), &error);
+        assert_ok(weir_copy_to_device(device, rules_there, rules, sizeof rules, 0, &error), &error);
+        assert_ok(weir_copy_to_device(device, there, compact, sizeof compact, 0, &error), &error);
         assert_ok(weir__kernel_launch(device, &kernel, &launch, &error), &error);
-        assert_ok(weir_copy_to_host(device, back, out, SIZE, 0, &error), &error);
+        assert_ok(weir_copy_to_host(device, back, out, BATCH_SIZE, 0, &error), &error);
         assert_ok(weir_stream_sync(device, 0, &error), &error);
-        assert_memory_equal(back, wire + 8 * (size_t)WIRE_WORDS, SIZE - 3);
-        assert_int_equal(back[SIZE - 1], 0);
+        assert_memory_equal(back + 256 * WEIR_TEXT_BATCH_EMBEDDINGS, compact + COMPACT_BYTES - TEXT_SIZE,
+                            TEXT_SIZE);
+        for (size_t i = 0; i < 3; i++)
+            assert_int_equal(back[256 * WEIR_IS_PADDING + i], 1);
+        assert_int_equal(back[256 * WEIR_IS_PADDING + 3], 0);
         weir__kernel_close(device, &kernel);
-        memory.release(memory.context, there, (size_t)size);
-        memory.release(memory.context, out, SIZE);
+        memory.release(memory.context, rules_there, sizeof rules);
+        memory.release(memory.context, there, sizeof compact);
+        memory.release(memory.context, out, BATCH_SIZE);
         close_device(device);
     }
 }
@@ -284,7 +302,7 @@ static void test_no_compiler(void **state) {
     assert_ok(weir_device_open(NULL, &options, &device, &error), &error);
     assert_fails(weir__kernel_open(device, expansion_source(&source), &kernel, &error), WEIR_DEVICE_ERROR,
                  &error);
-    assert_text(error.message, "plain wire form");
+    assert_text(error.message, "libnvrtc");
     close_device(device);
     options.compiler = "libc.so.6";
     assert_ok(weir_device_open(NULL, &options, &device, &error), &error);

@@ -153,7 +153,7 @@ static void test_memory_is_planned_and_limited(void **state) {
     options.queue_size = 5;
     assert_ok(weir_loader_plan(NULL, &options, &plan, &error), &error);
     assert_int_equal(weir_loader_slot_count(&options), 17);
-    assert_int_equal(weir_plan_tensor_count(plan), 17 + 17 + 3);
+    assert_int_equal(weir_plan_tensor_count(plan), 17 + 17 + 17 + 3);
     options.memory_limit = bytes_of_plan(plan);
     assert_ok(weir_loader_open(NULL, &options, &loader, &error), &error);
     weir_plan_get_hashes(plan, &planned);
@@ -236,7 +236,7 @@ static void test_slots_lie_in_given_memory(void **state) {
     assert_in_range(memory.size, 1, SIZE);
     for (int i = 0; i < 20; i++) {
         assert_ok(weir_loader_next(loader, &loaded, &error), &error);
-        size_t offset = (size_t)(loaded.batch->data - memory.memory);
+        size_t offset = (size_t)((const uint8_t *)loaded.batch->compact - memory.memory);
         size_t place;
         char name[32];
         snprintf(name, sizeof name, "slot/%u", loaded.item.slot_index);

@@ -7,6 +7,12 @@
 
 enum { MOST_EDGES = 4096 };
 
+static void open_orders(weir__row_orders *orders, weir__block *scratch, uint32_t rows, uint32_t edges) {
+    weir__row_orders_carve(orders, scratch, rows, edges);
+    assert_true(weir__block_open(scratch, weir__env(NULL)));
+    weir__row_orders_carve(orders, scratch, rows, edges);
+}
+
 static uint32_t edges_of(json_t *list, struct weir__local_edge *edges) {
     size_t count = json_array_size(list);
     assert_true(count <= MOST_EDGES);
@@ -39,14 +45,14 @@ static void row_orders_are_those_of_the_vectors(void **state) {
         uint32_t rows = (uint32_t)member_uint(given, "rows");
         uint32_t count = edges_of(member(given, "fk"), edges);
         weir__row_orders orders;
-        weir_error error;
+        weir__block scratch = {0};
         assert_int_equal(json_array_size(member(given, "out")), rows);
         assert_int_equal(json_array_size(member(given, "in")), rows);
-        assert_ok(weir__row_orders_open(&orders, weir__env(NULL), rows, count, &error), &error);
+        open_orders(&orders, &scratch, rows, count);
         weir__row_order(&orders, rows, edges, count, out, in);
         assert_order_equal(out, member(given, "out"), i);
         assert_order_equal(in, member(given, "in"), i);
-        weir__row_orders_close(&orders, weir__env(NULL));
+        weir__block_close(&scratch, weir__env(NULL));
     }
     json_decref(vectors);
 }
@@ -57,7 +63,7 @@ static void scratch_can_be_used_again(void **state) {
     static struct weir__local_edge edges[MOST_EDGES];
     static uint16_t out[UINT16_MAX], in[UINT16_MAX];
     weir__row_orders orders;
-    weir_error error;
+    weir__block scratch = {0};
     json_t *vectors = load_vectors("rcm.json");
     json_t *cases = member(vectors, "cases");
     uint32_t most_rows = 1;
@@ -65,7 +71,7 @@ static void scratch_can_be_used_again(void **state) {
         uint32_t rows = (uint32_t)member_uint(json_array_get(cases, i), "rows");
         most_rows = rows > most_rows ? rows : most_rows;
     }
-    assert_ok(weir__row_orders_open(&orders, weir__env(NULL), most_rows, MOST_EDGES, &error), &error);
+    open_orders(&orders, &scratch, most_rows, MOST_EDGES);
     for (size_t n = 2 * json_array_size(cases); n-- > 0;) {
         json_t *given = json_array_get(cases, n % json_array_size(cases));
         uint32_t count = edges_of(member(given, "fk"), edges);
@@ -73,7 +79,7 @@ static void scratch_can_be_used_again(void **state) {
         assert_order_equal(out, member(given, "out"), n);
         assert_order_equal(in, member(given, "in"), n);
     }
-    weir__row_orders_close(&orders, weir__env(NULL));
+    weir__block_close(&scratch, weir__env(NULL));
     json_decref(vectors);
 }
 
@@ -81,12 +87,49 @@ static void doubled_edges_count_once(void **state) {
     (void)state;
     struct weir__local_edge edges[] = {{0, 1}, {1, 2}, {1, 0}, {1, 2}, {1, 2}, {3, 3}, {3, 3}, {4, 0}};
     const struct weir__local_edge once[] = {{0, 1}, {1, 2}, {1, 0}, {3, 3}, {4, 0}};
-    assert_int_equal(weir__unique_edges(edges, 8), 5);
+    weir__row_orders orders;
+    weir__block scratch = {0};
+    open_orders(&orders, &scratch, 5, 8);
+    assert_int_equal(weir__unique_edges(&orders, 5, edges, 8), 5);
     for (size_t i = 0; i < 5; i++) {
         assert_int_equal(edges[i].child, once[i].child);
         assert_int_equal(edges[i].parent, once[i].parent);
     }
-    assert_int_equal(weir__unique_edges(edges, 0), 0);
+    assert_int_equal(weir__unique_edges(&orders, 5, edges, 0), 0);
+    weir__block_close(&scratch, weir__env(NULL));
+}
+
+/* A hub's neighbours come by (key, number), however many they are: here each has 0 to 2 children of its own,
+ * so that keys are mixed. Row 1 has none and is the first; it leads to the hub, row 0. */
+static void hubs_of_all_sizes_are_sorted(void **state) {
+    (void)state;
+    enum { MOST = 700 };
+    static struct weir__local_edge edges[4 * MOST];
+    static uint16_t out[4 * MOST], in[4 * MOST];
+    random_stream random = {11};
+    for (uint32_t hub = 1; hub < MOST; hub += 1 + hub / 9) {
+        uint32_t rows = 1 + hub, count = 0, key[4 * MOST];
+        for (uint32_t child = 1; child <= hub; child++)
+            edges[count++] = (struct weir__local_edge){(uint16_t)child, 0};
+        for (uint32_t parent = 1; parent <= hub; parent++) {
+            uint32_t children = parent == 1 ? 0 : (uint32_t)random_below(&random, 3);
+            key[parent] = children;
+            for (; children > 0; children--)
+                edges[count++] = (struct weir__local_edge){(uint16_t)rows++, (uint16_t)parent};
+        }
+        weir__row_orders orders;
+        weir__block scratch = {0};
+        open_orders(&orders, &scratch, rows, count);
+        weir__row_order(&orders, rows, edges, count, out, in);
+        assert_int_equal(in[rows - 1], 1);
+        assert_int_equal(in[rows - 2], 0);
+        for (uint32_t i = rows - 3, last = 0; i + hub > rows - 2; i--) {
+            assert_in_range(in[i], 2, hub);
+            assert_true((key[in[i]] << 16 | in[i]) > last);
+            last = key[in[i]] << 16 | in[i];
+        }
+        weir__block_close(&scratch, weir__env(NULL));
+    }
 }
 
 /* ---- The best of several orders --------------------------------------------------------------- */
@@ -118,7 +161,8 @@ static uint32_t plain_tiles(const uint16_t *order, uint32_t rows, const uint32_t
 }
 
 /* A few rows that most refer to, and some chains; rows of any size, also without cells. */
-static uint32_t draw_edges(random_stream *chances, uint32_t rows, struct weir__local_edge *edges) {
+static uint32_t draw_edges(const weir__row_orders *orders, random_stream *chances, uint32_t rows,
+                           struct weir__local_edge *edges) {
     uint32_t count = 0;
     for (uint32_t r = 0; r < rows; r++)
         for (int k = 0; k < 3; k++) {
@@ -127,20 +171,24 @@ static uint32_t draw_edges(random_stream *chances, uint32_t rows, struct weir__l
             if (chance & 6)
                 edges[count++] = (struct weir__local_edge){.child = (uint16_t)r, .parent = (uint16_t)parent};
         }
-    return weir__unique_edges(edges, count);
+    return weir__unique_edges(orders, rows, edges, count);
 }
 
 static void best_is_never_worse(void **state) {
     (void)state;
     static struct weir__local_edge edges[3 * BEST_ROWS];
     static uint16_t best[2][BEST_ROWS], rcm[2][BEST_ROWS], visited[BEST_ROWS];
-    static uint32_t starts[BEST_ROWS + 1];
     weir__row_orders orders;
-    weir_error error;
+    weir__block scratch = {0};
     random_stream chance = {7};
     uint32_t better = 0;
-    assert_ok(weir__row_orders_open(&orders, weir__env(NULL), BEST_ROWS, 3 * BEST_ROWS, &error), &error);
-    assert_ok(weir__row_choice_open(&orders, weir__env(NULL), BEST_ROWS, 16384, &error), &error);
+    for (int pass = 0; pass < 2; pass++) {
+        weir__row_orders_carve(&orders, &scratch, BEST_ROWS, 3 * BEST_ROWS);
+        weir__row_choice_carve(&orders, &scratch, BEST_ROWS, 16384);
+        assert_true(pass == 1 || weir__block_open(&scratch, weir__env(NULL)));
+    }
+    uint32_t *starts = orders.choice.starts;
+    starts[0] = 0;
     for (uint32_t n = 0; n < 120; n += test_stride()) {
         uint32_t rows = 1 + (uint32_t)random_next(&chance) % BEST_ROWS;
         uint32_t largest = n % 3 == 0 ? 100 : 12;
@@ -149,9 +197,9 @@ static void best_is_never_worse(void **state) {
             starts[r + 1] = starts[r] + (starts[r] + size <= 16384 ? size : 0);
             visited[r] = (uint16_t)r;
         }
-        uint32_t count = draw_edges(&chance, rows, edges);
+        uint32_t count = draw_edges(&orders, &chance, rows, edges);
         weir__row_order(&orders, rows, edges, count, rcm[0], rcm[1]);
-        weir__best_row_order(&orders, rows, starts, edges, count, best[0], best[1]);
+        weir__best_row_order(&orders, rows, edges, count, best[0], best[1]);
         for (int k = 0; k < 2; k++) {
             bool seen[BEST_ROWS] = {false};
             for (uint32_t i = 0; i < rows; i++)
@@ -166,7 +214,7 @@ static void best_is_never_worse(void **state) {
         }
     }
     assert_true(better > 0);
-    weir__row_orders_close(&orders, weir__env(NULL));
+    weir__block_close(&scratch, weir__env(NULL));
 }
 
 int main(void) {
@@ -174,6 +222,7 @@ int main(void) {
         cmocka_unit_test(row_orders_are_those_of_the_vectors),
         cmocka_unit_test(scratch_can_be_used_again),
         cmocka_unit_test(doubled_edges_count_once),
+        cmocka_unit_test(hubs_of_all_sizes_are_sorted),
         cmocka_unit_test(best_is_never_worse),
     };
     return cmocka_run_group_tests_name("rcm", tests, NULL, NULL);

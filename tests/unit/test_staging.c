@@ -1,6 +1,6 @@
-/* Staging: what is read back from the device is the batch that was built, over many steps, plain and packed,
- * for any depth and number of workers, in whatever order the device does its work; a wait that is missing
- * shows; failures come at their step; checkpoints are those of the batches that were given. */
+/* Staging: what is read back from the device is the batch that was built, over many steps, for any depth and
+ * number of workers, in whatever order the device does its work; a wait that is missing shows; failures come
+ * at their step; checkpoints are those of the batches that were given. */
 #include <stdlib.h>
 #include <string.h>
 #include <xxhash.h>
@@ -44,11 +44,11 @@ typedef struct trial {
     weir_staging_options options;
 } trial;
 
-static trial trial_of(uint32_t workers, uint32_t depth, weir_wire_form wire) {
+static trial trial_of(uint32_t workers, uint32_t depth) {
     trial t = {.loading = loading_options(&fixture, manifest)};
     t.loading.workers = workers;
     t.loading.steps = STEPS;
-    t.options = (weir_staging_options){.size = sizeof t.options, .depth = depth, .wire = wire};
+    t.options = (weir_staging_options){.size = sizeof t.options, .depth = depth};
     return t;
 }
 
@@ -131,28 +131,22 @@ static void run(trial *t, weir_device *device) {
     assert_false(consume(&c)); /* the end stays the end */
     weir_staging_measure(c.staging, &metrics);
     assert_int_equal(metrics.batches, STEPS);
-    assert_int_equal(metrics.wire, t->options.wire);
-    if (metrics.wire == WEIR_WIRE_COMPACT)
-        assert_true(metrics.wire_bytes < metrics.bytes / 2);
-    else
-        assert_int_equal(metrics.wire_bytes, metrics.bytes);
+    assert_true(metrics.compact_bytes < metrics.bytes / 2);
     end(&c);
 }
 
 static void test_every_batch_arrives(void **state) {
     (void)state;
     weir_error error;
-    for (int form = WEIR_WIRE_PLAIN; form <= WEIR_WIRE_COMPACT; form++) {
-        for (uint32_t seed = 0; seed < 12; seed++) {
-            trial t = trial_of(1 + seed % 4, 1 + seed % 5, (weir_wire_form)form);
-            t.loading.buffer_size = 1 + seed % 3;
-            run(&t, fake_device(seed));
-        }
-        trial t = trial_of(2, 0, (weir_wire_form)form);
-        weir_device *host;
-        assert_ok(open_host_device(NULL, &host, &error), &error);
-        run(&t, host);
+    for (uint32_t seed = 0; seed < 12; seed++) {
+        trial t = trial_of(1 + seed % 4, 1 + seed % 5);
+        t.loading.buffer_size = 1 + seed % 3;
+        run(&t, fake_device(seed));
     }
+    trial t = trial_of(2, 0);
+    weir_device *host;
+    assert_ok(open_host_device(NULL, &host, &error), &error);
+    run(&t, host);
 }
 
 /* ---- Waiting and releasing ------------------------------------------------------------------------- */
@@ -163,7 +157,7 @@ static void test_a_missing_wait_shows(void **state) {
     weir_error error;
     weir_staged staged;
     consumer c;
-    trial t = trial_of(1, 2, WEIR_WIRE_PLAIN);
+    trial t = trial_of(1, 2);
     begin(&c, &t, fake_device(0));
     assert_ok(weir_staging_next(c.staging, &staged, &error), &error);
     assert_ok(weir_copy_to_host(c.device, c.data[0], staged.batch->data, (size_t)staged.batch->size, c.stream,
@@ -186,7 +180,7 @@ static void test_batches_are_held_and_released_in_any_order(void **state) {
     weir_error error;
     weir_staged held[3], more;
     consumer c;
-    trial t = trial_of(2, 3, WEIR_WIRE_COMPACT);
+    trial t = trial_of(2, 3);
     begin(&c, &t, fake_device(5));
     for (size_t i = 0; i < 3; i++)
         assert_ok(weir_staging_next(c.staging, &held[i], &error), &error);
@@ -228,7 +222,7 @@ static void test_a_failure_comes_at_its_step(void **state) {
         weir_error error;
         weir_staged staged;
         consumer c;
-        trial t = trial_of(3, depth, WEIR_WIRE_PLAIN);
+        trial t = trial_of(3, depth);
         t.loading.stores = stores;
         t.loading.any_hash = true;
         begin(&c, &t, fake_device(depth));
@@ -248,7 +242,7 @@ static void test_a_copy_that_fails(void **state) {
     weir_error error;
     weir_staged staged;
     consumer c;
-    trial t = trial_of(2, 2, WEIR_WIRE_PLAIN);
+    trial t = trial_of(2, 2);
     begin(&c, &t, fake_device(0));
     fake.fail_call("cuMemcpyHtoDAsync_v2", fake.calls("cuMemcpyHtoDAsync_v2") + 4, 700);
     for (int i = 0; i < 3; i++)
@@ -260,31 +254,29 @@ static void test_a_copy_that_fails(void **state) {
 
 static void test_verifying(void **state) {
     (void)state;
-    for (int form = WEIR_WIRE_PLAIN; form <= WEIR_WIRE_COMPACT; form++) {
-        weir_error error;
-        weir_staged staged;
-        consumer c;
-        trial t = trial_of(2, 2, (weir_wire_form)form);
-        begin(&c, &t, fake_device(0)); /* late: a wait that is missing shows */
-        for (uint64_t step = 0; step < 5; step++) {
-            assert_ok(weir_staging_next(c.staging, &staged, &error), &error);
-            assert_int_equal(weir_staging_step(c.staging), step + 1);
-            assert_ok(weir_staging_verify(c.staging, &staged, &error), &error);
-            assert_ok(weir_staging_release(c.staging, &staged, 0, &error), &error);
-        }
+    weir_error error;
+    weir_staged staged;
+    consumer c;
+    trial t = trial_of(2, 2);
+    begin(&c, &t, fake_device(0)); /* late: a wait that is missing shows */
+    for (uint64_t step = 0; step < 5; step++) {
         assert_ok(weir_staging_next(c.staging, &staged, &error), &error);
-        assert_ok(weir_event_sync(c.device, staged.ready, &error), &error);
-        assert_ok(weir_device_clear(c.device, (void *)(uintptr_t)staged.batch->data, 64, 0, &error), &error);
-        assert_ok(weir_stream_sync(c.device, 0, &error), &error);
-        assert_fails(weir_staging_verify(c.staging, &staged, &error), WEIR_DEVICE_ERROR, &error);
-        assert_int_equal(error.t, 5);
-        end(&c);
-        t.loading.with_digests = false;
-        begin(&c, &t, fake_device(0));
-        assert_ok(weir_staging_next(c.staging, &staged, &error), &error);
-        assert_fails(weir_staging_verify(c.staging, &staged, &error), WEIR_CONTRACT_VIOLATION, &error);
-        end(&c);
+        assert_int_equal(weir_staging_step(c.staging), step + 1);
+        assert_ok(weir_staging_verify(c.staging, &staged, &error), &error);
+        assert_ok(weir_staging_release(c.staging, &staged, 0, &error), &error);
     }
+    assert_ok(weir_staging_next(c.staging, &staged, &error), &error);
+    assert_ok(weir_event_sync(c.device, staged.ready, &error), &error);
+    assert_ok(weir_device_clear(c.device, (void *)(uintptr_t)staged.batch->data, 64, 0, &error), &error);
+    assert_ok(weir_stream_sync(c.device, 0, &error), &error);
+    assert_fails(weir_staging_verify(c.staging, &staged, &error), WEIR_DEVICE_ERROR, &error);
+    assert_int_equal(error.t, 5);
+    end(&c);
+    t.loading.with_digests = false;
+    begin(&c, &t, fake_device(0));
+    assert_ok(weir_staging_next(c.staging, &staged, &error), &error);
+    assert_fails(weir_staging_verify(c.staging, &staged, &error), WEIR_CONTRACT_VIOLATION, &error);
+    end(&c);
 }
 
 static void test_what_cannot_be_opened(void **state) {
@@ -292,7 +284,7 @@ static void test_what_cannot_be_opened(void **state) {
     weir_error error;
     weir_staging *staging;
     weir_device *device = fake_device(0);
-    trial t = trial_of(1, 65, WEIR_WIRE_PLAIN);
+    trial t = trial_of(1, 65);
     t.options.device = device;
     t.options.loader = &t.loading;
     assert_fails(weir_staging_open(NULL, &t.options, &staging, &error), WEIR_CONTRACT_VIOLATION, &error);
@@ -303,41 +295,23 @@ static void test_what_cannot_be_opened(void **state) {
     assert_int_equal(fake.live(), 0);
 }
 
-/* ---- Forms, tables, checkpoints -------------------------------------------------------------------- */
+/* ---- Kernel, tables, checkpoints -------------------------------------------------------------------- */
 
-static void test_the_best_form(void **state) {
+static void test_no_compiler(void **state) {
     (void)state;
     weir_error error;
     weir_device *device;
     weir_staging *staging;
-    weir_staging_metrics metrics;
-    weir_wire_form form;
     weir_device_options options = {.size = sizeof options, .library = WEIR_FAKE_CUDA, .compiler = "/nowhere"};
-    trial t = trial_of(1, 2, WEIR_WIRE_BEST);
+    trial t = trial_of(1, 2);
     fake.reset();
     assert_ok(weir_device_open(NULL, &options, &device, &error), &error);
     t.options.device = device;
     t.options.loader = &t.loading;
-    assert_ok(weir_staging_open(NULL, &t.options, &staging, &error), &error);
-    weir_staging_measure(staging, &metrics);
-    assert_int_equal(metrics.wire, WEIR_WIRE_PLAIN);
-    weir_staging_close(staging);
-    t.options.wire = WEIR_WIRE_COMPACT;
     assert_fails(weir_staging_open(NULL, &t.options, &staging, &error), WEIR_DEVICE_ERROR, &error);
-    weir_device_close(device);
-    device = t.options.device = fake_device(0);
-    t.options.wire = WEIR_WIRE_BEST;
-    assert_ok(weir_staging_open(NULL, &t.options, &staging, &error), &error);
-    weir_staging_measure(staging, &metrics);
-    assert_int_equal(metrics.wire, WEIR_WIRE_COMPACT);
-    weir_staging_close(staging);
+    assert_non_null(strstr(error.message, "libnvrtc"));
     weir_device_close(device);
     assert_int_equal(fake.live(), 0);
-    for (int i = WEIR_WIRE_PLAIN; i <= WEIR_WIRE_BEST; i++) {
-        assert_ok(weir_wire_form_parse(weir_wire_form_name((weir_wire_form)i), &form, &error), &error);
-        assert_int_equal(form, i);
-    }
-    assert_fails(weir_wire_form_parse("wide", &form, &error), WEIR_CONTRACT_VIOLATION, &error);
 }
 
 static void assert_table(weir_device *device, const void *there, const uint8_t *table, size_t size) {
@@ -353,7 +327,7 @@ static void assert_table(weir_device *device, const void *there, const uint8_t *
 static void test_tables_are_there(void **state) {
     (void)state;
     consumer c;
-    trial t = trial_of(1, 2, WEIR_WIRE_PLAIN);
+    trial t = trial_of(1, 2);
     begin(&c, &t, fake_device(0));
     for (size_t i = 0; i < 2; i++) {
         const weir_store_info *info = weir_store_describe(fixture.stores[i]);
@@ -382,33 +356,28 @@ static uint64_t peak_of(const weir_plan *plan, const char *arena) {
 /* All memory is planned, on both sides; the limit is the host's. */
 static void test_memory_is_planned(void **state) {
     (void)state;
-    static const char *const host[] = {"slots", "builders", "wires"};
-    for (int form = WEIR_WIRE_PLAIN; form <= WEIR_WIRE_COMPACT; form++) {
-        weir_error error;
-        weir_plan *plan = NULL;
-        weir_plan_hashes before, during;
-        consumer c;
-        trial t = trial_of(2, 3, (weir_wire_form)form);
-        t.options.loader = &t.loading;
-        assert_ok(weir_staging_plan(NULL, &t.options, &plan, &error), &error);
-        weir_plan_get_hashes(plan, &before);
-        uint64_t needed = 0;
-        for (size_t i = 0; i < 3; i++)
-            needed += peak_of(plan, host[i]);
-        assert_int_equal(peak_of(plan, "wires") > 0, form == WEIR_WIRE_COMPACT);
-        assert_true(peak_of(plan, "device") > peak_of(plan, "slots") / 7 * 3);
-        weir_plan_close(plan);
-        t.loading.memory_limit = needed;
-        begin(&c, &t, fake_device(0));
-        weir_plan_get_hashes(weir_staging_memory(c.staging), &during);
-        assert_memory_equal(before.plan, during.plan, WEIR_HASH_SIZE);
-        end(&c);
-        t.loading.memory_limit = needed - 1;
-        t.options.device = fake_device(0);
-        assert_fails(weir_staging_open(NULL, &t.options, &c.staging, &error), WEIR_ARENA_TOO_SMALL, &error);
-        weir_device_close(t.options.device);
-        assert_int_equal(fake.live(), 0);
-    }
+    weir_error error;
+    weir_plan *plan = NULL;
+    weir_plan_hashes before, during;
+    consumer c;
+    trial t = trial_of(2, 3);
+    t.options.loader = &t.loading;
+    assert_ok(weir_staging_plan(NULL, &t.options, &plan, &error), &error);
+    weir_plan_get_hashes(plan, &before);
+    uint64_t needed = peak_of(plan, "slots") + peak_of(plan, "builders");
+    assert_int_equal(peak_of(plan, "tensors"), 0);
+    assert_true(peak_of(plan, "device") > peak_of(plan, "slots") / 7 * 3);
+    weir_plan_close(plan);
+    t.loading.memory_limit = needed;
+    begin(&c, &t, fake_device(0));
+    weir_plan_get_hashes(weir_staging_memory(c.staging), &during);
+    assert_memory_equal(before.plan, during.plan, WEIR_HASH_SIZE);
+    end(&c);
+    t.loading.memory_limit = needed - 1;
+    t.options.device = fake_device(0);
+    assert_fails(weir_staging_open(NULL, &t.options, &c.staging, &error), WEIR_ARENA_TOO_SMALL, &error);
+    weir_device_close(t.options.device);
+    assert_int_equal(fake.live(), 0);
 }
 
 /* A run that stops after any number of batches goes on with the next, though more were taken ahead. */
@@ -419,7 +388,7 @@ static void test_checkpoints(void **state) {
         const void *data;
         size_t size;
         consumer c;
-        trial t = trial_of(2, 4, WEIR_WIRE_PLAIN);
+        trial t = trial_of(2, 4);
         t.options.with_checkpoints = true;
         begin(&c, &t, fake_device(stop));
         while (c.seen < stop)
@@ -429,7 +398,7 @@ static void test_checkpoints(void **state) {
         assert_non_null(kept);
         memcpy(kept, data, size);
         end(&c);
-        trial on = trial_of(3, 2, WEIR_WIRE_COMPACT);
+        trial on = trial_of(3, 2);
         on.loading.checkpoint = kept;
         on.loading.checkpoint_size = size;
         begin(&c, &on, fake_device(stop));
@@ -464,7 +433,7 @@ int main(void) {
         cmocka_unit_test(test_a_copy_that_fails),
         cmocka_unit_test(test_verifying),
         cmocka_unit_test(test_what_cannot_be_opened),
-        cmocka_unit_test(test_the_best_form),
+        cmocka_unit_test(test_no_compiler),
         cmocka_unit_test(test_tables_are_there),
         cmocka_unit_test(test_memory_is_planned),
         cmocka_unit_test(test_checkpoints),

@@ -1,0 +1,224 @@
+/* See build.h. Nothing here allocates, takes a lock or calls the system. */
+#include "batch/build.h"
+
+#include <string.h>
+
+#include "base/bytes.h"
+#include "base/narrow.h"
+#include "batch/expand.h"
+#include "batch/expand_kernel.h"
+
+static const char operator_name[] = "weir.batch.build";
+
+/* ---- A thread's memory ----------------------------------------------------------------------- */
+
+static void carve(weir__batch_worker *w, const weir__recipe *recipe) {
+    const weir__batch_limits *l = &recipe->limits;
+    for (uint32_t i = 0; i < WEIR__ABREAST; i++)
+        weir__walk_carve(&w->walks[i], &w->scratch, &recipe->rules, &recipe->config);
+    weir__compact_writer_carve(&w->writer, &w->scratch, &recipe->rules, l);
+    weir__text_sorter_carve(&w->sorter, &w->scratch, l->sequences * l->walked_texts);
+}
+
+weir_status weir__batch_worker_open(weir__batch_worker *w, const weir__recipe *recipe, weir_error *error) {
+    *w = (weir__batch_worker){.env = recipe->env};
+    carve(w, recipe);
+    if (!weir__block_open(&w->scratch, w->env))
+        return weir__out_of_memory(error, operator_name, (size_t)w->scratch.size);
+    carve(w, recipe);
+    return recipe->with_digests ? weir__digester_open(&w->digester, w->env, &recipe->limits, error) : WEIR_OK;
+}
+
+void weir__batch_worker_close(weir__batch_worker *w) {
+    if (!w->env)
+        return;
+    weir__block_close(&w->scratch, w->env);
+    weir__digester_close(&w->digester, w->env);
+}
+
+/* ---- Which samples --------------------------------------------------------------------------- */
+
+static bool fits(const weir__batch_limits *needed, const weir_batch_buffer *buffer) {
+    weir__batch_limits both = weir__batch_limits_of_both(needed, &buffer->limits);
+    return memcmp(&both, &buffer->limits, sizeof both) == 0 && needed->length == buffer->limits.length;
+}
+
+/* The samples at this rank's places, each of its own epoch. */
+static void list_samples(const weir__recipe *r, weir_batch_buffer *b, const weir_step *step) {
+    weir_cursor at = step->cursor_before;
+    uint64_t first = at.global_index + r->rank * step->micro_batch_size;
+    for (uint64_t i = 0; i < b->batch.sequence_count; i++) {
+        bool is_valid = i < step->valid_count;
+        weir__sample *sample = &b->samples[i];
+        b->epochs[i] = is_valid ? at.epoch + (first + i) / r->cardinality : 0;
+        if (!is_valid)
+            continue;
+        sample->index = b->indices[i];
+        sample->position = (first + i) % r->cardinality;
+        bool is_known = i > 0 && b->epochs[i] == b->epochs[i - 1];
+        sample->walk_seed = is_known ? b->samples[i - 1].walk_seed : weir__walk_seed(r, b->epochs[i]);
+    }
+}
+
+weir_status weir__batch_begin(const weir__recipe *r, weir_sampler *sampler, weir_batch_buffer *b,
+                              weir_cursor cursor, weir_error *error) {
+    weir_step step;
+    if (!fits(&r->limits, b))
+        return weir__fail(error, WEIR_CONTRACT_VIOLATION, operator_name,
+                          "the buffer was made for other datasets, another batch size or config; open one "
+                          "with this builder");
+    weir_status status = weir_sampler_step(sampler, cursor, &step, error);
+    if (status != WEIR_OK)
+        return status;
+    weir_sampler_indices(sampler, &step, b->indices);
+    b->batch = (weir_batch){.step = step,
+                            .sequence_count =
+                                WEIR__NARROW(uint32_t, r->pads ? step.micro_batch_size : step.valid_count),
+                            .sequence_length = r->config.sequence_length};
+    b->recipe = r;
+    b->used = 8 * (uint64_t)COMPACT_WORDS + (uint64_t)b->batch.sequence_count * SEQUENCE_SIZE;
+    b->use_count = 0;
+    b->is_corrupt = false;
+    list_samples(r, b, &step);
+    return WEIR_OK;
+}
+
+/* ---- Walks ----------------------------------------------------------------------------------- */
+
+/* Begins the walk of a sequence; false where the store is damaged. */
+static bool begin_walk(const weir__recipe *r, const weir_batch_buffer *b, uint32_t index, weir__walk *walk,
+                       weir_seed_row *seed) {
+    const weir__sample *sample = &b->samples[index];
+    if (!weir_store_seed(r->store, r->task, r->first_seed + WEIR__NARROW(uint32_t, sample->index), seed))
+        return false;
+    /* A sample's sequence is the same in eval_seeded as in eval, where its position is its index. */
+    uint64_t position = r->stage == WEIR_STAGE_EVAL_SEEDED ? sample->index : sample->position;
+    weir__walk_begin(walk, sample->walk_seed, position, seed->row, seed->observation_time);
+    return true;
+}
+
+/* Walks take turns; one that is done is written, and the next sequence's takes its place. */
+static bool walk_all(const weir__recipe *r, weir__batch_worker *w, weir_batch_buffer *b, uint32_t first,
+                     uint32_t end) {
+    uint32_t places[WEIR__ABREAST], indices[WEIR__ABREAST], active = 0;
+    for (; active < WEIR__ABREAST && first < end; active++, first++) {
+        places[active] = active;
+        indices[active] = first;
+        if (!begin_walk(r, b, first, &w->walks[active], &w->seeds[active]))
+            return false;
+    }
+    for (uint32_t k = 0; active > 0; k = k + 1 < active ? k + 1 : 0) {
+        uint32_t place = places[k];
+        weir__walk *walk = &w->walks[place];
+        if (weir__walk_step(walk))
+            continue;
+        if (walk->is_corrupt)
+            return false;
+        weir__write_sequence(&w->writer, b, indices[k], walk, &w->seeds[place]);
+        if (first < end) {
+            indices[k] = first++;
+            if (!begin_walk(r, b, indices[k], walk, &w->seeds[place]))
+                return false;
+        } else {
+            active--;
+            places[k] = places[active];
+            indices[k] = indices[active];
+        }
+    }
+    return true;
+}
+
+void weir__batch_unit(const weir__recipe *r, weir__batch_worker *w, weir_batch_buffer *b, uint32_t first,
+                      uint32_t count) {
+    uint32_t end = first + count;
+    uint32_t valid = WEIR__LOW(uint32_t, b->batch.step.valid_count);
+    if (!b->is_corrupt && !walk_all(r, w, b, first, end < valid ? end : valid))
+        b->is_corrupt = true;
+    for (uint32_t i = first > valid ? first : valid; i < end; i++)
+        weir__write_padding(b, i);
+}
+
+/* ---- The whole ------------------------------------------------------------------------------- */
+
+static uint32_t most_rows(const weir__recipe *r, const weir_batch_buffer *b) {
+    const uint8_t *record = b->compact + 8 * (size_t)COMPACT_WORDS;
+    uint32_t most = r->config.pad_rows && b->batch.sequence_count > 0 ? r->config.max_rows : 0;
+    for (uint32_t i = 0; i < b->batch.sequence_count; i++, record += SEQUENCE_SIZE) {
+        uint32_t rows = weir__load32(record + SEQUENCE_ROWS);
+        most = rows > most ? rows : most;
+    }
+    return most;
+}
+
+static void write_header(const weir_batch_buffer *b, uint64_t texts_at, uint64_t text_size) {
+    const weir_batch *batch = &b->batch;
+    uint64_t words[COMPACT_WORDS] = {
+        [COMPACT_SIZE] = batch->compact_size,
+        [COMPACT_BATCH_SIZE] = batch->size,
+        [COMPACT_SEQUENCES] = batch->sequence_count,
+        [COMPACT_LENGTH] = batch->sequence_length,
+        [COMPACT_ROWS] = batch->row_count,
+        [COMPACT_TEXTS] = texts_at,
+        [COMPACT_TEXT_SIZE] = text_size,
+    };
+    for (uint32_t i = 0; i < WEIR_BATCH_PARTS; i++) {
+        bool is_shared = i == WEIR_TEXT_BATCH_EMBEDDINGS || batch->sequence_count == 0;
+        words[COMPACT_PARTS + i] = batch->tensors[i].offset;
+        words[COMPACT_STRIDES + i] = is_shared ? 0 : batch->tensors[i].size / batch->sequence_count;
+    }
+    for (uint32_t i = 0; i < COMPACT_WORDS; i++)
+        weir__store64(b->compact + 8 * (size_t)i, words[i]);
+}
+
+static void describe(const weir__recipe *r, weir_batch_buffer *b) {
+    weir_batch *batch = &b->batch;
+    const weir_store_info *info = weir_store_describe(r->store);
+    const weir_task *task = &info->tasks[r->task];
+    bool is_categorical = task->stype == WEIR_CATEGORICAL;
+    batch->task = r->task;
+    batch->target_stype = task->stype;
+    batch->category_start = is_categorical ? info->columns[task->column].category_start : 0;
+    batch->category_count = is_categorical ? info->columns[task->column].category_count : 0;
+    batch->data = b->tensors;
+    batch->compact = b->compact;
+    batch->rules = r->rules.expansion;
+    batch->rules_size = r->rules.expansion_size;
+    batch->epochs = b->epochs;
+    batch->indices = b->indices;
+    batch->rows = b->rows;
+    batch->row_stride = WEIR__LOW(uint32_t, b->limits.walked_rows);
+    batch->sample_digests = b->digests;
+    batch->has_digests = r->with_digests;
+}
+
+weir_status weir__batch_finish(const weir__recipe *r, weir__batch_worker *w, weir_batch_buffer *b,
+                               weir_error *error) {
+    const weir_store_info *info = weir_store_describe(r->store);
+    weir_batch *batch = &b->batch;
+    if (b->is_corrupt)
+        return weir__fail(
+            error, WEIR_STORE_CORRUPT, operator_name,
+            "the store's rows point to rows that do not exist; run 'weir verify' on it and ingest anew");
+    uint32_t texts =
+        weir__localise_texts(&w->sorter, b->uses, b->use_count, info->text_count, b->texts, b->compact);
+    uint64_t text_size = 2 * (uint64_t)texts * info->embedding_dim;
+    uint64_t texts_at = (b->used + 15) & ~(uint64_t)15;
+    weir__batch_place(batch, batch->sequence_count, batch->sequence_length, most_rows(r, b), texts,
+                      info->embedding_dim);
+    batch->compact_size = texts_at + text_size;
+    write_header(b, texts_at, text_size);
+    if (info->embedding_dim > 0)
+        weir__copy_texts(info, b->texts, texts, b->compact + texts_at);
+    describe(r, b);
+    return WEIR_OK;
+}
+
+void weir__batch_expand(weir_batch_buffer *b, uint32_t first, uint32_t count) {
+    if (b->tensors)
+        weir__expand_unit(b->batch.rules, b->compact, b->tensors, first, count);
+}
+
+void weir__batch_digest(const weir__recipe *r, weir__batch_worker *w, weir_batch_buffer *b) {
+    if (r->with_digests)
+        weir__digest_batch(&w->digester, b);
+}

@@ -1,0 +1,258 @@
+/* See compact.h. The size of a sequence is known when its walk ends: it gets its place then, behind those
+ * that have one. Which order that gives depends on who ends first, and nothing else does: the directory says
+ * where each is. */
+#include "batch/compact.h"
+
+#include <assert.h>
+#include <string.h>
+
+#include "base/bytes.h"
+#include "batch/expand_kernel.h"
+
+/* The rows of a table in a sequence. */
+typedef struct weir__table_share {
+    uint32_t rows;
+    uint32_t place; /* of the next row's first cell in col_perm; before that is known, the number of cells */
+} table_share;
+
+/* A sequence that is being written. */
+typedef struct sequence {
+    const weir__rules *rules;
+    const weir__walk *walk;
+    uint8_t *blob;
+    uint64_t offset; /* of the blob in the compact form */
+    uint32_t edges;
+    uint32_t target_place;
+    uint32_t label_count;
+    uint32_t last_cells; /* of the last row, without its label */
+    uint64_t seen;       /* see is_hidden */
+} sequence;
+
+static uint64_t up_to_8(uint64_t size) {
+    return (size + 7) & ~(uint64_t)7;
+}
+
+void weir__compact_writer_carve(weir__compact_writer *writer, weir__block *block, const weir__rules *rules,
+                                const weir__batch_limits *limits) {
+    uint64_t edges = limits->walked_rows * weir__most_parents(rules->info);
+    weir__row_orders_carve(&writer->orders, block, limits->walked_rows, edges);
+    if (rules->picks_best_order)
+        weir__row_choice_carve(&writer->orders, block, limits->walked_rows, limits->length);
+    writer->out_order = weir__carve(block, limits->walked_rows, sizeof *writer->out_order);
+    writer->in_order = weir__carve(block, limits->walked_rows, sizeof *writer->in_order);
+    writer->tables = weir__carve(block, rules->info->table_count, sizeof *writer->tables);
+    writer->uses = weir__carve(block, limits->walked_texts + 1, sizeof *writer->uses);
+}
+
+/* ---- Bounds ---------------------------------------------------------------------------------- */
+
+static uint64_t lesser(uint64_t a, uint64_t b) {
+    return a < b ? a : b;
+}
+
+static uint64_t larger(uint64_t a, uint64_t b) {
+    return a > b ? a : b;
+}
+
+/* A row is visited while there are fewer than `length` cells: so all rows but the last have no more than
+ * that, and together no more of anything than if all these cells were of the kind that has the most of it per
+ * cell. Rows without cells are bounded by the number of rows alone. */
+void weir__limit_sequences(weir__batch_limits *l, const weir__rules *rules, uint64_t length, uint64_t rows) {
+    uint64_t most_bytes = 0, most_texts = 0, bytes_of_none = 0, bytes_of_all = 0, texts_of_all = 0;
+    uint64_t least_cells = UINT64_MAX;
+    for (uint32_t k = 0; k < rules->kind_count; k++) {
+        const weir__kind *kind = &rules->kinds[k];
+        const weir__table_rules *table = weir__table_of_kind(rules, k);
+        uint64_t bytes = ROW_SIZE + (uint64_t)table->parent_count * EDGE_SIZE + table->record_size;
+        most_bytes = larger(most_bytes, bytes);
+        most_texts = larger(most_texts, kind->text_count);
+        least_cells = lesser(least_cells, kind->cells);
+        if (kind->cells == 0)
+            bytes_of_none = larger(bytes_of_none, bytes);
+        else {
+            bytes_of_all = larger(bytes_of_all, length * bytes / kind->cells);
+            texts_of_all = larger(texts_of_all, length * kind->text_count / kind->cells);
+        }
+    }
+    l->walked_rows = least_cells ? lesser(rows, 1 + (length + least_cells - 1) / least_cells) : rows;
+    l->walked_texts = lesser(l->walked_rows * most_texts, texts_of_all + most_texts);
+    l->blob = up_to_8(2 * 8 + lesser(l->walked_rows * most_bytes,
+                                     bytes_of_all + most_bytes + l->walked_rows * bytes_of_none));
+}
+
+/* ---- Places in col_perm ---------------------------------------------------------------------- */
+
+static uint32_t cells_of(const weir__walked_row *row) {
+    return row[1].first_cell - row->first_cell;
+}
+
+/* Counts each table's rows and cells, and finds where its cells begin in col_perm, and the target stands. */
+static void share_out(sequence *s, table_share *tables) {
+    const weir_task *task = s->rules->task;
+    const weir__walked_row *row = s->walk->rows, *last = row + s->walk->row_count - 1;
+    uint32_t place = 0, table_count = s->rules->info->table_count;
+    memset(tables, 0, table_count * sizeof *tables);
+    for (; row <= last; row++) {
+        tables[row->table].rows++;
+        tables[row->table].place += cells_of(row);
+    }
+    for (uint32_t t = 0; t < table_count; t++) {
+        uint32_t cells = tables[t].place;
+        tables[t].place = place;
+        place += cells + (task->is_cell && t == task->anchor_table);
+    }
+    s->target_place = place;
+    s->last_cells = cells_of(last) - (cells_of(last) > s->rules->kinds[last->kind].label);
+    if (task->is_cell) {
+        const table_share *anchor = &tables[task->anchor_table];
+        uint32_t before = s->rules->kinds[s->rules->unlabelled].before;
+        bool is_cut = last->table == task->anchor_table && s->last_cells < before;
+        s->target_place = anchor->place + anchor->rows * before - (is_cut ? before - s->last_cells : 0);
+    }
+}
+
+/* ---- Rows ------------------------------------------------------------------------------------ */
+
+/* Notes the texts that a row uses, cells that are null, hidden or cut left out. A number beyond the store's
+ * is 0: a damaged store must not make a batch that points outside its tables. */
+static weir__text_use *note_texts(const sequence *s, const weir__kind *kind, uint8_t *record, uint32_t cells,
+                                  weir__text_use *next) {
+    uint32_t text_count = s->rules->info->text_count;
+    for (uint32_t k = 0; k < kind->text_count; k++) {
+        const weir__text_rule *rule = &kind->texts[k];
+        uint32_t text = weir__load32(record + rule->slot);
+        bool is_used = (rule->cell < cells) & !is_null_cell(rule->rule, record, s->seen);
+        if (text >= text_count) {
+            text = 0;
+            weir__store32(record + rule->slot, 0);
+            is_used &= text_count > 0;
+        }
+        *next = (uint64_t)text << 32 | (s->offset + (uint64_t)(record - s->blob) + rule->slot) / 4;
+        next += is_used;
+    }
+    return next;
+}
+
+/* Writes the rows' headers, but for their places in the row orders, and their records. */
+static weir__text_use *write_rows(sequence *s, table_share *tables, weir__text_use *next) {
+    const weir__walked_row *row = s->walk->rows;
+    uint8_t *header = s->blob;
+    uint8_t *record = s->blob + edges_offset(s->walk->row_count) + up_to_8((uint64_t)s->edges * EDGE_SIZE);
+    for (uint32_t r = 0; r < s->walk->row_count; r++, row++, header += ROW_SIZE) {
+        const weir__kind *kind = &s->rules->kinds[row->kind];
+        const weir__table_rules *table = &s->rules->tables[row->table];
+        table_share *share = &tables[row->table];
+        weir__store32(header + ROW_RECORD, WEIR__LOW(uint32_t, (record - s->blob) / 8));
+        weir__store16(header + ROW_KIND, row->kind);
+        weir__store16(header + ROW_FIRST_CELL, WEIR__LOW(uint16_t, row->first_cell));
+        weir__store16(header + ROW_COL_PLACE, WEIR__LOW(uint16_t, share->place++));
+        weir__store16(header + ROW_COL_STEP, WEIR__LOW(uint16_t, share->rows));
+        weir__store32(header + ROW_LABEL_PLACE, WEIR__LOW(uint16_t, s->target_place + 1 + s->label_count));
+        s->label_count += kind->label < cells_of(row);
+        memcpy(record, row->record, table->stride);
+        next = note_texts(s, kind, record, cells_of(row), next);
+        record += table->record_size;
+    }
+    return next;
+}
+
+/* A row's place in a permutation: behind the cells of the rows before it in the order. The anchor's first
+ * cell stands behind the target, which is the anchor's too. */
+static void write_places(const sequence *s, const uint16_t *order, enum row_field field_of_place) {
+    uint32_t place = 0, row_count = s->walk->row_count;
+    for (uint32_t i = 0; i < row_count; i++) {
+        uint32_t r = order[i];
+        place += r == 0;
+        weir__store16(s->blob + (size_t)r * ROW_SIZE + field_of_place, WEIR__LOW(uint16_t, place));
+        place += cells_of(&s->walk->rows[r]);
+    }
+}
+
+static void write_edges(const sequence *s) {
+    uint8_t *out = s->blob + edges_offset(s->walk->row_count);
+    for (uint32_t i = 0; i < s->edges; i++)
+        weir__store32(out + (size_t)i * EDGE_SIZE,
+                      s->walk->edges[i].child | (uint32_t)s->walk->edges[i].parent << 16);
+}
+
+/* ---- Sequences ------------------------------------------------------------------------------- */
+
+static uint64_t bits_of_target(const weir_cell *target) {
+    uint32_t bits;
+    if (target->stype != WEIR_NUMERICAL)
+        return (uint64_t)target->integer;
+    memcpy(&bits, &target->number, sizeof bits);
+    return bits;
+}
+
+static uint8_t *record_of_sequence(weir_batch_buffer *buffer, uint32_t index) {
+    return buffer->compact + 8 * (size_t)COMPACT_WORDS + (size_t)index * SEQUENCE_SIZE;
+}
+
+static void write_record(const sequence *s, uint8_t *out, const weir__sample *sample,
+                         const weir_seed_row *seed) {
+    weir__store64(out + SEQUENCE_SAMPLE_INDEX, sample->index);
+    weir__store64(out + SEQUENCE_POSITION, sample->position);
+    weir__store64(out + SEQUENCE_OBSERVATION_TIME, (uint64_t)seed->observation_time);
+    weir__store64(out + SEQUENCE_BLOB, s->offset);
+    weir__store64(out + SEQUENCE_TARGET, bits_of_target(&seed->target));
+    weir__store32(out + SEQUENCE_ANCHOR_ROW, seed->row);
+    weir__store32(out + SEQUENCE_CELLS, s->walk->cell_count);
+    weir__store32(out + SEQUENCE_ROWS, s->walk->row_count);
+    weir__store32(out + SEQUENCE_EDGES, s->edges);
+    weir__store32(out + SEQUENCE_TARGET_PLACE, s->target_place);
+    weir__store32(out + SEQUENCE_SHIFT, 1 + s->label_count);
+    weir__store32(out + SEQUENCE_CUT_TABLE, s->walk->rows[s->walk->row_count - 1].table);
+    weir__store32(out + SEQUENCE_CUT_CELLS, s->last_cells);
+    weir__store64(out + SEQUENCE_TARGET_IS_NULL, seed->target.is_null);
+}
+
+static void order_rows(const sequence *s, const weir__compact_writer *writer) {
+    const weir__walk *walk = s->walk;
+    if (!s->rules->picks_best_order) {
+        weir__row_order(&writer->orders, walk->row_count, walk->edges, s->edges, writer->out_order,
+                        writer->in_order);
+        return;
+    }
+    uint32_t *starts = writer->orders.choice.starts;
+    for (uint32_t r = 0; r < walk->row_count; r++)
+        starts[r] = walk->rows[r].first_cell;
+    starts[0] = 0; /* the target is the anchor's too */
+    starts[walk->row_count] = walk->cell_count;
+    weir__best_row_order(&writer->orders, walk->row_count, walk->edges, s->edges, writer->out_order,
+                         writer->in_order);
+}
+
+void weir__write_sequence(const weir__compact_writer *writer, weir_batch_buffer *buffer, uint32_t index,
+                          weir__walk *walk, const weir_seed_row *seed) {
+    sequence s = {
+        .rules = walk->rules,
+        .walk = walk,
+        .edges = walk->rules->may_repeat_parents
+                     ? weir__unique_edges(&writer->orders, walk->row_count, walk->edges, walk->edge_count)
+                     : walk->edge_count,
+        .seen = moment_of((uint64_t)walk->observation_time),
+    };
+    uint64_t size =
+        edges_offset(walk->row_count) + up_to_8((uint64_t)s.edges * EDGE_SIZE) + walk->record_bytes;
+    assert(size <= buffer->limits.blob);
+    s.offset = atomic_fetch_add_explicit(&buffer->used, size, memory_order_relaxed);
+    s.blob = buffer->compact + s.offset;
+    share_out(&s, writer->tables);
+    weir__text_use *end = write_rows(&s, writer->tables, writer->uses);
+    write_edges(&s);
+    order_rows(&s, writer);
+    write_places(&s, writer->out_order, ROW_OUT_PLACE);
+    write_places(&s, writer->in_order, ROW_IN_PLACE);
+    write_record(&s, record_of_sequence(buffer, index), &buffer->samples[index], seed);
+    uint32_t count = WEIR__LOW(uint32_t, end - writer->uses);
+    uint32_t first = atomic_fetch_add_explicit(&buffer->use_count, count, memory_order_relaxed);
+    memcpy(buffer->uses + first, writer->uses, count * sizeof *writer->uses);
+    uint32_t *rows = buffer->rows + index * buffer->limits.walked_rows;
+    for (uint32_t r = 0; r < walk->row_count; r++)
+        rows[r] = walk->rows[r].row;
+}
+
+void weir__write_padding(weir_batch_buffer *buffer, uint32_t index) {
+    memset(record_of_sequence(buffer, index), 0, SEQUENCE_SIZE);
+}

@@ -1,0 +1,137 @@
+/* See recipe.h. */
+#include "batch/recipe.h"
+
+#include <string.h>
+
+#include "base/narrow.h"
+#include "batch/compact.h"
+
+static const char operator_name[] = "weir.batch.build";
+
+/* ---- The dataset ----------------------------------------------------------------------------- */
+
+static weir_status find_dataset(weir__recipe *r, const weir_batch_options *options,
+                                weir_stored_dataset *stored, weir_error *error) {
+    weir_status status = weir_store_dataset(options->store, options->dataset, stored, error);
+    const weir_dataset *dataset = weir_manifest_find(options->manifest, options->dataset);
+    if (status != WEIR_OK)
+        return status;
+    r->task = stored->task;
+    r->first_seed = weir_store_describe(options->store)->tasks[stored->task].split_start[stored->split];
+    if (options->any_hash || !dataset || memcmp(dataset->hash, stored->hash, WEIR_HASH_SIZE) == 0)
+        return WEIR_OK;
+    return weir__fail(
+        error, WEIR_CARDINALITY_MISMATCH, operator_name,
+        "dataset '%s' has another hash in the manifest than in the store; write the manifest anew from the "
+        "store that you train on",
+        options->dataset);
+}
+
+/* In the contract's order: an unknown stage or key is the sampler's to refuse; then the dataset must be the
+ * store's; then the sampler's other checks. */
+static weir_status open_sampler(weir__recipe *r, const weir_batch_options *options, weir_sampler **sampler,
+                                weir_error *error) {
+    weir_stored_dataset stored = {0};
+    weir_sampler_options sampling = {.size = sizeof sampling,
+                                     .dataset = options->dataset,
+                                     .stage = options->stage,
+                                     .world_size = options->world_size,
+                                     .rank = options->rank,
+                                     .token = options->token,
+                                     .token_size = options->token_size,
+                                     .population = options->population};
+    weir_status status = WEIR_OK;
+    if (weir_stage_name(options->stage) && weir_manifest_find(options->manifest, options->dataset)) {
+        status = find_dataset(r, options, &stored, error);
+        sampling.store_cardinality = &stored.cardinality;
+    }
+    if (status == WEIR_OK && options->stage == WEIR_STAGE_TRAIN && !options->population) {
+        status = weir_population_open(r->env, options->manifest, options->store, options->dataset,
+                                      options->token, options->token_size, &r->population, error);
+        sampling.population = r->population;
+    }
+    if (status == WEIR_OK)
+        status = weir_sampler_open(r->env, options->manifest, &sampling, sampler, error);
+    r->cardinality = stored.cardinality;
+    return status;
+}
+
+/* ---- Seeds ----------------------------------------------------------------------------------- */
+
+static void prepare_walk_seed(weir__recipe *r, const weir_batch_options *options) {
+    enum { ARRAY_OF_5 = 0x85 };
+    static const uint8_t head = ARRAY_OF_5;
+    weir_cbor_writer w;
+    weir_sha256_init(&r->seed_prefix);
+    weir_sha256_update(&r->seed_prefix, &head, 1);
+    weir_cbor_writer_hash(&w, &r->seed_prefix);
+    weir_cbor_text(&w, "walk_seed_v1");
+    weir_cbor_restart(&w);
+    weir_cbor_bytes(&w, options->token ? options->token : weir_manifest_token(options->manifest),
+                    options->token ? options->token_size : WEIR_TOKEN_SIZE);
+    weir_cbor_restart(&w);
+    weir_cbor_bytes(&w, weir_manifest_hash(options->manifest), WEIR_HASH_SIZE);
+    weir_cbor_restart(&w);
+    weir_cbor_text(&w, options->dataset);
+}
+
+weir_seed weir__walk_seed(const weir__recipe *recipe, uint64_t epoch) {
+    uint8_t digest[WEIR_HASH_SIZE];
+    weir_sha256 sha = recipe->seed_prefix;
+    weir_cbor_writer w;
+    weir_cbor_writer_hash(&w, &sha);
+    weir_cbor_uint(&w, recipe->stage == WEIR_STAGE_TRAIN ? epoch : 0);
+    weir_sha256_final(&sha, digest);
+    return weir_seed_load(digest);
+}
+
+/* ---- Limits ---------------------------------------------------------------------------------- */
+
+static weir_status find_limits(weir__recipe *r, const weir_batch_options *options, weir_error *error) {
+    const weir_store_info *info = weir_store_describe(r->store);
+    uint64_t sequences = weir_manifest_global_batch_size(options->manifest) / options->world_size;
+    uint64_t rows = r->config.max_rows < info->row_count ? r->config.max_rows : info->row_count;
+    weir__batch_limits *l = &r->limits;
+    bool is_countable = sequences <= UINT32_MAX / r->config.sequence_length;
+    if (is_countable) {
+        *l = (weir__batch_limits){
+            .sequences = sequences, .length = r->config.sequence_length, .dim = info->embedding_dim};
+        weir__limit_sequences(l, &r->rules, r->config.sequence_length, rows);
+        l->rows = r->config.pad_rows ? r->config.max_rows : l->walked_rows;
+        l->texts =
+            sequences * l->walked_texts < info->text_count ? sequences * l->walked_texts : info->text_count;
+        weir_batch_room room = weir__batch_room(l);
+        /* A place in the compact form is counted in units of 4 bytes, in 32 bits. */
+        is_countable = room.compact / 4 <= UINT32_MAX && room.tensors <= PTRDIFF_MAX;
+    }
+    if (is_countable)
+        return WEIR_OK;
+    return weir__fail(
+        error, WEIR_OUT_OF_MEMORY, operator_name,
+        "a batch of %llu sequences of %u cells is beyond any memory; use more ranks or a smaller batch",
+        (unsigned long long)sequences, r->config.sequence_length);
+}
+
+/* ---- Opening --------------------------------------------------------------------------------- */
+
+weir_status weir__recipe_open(weir__recipe *r, const weir_env *env, const weir_batch_options *options,
+                              weir_sampler **sampler, weir_error *error) {
+    *r = (weir__recipe){.env = env,
+                        .store = options->store,
+                        .stage = options->stage,
+                        .rank = options->rank,
+                        .pads = options->pad,
+                        .with_digests = options->with_digests,
+                        .config = *weir_manifest_batch(options->manifest)};
+    weir_status status = open_sampler(r, options, sampler, error);
+    if (status != WEIR_OK)
+        return status;
+    prepare_walk_seed(r, options);
+    status = weir__rules_open(&r->rules, env, r->store, r->task, &r->config, error);
+    return status ? status : find_limits(r, options, error);
+}
+
+void weir__recipe_close(weir__recipe *recipe) {
+    weir_population_close(recipe->population);
+    weir__rules_close(&recipe->rules, recipe->env);
+}

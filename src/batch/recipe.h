@@ -1,0 +1,37 @@
+/* How batches of a dataset are made: everything that a run decides once, constant from then on and shared by
+ * all threads. */
+#ifndef WEIR_SRC_BATCH_RECIPE_H
+#define WEIR_SRC_BATCH_RECIPE_H
+
+#include "batch/buffer.h"
+#include "batch/rules.h"
+#include "weir/hash.h"
+
+typedef struct weir__recipe {
+    const weir_env *env;
+    const weir_store *store;
+    weir_population *population; /* the recipe's own, or NULL */
+    weir_batch_config config;
+    weir__batch_limits limits;
+    weir__rules rules;
+    weir_stage stage;
+    uint64_t cardinality;
+    uint32_t rank;
+    uint32_t task;
+    uint32_t first_seed; /* of the split */
+    bool pads;
+    bool with_digests;
+    weir_sha256 seed_prefix; /* of the walk seed's tuple, up to the epoch */
+} weir__recipe;
+
+/* Opens a sampler too, as its checks and the recipe's have one order; it must be closed first. The builder's
+ * errors. */
+WEIR_CHECKED weir_status weir__recipe_open(weir__recipe *recipe, const weir_env *env,
+                                           const weir_batch_options *options, weir_sampler **sampler,
+                                           weir_error *error);
+void weir__recipe_close(weir__recipe *recipe);
+
+/* The walk's seed in an epoch of the samples; evaluation always walks as in epoch 0. */
+weir_seed weir__walk_seed(const weir__recipe *recipe, uint64_t epoch);
+
+#endif

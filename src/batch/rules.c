@@ -1,0 +1,231 @@
+/* See rules.h. */
+#include "batch/rules.h"
+
+#include <string.h>
+
+#include "base/narrow.h"
+#include "batch/expand_kernel.h"
+
+static const char operator_name[] = "weir.batch.open";
+
+/* ---- For the walk ---------------------------------------------------------------------------- */
+
+static void make_walk_rules(weir__rules *rules, uint32_t number, weir__table_rules *out) {
+    const weir_store_info *info = rules->info;
+    const weir_table *table = &info->tables[number];
+    weir__table_rules made = {
+        .records = table->records,
+        .row_start = table->row_start,
+        .row_count = table->row_count,
+        .stride = table->stride,
+        .record_size = WEIR__NARROW(uint32_t, ((uint64_t)table->stride + 7) / 8 * 8),
+        .time_offset = table->time_offset,
+        .number = number,
+        .may_hide_labels = rules->task->is_cell && number == rules->task->anchor_table,
+        .parents = weir__carve(&rules->memory, table->edge_count, sizeof *made.parents),
+        .inbound = weir__carve(&rules->memory, table->inbound_count, sizeof *made.inbound),
+    };
+    if (!rules->memory.memory)
+        return;
+    for (uint32_t i = 0; i < table->edge_count; i++) {
+        const weir_edge *edge = &info->edges[table->edge_start + i];
+        if (rules->task->edge_hidden[table->edge_start + i])
+            continue;
+        made.parents[made.parent_count++] = (weir__parent_rule){
+            .parents = &rules->tables[edge->parent_table],
+            .slot = edge->parent_slot,
+            .known_slot = edge->known_slot,
+        };
+    }
+    for (uint32_t i = 0; i < table->inbound_count; i++)
+        if (!rules->task->edge_hidden[table->inbound[i]])
+            made.inbound[made.inbound_count++] =
+                (weir__child_rule){.edge = &info->edges[table->inbound[i]],
+                                   .children = &rules->tables[info->edges[table->inbound[i]].table]};
+    for (uint32_t i = 0; i < made.parent_count; i++)
+        for (uint32_t k = 0; k < i; k++)
+            rules->may_repeat_parents |= made.parents[i].parents == made.parents[k].parents;
+    *out = made;
+}
+
+/* ---- For the expansion ------------------------------------------------------------------------- */
+
+static void put_bit(uint8_t *rule, enum cell_field byte, enum cell_field shift, uint32_t first,
+                    uint32_t bit) {
+    weir__store32(rule + byte, first + bit / 8);
+    rule[shift] = bit % 8;
+}
+
+static void write_cell(const weir_store_info *info, uint32_t column, uint8_t *rule) {
+    const weir_column *c = &info->columns[column];
+    uint32_t bits = info->tables[c->table].bits_offset;
+    memset(rule, 0, CELL_SIZE);
+    weir__store32(rule + CELL_COLUMN, column);
+    rule[CELL_STYPE] = WEIR__LOW(uint8_t, c->stype);
+    put_bit(rule, CELL_NULL_BYTE, CELL_NULL_SHIFT, bits, c->null_bit);
+    if (c->slot != WEIR_NONE)
+        weir__store32(rule + CELL_SLOT, c->slot);
+    if (c->known_slot != WEIR_NONE) {
+        weir__store32(rule + CELL_KNOWN_SLOT, c->known_slot);
+        rule[CELL_KNOWN_MASK] = 1;
+    }
+    switch (c->stype) {
+    case WEIR_NUMERICAL:
+        weir__store32(rule + CELL_NUMBER_MASK, UINT32_MAX);
+        break;
+    case WEIR_CATEGORICAL:
+        weir__store32(rule + CELL_CATEGORY_MASK, UINT32_MAX);
+        break;
+    case WEIR_TEXT:
+        weir__store32(rule + CELL_TEXT_MASK, UINT32_MAX);
+        break;
+    case WEIR_BOOLEAN:
+        put_bit(rule, CELL_BOOL_BYTE, CELL_BOOL_SHIFT, bits, c->bool_bit);
+        rule[CELL_BOOL_MASK] = 1;
+        break;
+    case WEIR_TIMESTAMP: /* has a list */
+    case WEIR_IDENTIFIER:
+    case WEIR_IGNORED: /* has no cells */
+        break;
+    }
+}
+
+/* What is being written. */
+typedef struct writing {
+    weir__rules *rules;
+    uint8_t *kinds;
+    uint8_t *cells;
+    uint8_t *times;
+    weir__text_rule *texts;
+    uint32_t cell_count;
+    uint32_t time_count;
+    uint32_t text_count;
+} writing;
+
+/* Lists a cell by its type, for what looks for cells of that type alone. */
+static void list_cell(writing *w, weir__kind *kind, const uint8_t *rule, uint32_t number) {
+    if (rule[CELL_STYPE] == WEIR_TIMESTAMP)
+        weir__store32(w->times + 4 * (size_t)w->time_count++, number);
+    if (rule[CELL_STYPE] == WEIR_TEXT) {
+        w->texts[w->text_count++] = (weir__text_rule){rule, weir__load32(rule + CELL_SLOT), number};
+        kind->text_count++;
+    }
+}
+
+/* A kind: all cells of a table but the dropped ones and one that is left out. Returns how many. */
+static uint32_t write_kind(writing *w, uint32_t number, uint32_t table, uint32_t left_out) {
+    const weir_task *task = w->rules->task;
+    const weir_table *t = &w->rules->info->tables[table];
+    uint8_t *out = w->kinds + (size_t)number * KIND_SIZE;
+    uint32_t first_cell = w->cell_count, first_time = w->time_count;
+    weir__kind kind = {.label = WEIR_NONE, .texts = w->texts + w->text_count};
+    bool has_target = task->is_cell && table == task->anchor_table;
+    for (uint32_t column = t->column_start; column < t->column_start + t->column_count; column++) {
+        uint8_t *rule = w->cells + (size_t)w->cell_count * CELL_SIZE;
+        if (column == left_out || task->column_dropped[column])
+            continue;
+        write_cell(w->rules->info, column, rule);
+        list_cell(w, &kind, rule, kind.cells);
+        kind.before += column < task->column;
+        kind.label = column == task->column ? kind.cells : kind.label;
+        kind.cells++;
+        w->cell_count++;
+    }
+    w->rules->kinds[number] = kind;
+    memset(out, 0, KIND_SIZE);
+    weir__store32(out + KIND_CELLS, kind.cells);
+    weir__store32(out + KIND_FIRST_CELL, first_cell);
+    weir__store32(out + KIND_TIMES, w->time_count - first_time);
+    weir__store32(out + KIND_FIRST_TIME, first_time);
+    weir__store32(out + KIND_TABLE, table);
+    weir__store32(out + KIND_LABEL, kind.label);
+    weir__store32(out + KIND_TURN, has_target ? kind.before : NO_INDEX);
+    return kind.cells;
+}
+
+static uint64_t bits_of_double(double value) {
+    uint64_t bits;
+    memcpy(&bits, &value, sizeof bits);
+    return bits;
+}
+
+static void write_expansion(writing *w, uint64_t size) {
+    weir__rules *rules = w->rules;
+    const weir_task *task = rules->task;
+    /* Then no other row shows the target either, whatever the labels' visibility. */
+    uint32_t left_out = task->drops_target ? task->column : WEIR_NONE;
+    uint64_t words[RULES_WORDS] = {
+        [RULES_SIZE] = size,
+        [RULES_MEAN] = bits_of_double(rules->info->timestamps.mean),
+        [RULES_STD] = bits_of_double(rules->info->timestamps.std),
+        [RULES_CATEGORIES] = rules->info->category_count,
+        [RULES_TARGET_COLUMN] = task->column,
+        [RULES_TARGET_STYPE] = (uint64_t)task->stype,
+        [RULES_KINDS] = (uint64_t)(w->kinds - rules->expansion),
+        [RULES_CELLS] = (uint64_t)(w->cells - rules->expansion),
+        [RULES_TIMES] = (uint64_t)(w->times - rules->expansion),
+    };
+    for (uint32_t i = 0; i < RULES_WORDS; i++)
+        weir__store64(rules->expansion + 8 * (size_t)i, words[i]);
+    for (uint32_t t = 0; t < rules->info->table_count; t++)
+        rules->tables[t].cells = write_kind(w, t, t, left_out);
+    if (task->is_cell)
+        rules->unlabelled_cells = write_kind(w, rules->unlabelled, task->anchor_table, task->column);
+}
+
+/* ---- All of it --------------------------------------------------------------------------------- */
+
+/* Counts the memory, or fills it. */
+static void make_rules(weir__rules *rules) {
+    const weir_store_info *info = rules->info;
+    const weir_task *task = rules->task;
+    const weir_table *anchor = &info->tables[task->anchor_table];
+    uint64_t cells = (uint64_t)info->table_column_count + (task->is_cell ? anchor->column_count : 0);
+    uint64_t kinds_at = 8 * (uint64_t)RULES_WORDS;
+    uint64_t cells_at = kinds_at + (uint64_t)rules->kind_count * KIND_SIZE;
+    uint64_t times_at = cells_at + cells * CELL_SIZE;
+    rules->tables = weir__carve(&rules->memory, info->table_count, sizeof *rules->tables);
+    rules->kinds = weir__carve(&rules->memory, rules->kind_count, sizeof *rules->kinds);
+    rules->blank_record = weir__carve(&rules->memory, anchor->stride, 1);
+    rules->expansion_size = (times_at + 4 * cells + 7) & ~(uint64_t)7;
+    rules->expansion = weir__carve(&rules->memory, rules->expansion_size, 1);
+    weir__text_rule *texts = weir__carve(&rules->memory, cells, sizeof *texts);
+    for (uint32_t t = 0; t < info->table_count; t++)
+        make_walk_rules(rules, t, rules->tables ? &rules->tables[t] : NULL);
+    if (!rules->memory.memory)
+        return;
+    memset(rules->blank_record, 0xFF, anchor->stride); /* null bits are set, parents WEIR_NONE */
+    writing w = {.rules = rules,
+                 .kinds = rules->expansion + kinds_at,
+                 .cells = rules->expansion + cells_at,
+                 .times = rules->expansion + times_at,
+                 .texts = texts};
+    write_expansion(&w, rules->expansion_size);
+}
+
+weir_status weir__rules_open(weir__rules *rules, const weir_env *env, const weir_store *store, uint32_t task,
+                             const weir_batch_config *config, weir_error *error) {
+    const weir_store_info *info = weir_store_describe(store);
+    *rules =
+        (weir__rules){.info = info,
+                      .task = &info->tasks[task],
+                      .label_visibility = config->label_visibility,
+                      .picks_best_order = config->row_order == WEIR_ROWS_BEST,
+                      .shows_early_anchors = info->tasks[task].before_anchor == WEIR_BEFORE_ANCHOR_SHOW_KNOWN,
+                      .kind_count = info->table_count + info->tasks[task].is_cell,
+                      .unlabelled = info->table_count};
+    if (rules->kind_count > UINT16_MAX)
+        return weir__fail(error, WEIR_STORE_CORRUPT, operator_name,
+                          "the store has %u tables; %u are the most that a batch can tell apart",
+                          info->table_count, UINT16_MAX - 1);
+    make_rules(rules);
+    if (!weir__block_open(&rules->memory, env))
+        return weir__out_of_memory(error, operator_name, (size_t)rules->memory.size);
+    make_rules(rules);
+    return WEIR_OK;
+}
+
+void weir__rules_close(weir__rules *rules, const weir_env *env) {
+    weir__block_close(&rules->memory, env);
+    *rules = (weir__rules){0};
+}

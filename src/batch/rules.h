@@ -1,0 +1,86 @@
+/* What is known of a task before a row is seen: for every table, where its rows lie and where they lead, for
+ * the walk; and which cells a row gives and where their values lie in its record, for the expansion. Dropped
+ * columns, hidden edges and the target's place are settled here, so that inner loops ask nothing. */
+#ifndef WEIR_SRC_BATCH_RULES_H
+#define WEIR_SRC_BATCH_RULES_H
+
+#include "base/block.h"
+#include "weir/manifest.h"
+#include "weir/store.h"
+
+typedef struct weir__table_rules weir__table_rules;
+
+/* A foreign key that the task shows. */
+typedef struct weir__parent_rule {
+    const weir__table_rules *parents;
+    uint32_t slot;       /* of the parent's row */
+    uint32_t known_slot; /* WEIR_NONE: with the row */
+} weir__parent_rule;
+
+/* An edge type into a table that the task shows. */
+typedef struct weir__child_rule {
+    const weir_edge *edge;
+    const weir__table_rules *children;
+} weir__child_rule;
+
+/* What a walk needs of a table. Its rows are of the kind with the table's number. */
+struct weir__table_rules {
+    const uint8_t *records;
+    uint32_t row_start;
+    uint32_t row_count;
+    uint32_t stride;
+    uint32_t time_offset; /* or WEIR_NONE */
+    uint32_t record_size; /* the stride, up to a multiple of 8 */
+    uint32_t number;
+    uint32_t cells;       /* of a row */
+    bool may_hide_labels; /* the anchor's, in a cell task */
+    uint32_t parent_count;
+    uint32_t inbound_count;
+    weir__parent_rule *parents;
+    weir__child_rule *inbound;
+};
+
+/* A cell of a kind that has a text. */
+typedef struct weir__text_rule {
+    const uint8_t *rule; /* among those of the expansion */
+    uint32_t slot;
+    uint32_t cell; /* its number in the row */
+} weir__text_rule;
+
+/* What rows of a kind give. */
+typedef struct weir__kind {
+    uint32_t cells;
+    uint32_t label;  /* the cell of the target column; WEIR_NONE: it has none */
+    uint32_t before; /* cells without the label whose column is before the target's, in the anchor's table */
+    uint32_t text_count;
+    weir__text_rule *texts;
+} weir__kind;
+
+typedef struct weir__rules {
+    const weir_store_info *info;
+    const weir_task *task;
+    weir_label_visibility label_visibility;
+    weir__table_rules *tables;
+    weir__kind *kinds;   /* one per table, by its number, and, in a cell task, one more: */
+    uint32_t unlabelled; /* rows of the anchor's table without the target column */
+    uint32_t unlabelled_cells;
+    uint32_t kind_count;
+    bool shows_early_anchors; /* what is known of an anchor before its own time */
+    bool may_repeat_parents;  /* a table has two foreign keys to the same one */
+    bool picks_best_order;    /* row_order is best */
+    uint8_t *blank_record;    /* of the anchor table: every cell null, no parents */
+    uint8_t *expansion;       /* the rules of expand_kernel.h … */
+    uint64_t expansion_size;  /* … bytes */
+    weir__block memory;
+} weir__rules;
+
+WEIR_CHECKED weir_status weir__rules_open(weir__rules *rules, const weir_env *env, const weir_store *store,
+                                          uint32_t task, const weir_batch_config *config, weir_error *error);
+void weir__rules_close(weir__rules *rules, const weir_env *env);
+
+/* The table of a kind. */
+static inline const weir__table_rules *weir__table_of_kind(const weir__rules *rules, uint32_t kind) {
+    return &rules->tables[kind == rules->unlabelled ? rules->task->anchor_table : kind];
+}
+
+#endif

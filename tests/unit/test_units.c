@@ -1,0 +1,132 @@
+/* One batch built by many: whatever the units, their order and the threads that have them, it is the batch
+ * that one thread builds, though its sequences lie in another order in the compact form. */
+#include <pthread.h>
+#include <stdatomic.h>
+
+#include "batch/build.h"
+#include "support/shop_store.h"
+
+enum { WORKERS = 4, SEQUENCES = 41 };
+
+static shop_store shop;
+static const char config[] = "\"sequence_length\": 90, \"child_width\": 5";
+
+typedef struct shared {
+    weir__recipe recipe;
+    weir_sampler *sampler;
+    weir__batch_worker workers[WORKERS];
+    weir_batch_buffer *buffer;
+    uint32_t unit; /* sequences of one */
+    _Atomic uint32_t next;
+    _Atomic uint32_t next_worker;
+} shared;
+
+static weir_batch_options options_of(const weir_manifest *manifest) {
+    return (weir_batch_options){.size = sizeof(weir_batch_options),
+                                .store = shop.store,
+                                .manifest = manifest,
+                                .dataset = "shop/rating/train",
+                                .world_size = 1,
+                                .with_digests = true};
+}
+
+static void begin(shared *s, const weir_manifest *manifest) {
+    weir_error error;
+    weir_batch_options options = options_of(manifest);
+    *s = (shared){.unit = 1};
+    assert_ok(weir__recipe_open(&s->recipe, weir__env(NULL), &options, &s->sampler, &error), &error);
+    for (int i = 0; i < WORKERS; i++)
+        assert_ok(weir__batch_worker_open(&s->workers[i], &s->recipe, &error), &error);
+    assert_ok(weir__batch_buffer_open(weir__env(NULL), &s->recipe.limits, NULL, &s->buffer, &error), &error);
+}
+
+static void end(shared *s) {
+    weir_batch_buffer_close(s->buffer);
+    for (int i = 0; i < WORKERS; i++)
+        weir__batch_worker_close(&s->workers[i]);
+    weir_sampler_close(s->sampler);
+    weir__recipe_close(&s->recipe);
+}
+
+/* Takes units from the last to the first. */
+static void *take_units(void *context) {
+    shared *s = context;
+    weir__batch_worker *worker = &s->workers[atomic_fetch_add(&s->next_worker, 1)];
+    uint32_t count = s->buffer->batch.sequence_count, units = (count + s->unit - 1) / s->unit;
+    for (uint32_t i = atomic_fetch_add(&s->next, 1); i < units; i = atomic_fetch_add(&s->next, 1)) {
+        uint32_t first = (units - 1 - i) * s->unit;
+        weir__batch_unit(&s->recipe, worker, s->buffer, first,
+                         count - first < s->unit ? count - first : s->unit);
+    }
+    return NULL;
+}
+
+static void *expand_units(void *context) {
+    shared *s = context;
+    uint32_t count = s->buffer->batch.sequence_count;
+    for (uint32_t i = atomic_fetch_add(&s->next, 1); i < count; i = atomic_fetch_add(&s->next, 1))
+        weir__batch_expand(s->buffer, i, 1);
+    return NULL;
+}
+
+static void run(shared *s, void *(*work)(void *)) {
+    pthread_t threads[WORKERS];
+    s->next = s->next_worker = 0;
+    for (int i = 0; i < WORKERS; i++)
+        assert_int_equal(pthread_create(&threads[i], NULL, work, s), 0);
+    for (int i = 0; i < WORKERS; i++)
+        pthread_join(threads[i], NULL);
+}
+
+static void test_a_batch_does_not_depend_on_who_builds_it(void **state) {
+    (void)state;
+    static const uint32_t units[] = {1, 3, WEIR__UNIT, SEQUENCES};
+    weir_error error;
+    weir_batch_builder *builder;
+    weir_batch_buffer *alone;
+    weir_manifest *manifest = shop_manifest(&shop, SEQUENCES, "", config);
+    weir_batch_options options = options_of(manifest);
+    shared s;
+    begin(&s, manifest);
+    assert_ok(weir_batch_builder_open(NULL, &options, &builder, &error), &error);
+    assert_ok(weir_batch_buffer_open(&builder, 1, NULL, &alone, &error), &error);
+    for (uint64_t i = 0; i < 12; i++) {
+        weir_cursor cursor = {i, i % 3};
+        s.unit = units[i % 4];
+        assert_ok(weir_batch_build(builder, cursor, alone, &error), &error);
+        assert_ok(weir__batch_begin(&s.recipe, s.sampler, s.buffer, cursor, &error), &error);
+        run(&s, take_units);
+        assert_ok(weir__batch_finish(&s.recipe, &s.workers[i % WORKERS], s.buffer, &error), &error);
+        run(&s, expand_units);
+        weir__batch_digest(&s.recipe, &s.workers[i % WORKERS], s.buffer);
+        const weir_batch *a = weir_batch_view(alone), *b = weir_batch_view(s.buffer);
+        assert_int_equal(a->size, b->size);
+        assert_int_equal(a->compact_size, b->compact_size);
+        assert_memory_equal(a->batch_digest, b->batch_digest, 16);
+        assert_memory_equal(a->sample_digests, b->sample_digests, a->sequence_count * sizeof(uint64_t));
+        for (int id = 0; id < WEIR_BATCH_PARTS; id++)
+            assert_memory_equal(a->data + a->tensors[id].offset, b->data + b->tensors[id].offset,
+                                (size_t)a->tensors[id].size);
+    }
+    weir_batch_buffer_close(alone);
+    weir_batch_builder_close(builder);
+    end(&s);
+    weir_manifest_close(manifest);
+}
+
+static int set_up(void **state) {
+    (void)state;
+    shop_store_open(&shop);
+    return 0;
+}
+
+static int tear_down(void **state) {
+    (void)state;
+    shop_store_close(&shop);
+    return 0;
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_a_batch_does_not_depend_on_who_builds_it)};
+    return cmocka_run_group_tests(tests, set_up, tear_down);
+}
