@@ -138,8 +138,7 @@ class BatchConfig:
 
     def cutoff(self, observation_time: int) -> int:
         """The latest time that a sequence shows."""
-        is_strict = self.strictly_before and observation_time != -(2**63)
-        return self.anchor_cutoff(observation_time - is_strict)
+        return max(self.anchor_cutoff(observation_time - self.strictly_before), -(2**63) + 1)
 
     def anchor_cutoff(self, observation_time: int) -> int:
         """The same for the time of the anchor row itself."""
@@ -326,7 +325,7 @@ def _time(value: Any, path: str) -> int | None:
         return None
     if isinstance(value, str) and re.fullmatch("0|[1-9][0-9]{0,19}", value):
         value = int(value)
-    if isinstance(value, int) and not isinstance(value, bool) and -(2**63) <= value < 2**63:
+    if isinstance(value, int) and not isinstance(value, bool) and -(2**63) < value < 2**63 - 1:
         return value
     time = timestamps.from_text(value) if isinstance(value, str) else None
     if time is not None:

@@ -106,7 +106,8 @@ enum sequence_field {
     SEQUENCE_CUT_TABLE = 64,    /* the last row's: its cells may be cut, … */
     SEQUENCE_CUT_CELLS = 68,    /* … and this many, without the label, are there */
     SEQUENCE_TARGET_IS_NULL = 72,
-    SEQUENCE_SIZE = 80,
+    SEQUENCE_CUTOFF = 80, /* 64 bits: the latest time that is shown */
+    SEQUENCE_SIZE = 88,
 };
 
 /* A row's header, at the begin of the blob: byte offsets. The first is of 32 bits, the others of 16. Places
@@ -137,7 +138,7 @@ typedef struct expansion {
     uint32_t cells;
     uint32_t rows;
     uint32_t categories;
-    uint64_t seen; /* the observation time; see is_hidden */
+    uint64_t seen; /* the cut-off; see is_hidden */
     uint8_t *parts[WEIR_BATCH_PARTS];
 } expansion;
 
@@ -186,7 +187,7 @@ SHARED expansion expansion_of(const uint8_t *rules, const uint8_t *compact, uint
     e.cells = field(&e, SEQUENCE_CELLS);
     e.rows = field(&e, SEQUENCE_ROWS);
     e.categories = (uint32_t)rules_word(rules, RULES_CATEGORIES);
-    e.seen = moment_of(weir__load64(e.sequence + SEQUENCE_OBSERVATION_TIME));
+    e.seen = moment_of(weir__load64(e.sequence + SEQUENCE_CUTOFF));
     return e;
 }
 

@@ -12,15 +12,20 @@
 
 enum { BUCKETS_A_ROW = 4, WORD = 64 };
 
-void weir__levels_carve(weir__levels *levels, weir__block *block, uint64_t rows, uint64_t runs) {
+void weir__levels_carve(weir__levels *levels, weir__block *block, uint64_t rows, uint64_t runs,
+                        bool has_priorities) {
     *levels = (weir__levels){
         .rows = weir__carve(block, rows, sizeof *levels->rows),
         .runs = weir__carve(block, runs, sizeof *levels->runs),
         .ranked = weir__carve(block, rows, sizeof *levels->ranked),
-        .next = weir__carve(block, rows, sizeof *levels->next),
-        .buckets = weir__carve(block, BUCKETS_A_ROW * rows + WORD, sizeof *levels->buckets),
-        .filled = weir__carve(block, BUCKETS_A_ROW * rows / WORD + 1, sizeof *levels->filled),
     };
+    if (has_priorities) {
+        levels->priorities = weir__carve(block, rows, sizeof *levels->priorities);
+        return;
+    }
+    levels->next = weir__carve(block, rows, sizeof *levels->next);
+    levels->buckets = weir__carve(block, BUCKETS_A_ROW * rows + WORD, sizeof *levels->buckets);
+    levels->filled = weir__carve(block, BUCKETS_A_ROW * rows / WORD + 1, sizeof *levels->filled);
 }
 
 void weir__levels_begin(weir__levels *levels, uint32_t last) {
@@ -54,9 +59,10 @@ static void rank_children(weir__levels *levels, weir__walk_draws *draws) {
     uint32_t count = 0;
     for (uint32_t r = levels->first_run[levels->current]; r != WEIR_NONE; r = levels->runs[r].next) {
         weir__child_run run = levels->runs[r];
+        const uint64_t *given = levels->priorities ? levels->priorities + run.first : NULL;
         for (uint32_t i = 0; i < run.count; i++)
             levels->ranked[count++] =
-                (weir__ranked_row){.priority = weir__draw64_at(draws, run.first_draw + i),
+                (weir__ranked_row){.priority = given ? given[i] : weir__draw64_at(draws, run.first_draw + i),
                                    .row = levels->rows[run.first + i],
                                    .table = run.table};
     }
@@ -82,8 +88,30 @@ static bool goes_before(const weir__ranked_row *a, const weir__ranked_row *b) {
     return a->priority != b->priority ? a->priority < b->priority : a->row < b->row;
 }
 
+/* Given priorities may be anything: a heap, of which again only what is visited is put in order. */
+static void sink(weir__levels *levels, uint32_t at) {
+    weir__ranked_row *heap = levels->ranked, row = heap[at];
+    for (uint32_t below = 2 * at + 1; below < levels->ranked_count; at = below, below = 2 * at + 1) {
+        below += below + 1 < levels->ranked_count && goes_before(&heap[below + 1], &heap[below]);
+        if (!goes_before(&heap[below], &row))
+            break;
+        heap[at] = heap[below];
+    }
+    heap[at] = row;
+}
+
+static weir__ranked_row take_from_heap(weir__levels *levels) {
+    weir__ranked_row least = levels->ranked[0];
+    levels->ranked[0] = levels->ranked[--levels->ranked_count];
+    if (levels->ranked_count > 0)
+        sink(levels, 0);
+    return least;
+}
+
 /* Takes the least row out of its bucket. */
 static weir__ranked_row take_least(weir__levels *levels) {
+    if (levels->priorities)
+        return take_from_heap(levels);
     while (levels->filled[levels->word] == 0)
         levels->word++;
     uint64_t *filled = &levels->filled[levels->word];
@@ -107,7 +135,10 @@ bool weir__reach_level(weir__levels *levels, weir__walk_draws *draws) {
         levels->current++;
     } while (levels->first_run[levels->current] == WEIR_NONE);
     rank_children(levels, draws);
-    fill_buckets(levels);
+    if (!levels->priorities)
+        fill_buckets(levels);
+    for (uint32_t at = levels->ranked_count / 2; levels->priorities && at-- > 0;)
+        sink(levels, at);
     levels->ahead = take_least(levels);
     levels->has_ahead = true;
     return true;

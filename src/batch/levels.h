@@ -26,7 +26,8 @@ typedef struct weir__ranked_row {
 enum { WEIR__LEVELS = 66 }; /* the anchor's 0, and 1 to max_hops, which is at most 64 */
 
 typedef struct weir__levels {
-    uint32_t *rows; /* listed, one after the other */
+    uint32_t *rows;       /* listed, one after the other */
+    uint64_t *priorities; /* of each; NULL: they are drawn */
     uint32_t row_count;
     weir__child_run *runs;
     uint32_t run_count;
@@ -40,18 +41,20 @@ typedef struct weir__levels {
     uint32_t *buckets;      /* the first ranked row of each */
     uint64_t *filled;       /* a bit a bucket */
     uint32_t word;          /* of `filled`; all below it are empty */
-    uint32_t ranked_count;  /* in buckets */
+    uint32_t ranked_count;  /* in buckets, or in a heap if priorities are given */
     weir__ranked_row ahead; /* the next to be taken, if has_ahead */
     bool has_ahead;
 } weir__levels;
 
-/* For at most `rows` listed rows in `runs` runs. */
-void weir__levels_carve(weir__levels *levels, weir__block *block, uint64_t rows, uint64_t runs);
+/* For at most `rows` listed rows in `runs` runs, with drawn or given priorities. */
+void weir__levels_carve(weir__levels *levels, weir__block *block, uint64_t rows, uint64_t runs,
+                        bool has_priorities);
 
 /* Empty, with levels up to `last`. */
 void weir__levels_begin(weir__levels *levels, uint32_t last);
 
-/* Lists the `count` rows that the caller has written from rows + row_count on. */
+/* Lists the `count` rows that the caller has written from rows + row_count on, as are their priorities if
+ * they are given. */
 void weir__list_run(weir__levels *levels, uint32_t level, uint32_t count, uint32_t table,
                     uint32_t first_draw);
 

@@ -112,6 +112,10 @@ static void list_cell(writing *w, weir__kind *kind, const uint8_t *rule, uint32_
     }
 }
 
+static bool is_omitted(const weir__rules *rules, uint32_t column) {
+    return rules->omits_identifiers && rules->info->columns[column].stype == WEIR_IDENTIFIER;
+}
+
 /* A kind: all cells of a table but the dropped ones and one that is left out. Returns how many. */
 static uint32_t write_kind(writing *w, uint32_t number, uint32_t table, uint32_t left_out) {
     const weir_task *task = w->rules->task;
@@ -122,7 +126,7 @@ static uint32_t write_kind(writing *w, uint32_t number, uint32_t table, uint32_t
     bool has_target = task->is_cell && table == task->anchor_table;
     for (uint32_t column = t->column_start; column < t->column_start + t->column_count; column++) {
         uint8_t *rule = w->cells + (size_t)w->cell_count * CELL_SIZE;
-        if (column == left_out || task->column_dropped[column])
+        if (column == left_out || task->column_dropped[column] || is_omitted(w->rules, column))
             continue;
         write_cell(w->rules->info, column, rule);
         list_cell(w, &kind, rule, kind.cells);
@@ -175,6 +179,27 @@ static void write_expansion(writing *w, uint64_t size) {
 
 /* ---- All of it --------------------------------------------------------------------------------- */
 
+static bool lists_splits(const weir__rules *rules) {
+    return rules->task->is_cell && rules->label_visibility == WEIR_LABELS_LISTED;
+}
+
+/* Marks the rows that are seeds of a split that is not listed. The store's own marks are for train alone. */
+static bool hold_out(weir__rules *rules, unsigned listed) {
+    const weir_task *task = rules->task;
+    const weir_table *anchor = &rules->info->tables[task->anchor_table];
+    memset(rules->own_held_out, 0, anchor->row_count / 8 + 1);
+    for (unsigned split = 0; split < WEIR_SPLITS; split++)
+        for (uint32_t i = task->split_start[split];
+             i < task->split_start[split + 1] && !(listed >> split & 1); i++) {
+            uint32_t index = weir__load32(task->seed_rows + 4 * (size_t)i) - anchor->row_start;
+            if (index >= anchor->row_count)
+                return false;
+            rules->own_held_out[index / 8] |= (uint8_t)(1u << index % 8);
+        }
+    rules->held_out = rules->own_held_out;
+    return true;
+}
+
 /* Counts the memory, or fills it. */
 static void make_rules(weir__rules *rules) {
     const weir_store_info *info = rules->info;
@@ -190,6 +215,8 @@ static void make_rules(weir__rules *rules) {
     rules->expansion_size = (times_at + 4 * cells + 7) & ~(uint64_t)7;
     rules->expansion = weir__carve(&rules->memory, rules->expansion_size, 1);
     weir__text_rule *texts = weir__carve(&rules->memory, cells, sizeof *texts);
+    if (lists_splits(rules))
+        rules->own_held_out = weir__carve(&rules->memory, anchor->row_count / 8 + 1, 1);
     for (uint32_t t = 0; t < info->table_count; t++)
         make_walk_rules(rules, t, rules->tables ? &rules->tables[t] : NULL);
     if (!rules->memory.memory)
@@ -210,7 +237,9 @@ weir_status weir__rules_open(weir__rules *rules, const weir_env *env, const weir
         (weir__rules){.info = info,
                       .task = &info->tasks[task],
                       .label_visibility = config->label_visibility,
+                      .held_out = info->tasks[task].held_out,
                       .picks_best_order = config->row_order == WEIR_ROWS_BEST,
+                      .omits_identifiers = config->omit_identifiers,
                       .shows_early_anchors = info->tasks[task].before_anchor == WEIR_BEFORE_ANCHOR_SHOW_KNOWN,
                       .kind_count = info->table_count + info->tasks[task].is_cell,
                       .unlabelled = info->table_count};
@@ -222,6 +251,10 @@ weir_status weir__rules_open(weir__rules *rules, const weir_env *env, const weir
     if (!weir__block_open(&rules->memory, env))
         return weir__out_of_memory(error, operator_name, (size_t)rules->memory.size);
     make_rules(rules);
+    if (lists_splits(rules) && !hold_out(rules, config->label_splits))
+        return weir__fail(error, WEIR_STORE_CORRUPT, operator_name,
+                          "task %s has a seed that is not a row of its anchor table; run weir verify",
+                          rules->task->name);
     return WEIR_OK;
 }
 

@@ -60,6 +60,7 @@ typedef struct weir__rules {
     const weir_store_info *info;
     const weir_task *task;
     weir_label_visibility label_visibility;
+    const uint8_t *held_out; /* rows of the anchor's table whose labels are never shown, a bit each */
     weir__table_rules *tables;
     weir__kind *kinds;   /* one per table, by its number, and, in a cell task, one more: */
     uint32_t unlabelled; /* rows of the anchor's table without the target column */
@@ -68,9 +69,11 @@ typedef struct weir__rules {
     bool shows_early_anchors; /* what is known of an anchor before its own time */
     bool may_repeat_parents;  /* a table has two foreign keys to the same one */
     bool picks_best_order;    /* row_order is best */
-    uint8_t *blank_record;    /* of the anchor table: every cell null, no parents */
-    uint8_t *expansion;       /* the rules of expand_kernel.h … */
-    uint64_t expansion_size;  /* … bytes */
+    bool omits_identifiers;
+    uint8_t *own_held_out;   /* for held_out, if the store's is another */
+    uint8_t *blank_record;   /* of the anchor table: every cell null, no parents */
+    uint8_t *expansion;      /* the rules of expand_kernel.h … */
+    uint64_t expansion_size; /* … bytes */
     weir__block memory;
 } weir__rules;
 

@@ -52,6 +52,9 @@ void weir__walk_carve(weir__walk *walk, weir__block *block, const weir__rules *r
         .max_rows = config->max_rows,
         .max_hops = config->max_hops,
         .policy = config->child_policy,
+        .has_context_until = config->has_context_until,
+        .is_strictly_before = config->strictly_before,
+        .context_until = config->context_until,
         .draws.philox = weir__philox_many_best(),
     };
     walk->rows = weir__carve(block, rows + 1, sizeof *walk->rows);
@@ -61,7 +64,8 @@ void weir__walk_carve(weir__walk *walk, weir__block *block, const weir__rules *r
     walk->listings = weir__carve(block, LISTED_TOGETHER, most_inbound(info) * sizeof *walk->listings);
     walk->searches = weir__carve(block, LISTED_TOGETHER, most_inbound(info) * sizeof *walk->searches + 1);
     weir__known_carve(&walk->known, block, lesser(rows + links + listed, (uint64_t)info->row_count + 1));
-    weir__levels_carve(&walk->levels, block, listed + 1, runs + 1);
+    weir__levels_carve(&walk->levels, block, listed + 1, runs + 1,
+                       config->child_policy == WEIR_CHILDREN_LATEST);
     weir__chooser_carve(&walk->chooser, block, config->child_width);
 }
 
@@ -82,18 +86,16 @@ static void fetch_record(const weir__table_rules *table, uint32_t row) {
 }
 
 /* A row is visible if its time has come; the anchor always is. */
-static bool is_from_the_future(const weir__table_rules *table, const uint8_t *record,
-                               int64_t observation_time) {
-    return table->time_offset != WEIR_NONE &&
-           (int64_t)weir__load64(record + table->time_offset) > observation_time;
+static bool is_from_the_future(const weir__table_rules *table, const uint8_t *record, int64_t cutoff) {
+    return table->time_offset != WEIR_NONE && (int64_t)weir__load64(record + table->time_offset) > cutoff;
 }
 
 /* A timestamp slot that says when something is known; null is never. */
-static bool is_known(const uint8_t *record, uint32_t known_slot, int64_t observation_time) {
+static bool is_known(const uint8_t *record, uint32_t known_slot, int64_t cutoff) {
     if (known_slot == WEIR_NONE)
         return true;
     int64_t known = (int64_t)weir__load64(record + known_slot);
-    return known != WEIR_TIME_ALWAYS && known <= observation_time;
+    return known != WEIR_TIME_ALWAYS && known <= cutoff;
 }
 
 /* ---- Known rows ------------------------------------------------------------------------------ */
@@ -131,7 +133,7 @@ static bool hides_label(const weir__walk *walk, const weir__table_rules *table, 
     if (rules->label_visibility == WEIR_LABELS_ALL)
         return false;
     uint32_t index = row - table->row_start;
-    return rules->task->held_out[index / 8] >> index % 8 & 1;
+    return rules->held_out[index / 8] >> index % 8 & 1;
 }
 
 /* Notes the row's visible foreign keys, and queues the parents that are new. */
@@ -142,7 +144,7 @@ static void link_parents(weir__walk *walk, const weir__table_rules *table, const
     for (uint32_t i = 0; i < table->parent_count; i++) {
         const weir__parent_rule *rule = &table->parents[i];
         uint32_t parent = weir__load32(record + rule->slot);
-        if (parent == WEIR_NONE || !is_known(record, rule->known_slot, walk->observation_time))
+        if (parent == WEIR_NONE || !is_known(record, rule->known_slot, walk->cutoff))
             continue;
         if (!has_row(rule->parents, parent)) {
             walk->is_corrupt = true;
@@ -283,7 +285,7 @@ static uint32_t count_up_to(const uint8_t *times, uint32_t count, int64_t limit)
 static bool search_lists(weir__walk *walk) {
     enum { SHORT = 32 };
     uint32_t left = 0;
-    int64_t limit = walk->observation_time - (walk->observation_time == WEIR_TIME_NEVER);
+    int64_t limit = walk->cutoff - (walk->cutoff == WEIR_TIME_NEVER);
     for (uint32_t i = 0; i < walk->search_count; i++) {
         weir__listing *listing = &walk->listings[walk->searches[i]];
         const uint8_t *times =
@@ -305,12 +307,20 @@ static bool search_lists(weir__walk *walk) {
     return left > 0;
 }
 
+/* Newest first: the priority of a time. */
+static uint64_t priority_of(const uint8_t *times, uint32_t i) {
+    int64_t time = times ? (int64_t)weir__load64(times + 8 * (size_t)i) : WEIR_TIME_ALWAYS;
+    return UINT64_MAX - ((uint64_t)time + ((uint64_t)1 << 63));
+}
+
 /* Lists those of `count` children that were neither visited when the row was, nor listed, without a branch on
- * whether they are. `children` are little-endian. */
-static void list_run(weir__walk *walk, const weir__listing *listing, const void *children, uint32_t count) {
+ * whether they are. `children` are little-endian, and so are `times`, which go with them if they decide. */
+static inline void list_children_of(weir__walk *walk, const weir__listing *listing, const void *children,
+                                    const uint8_t *times, uint32_t count, bool by_time) {
     const weir__table_rules *table = listing->rule->children;
-    uint32_t *listed = walk->levels.rows + walk->levels.row_count;
     reserve(walk, count);
+    uint32_t *listed = walk->levels.rows + walk->levels.row_count;
+    uint64_t *priorities = walk->levels.priorities + (by_time ? walk->levels.row_count : 0);
     weir__known_rows known = walk->known; /* near, where no other store can touch it */
     uint32_t new_count = 0, local = listing->local, row_start = table->row_start, furthest = 0;
     for (uint32_t i = 0; i < count; i++) {
@@ -319,13 +329,28 @@ static void list_run(weir__walk *walk, const weir__listing *listing, const void 
         uint32_t place = weir__place_of(&known, child, &state);
         known.states[place] = state & WEIR__UNLISTABLE;
         listed[new_count] = child;
+        if (by_time)
+            priorities[new_count] = priority_of(times, i);
         new_count += weir__listable_below(state) > local;
         furthest = child - row_start > furthest ? child - row_start : furthest;
     }
     walk->known = known;
     walk->is_corrupt |= count > 0 && furthest >= table->row_count;
     weir__list_run(&walk->levels, walk->rows[local].hop + 1u, new_count, table->number, walk->draws.next);
-    walk->draws.next += new_count;
+    walk->draws.next += by_time ? 0 : new_count;
+}
+
+static void list_run(weir__walk *walk, const weir__listing *listing, const void *children, uint32_t count) {
+    list_children_of(walk, listing, children, NULL, count, false);
+}
+
+/* The newest of a row's children. */
+static void list_latest(weir__walk *walk, const weir__listing *listing, uint32_t width) {
+    const weir_edge *edge = listing->rule->edge;
+    uint32_t count = listing->known < width ? listing->known : width;
+    size_t first = (size_t)listing->start + listing->known - count;
+    const uint8_t *times = edge->child_times ? edge->child_times + 8 * first : NULL;
+    list_children_of(walk, listing, edge->child_rows + 4 * first, times, count, true);
 }
 
 /* Lists row after row up to the first list that must be chosen from: what is chosen there is asked for, and
@@ -335,7 +360,9 @@ static bool list_children(weir__walk *walk) {
     for (; walk->listing < walk->listing_count && !walk->is_corrupt; walk->listing++) {
         const weir__listing *listing = &walk->listings[walk->listing];
         const uint8_t *rows = listing->rule->edge->child_rows + 4 * (size_t)listing->start;
-        if (listing->known <= width)
+        if (walk->policy == WEIR_CHILDREN_LATEST)
+            list_latest(walk, listing, width);
+        else if (listing->known <= width)
             list_run(walk, listing, rows, listing->known);
         else if (walk->policy == WEIR_CHILDREN_RECENT)
             list_run(walk, listing, rows + 4 * (size_t)(listing->known - width), width);
@@ -393,8 +420,9 @@ static bool step_to_row(weir__walk *walk) {
         weir__queued_row queued = walk->queue[walk->queue_begin++];
         const weir__table_rules *table = &walk->rules->tables[queued.table];
         const uint8_t *record = record_of(table, queued.row);
-        if (is_from_the_future(table, record, walk->observation_time)) {
-            if (walk->row_count > 0)
+        bool is_anchor = walk->row_count == 0;
+        if (is_from_the_future(table, record, is_anchor ? walk->anchor_cutoff : walk->cutoff)) {
+            if (!is_anchor)
                 continue;
             if (!walk->rules->shows_early_anchors)
                 record = walk->rules->blank_record; /* it shows neither its cells nor its foreign keys */
@@ -443,7 +471,11 @@ void weir__walk_begin(weir__walk *walk, weir_seed walk_seed, uint64_t position, 
     walk->row_count = walk->cell_count = walk->edge_count = walk->link_count = walk->listed_count = 0;
     walk->record_bytes = 0;
     walk->has_grown = walk->is_corrupt = walk->has_chosen = false;
-    walk->observation_time = observation_time;
+    bool is_frozen = walk->has_context_until && walk->context_until < observation_time;
+    walk->anchor_cutoff = is_frozen ? walk->context_until : observation_time;
+    walk->cutoff = walk->anchor_cutoff;
+    if (walk->is_strictly_before && walk->cutoff == observation_time && observation_time > INT64_MIN + 1)
+        walk->cutoff--;
     walk->queue_begin = 0;
     walk->queue_end = 1;
     walk->queue[0] = (weir__queued_row){.row = row, .table = WEIR__NARROW(uint16_t, table)};

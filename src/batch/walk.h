@@ -57,6 +57,8 @@ typedef struct weir__walk {
     uint32_t max_rows;
     uint32_t max_hops;
     weir_child_policy policy;
+    bool has_context_until, is_strictly_before;
+    int64_t context_until;
 
     /* The rows of the sequence, in visit order; behind the last, where the next would begin. Its cells: while
      * it goes on, also those that will be cut. */
@@ -89,9 +91,10 @@ typedef struct weir__walk {
     uint32_t listing;      /* the next of them to be listed */
     uint32_t listed_count; /* rows whose children are listed, or being listed */
     bool has_chosen;       /* the children of that next one: chooser.taken has their places in its list */
-    int64_t observation_time;
-    bool has_grown;  /* known rows have moved: places in links are old */
-    bool is_corrupt; /* a number of the store led nowhere */
+    int64_t cutoff;        /* the latest time that is shown, … */
+    int64_t anchor_cutoff; /* … and of the anchor row itself */
+    bool has_grown;        /* known rows have moved: places in links are old */
+    bool is_corrupt;       /* a number of the store led nowhere */
 } weir__walk;
 
 void weir__walk_carve(weir__walk *walk, weir__block *block, const weir__rules *rules,

@@ -296,10 +296,10 @@ static weir_status read_context_until(const reader *r, const weir_cbor_value *ma
     bool is_known =
         value.type == WEIR_CBOR_TEXT &&
         weir_timestamp_parse((const char *)value.data, (size_t)value.number, &batch->context_until);
-    if (!is_known && weir_cbor_get_uint(&value, &number) && number <= INT64_MAX) {
+    if (!is_known && weir_cbor_get_uint(&value, &number) && number < INT64_MAX) {
         batch->context_until = (int64_t)number;
         is_known = true;
-    } else if (value.type == WEIR_CBOR_NEGATIVE && value.number <= INT64_MAX) {
+    } else if (value.type == WEIR_CBOR_NEGATIVE && value.number < INT64_MAX) {
         batch->context_until = -1 - (int64_t)value.number;
         is_known = true;
     }

@@ -52,7 +52,7 @@ def any_batch_config(rng: random.Random) -> Json:
         "label_visibility": ["train", "all", "none", ["val"], ["test", "train"], ["train", "val", "test"]],
         "row_order": ["rcm", "best"],
         "identifiers": ["keep", "omit"],
-        "context_until": [None, None, None, 0, "2001-09-09T01:46:40Z", -(2**63), 2**63 - 1],
+        "context_until": [None, None, None, 0, "2001-09-09T01:46:40Z", "2023-11-16T20:00:00Z", 2**63 - 2],
         "strictly_before": [False, True],
     }
     for name, values in choices.items():
@@ -276,31 +276,37 @@ class Leaks(Case):
                     continue
                 for number, sequence in enumerate(batch["sequences"]):
                     if sequence["num_cells"]:
-                        visibility = document["batch"].get("label_visibility", "train")
-                        self.check_sequence(Decoded(batch, number), batch, truth, info, visibility)
+                        self.check_sequence(Decoded(batch, number), batch, truth, info, document["batch"])
                         looked_at += 1
 
         self.cases("leak", check, CASES)
         self.assertTrue(ONLY_CASE or looked_at >= CASES, "hardly anything was looked at")
 
-    def check_sequence(self, shown: Decoded, batch: Json, truth: Truth, info: Json, visibility: str) -> None:
+    def check_sequence(self, shown: Decoded, batch: Json, truth: Truth, info: Json, config: Json) -> None:
         task = truth.schema["tasks"][batch["task"]]
         columns = {c["column_idx"]: c for c in info["columns"]}
         is_cell = "observation_time_column" not in task or task.get("kind") == "cell"
-        seen = shown.fields["observation_time"]
-        seen = None if seen == SEES_EVERYTHING else seen // MICROSECONDS
+        observed = shown.fields["observation_time"]
+        limit = _micros(config.get("context_until"))
+        anchor_cutoff = _second(observed if limit is None else min(observed, limit))
+        earlier = observed - 1 if config.get("strictly_before") else observed
+        cutoff = _second(earlier if limit is None else min(earlier, limit))
         self.check_target(shown, batch, info)
         rows = self.rows_shown(shown, columns, truth)
         anchor_table, anchor = rows[0]
         anchor_key = key_of(anchor_table, anchor)
-        shows_known = task.get("before_anchor") == "show_known"
+        is_anchor_there = task.get("before_anchor") == "show_known" or truth.was_there(
+            anchor_table, anchor, anchor_cutoff
+        )
         split = batch["dataset"].rsplit("/", 1)[1]
-        self.assertIn((anchor_key, seen, split), truth.seeds[batch["task"]])
+        self.assertIn((anchor_key, _second(observed), split), truth.seeds[batch["task"]])
         keys = [(table, key_of(table, row)) for table, row in rows]
         self.assertEqual(len(set(keys)), len(keys), "a row is there twice")
         for table, row in rows[1:]:
-            self.assertTrue(truth.was_there(table, row, seen), f"{table} {row} at {seen}")
-        held_out = truth.held_out(batch["task"])
+            self.assertTrue(truth.was_there(table, row, cutoff), f"{table} {row} at {cutoff}")
+        visibility = config.get("label_visibility", "train")
+        splits = {"train": ["train"], "all": ["train", "val", "test"], "none": []}.get(str(visibility), visibility)
+        held_out = {key for key, _, part in truth.seeds[batch["task"]] if part not in splits}
         dropped = set(task.get("drop_columns", []))
         for at in range(1, shown.fields["num_cells"]):
             column = columns[shown.of["column_ids"][at]]
@@ -308,17 +314,18 @@ class Leaks(Case):
             name = column["name"]
             self.assertEqual(column["table"], table)
             self.assertNotIn(f"{table}.{name}", dropped)
-            known = truth.was_known(table, row, name, seen, shows_known and row is anchor)
+            self.assertFalse(column["stype"] == "identifier" and config.get("identifiers") == "omit")
+            known = truth.was_known(table, row, name, cutoff, is_anchor_there and row is anchor)
             is_there = row[name] is not None and known
-            self.assertEqual(shown.of["is_null"][at], not is_there, f"{table}.{name} of {row} at {seen}")
+            self.assertEqual(shown.of["is_null"][at], not is_there, f"{table}.{name} of {row} at {cutoff}")
             if is_cell and (table, name) == (anchor_table, task["target_column"]):
                 key = key_of(table, row)
                 self.assertNotEqual(key, anchor_key, "the target is there twice")
                 self.assertNotEqual(visibility, "none")
-                self.assertTrue(visibility == "all" or key not in held_out, f"the held-out label of {row}")
+                self.assertNotIn(key, held_out, f"the held-out label of {row}")
             self.check_value(shown, at, column, row[name], is_there)
         hidden = dropped | ({f"{anchor_table}.{task['target_column']}"} if is_cell else set())
-        self.assertEqual(shown.foreign_keys, self.edges_that_show(rows, hidden, truth, seen, shows_known))
+        self.assertEqual(shown.foreign_keys, self.edges_that_show(rows, hidden, truth, cutoff, is_anchor_there))
 
     def check_target(self, shown: Decoded, batch: Json, info: Json) -> None:
         self.assertEqual(shown.of["is_target"][0], 1)
@@ -363,7 +370,7 @@ class Leaks(Case):
             self.assertEqual(shown.of["text_embed_ids"][at], 0)
 
     def edges_that_show(
-        self, rows: list[tuple[str, Row]], hidden: set[str], truth: Truth, seen: int | None, shows_known: bool
+        self, rows: list[tuple[str, Row]], hidden: set[str], truth: Truth, cutoff: int | None, is_anchor_there: bool
     ) -> set[tuple[int, int]]:
         numbers = {id(row): i for i, (_, row) in enumerate(rows)}
         edges = set()
@@ -372,7 +379,7 @@ class Leaks(Case):
                 parent, columns = truth.parent(table, row, key), TABLES[table].parent_of(key)[0]
                 is_shown = all(
                     f"{table}.{column}" not in hidden
-                    and truth.was_known(table, row, column, seen, shows_known and i == 0)
+                    and truth.was_known(table, row, column, cutoff, is_anchor_there and i == 0)
                     for column in columns
                 )
                 if parent is not None and is_shown and id(parent) in numbers:
@@ -415,6 +422,17 @@ class Leaks(Case):
             self.assertEqual(differences(found[1], found[0]), [])
 
         self.cases("future", check, CASES)
+
+
+def _micros(time: int | str | None) -> int | None:
+    if not isinstance(time, str):
+        return time
+    return round(datetime.fromisoformat(time).timestamp()) * MICROSECONDS
+
+
+def _second(micros: int) -> int | None:
+    """As the raw rows have it; None sees everything."""
+    return None if micros >= SEES_EVERYTHING - 1 else micros // MICROSECONDS
 
 
 def _iso(second: int) -> str:

@@ -96,9 +96,9 @@ static void test_levels_come_in_order(void **state) {
     static weir__ranked_row expected[2][ROWS];
     weir__levels levels;
     weir__block memory = {0};
-    weir__levels_carve(&levels, &memory, ROWS, ROWS);
+    weir__levels_carve(&levels, &memory, ROWS, ROWS, false);
     assert_true(weir__block_open(&memory, weir__env(NULL)));
-    weir__levels_carve(&levels, &memory, ROWS, ROWS);
+    weir__levels_carve(&levels, &memory, ROWS, ROWS, false);
     for (uint32_t round = 0; round < 40; round++) {
         random_stream random = {round};
         uint32_t counts[2] = {0};
