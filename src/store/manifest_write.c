@@ -150,6 +150,24 @@ static void put_data(const composer *c) {
     weir_json_end_object(w);
 }
 
+/* What contexts gain most from: cells that have a value, and the newest children first if seeds are moments
+ * in time. */
+static void put_batch(const composer *c) {
+    weir_json_writer *w = c->w;
+    bool has_times = false;
+    for (uint32_t i = 0; i < c->info->task_count; i++)
+        has_times |= c->info->tasks[i].seed_times != NULL;
+    weir_json_key(w, "batch");
+    weir_json_object(w);
+    if (has_times) {
+        weir_json_key(w, "child_policy");
+        weir_json_text(w, "latest");
+    }
+    weir_json_key(w, "identifiers");
+    weir_json_text(w, "omit");
+    weir_json_end_object(w);
+}
+
 static weir_status compose(const composer *c) {
     weir_json_writer *w = c->w;
     weir_json_object(w);
@@ -163,7 +181,8 @@ static weir_status compose(const composer *c) {
         return status;
     if (!put_given(c, "data") && !c->settings->given)
         put_data(c);
-    (void)put_given(c, "batch");
+    if (!put_given(c, "batch") && !c->settings->given)
+        put_batch(c);
     (void)put_given(c, "accountant");
     status = put_mix(c);
     weir_json_end_object(w);
