@@ -173,7 +173,7 @@ def _interruptible(
     work: Callable[[Callable[..., bool]], dict[str, Any]], report: ProgressCallback | None
 ) -> dict[str, Any]:
     """Runs ingest in a thread of its own, so that the main one is there for Ctrl-C."""
-    stop = threading.Event()
+    stop, done = threading.Event(), threading.Event()
     result: dict[str, Any] = {}
     failure: list[BaseException] = []
 
@@ -185,15 +185,19 @@ def _interruptible(
             result.update(work(on_progress))
         except BaseException as error:
             failure.append(error)
+        finally:
+            done.set()
 
     thread = threading.Thread(target=run, name="weir.ingest")
     thread.start()
     try:
-        thread.join()
+        done.wait()  # a join that Ctrl-C has interrupted may take the thread for ended
     except BaseException:
         stop.set()
-        thread.join()
+        done.wait()
         raise
+    finally:
+        thread.join()
     if failure:
         raise failure[0]
     return result

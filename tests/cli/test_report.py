@@ -289,7 +289,7 @@ class Manifests(unittest.TestCase):
         weir("batch", "--store", self.folder / "shop.weir", "--manifest", self.manifest, "--dataset", "shop/late/train", "--json")
         self.ingest("--replace-manifest")
         replaced = json.loads(self.manifest.read_text())
-        self.assertEqual((replaced["seed"], replaced.get("batch")), (0, None))
+        self.assertEqual((replaced["seed"], replaced.get("batch")), (0, {"identifiers": "omit"}))
 
     def test_a_preset_stays(self):
         self.ingest("--preset", "train_shuffle")

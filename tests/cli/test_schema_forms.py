@@ -231,7 +231,7 @@ class Forms(unittest.TestCase):
             batch = json.loads(self.weir("batch", "--store", "s.weir", "--manifest", "s.manifest.json", "--dataset",
                                          "s/t/train", "--json")[0])
             cells[json.dumps(dropped)] = sorted(sequence["num_cells"] for sequence in batch["sequences"])
-        self.assertEqual(cells, {"[]": [6, 6, 6], '[["a.b", "c"]]': [6, 6, 6], '[["a", "b.c"]]': [4, 4, 4]})
+        self.assertEqual(cells, {"[]": [3, 3, 3], '[["a.b", "c"]]': [3, 3, 3], '[["a", "b.c"]]': [1, 1, 1]})
 
     # ---- Foreign keys and queries
 
