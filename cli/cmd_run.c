@@ -58,8 +58,6 @@ static const char *find_fault(const request *r, bool has_rank, bool has_world_si
         return "--depth and --verify belong to --device";
     if (r->device.name && r->queue)
         return "--queue is set by --depth where there is a --device";
-    if (r->device.name && r->trace_indices)
-        return "--trace-indices is for batches on the host; leave --device away";
     if ((r->checkpoint_every > 0 || has_seconds) && !r->checkpoint)
         return has_seconds ? "--checkpoint-seconds belongs to --checkpoint"
                            : "--checkpoint-every belongs to --checkpoint";

@@ -118,8 +118,6 @@ class Loader:
         check_numbers(64, steps=end or 0)
         if end is not None and first_step > end:
             raise ValueError(f"a run that ends at step {end} cannot begin at step {first_step}")
-        if device is not None and trace_indices:
-            raise ValueError("trace_indices is for batches on the host; leave device away")
         self._options: dict[str, Any] = {  # in the order in which _weir.Run takes them
             "stores": self.stores, "manifest": self.manifest, "dataset": dataset, "stage": stage, "rank": self.rank,
             "world_size": self.world_size, "token": token, "any_hash": any_hash, "pad": pad, "with_digests": with_digests,
