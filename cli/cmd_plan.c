@@ -113,12 +113,18 @@ static weir_status make_plan(const plan_call *call, const plan_inputs *inputs, w
     return weir_plan_make(NULL, inputs->graph, &options, plan, error);
 }
 
-/* The graph's name, or where it was read from. Of an ONNX model always the file: its graph has the exporter's
+/* A file's name without its folder. */
+static weir_text name_of_file(const char *path) {
+    const char *slash = strrchr(path, '/');
+    const char *name = slash && slash[1] ? slash + 1 : path;
+    return (weir_text){name, strlen(name)};
+}
+
+/* The graph's name, or that of its file. Of an ONNX model always the file: its graph has the exporter's
  * name, such as main_graph. */
 static weir_text title_of(const plan_call *call, const weir_graph *graph) {
     weir_text name = weir_graph_name(graph);
-    return name.size > 0 && !is_named_onnx(call->graph) ? name
-                                                        : (weir_text){call->graph, strlen(call->graph)};
+    return name.size > 0 && !is_named_onnx(call->graph) ? name : name_of_file(call->graph);
 }
 
 static weir_status write_plan(const weir_plan *plan, const char *path, weir_error *error) {
@@ -191,7 +197,7 @@ static int show_saved(const cli_command *self, const plan_call *call) {
     int code;
     weir_status status = weir_plan_restore_file(NULL, call->graph, &plan, &error);
     if (status == WEIR_OK && call->html)
-        status = cli_plan_write_html(plan, (weir_text){call->graph, strlen(call->graph)}, call->html, &error);
+        status = cli_plan_write_html(plan, name_of_file(call->graph), call->html, &error);
     if (status != WEIR_OK)
         code = cli_fail(&error, call->as_json);
     else if (call->as_json)

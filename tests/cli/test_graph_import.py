@@ -254,7 +254,7 @@ class Refusals(ImportCase):
             self.assertEqual(json.loads(done.stdout)["plan_hash"], expected["plan_hash"])
         page = named.with_suffix(".html")
         self.assertEqual(call("plan", str(named), "--preset", "inference", "--html", str(page)).returncode, 0)
-        self.assertIn(f'"title":{json.dumps(str(named))}', page.read_text().replace('": ', '":'))
+        self.assertIn(f'"title":{json.dumps(named.name)}', page.read_text().replace('": ', '":'))
         named.write_bytes(b"{}")
         self.assertIn(b"is not an ONNX model", call("plan", str(named), "--preset", "inference").stderr)
 
