@@ -58,6 +58,21 @@ class Messages(unittest.TestCase):
         arguments = ("ingest", "a.sqlite", "--schema", "s.json", "-o", "x.weir")
         self.refuse(arguments, "which has table_number_00, table_number_01,", " more")
 
+    def test_values_that_do_not_fit_their_type(self) -> None:
+        time = "is not a time that is read here: that is 2013-01-31"
+        for value, stype, parts in (
+            ("NA", "numerical", ("'NA' is not a number; if it stands for null, say so with --null", '"query"')),
+            ("maybe", "boolean", ("'maybe' is not a boolean: that is true or false", "categorical")),
+            ("01/02/2013", "timestamp", ("'01/02/2013' " + time, '"format", such as "%d/%m/%Y"')),
+            ("2013-01-02T03:05:06.123456789Z", "timestamp", (time, "(up to 6 decimals)", '"format"')),
+        ):
+            with self.subTest(value):
+                (self.folder / "t.csv").write_text(f"id,x\n7,{value}\n")
+                columns = {"id": {"stype": "identifier"}, "x": {"stype": stype}}
+                schema = {"name": "s", "csv": {"null": "-"}, "tables": {"t": {"primary_key": "id", "columns": columns}}, "tasks": {}}
+                (self.folder / "s.json").write_text(json.dumps(schema))
+                self.refuse(("ingest", "t.csv", "--schema", "s.json", "-o", "x.weir"), "table t, column x, key 7: ", *parts)
+
     # ---- Graphs
 
     def test_a_file_that_is_not_a_graph(self) -> None:
