@@ -1,4 +1,4 @@
-/* weir batch --html OUT: the page itself is cli/batch_page/; this file writes the batch as JSON into it, at
+/* weir batch --html OUT: the page itself is cli/batch_page/; this file writes batches as JSON into it, at
  * the mark @batch.
  *
  * The tensors say which cells a sequence has and which of them are null. What the page adds comes from the
@@ -10,7 +10,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "batch_labels.h"
 #include "cli.h"
+#include "number.h"
 #include "page.h"
 
 extern const unsigned char cli_batch_page[];
@@ -44,6 +46,7 @@ typedef struct sequence {
     const cli_batch_context *context;
     const weir_store_info *info;
     const weir_task *task;
+    const cli_labels *labels;
     uint32_t index;
     uint32_t row_count;
     uint32_t cell_count;
@@ -164,17 +167,18 @@ static void write_cut_text(weir_json_writer *w, weir_text_view text) {
     weir_json_text_n(w, text.data, size);
 }
 
-/* A value as a person would write it; null where it is null. */
-static void write_value(weir_json_writer *w, const sequence *s, uint32_t column, const weir_cell *cell) {
-    const weir_statistics *statistics = &s->info->columns[column].statistics;
-    char text[40];
+/* A value as a person would write it; null if it is null. */
+static void write_value(weir_json_writer *w, const weir_store *store, uint32_t column,
+                        const weir_cell *cell) {
+    const weir_store_info *info = weir_store_describe(store);
+    char text[CLI_NUMBER_SIZE];
     if (cell->is_null) {
         weir_json_null(w);
         return;
     }
     switch (cell->stype) {
     case WEIR_NUMERICAL:
-        snprintf(text, sizeof text, "%.6g", (double)cell->number * statistics->std + statistics->mean);
+        cli_number_text(cell->number, &info->columns[column].statistics, text);
         weir_json_text(w, text);
         return;
     case WEIR_TIMESTAMP:
@@ -185,10 +189,10 @@ static void write_value(weir_json_writer *w, const sequence *s, uint32_t column,
         weir_json_text(w, cell->integer ? "true" : "false");
         return;
     case WEIR_CATEGORICAL:
-        write_cut_text(w, weir_store_category(s->context->store, (uint32_t)cell->integer));
+        write_cut_text(w, weir_store_category(store, (uint32_t)cell->integer));
         return;
     case WEIR_TEXT:
-        write_cut_text(w, weir_store_text(s->context->store, (uint32_t)cell->integer));
+        write_cut_text(w, weir_store_text(store, (uint32_t)cell->integer));
         return;
     case WEIR_IDENTIFIER:
     case WEIR_IGNORED:
@@ -197,18 +201,19 @@ static void write_value(weir_json_writer *w, const sequence *s, uint32_t column,
     }
 }
 
-/* What an identifier says, where the store keeps keys: its part of the row's own key, or the row that it
- * leads to. False where nothing is known of it. */
+/* What an identifier says: the row that it leads to, by its key or else by its number in its table, or its
+ * part of the row's own key. False if the store does not know: an own key that it does not keep. */
 static bool write_identifier(weir_json_writer *w, const sequence *s, uint32_t row, uint32_t column) {
     const weir_table *table = &s->info->tables[s->info->columns[column].table];
     char key[LONGEST_VALUE], text[LONGEST_VALUE + 100];
     for (uint32_t e = table->edge_start; e < table->edge_start + table->edge_count; e++) {
         uint32_t parent = weir_store_parent(s->context->store, row, e);
-        if (s->info->edges[e].column != column || parent == WEIR_NONE ||
-            weir_store_key_text(s->context->store, parent, key, sizeof key) == 0)
+        if (s->info->edges[e].column != column || parent == WEIR_NONE)
             continue;
-        snprintf(text, sizeof text, "\xe2\x86\x92 %.90s %s",
-                 s->info->tables[s->info->edges[e].parent_table].name, key);
+        const weir_table *to = &s->info->tables[s->info->edges[e].parent_table];
+        if (weir_store_key_text(s->context->store, parent, key, sizeof key) == 0)
+            snprintf(key, sizeof key, "row %u", (unsigned)(parent - to->row_start));
+        snprintf(text, sizeof text, "\xe2\x86\x92 %.90s %s", to->name, key);
         weir_json_text(w, text);
         return true;
     }
@@ -263,7 +268,7 @@ static void write_cell(weir_json_writer *w, const sequence *s, uint32_t local, u
     weir_json_uint(w, state);
     weir_json_int(w, position);
     if (cell.is_null || cell.stype != WEIR_IDENTIFIER || !write_identifier(w, s, s->rows[local], column))
-        write_value(w, s, column, &cell);
+        write_value(w, s->context->store, column, &cell);
     if (state == CELL_LATE)
         write_time(w, known_time(s, s->rows[local], described->known_slot));
     weir_json_end_array(w);
@@ -322,6 +327,7 @@ static void write_row(weir_json_writer *w, const sequence *s, uint32_t local) {
     weir_json_end_object(w);
 }
 
+/* The value, and which item of the label distribution it is. */
 static void write_target(weir_json_writer *w, const sequence *s, uint64_t sample) {
     weir_stored_dataset dataset;
     weir_error error;
@@ -331,7 +337,9 @@ static void write_target(weir_json_writer *w, const sequence *s, uint64_t sample
                              s->task->split_start[dataset.split] + (uint32_t)sample, &seed))
             seed.target.is_null = true;
     weir_json_key(w, "target");
-    write_value(w, s, s->task->column, &seed.target);
+    write_value(w, s->context->store, s->task->column, &seed.target);
+    weir_json_key(w, "label");
+    weir_json_int(w, cli_labels_find(s->labels, &seed.target));
 }
 
 static void write_uint(weir_json_writer *w, const char *key, uint64_t value) {
@@ -411,6 +419,7 @@ static void write_tables(weir_json_writer *w, const weir_store *store) {
         cli_json_text(w, "name", info->tables[t].name);
         cli_json_uint(w, "row_start", info->tables[t].row_start);
         cli_json_uint(w, "column_start", info->tables[t].column_start);
+        cli_json_bool(w, "has_keys", info->tables[t].key_form != WEIR_KEYS_NONE);
         weir_json_end_object(w);
     }
     weir_json_end_array(w);
@@ -457,7 +466,49 @@ static void write_task(weir_json_writer *w, const weir_store_info *info, const w
     weir_json_end_object(w);
 }
 
-static void write_head(weir_json_writer *w, const weir_batch *batch, const cli_batch_context *context) {
+/* An end of a stretch of labels, rounded: it is nobody's value. */
+static void write_stretch_end(weir_json_writer *w, const weir_task *task, const weir_column *column,
+                              double value) {
+    char text[40];
+    if (task->stype == WEIR_TIMESTAMP)
+        weir_timestamp_format((int64_t)value, text);
+    else
+        snprintf(text, sizeof text, "%.4g", value * column->statistics.std + column->statistics.mean);
+    weir_json_text(w, text);
+}
+
+/* "items": [value, count], or [from, count, to] of stretches. */
+static void write_labels(weir_json_writer *w, const weir_store *store, const weir_task *task,
+                         const cli_labels *labels) {
+    const weir_column *column = &weir_store_describe(store)->columns[task->column];
+    weir_json_key(w, "labels");
+    weir_json_object(w);
+    cli_json_uint(w, "count", labels->count);
+    cli_json_uint(w, "nulls", labels->nulls);
+    cli_json_uint(w, "others", labels->others);
+    weir_json_key(w, "items");
+    weir_json_array(w);
+    for (uint32_t i = 0; i < labels->item_count; i++) {
+        const cli_label_item *item = &labels->items[i];
+        weir_cell value = {.stype = task->stype, .number = (float)item->low};
+        if (task->stype != WEIR_NUMERICAL)
+            value.integer = (int64_t)item->low;
+        weir_json_array(w);
+        if (labels->are_stretches)
+            write_stretch_end(w, task, column, item->low);
+        else
+            write_value(w, store, task->column, &value);
+        weir_json_uint(w, item->count);
+        if (labels->are_stretches)
+            write_stretch_end(w, task, column, item->high);
+        weir_json_end_array(w);
+    }
+    weir_json_end_array(w);
+    weir_json_end_object(w);
+}
+
+static void write_head(weir_json_writer *w, const cli_batch_context *context, const weir_task *task,
+                       const cli_labels *labels) {
     static const char *const visibilities[] = {"train", "all", "none"};
     const weir_store_info *info = weir_store_describe(context->store);
     cli_json_text(w, "version", weir_version());
@@ -467,22 +518,23 @@ static void write_head(weir_json_writer *w, const weir_batch *batch, const cli_b
                   visibilities[weir_manifest_batch(context->manifest)->label_visibility]);
     cli_json_uint(w, "world_size", context->world_size);
     cli_json_uint(w, "rank", context->rank);
-    write_uint(w, "epoch", batch->step.cursor_before.epoch);
-    write_uint(w, "position", batch->step.cursor_before.global_index);
-    cli_json_uint(w, "sequence_length", batch->sequence_length);
-    cli_json_uint(w, "row_count", batch->row_count);
-    cli_json_uint(w, "text_count", batch->text_count);
-    write_uint(w, "bytes", batch->size);
-    cli_json_hex(w, "digest", batch->batch_digest, sizeof batch->batch_digest);
-    write_task(w, info, &info->tasks[batch->task]);
+    write_task(w, info, task);
+    write_labels(w, context->store, task, labels);
     write_tables(w, context->store);
     write_edges(w, info);
 }
 
-static void write_batch(weir_json_writer *w, const weir_batch *batch, const cli_batch_context *context) {
+static void write_step(weir_json_writer *w, const weir_batch *batch, const cli_batch_context *context,
+                       const cli_labels *labels) {
     const weir_store_info *info = weir_store_describe(context->store);
     weir_json_object(w);
-    write_head(w, batch, context);
+    write_uint(w, "epoch", batch->step.cursor_before.epoch);
+    write_uint(w, "position", batch->step.cursor_before.global_index);
+    write_uint(w, "next_epoch", batch->step.cursor_next.epoch);
+    write_uint(w, "next_position", batch->step.cursor_next.global_index);
+    write_uint(w, "bytes", batch->size);
+    cli_json_uint(w, "sequence_length", batch->sequence_length);
+    cli_json_hex(w, "digest", batch->batch_digest, sizeof batch->batch_digest);
     weir_json_key(w, "sequences");
     weir_json_array(w);
     for (uint32_t i = 0; i < batch->sequence_count; i++) {
@@ -490,6 +542,7 @@ static void write_batch(weir_json_writer *w, const weir_batch *batch, const cli_
                       .context = context,
                       .info = info,
                       .task = &info->tasks[batch->task],
+                      .labels = labels,
                       .index = i,
                       .row_count = (uint32_t)load(batch, WEIR_NUM_ROWS, i, 4),
                       .cell_count = (uint32_t)load(batch, WEIR_NUM_CELLS, i, 4),
@@ -501,14 +554,56 @@ static void write_batch(weir_json_writer *w, const weir_batch *batch, const cli_
     weir_json_end_object(w);
 }
 
-weir_status cli_batch_write_html(const weir_batch *batch, const cli_batch_context *context, const char *path,
-                                 weir_error *error) {
-    weir_json_writer w;
-    weir_json_writer_memory(&w, NULL);
-    write_batch(&w, batch, context);
-    weir_status status = weir_json_finish(&w, error);
+/* ---- The page -------------------------------------------------------------------------------- */
+
+struct cli_batch_html {
+    weir_json_writer writer;
+    cli_batch_context context;
+    cli_labels labels;
+};
+
+weir_status cli_batch_html_open(const cli_batch_context *context, cli_batch_html **out, weir_error *error) {
+    weir_stored_dataset dataset;
+    cli_batch_html *page = calloc(1, sizeof *page);
+    *out = NULL;
+    if (!page)
+        return cli_error(error, WEIR_OUT_OF_MEMORY, "no memory for a page");
+    page->context = *context;
+    weir_json_writer_memory(&page->writer, NULL);
+    weir_status status = weir_store_dataset(context->store, context->dataset, &dataset, error);
     if (status == WEIR_OK)
-        status = cli_write_page(cli_batch_page, cli_batch_page_size, page_mark, w.data, w.size, path, error);
-    weir_json_release(&w);
-    return status;
+        status = cli_labels_count(context->store, dataset.task, dataset.split, dataset.cardinality,
+                                  &page->labels, error);
+    if (status != WEIR_OK) {
+        cli_batch_html_close(page);
+        return status;
+    }
+    weir_json_object(&page->writer);
+    write_head(&page->writer, context, &weir_store_describe(context->store)->tasks[dataset.task],
+               &page->labels);
+    weir_json_key(&page->writer, "steps");
+    weir_json_array(&page->writer);
+    *out = page;
+    return WEIR_OK;
+}
+
+void cli_batch_html_add(cli_batch_html *page, const weir_batch *batch) {
+    write_step(&page->writer, batch, &page->context, &page->labels);
+}
+
+weir_status cli_batch_html_write(cli_batch_html *page, const char *path, weir_error *error) {
+    weir_json_writer *w = &page->writer;
+    weir_json_end_array(w);
+    weir_json_end_object(w);
+    weir_status status = weir_json_finish(w, error);
+    if (status != WEIR_OK)
+        return status;
+    return cli_write_page(cli_batch_page, cli_batch_page_size, page_mark, w->data, w->size, path, error);
+}
+
+void cli_batch_html_close(cli_batch_html *page) {
+    if (!page)
+        return;
+    weir_json_release(&page->writer);
+    free(page);
 }

@@ -1,4 +1,4 @@
-/* weir batch --html OUT: a batch as one page. */
+/* weir batch --html OUT: one batch or several as one page. */
 #ifndef WEIR_CLI_BATCH_HTML_H
 #define WEIR_CLI_BATCH_HTML_H
 
@@ -14,8 +14,19 @@ typedef struct cli_batch_context {
     uint32_t rank;
 } cli_batch_context;
 
-/* Writes one self-contained page. The file appears whole; OUT_OF_MEMORY, IO_ERROR. */
-WEIR_CHECKED weir_status cli_batch_write_html(const weir_batch *batch, const cli_batch_context *context,
-                                              const char *path, weir_error *error);
+/* A page while it is filled, with one batch after the other. The context's parts must outlive it. */
+typedef struct cli_batch_html cli_batch_html;
+
+/* Looks at all labels of the dataset. OUT_OF_MEMORY, or the dataset's error; then *out is NULL. */
+WEIR_CHECKED weir_status cli_batch_html_open(const cli_batch_context *context, cli_batch_html **out,
+                                             weir_error *error);
+
+/* Adds a batch; it may be closed after. What fails is told by cli_batch_html_write. */
+void cli_batch_html_add(cli_batch_html *page, const weir_batch *batch);
+
+/* Writes one self-contained page, once. The file appears whole; OUT_OF_MEMORY, IO_ERROR. */
+WEIR_CHECKED weir_status cli_batch_html_write(cli_batch_html *page, const char *path, weir_error *error);
+
+void cli_batch_html_close(cli_batch_html *page);
 
 #endif

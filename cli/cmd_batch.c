@@ -1,4 +1,4 @@
-/* weir batch: one batch of a dataset, to look at, to check or to load into numpy. */
+/* weir batch: one batch of a dataset, to look at, to check or to load into numpy; several as a page. */
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
@@ -7,10 +7,13 @@
 #include "batch_npz.h"
 #include "selection.h"
 
+enum { MOST_STEPS = 100 };
+
 typedef struct request {
     cli_selection of;
     weir_cursor at;
     const char *store, *npz, *html;
+    uint64_t steps;
     bool any_hash, pad, as_json, with_tensors;
 } request;
 
@@ -123,14 +126,14 @@ static int print_json(const request *r, const weir_store *store, const weir_batc
     return cli_print_json(&w);
 }
 
-/* "row 653", or "customers 5 (row 653)" where the store keeps keys. */
+/* "customers 5 (row 653 of the store)" if the store keeps keys, else "customers row 4 (…)". */
 static void print_anchor(const weir_store *store, const weir_task *task, uint32_t row) {
-    char key[200], printable[200];
-    if (weir_store_key_text(store, row, key, sizeof key) > 0)
-        printf("%s %s (row %" PRIu32 ")", weir_store_describe(store)->tables[task->anchor_table].name,
-               cli_printable(key, printable, sizeof printable), row);
-    else
-        printf("row %" PRIu32, row);
+    const weir_table *table = &weir_store_describe(store)->tables[task->anchor_table];
+    char key[200], printable[200], name[200];
+    if (weir_store_key_text(store, row, key, sizeof key) == 0)
+        snprintf(key, sizeof key, "row %" PRIu32, row - table->row_start);
+    printf("%s %s (row %" PRIu32 " of the store)", cli_printable(table->name, name, sizeof name),
+           cli_printable(key, printable, sizeof printable), row);
 }
 
 static int print_text(const request *r, const weir_store *store, const weir_batch *batch) {
@@ -156,23 +159,49 @@ static int print_text(const request *r, const weir_store *store, const weir_batc
     return cli_flush();
 }
 
-static int show(const request *r, const weir_store *store, const weir_manifest *manifest,
-                const weir_batch *batch) {
+static int show(const request *r, const weir_store *store, const weir_batch *batch) {
     weir_error error;
-    cli_batch_context context = {store, manifest, r->of.dataset, r->of.stage, r->of.world_size, r->of.rank};
     if (r->npz && cli_write_npz(batch, r->npz, &error) != WEIR_OK)
-        return cli_fail(&error, r->as_json);
-    if (r->html && cli_batch_write_html(batch, &context, r->html, &error) != WEIR_OK)
         return cli_fail(&error, r->as_json);
     if (r->as_json)
         return print_json(r, store, batch);
     return print_text(r, store, batch);
 }
 
+/* Whether there is a batch after this one: training goes round and round, everything else ends. */
+static bool has_next(const weir_batch *batch, weir_stage stage) {
+    weir_cursor before = batch->step.cursor_before, next = batch->step.cursor_next;
+    return stage == WEIR_STAGE_TRAIN ||
+           (next.epoch == before.epoch && next.global_index > before.global_index);
+}
+
+/* The batch at the cursor and those after it, as one page. */
+static weir_status write_page(const request *r, const cli_batch_context *context, weir_stage stage,
+                              weir_batch_builder *builder, weir_batch_buffer *buffer, weir_error *error) {
+    cli_batch_html *page = NULL;
+    weir_cursor at = r->at;
+    bool is_more = true;
+    weir_status status = cli_batch_html_open(context, &page, error);
+    for (uint64_t i = 0; status == WEIR_OK && is_more && i < r->steps; i++) {
+        status = weir_batch_build(builder, at, buffer, error);
+        if (status != WEIR_OK)
+            break;
+        const weir_batch *batch = weir_batch_view(buffer);
+        cli_batch_html_add(page, batch);
+        is_more = has_next(batch, stage);
+        at = batch->step.cursor_next;
+    }
+    if (status == WEIR_OK)
+        status = cli_batch_html_write(page, r->html, error);
+    cli_batch_html_close(page);
+    return status;
+}
+
 static int build(const request *r, const weir_store *store, const weir_manifest *manifest) {
     weir_error error;
     weir_batch_builder *builder = NULL;
     weir_batch_buffer *buffer = NULL;
+    cli_batch_context context = {store, manifest, r->of.dataset, r->of.stage, r->of.world_size, r->of.rank};
     weir_batch_options options = {.size = sizeof options,
                                   .store = store,
                                   .manifest = manifest,
@@ -189,10 +218,11 @@ static int build(const request *r, const weir_store *store, const weir_manifest 
         status = weir_batch_builder_open(NULL, &options, &builder, &error);
     if (status == WEIR_OK)
         status = weir_batch_buffer_open(&builder, 1, NULL, &buffer, &error);
+    if (status == WEIR_OK && r->html)
+        status = write_page(r, &context, options.stage, builder, buffer, &error);
     if (status == WEIR_OK)
         status = weir_batch_build(builder, r->at, buffer, &error);
-    int result =
-        status == WEIR_OK ? show(r, store, manifest, weir_batch_view(buffer)) : cli_fail(&error, r->as_json);
+    int result = status == WEIR_OK ? show(r, store, weir_batch_view(buffer)) : cli_fail(&error, r->as_json);
     weir_batch_buffer_close(buffer);
     weir_batch_builder_close(builder);
     return result;
@@ -213,7 +243,7 @@ static const char *find_clash(const request *r) {
 }
 
 static int run(const cli_command *self, int argc, char **argv) {
-    request r = {.of = CLI_SELECTION_DEFAULT};
+    request r = {.of = CLI_SELECTION_DEFAULT, .steps = 1};
     cli_option options[] = {
         {"--store", CLI_TEXT, &r.store, true, false},
         CLI_SELECTION_OPTIONS(r.of, true),
@@ -222,6 +252,7 @@ static int run(const cli_command *self, int argc, char **argv) {
         {"--pad", CLI_FLAG, &r.pad, false, false},
         {"--npz", CLI_TEXT, &r.npz, false, false},
         {"--html", CLI_TEXT, &r.html, false, false},
+        {"--steps", CLI_UINT, &r.steps, false, false},
         {"--tensors", CLI_FLAG, &r.with_tensors, false, false},
         {"--json", CLI_FLAG, &r.as_json, false, false},
     };
@@ -229,6 +260,11 @@ static int run(const cli_command *self, int argc, char **argv) {
         return CLI_USAGE;
     if (r.with_tensors && !r.as_json)
         return cli_usage(self, "--tensors belongs to --json");
+    if (r.steps != 1 && !r.html)
+        return cli_usage(self, "--steps belongs to --html: it says how many batches the page shows");
+    if (r.steps < 1 || r.steps > MOST_STEPS)
+        return cli_usage(self, "--steps is from 1 to %d: a page holds about a megabyte per batch",
+                         MOST_STEPS);
     const char *clash = find_clash(&r);
     if (clash)
         return cli_usage(self, "%s; give it a name of its own", clash);
@@ -255,18 +291,20 @@ const cli_command cli_batch = {
     .usage = "weir batch --store S --manifest M --dataset K [--stage S] [--epoch E] "
              "[--position P]\n"
              "                  [--world-size W] [--rank R] [--token HEX] [--pad] [--any-hash]\n"
-             "                  [--json [--tensors]] [--npz OUT] [--html OUT]",
+             "                  [--json [--tensors]] [--npz OUT] [--html OUT [--steps N]]",
     .help = "  --store S        the store\n"
             "  --manifest M     the manifest; ingest writes one beside the store\n" CLI_ONE_DATASET_HELP
                 CLI_CURSOR_HELP CLI_WORLD_HELP CLI_TOKEN_HELP
             "  --pad            fill a partial batch up with sequences of padding\n" CLI_ANY_HASH_HELP
             "  --npz OUT        write all tensors to a file that numpy.load opens\n"
-            "  --html OUT       write one page that shows each sequence: rows, foreign keys, times, masks\n"
+            "  --html OUT       write one page that shows each sequence: rows, foreign keys, times,\n"
+            "                   masks, and how the labels are distributed\n"
+            "  --steps N        with --html: the page shows N batches, this one and those after it\n"
             "  --json           dims, shapes, digests, sequences and cursor_next\n"
             "  --tensors        with --json: the values too, as hex of their little-endian bytes\n",
     .example = "  weir batch --store shop.weir --manifest shop.manifest.json --dataset shop/churn/train "
                "--npz batch.npz\n"
                "  weir batch --store shop.weir --manifest shop.manifest.json --dataset shop/churn/train "
-               "--html batch.html\n",
+               "--html batch.html --steps 3\n",
     .run = run,
 };

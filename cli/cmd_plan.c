@@ -1,4 +1,4 @@
-/* weir plan GRAPH: plans memory for a model graph, or packs bare lifetimes (--csv). */
+/* weir plan GRAPH: plans memory for a model graph, shows a saved plan, or packs bare lifetimes (--csv). */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -50,22 +50,35 @@ static bool is_onnx(const char *data, size_t size) {
     return size > 0 && data[0] == 0x08;
 }
 
-static bool is_onnx_file(const char *path) {
-    char first = 0;
+static bool is_named_onnx(const char *path) {
     size_t size = strlen(path);
-    if (size > 5 && strcmp(path + size - 5, ".onnx") == 0)
-        return true;
+    return size > 5 && strcmp(path + size - 5, ".onnx") == 0;
+}
+
+static weir_status refuse_archive(const char *path, weir_error *error) {
+    return cli_error(error, WEIR_INVALID_IR,
+                     "%s is a zip archive, such as torch.save and torch.export.save write; weir reads "
+                     "weir-graph/1 and ONNX: use torch.onnx.export, or weir.plan(model, inputs) in Python",
+                     path);
+}
+
+static weir_status read_graph_file(const char *path, weir_graph **graph, weir_error *error) {
+    static const char archive[] = {'P', 'K', 3, 4};
+    char head[sizeof archive] = {0};
     FILE *file = fopen(path, "rb");
-    size_t got = file ? fread(&first, 1, 1, file) : 0;
+    size_t got = file ? fread(head, 1, sizeof head, file) : 0;
     if (file)
         fclose(file);
-    return is_onnx(&first, got);
+    if (got == sizeof archive && memcmp(head, archive, sizeof archive) == 0)
+        return refuse_archive(path, error);
+    if (is_named_onnx(path) || is_onnx(head, got))
+        return weir_graph_import_onnx_file(NULL, path, graph, error);
+    return weir_graph_read_file(NULL, path, graph, error);
 }
 
 static weir_status read_graph(const char *path, weir_graph **graph, weir_error *error) {
     if (strcmp(path, "-") != 0)
-        return is_onnx_file(path) ? weir_graph_import_onnx_file(NULL, path, graph, error)
-                                  : weir_graph_read_file(NULL, path, graph, error);
+        return read_graph_file(path, graph, error);
     char *data = NULL;
     size_t size = 0;
     weir_status status = cli_read_file(path, &data, &size, error);
@@ -100,10 +113,18 @@ static weir_status make_plan(const plan_call *call, const plan_inputs *inputs, w
     return weir_plan_make(NULL, inputs->graph, &options, plan, error);
 }
 
-/* The graph's name, or where it was read from. */
+/* A file's name without its folder. */
+static weir_text name_of_file(const char *path) {
+    const char *slash = strrchr(path, '/');
+    const char *name = slash && slash[1] ? slash + 1 : path;
+    return (weir_text){name, strlen(name)};
+}
+
+/* The graph's name, or that of its file. Of an ONNX model always the file: its graph has the exporter's
+ * name, such as main_graph. */
 static weir_text title_of(const plan_call *call, const weir_graph *graph) {
     weir_text name = weir_graph_name(graph);
-    return name.size > 0 ? name : (weir_text){call->graph, strlen(call->graph)};
+    return name.size > 0 && !is_named_onnx(call->graph) ? name : name_of_file(call->graph);
 }
 
 static weir_status write_plan(const weir_plan *plan, const char *path, weir_error *error) {
@@ -149,6 +170,41 @@ static int plan_graph(const cli_command *self, const plan_call *call) {
         code = cli_plan_print_table(plan, call->graph);
     weir_plan_close(plan);
     free_inputs(&inputs);
+    return code;
+}
+
+/* ---- A saved plan ------------------------------------------------------------------------------- */
+
+/* Whether a file holds the words "format": "weir-plan/1" as CBOR writes them. */
+static bool is_saved_plan(const char *path) {
+    static const char format[] = "\x66"
+                                 "format\x6bweir-plan/1";
+    weir_error error;
+    char *data = NULL;
+    size_t size = 0;
+    bool is_plan = strcmp(path, "-") != 0 && cli_read_file(path, &data, &size, &error) == WEIR_OK &&
+                   memmem(data, size, format, sizeof format - 1) != NULL;
+    free(data);
+    return is_plan;
+}
+
+static int show_saved(const cli_command *self, const plan_call *call) {
+    if (call->arenas || call->token || call->order || call->cbor || call->trace)
+        return cli_usage(self, "%s is a saved plan: it can be shown, with --html or --json, and not changed",
+                         call->graph);
+    weir_error error;
+    weir_plan *plan = NULL;
+    int code;
+    weir_status status = weir_plan_restore_file(NULL, call->graph, &plan, &error);
+    if (status == WEIR_OK && call->html)
+        status = cli_plan_write_html(plan, name_of_file(call->graph), call->html, &error);
+    if (status != WEIR_OK)
+        code = cli_fail(&error, call->as_json);
+    else if (call->as_json)
+        code = cli_plan_print_json(plan);
+    else
+        code = cli_plan_print_table(plan, call->graph);
+    weir_plan_close(plan);
     return code;
 }
 
@@ -208,8 +264,11 @@ static int run(const cli_command *self, int argc, char **argv) {
                          output_over_input(&call));
     if (call.has_capacity)
         return cli_usage(self, "--capacity belongs to --csv; a graph's arenas have theirs in --arenas");
+    if (!call.mode && !call.preset && is_saved_plan(call.graph))
+        return show_saved(self, &call);
     if (!call.mode && !call.preset)
-        return cli_usage(self, "--mode or --preset is missing");
+        return cli_usage(self, "say what the plan is for: --mode inference, forward or backward, or --preset "
+                               "train_full or inference");
     return plan_graph(self, &call);
 }
 
@@ -218,8 +277,10 @@ const cli_command cli_plan = {
     .summary = "place every tensor of a model graph in memory",
     .usage = "weir plan GRAPH --mode M | --preset P [--arenas FILE] [--token HEX] [--order FILE]\n"
              "                 [--effort N] [--threads N] [--json] [--cbor OUT] [--html OUT] [--trace OUT]\n"
+             "       weir plan PLAN [--html OUT] [--json]\n"
              "       weir plan --csv FILE [--capacity N] [--effort N] [--threads N] [--json]",
     .help = "  GRAPH          a weir-graph/1 file, JSON or CBOR, or an ONNX model ('-': standard input)\n"
+            "  PLAN           a plan that --cbor or Python's plan.save wrote: shown as it is\n"
             "  --mode M       inference (inputs may be overwritten), forward, or backward (a whole training "
             "step)\n"
             "  --preset P     train_full is backward mode, inference is inference mode\n"

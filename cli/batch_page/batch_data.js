@@ -1,7 +1,9 @@
-// The batch as the program wrote it, and what the page asks of it. Every text in it is a stranger's: it reaches the
+// The batches as the program wrote them, and what the page asks of them. Every text in it is a stranger's: it reaches the
 // page through textContent alone.
 
 const batch = JSON.parse(document.getElementById("batch-data").textContent);
+// The sequences of all batches, one after the other; each knows its batch.
+batch.sequences = batch.steps.flatMap((step, number) => step.sequences.map((sequence) => Object.assign(sequence, {step: number})));
 const SHOWN = 0, NULL_CELL = 1, LATE = 2, DROPPED = 3, LABEL = 4, CUT = 5, TARGET = 6;
 const EDGE_SHOWN = 0, EDGE_LATE = 1, EDGE_HIDDEN = 2, EDGE_TO_LATER_ROW = 3;
 const ALL_TIMES = "all of time";
@@ -21,9 +23,9 @@ function hueOf(table) {
   return Math.round(table * 137.5 + 205) % 360;
 }
 
-// A row's key, where the store keeps keys; else its number in the table.
+// A row's key if the store keeps keys; else its number in the table, which nobody can take for a key.
 function rowLabel(row) {
-  return row.key ?? `#${row.row - tableOf(row).row_start}`;
+  return row.key ?? `row ${row.row - tableOf(row).row_start}`;
 }
 
 function rowName(row) {
@@ -32,6 +34,10 @@ function rowName(row) {
 
 function columnOf(row, index) {
   return batch.columns[tableOf(row).column_start + index];
+}
+
+function stepOf(sequence) {
+  return batch.steps[sequence.step];
 }
 
 function cutoff(sequence) {
@@ -73,7 +79,7 @@ function againstCutoff(seconds, sequence) {
 // The value of a cell as the page writes it.
 function valueText(column, value) {
   if (value === null) return "null";
-  if (column.stype === "identifier") return value || "present";
+  if (column.stype === "identifier") return value || "not null";
   if (column.stype === "timestamp") return shortTime(value);
   return value === "" ? "(empty)" : value;
 }
@@ -86,10 +92,12 @@ function reasonOf(sequence, row, index) {
     if (cell[3][1] === null) return "Never known: the column that says when it became known is null. The model gets null.";
     return `Not known yet: it became known on ${shortTime(cell[3][0])}, ${againstCutoff(cell[3][1], sequence)}. The model gets null.`;
   }
+  if (cell[2] === "" && columnOf(row, index).stype === "identifier" && cell[0] === SHOWN)
+    return "The model sees only that it is not null. The store keeps the values of primary keys if the schema says \"keys\": true, of other identifiers never.";
   if (cell[0] === NULL_CELL) return "Null in the database.";
   if (cell[0] === DROPPED) return "Left out: the task drops this column, because it would give the answer away.";
   if (cell[0] === LABEL) return `Left out: the label of another row (label_visibility is ${batch.label_visibility}); a held-out label is never in a context.`;
-  if (cell[0] === CUT) return `Left out: the sequence ends at ${count(batch.sequence_length, "cell")}.`;
+  if (cell[0] === CUT) return `Left out: the sequence ends at ${count(stepOf(sequence).sequence_length, "cell")}.`;
   return "";
 }
 

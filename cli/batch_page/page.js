@@ -13,11 +13,12 @@ function current() {
 // ---- Drawing ----------------------------------------------------------------------------------------------
 
 function drawHead() {
+  const step = current() ? stepOf(current()) : batch.steps[0];
   document.title = `${batch.dataset} · training batch`;
   document.querySelector("#title bdi").textContent = batch.dataset;
   const subtitle = [`predicts ${batch.task.target} (${batch.task.stype}) of ${batch.task.anchor_table}`, batch.stage,
-                    `epoch ${batch.epoch}, position ${batch.position}`, `rank ${batch.rank} of ${batch.world_size}`,
-                    `${(Number(batch.bytes) / 1e6).toFixed(2)} MB`];
+                    `epoch ${step.epoch}, position ${step.position}`, `rank ${batch.rank} of ${batch.world_size}`,
+                    `${(Number(step.bytes) / 1e6).toFixed(2)} MB`];
   document.getElementById("subtitle").textContent = subtitle.join(" · ");
   const digests = document.getElementById("digests");
   const add = (label, hex) => {
@@ -26,18 +27,36 @@ function drawHead() {
     digests.append(part);
   };
   digests.replaceChildren();
-  add("batch digest", batch.digest);
+  add("batch digest", step.digest);
   if (current()) add("sample digest", current().digest);
+  const last = batch.steps.at(-1);
+  digests.append(element("span", "", `the page after this one: --epoch ${last.next_epoch} --position ${last.next_position}`));
   digests.append(element("span", "", `weir ${batch.version}`));
 }
 
+// All sequences by batch.
 function fillChooser() {
-  batch.sequences.forEach((sequence, number) => {
-    const what = sequence.rows.length ? `${rowName(sequence.rows[0])} · as of ${cutoffText(sequence)} · ${count(sequence.rows.length, "row")}` : "padding";
-    const option = element("option", "", `${number + 1} of ${batch.sequences.length} · ${what}`);
-    option.value = number;
-    chooser.append(option);
+  batch.steps.forEach((step, stepNumber) => {
+    const group = batch.steps.length > 1 ? element("optgroup") : chooser;
+    if (group !== chooser) {
+      group.label = `batch ${stepNumber + 1} of ${batch.steps.length}: epoch ${step.epoch}, position ${step.position}`;
+      chooser.append(group);
+    }
+    step.sequences.forEach((sequence, number) => {
+      const what = sequence.rows.length ? `${rowName(sequence.rows[0])} · as of ${cutoffText(sequence)} · ${count(sequence.rows.length, "row")}` : "padding";
+      const option = element("option", "", `${number + 1} of ${step.sequences.length} · ${what}`);
+      option.value = batch.sequences.indexOf(sequence);
+      group.append(option);
+    });
   });
+  for (const part of document.querySelectorAll(".steps-only")) part.hidden = batch.steps.length < 2;
+}
+
+// The first sequence of the batch that is so many further on.
+function chooseStep(by) {
+  const wanted = (current() ? current().step : 0) + by;
+  const number = batch.sequences.findIndex((sequence) => sequence.step === wanted);
+  if (number >= 0) choose(number);
 }
 
 function drawSequence() {
@@ -45,6 +64,8 @@ function drawSequence() {
   const sequence = current();
   document.getElementById("previous").disabled = state.sequence === 0;
   document.getElementById("next").disabled = state.sequence >= batch.sequences.length - 1;
+  document.getElementById("previous-step").disabled = !sequence || sequence.step === 0;
+  document.getElementById("next-step").disabled = !sequence || sequence.step >= batch.steps.length - 1;
   chooser.disabled = batch.sequences.length === 0;
   if (!sequence) {
     document.getElementById("empty").hidden = false;
@@ -56,7 +77,8 @@ function drawSequence() {
   drawStats(sequence);
   drawTimeline(sequence);
   if (state.view === "rows") drawRows(sequence);
-  else drawMasks(sequence);
+  else if (state.view === "masks") drawMasks(sequence);
+  else drawLabels(sequence);
 }
 
 function drawRows(sequence) {
@@ -125,11 +147,20 @@ function choose(number) {
   if (state.view === "rows") fit(LEAST_READABLE_ZOOM);
 }
 
+// Goes to a row or cell of any sequence.
+function jumpTo({sequence, row, cell}) {
+  if (state.view !== "rows") show("rows");
+  if (sequence !== state.sequence) choose(sequence);
+  select({row, cell});
+  reveal(row);
+}
+
 function show(view) {
   state.view = view;
   document.querySelector(`input[name="view"][value="${view}"]`).checked = true;
   document.getElementById("rows-view").hidden = view !== "rows";
   document.getElementById("masks-view").hidden = view !== "masks";
+  document.getElementById("labels-view").hidden = view !== "labels";
   for (const part of document.querySelectorAll(".rows-only")) part.hidden = view !== "rows";
   drawSequence();
 }
@@ -152,6 +183,8 @@ function listen() {
   const on = (id, event, action) => document.getElementById(id).addEventListener(event, action);
   on("previous", "click", () => choose(state.sequence - 1));
   on("next", "click", () => choose(state.sequence + 1));
+  on("previous-step", "click", () => chooseStep(-1));
+  on("next-step", "click", () => chooseStep(1));
   on("sequence", "change", () => choose(+chooser.value));
   on("views", "change", (event) => show(event.target.value));
   on("show-hidden", "change", (event) => setHidden(event.target.checked));
@@ -220,11 +253,13 @@ function listenForDrag() {
 }
 
 function pressed(event) {
-  if (event.ctrlKey || event.metaKey || event.altKey || event.target.closest("select, dialog")) return;
+  if (event.ctrlKey || event.metaKey || event.altKey || event.target.closest("select, dialog, input[type=search]")) return;
   const action = {
     n: () => choose(state.sequence + 1), p: () => choose(state.sequence - 1),
     "+": () => setZoom(state.zoom * 1.25), "-": () => setZoom(state.zoom / 1.25), 0: () => fit(LEAST_ZOOM), 1: () => setZoom(1),
-    m: () => show(state.view === "rows" ? "masks" : "rows"), h: () => setHidden(!state.withHidden),
+    N: () => chooseStep(1), P: () => chooseStep(-1), l: () => show(state.view === "labels" ? "rows" : "labels"),
+    "/": () => { event.preventDefault(); document.getElementById("search").focus(); },
+    m: () => show(state.view === "masks" ? "rows" : "masks"), h: () => setHidden(!state.withHidden),
     d: () => document.getElementById("theme").click(), "?": () => document.getElementById("help").showModal(),
     Escape: () => state.view === "rows" && current() && select(null),
   }[event.key];
@@ -234,6 +269,7 @@ function pressed(event) {
 setTheme(matchMedia("(prefers-color-scheme: dark)").matches ? "dark" : "light");
 fillChooser();
 listen();
+startSearch(() => state.sequence, jumpTo);
 if (batch.sequences.length) choose(0);
 else drawSequence();
 document.documentElement.dataset.ready = "true";

@@ -23,7 +23,7 @@ function drawStats(sequence) {
     stat(`target: ${batch.task.target}`, valueText(target, sequence.target), `${batch.task.stype} of ${rowName(sequence.rows[0])}`, "is-target"),
     stat("observation time", cutoffText(sequence), cutoff(sequence) === null ? "sees everything" : "nothing later is shown"),
     stat("rows", sequence.rows.length.toLocaleString("en"), `of ${count(tables, "table")}` + (sequence.rows.length > MOST_CARDS ? `; ${MOST_CARDS} are drawn` : "")),
-    stat("cells", sequence.cells.toLocaleString("en"), `of ${batch.sequence_length.toLocaleString("en")} in a sequence`),
+    stat("cells", sequence.cells.toLocaleString("en"), `of ${stepOf(sequence).sequence_length.toLocaleString("en")} in a sequence`),
     stat("not known yet", tally(LATE).toLocaleString("en"), "cells that the model gets as null", tally(LATE) ? "is-late" : ""),
     stat("left out", tally(DROPPED, LABEL, CUT).toLocaleString("en"),
          `${tally(DROPPED)} dropped, ${count(tally(LABEL), "label")}, ${tally(CUT)} cut`));

@@ -4,7 +4,10 @@
 const FINE_PIXELS_MAX = 3000000;
 const COARSE_PIXELS_MAX = 400000;
 const TICKS_MAX = 200;
-const GUTTER = {left: 78, right: 14, top: 12, bottom: 26};
+const LEAST_GUTTER = 78;
+const GUTTER_STEP = 16;
+const GUTTER = {left: LEAST_GUTTER, // wider while the labels of the byte axis are long
+                 right: 14, top: 12, bottom: 26};
 const MONO = '11px ui-monospace, "SF Mono", "Cascadia Mono", Menlo, Consolas, "DejaVu Sans Mono", monospace';
 const TEXT = '11.5px ui-sans-serif, system-ui, "Segoe UI", Roboto, "Liberation Sans", sans-serif';
 
@@ -97,14 +100,31 @@ function ticks(low, high, step) {
   return found;
 }
 
-// A tick's text in the unit of the step, so that neighbours are told apart: 1.5 MiB, 1.75 MiB.
+// A tick's text, exact, in the largest unit that needs no more than three decimals: 1.5 MiB, 1.75 MiB, and deep in
+// 130 GiB 133,979.125 MiB, so that neighbours are told apart.
 function byteTick(value, step) {
   if (value === 0) return "0";
   const units = ["B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB"];
-  const unit = Math.min(Math.floor(Math.log2(value) / 10), units.length - 1);
-  const scaledStep = step / 1024 ** unit;
-  const digits = scaledStep >= 1 ? 0 : Math.min(Math.ceil(-Math.log2(scaledStep)), 4);
-  return (value / 1024 ** unit).toFixed(digits) + " " + units[unit];
+  const largest = Math.min(Math.floor(Math.log2(value) / 10), units.length - 1);
+  const unit = Math.max(0, Math.min(largest, Math.floor((Math.log2(step) + 3) / 10)));
+  const digits = Math.max(0, Math.ceil(10 * unit - Math.log2(step)));
+  return (value / 1024 ** unit).toLocaleString("en", {minimumFractionDigits: digits, maximumFractionDigits: digits}) + " " + units[unit];
+}
+
+function byteAxisStep(view, plot) {
+  return binaryStep((view.b1 - view.b0) / (plot.height / 52));
+}
+
+// Makes room for the longest label of the byte axis; true if the room changed.
+function fitGutter(view) {
+  const context = overlayCanvas.getContext("2d");
+  const step = byteAxisStep(view, plotSize());
+  context.font = TEXT;
+  const widest = Math.max(0, ...ticks(view.b0, view.b1, step).map((address) => context.measureText(byteTick(address, step)).width));
+  const wanted = Math.max(LEAST_GUTTER, Math.ceil((widest + 14) / GUTTER_STEP) * GUTTER_STEP);
+  if (wanted === GUTTER.left) return false;
+  GUTTER.left = wanted;
+  return true;
 }
 
 function drawTimeAxis(context, view, plot, bottom) {
@@ -125,18 +145,25 @@ function drawTimeAxis(context, view, plot, bottom) {
 }
 
 function drawByteAxis(context, view, plot) {
-  const step = binaryStep((view.b1 - view.b0) / (plot.height / 52));
+  const step = byteAxisStep(view, plot);
   context.font = TEXT;
   context.textBaseline = "middle";
   context.textAlign = "right";
+  const texts = [];
+  let leftmost = GUTTER.left;
   for (const address of ticks(view.b0, view.b1, step)) {
     const y = Math.round(byteToY(view, plot, address)) + 0.5;
     if (y < GUTTER.top - 1 || y > GUTTER.top + plot.height + 1) continue;
     context.fillStyle = cssColour("--line");
     context.fillRect(GUTTER.left - 4, y - 0.5, 4, 1);
     context.fillStyle = cssColour("--soft");
-    context.fillText(byteTick(address, step), GUTTER.left - 8, y);
+    const text = byteTick(address, step);
+    context.fillText(text, GUTTER.left - 8, y);
+    texts.push(text);
+    leftmost = Math.min(leftmost, GUTTER.left - 8 - context.measureText(text).width);
   }
+  overlayCanvas.dataset.byteLabels = texts.join("|");
+  overlayCanvas.dataset.leftmostLabel = leftmost;
 }
 
 // ---- The map ----------------------------------------------------------------------------------------------

@@ -41,6 +41,10 @@ function draw(now) {
   const started = performance.now();
   frame = 0;
   if (move) stepMove(now);
+  if (fitGutter(state.view)) {
+    resizeCharts();
+    wanted.boxes = true;
+  }
   if (wanted.boxes) drawAllBoxes();
   drawOverlay(state, model, offset, colours, labelled);
   drawCurve(state, model);
@@ -409,13 +413,19 @@ function onKey(event) {
 
 // ---- The start --------------------------------------------------------------------------------------------
 
+// The head shows what every arena takes, and the sum; a click shows that arena below.
 function addArenaSwitches() {
   const group = document.getElementById("arenas");
+  const total = plan.arenas.reduce((sum, arena) => sum + Number(arena.peak_bytes), 0);
+  document.getElementById("total").textContent = formatBytes(total);
   plan.arenas.forEach((arena, index) => {
     const input = element("input");
     Object.assign(input, {type: "radio", name: "arena", value: String(index)});
     input.addEventListener("change", () => showArena(index));
-    const label = element("label", "", input, element("span", "", element("bdi", "", arena.name)));
+    const peak = Number(arena.peak_bytes);
+    const text = element("span", "", element("bdi", "", arena.name), element("b", "", formatBytes(peak)),
+                         element("small", "", formatShare(peak, total)));
+    const label = element("label", "", input, text);
     label.title = arena.name;
     group.append(label);
   });
@@ -425,10 +435,9 @@ function showHeading() {
   const title = plan.title || "Memory plan";
   document.querySelector("#title bdi").textContent = title;
   document.title = plan.title ? `${title}: memory plan` : title;
-  const total = plan.arenas.reduce((sum, arena) => sum + Number(arena.peak_bytes), 0);
   document.getElementById("subtitle").textContent = `Memory plan, ${plan.mode} mode: ` + [
     `${plural(tensors.ids.length, "tensor")} in ${plural(plan.arenas.length, "arena")}`,
-    plural(endOfTime, "position"), `${formatBytes(total)} in all`].join(", ");
+    plural(endOfTime, "position")].join(", ");
   document.getElementById("hashes").replaceChildren(...["plan", "assignment", "graph"].map((name) => {
     const digits = element("span", "number", plan.hashes[name].slice(0, 16) + "…");
     const hash = element("span", "", `${name} hash `, digits);
@@ -469,6 +478,7 @@ function start() {
   showHeading();
   if (plan.arenas.length === 0) {
     document.querySelector(".toolbar").hidden = true;
+    document.getElementById("arenas").hidden = true;
     const note = element("p", "", "The graph has no tensors, so there is nothing to place.");
     document.querySelector("main").replaceChildren(note);
     return;

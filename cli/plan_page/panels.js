@@ -79,7 +79,7 @@ function tableRow(model, k, total, isSelected, choose) {
   const button = element("button", "name", element("bdi", "", tensors.ids[tensor]));
   button.type = "button";
   button.title = tensors.ids[tensor];
-  const nameCell = element("td", "", button, element("small", "", `${typeText(tensor)} ${shapeText(tensor)}`));
+  const nameCell = element("td", "", button, element("small", "", kindText(tensor)));
   nameCell.style.setProperty("--share", `${total > 0 ? 100 * model.height[k] / total : 0}%`);
   const role = element("small", "", plan.roles[tensors.role[tensor]]);
   const share = element("small", "", formatShare(model.height[k], total));

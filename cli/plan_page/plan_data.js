@@ -123,6 +123,12 @@ function typeText(tensor) {
   return plan.types[tensors.type[tensor]];
 }
 
+// "f32 64 × 256"; a saved plan may have neither.
+function kindText(tensor) {
+  const [type, shape] = [typeText(tensor), shapeText(tensor)];
+  return type === "unknown" && shape === "unknown" ? "shape not saved" : `${type} ${shape}`;
+}
+
 // [label, text] pairs: what there is to know about a tensor.
 function tensorFacts(tensor) {
   const exactSize = BigInt(tensors.size[tensor]);

@@ -16,8 +16,10 @@ static weir_status open_postgres(const weir_env *env, const weir__source_options
     (void)env;
     (void)options;
     *out = NULL;
-    return weir__fail(error, WEIR_SOURCE_ERROR, WEIR__SOURCE_OPERATOR,
-                      "this weir was built without PostgreSQL; use a build with WEIR_POSTGRES=ON");
+    return weir__fail(
+        error, WEIR_SOURCE_ERROR, WEIR__SOURCE_OPERATOR,
+        "this weir was built without PostgreSQL; install libpq (Debian: libpq-dev) and build it with "
+        "-DWEIR_POSTGRES=ON");
 }
 
 const weir__source_kind weir__source_postgres = {

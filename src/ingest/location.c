@@ -96,8 +96,9 @@ weir_status weir__refuse_location(const weir_env *env, const char *location, wei
         return say(error, location, "is a URL that weir does not know; " WHAT_WEIR_READS);
     int file = env->open(env->context, location, O_RDONLY, 0);
     if (file < 0)
-        return weir__fail(error, WEIR_SOURCE_ERROR, WEIR__SOURCE_OPERATOR, "%s cannot be opened: %s",
-                          location, strerror(errno));
+        return weir__fail(error, WEIR_SOURCE_ERROR, WEIR__SOURCE_OPERATOR,
+                          "%s cannot be opened: %s; check the path: " WHAT_WEIR_READS, location,
+                          strerror(errno));
     ssize_t size = env->read(env->context, file, head, sizeof head);
     env->close(env->context, file);
     return say_of_file(location, head, size > 0 ? (size_t)size : 0, error);

@@ -109,6 +109,20 @@ static void plan_column(const weir__schema *schema, const weir__schema_table *de
 
 /* ---- Where rows come from -------------------------------------------------------------------- */
 
+/* "is not a table …", and the tables that there are, as far as there is room. */
+static weir_status refuse_unknown(const weir__catalog *catalog, const char *name, weir_error *error) {
+    char what[400];
+    int used = snprintf(what, sizeof what, "is not a table or view of the source, which has%s",
+                        catalog->table_count ? "" : " none");
+    uint32_t told = 0;
+    for (; told < catalog->table_count && used < 280; told++)
+        used += snprintf(what + used, sizeof what - (size_t)used, "%s %.100s", told ? "," : "",
+                         catalog->tables[told].name);
+    if (told < catalog->table_count)
+        snprintf(what + used, sizeof what - (size_t)used, " and %u more", catalog->table_count - told);
+    return weir__plan_refuse(error, WEIR_SCHEMA_INVALID, what, "$.tables.%s", name);
+}
+
 static weir_status provide_view(weir__ingest *ingest, const weir__schema_table *described,
                                 weir_error *error) {
     uint32_t count;
@@ -118,8 +132,7 @@ static weir_status provide_view(weir__ingest *ingest, const weir__schema_table *
                                  "is the name of several tables of the source; say which with \"query\"",
                                  "$.tables.%s", described->name);
     if (!table)
-        return weir__plan_refuse(error, WEIR_SCHEMA_INVALID, "is not a table or view of the source",
-                                 "$.tables.%s", described->name);
+        return refuse_unknown(&ingest->catalog, described->name, error);
     return weir__catalog_complete(ingest->sessions[0], &ingest->catalog, table, error);
 }
 

@@ -178,13 +178,16 @@ static weir__fit store_text(row_reader *r, weir__dictionary *dictionary, const w
 static const char *unfit_reason(weir_stype stype) {
     switch (stype) {
     case WEIR_NUMERICAL:
-        return "is not a number";
+        return "is not a number; if it stands for null, say so with --null or \"csv\": {\"null\": [\"NA\"]} "
+               "(CSV files), "
+               "or with a \"query\" that makes it NULL; or make the column categorical or text";
     case WEIR_TIMESTAMP:
         return "is not a time that is read here: that is 2013-01-31, 2013-01-31T10:00:00Z (up to 6 "
                "decimals), or an "
                "integer with \"unit\"; for any other form give the column a \"format\", such as \"%d/%m/%Y\"";
     case WEIR_BOOLEAN:
-        return "is not a boolean";
+        return "is not a boolean: that is true or false, t or f, yes or no, 1 or 0; make the column "
+               "categorical, or turn it into one of these with a \"query\"";
     case WEIR_IDENTIFIER:
     case WEIR_CATEGORICAL:
     case WEIR_TEXT:

@@ -2,6 +2,8 @@
  * reported: format, fields and types, ids, shapes and dtypes, sizes, producers. Within a pass the document
  * is walked from the first tensor to the last node. The document is untrusted; after the first pass its
  * fields have the right types. */
+#include <string.h>
+
 #include "base/file.h"
 #include "plan/document.h"
 #include "plan/graph.h"
@@ -187,7 +189,13 @@ static weir_status check_format(const reader *r, const weir_cbor_value *root, we
     weir_cbor_value format;
     if (!weir_cbor_get(root, "format", &format))
         return weir__fail(error, WEIR_INVALID_IR, WEIR__PREPARE_OPERATOR,
-                          "%s: no graph: it must be an object with \"format\": \"weir-graph/1\"", r->name);
+                          "%s is not a graph: it must be an object with \"format\": \"weir-graph/1\"",
+                          r->name);
+    if (weir_cbor_is_text(&format, "weir-plan/1"))
+        return weir__fail(error, WEIR_INVALID_IR, WEIR__PREPARE_OPERATOR,
+                          "%s is a saved plan, not a graph: 'weir plan FILE --html OUT' shows it, without a "
+                          "mode or preset",
+                          r->name);
     if (!weir_cbor_is_text(&format, "weir-graph/1"))
         return weir__fail(error, WEIR_INVALID_IR, WEIR__PREPARE_OPERATOR,
                           "%s: unknown format; this version reads weir-graph/1", r->name);
@@ -390,9 +398,20 @@ static weir_status read_document(reader *r, const weir_cbor_value *root, weir_gr
     return WEIR_OK;
 }
 
+/* No JSON text begins with a control character, and CBOR begins above all of them. */
+static bool is_other_binary(const uint8_t *data, size_t size) {
+    bool is_space = size > 0 && (data[0] == '\t' || data[0] == '\n' || data[0] == '\r');
+    return size > 0 && !is_space && (data[0] < ' ' || data[0] == 0x7F);
+}
+
 weir_status weir_graph_read(const weir_env *env, const void *data, size_t size, const char *name,
                             weir_graph **graph, weir_error *error) {
     reader r = {.env = weir__env(env), .name = name ? name : "graph"};
+    if (is_other_binary(data, size))
+        return weir__fail(error, WEIR_INVALID_IR, WEIR__PREPARE_OPERATOR,
+                          "%s is not a graph: it is neither JSON nor CBOR; an ONNX model is read if its name "
+                          "ends in .onnx, a PyTorch model by weir.plan(model, inputs) in Python",
+                          r.name);
     weir__document document;
     weir_status status = weir__document_load(r.env, data, size, r.name, &document, error);
     if (status != WEIR_OK)

@@ -450,7 +450,9 @@ weir_status weir_graph_import_onnx(const weir_env *env, const void *data, size_t
     weir_status status = weir__onnx_find_message(&in, model, ONNX_MODEL_GRAPH, &body, &found);
     if (status == WEIR_OK && !found)
         status = weir__fail(error, WEIR_INVALID_IR, WEIR__PREPARE_OPERATOR,
-                            "%s is no ONNX model: it has no graph", name);
+                            "%s is not an ONNX model: it has no graph; export the model again, with "
+                            "its graph",
+                            name);
     if (status == WEIR_OK)
         status = build(&in, body);
     release(&in);

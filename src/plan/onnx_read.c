@@ -9,8 +9,9 @@ weir_status weir__onnx_no_memory(weir__onnx *in, size_t size) {
 
 weir_status weir__onnx_broken(weir__onnx *in, const uint8_t *at) {
     weir_status status = weir__fail(in->error, WEIR_INVALID_IR, WEIR__PREPARE_OPERATOR,
-                                    "%s is no ONNX model: the message is broken at byte %zu", in->source,
-                                    (size_t)(at - in->start));
+                                    "%s is not an ONNX model: the message is broken at byte %zu; export it "
+                                    "again, or give a weir-graph/1 file another ending than .onnx",
+                                    in->source, (size_t)(at - in->start));
     weir__note_uint(in->error, "offset", (uint64_t)(at - in->start));
     return status;
 }

@@ -21,8 +21,8 @@ typedef struct restorer {
 } restorer;
 
 static weir_status refuse(const restorer *r, const char *what, weir_text detail, weir_error *error) {
-    return weir__fail(error, WEIR_INVALID_IR, RESTORE_OPERATOR, "%s is no usable plan: %s%.*s", r->name, what,
-                      WEIR__SHOW(detail));
+    return weir__fail(error, WEIR_INVALID_IR, RESTORE_OPERATOR,
+                      "%s is not a usable plan: %s%.*s; make it again", r->name, what, WEIR__SHOW(detail));
 }
 
 static const weir_text nothing = {"", 0};

@@ -72,7 +72,8 @@ def embedded(page: Path) -> Json:
     """The batch as the page carries it."""
     found = re.findall(r'<script type="application/json" id="batch-data">(.*?)</script>', page.read_text("utf-8"), re.S)
     assert len(found) == 1
-    return json.loads(found[0])
+    data = json.loads(found[0])
+    return {**data, "sequences": [sequence for step in data["steps"] for sequence in step["sequences"]]}
 
 
 class PageCase(unittest.TestCase):
@@ -111,6 +112,60 @@ class PageCase(unittest.TestCase):
         return {data["columns"][start + i]["name"]: cell for i, cell in enumerate(row["cells"])}
 
 
+# Columns that a float32 of (x - mean) / std does not give back as they were: zeros, many digits, a mean far away.
+NUMBERS = {
+    "minutes": [0, 1, -5, 12, 1301, 0, 0, 7],
+    "millimetres": [0, 0.25, 0.01, 1.21, 0, 0, 0.1, 0.3],
+    "milliseconds": [5514067, 5514068, 5440000, 6123456, 5999999, 5514067, 7000001, 5000000],
+    "tiny": [1e-9, 2.5e-9, 3e-9, 4e-9, 5e-9, 6e-9, 7e-9, 1.25e-9],
+    "far": [1e9 + 0.5, 1e9 + 0.25, 1e9, 1e9 + 1, 1e9 + 2, 1e9 + 3, 1e9 + 4, 1e9 + 5.75],
+    "equal": [42, 42, 42, 42, 42, 42, 42, 42],
+    "price": [19.99, 0.07, 1234.56, 100, 3.5, 12.34, 0.01, 99999.99],
+    "wide": [1e12, 0, 3, 7e11, 5, 6, 7, 8],
+}
+
+
+class Numbers(unittest.TestCase):
+    """Numbers on the page are those of the database."""
+
+    def test_numbers_are_those_of_the_database(self) -> None:
+        with tempfile.TemporaryDirectory() as name:
+            folder = Path(name)
+            connection = sqlite3.connect(folder / "n.sqlite")
+            columns = ", ".join(f"{column} REAL" for column in NUMBERS)
+            connection.execute(f"CREATE TABLE t (id INTEGER PRIMARY KEY, {columns})")
+            for row in zip(range(8), *NUMBERS.values()):
+                connection.execute(f"INSERT INTO t VALUES ({', '.join('?' * len(row))})", row)
+            connection.commit()
+            connection.close()
+            schema = {
+                "name": "n",
+                "tables": {"t": {"primary_key": "id", "columns": {"id": {"stype": "identifier"}} | {
+                    column: {"stype": "numerical"} for column in NUMBERS}}},
+                "tasks": {"x": {"query": "SELECT id, minutes, 'train' AS part FROM t", "anchor_table": "t", "anchor_key": "id",
+                                "target_column": "minutes", "target_stype": "numerical",
+                                "split": {"method": "column", "column": "part"}}},
+                "embedding": {"dim": 8},
+            }  # fmt: skip
+            (folder / "schema.json").write_text(json.dumps(schema))
+            command = ("ingest", folder / "n.sqlite", "--schema", folder / "schema.json", "-o", folder / "n.weir")
+            self.assertNotIn("error", run(*command))
+            command = ("batch", "--store", folder / "n.weir", "--manifest", folder / "n.manifest.json", "--dataset", "n/x/train")
+            self.assertNotIn("error", run(*command, "--html", folder / "page.html"))
+            data = embedded(folder / "page.html")
+            found = {}
+            for sequence in data["sequences"]:
+                row = sequence["rows"][0]
+                found[row["row"]] = {data["columns"][i]["name"]: cell[2] for i, cell in enumerate(row["cells"])}
+                self.assertEqual(sequence["target"], found[row["row"]]["minutes"])
+            self.assertEqual(len(found), 8)
+            for row, values in found.items():
+                for column in NUMBERS.keys() - {"wide"}:
+                    self.assertEqual(values[column], f"{NUMBERS[column][row]:.15g}", (column, row))
+                self.assertEqual(values["id"], "", "the store keeps no keys")
+            self.assertEqual([found[row]["wide"] for row in (0, 3)], ["\u2248 1000000000000", "\u2248 700000000000"])
+
+
 class EmbeddedBatch(PageCase):
     """Without a browser: what is in the file."""
 
@@ -125,7 +180,7 @@ class EmbeddedBatch(PageCase):
         self.assertEqual(keys, {("orders", "1"), ("orders", "2"), ("orders", "3"), ("customers", None), ("couriers", "'fast'")})
         cells = self.cells(data, sequence["rows"][0])
         self.assertEqual([cells[name][2] for name in ("id", "follows", "courier", "customer")],
-                         ["2", "\u2192 orders 1", "\u2192 couriers 'fast'", ""])
+                         ["2", "\u2192 orders 1", "\u2192 couriers 'fast'", "\u2192 customers row 0"])
 
     def test_every_position_is_the_cell_that_the_tensors_say(self) -> None:
         for dataset in ("shop/gift/train", "shop/gift/val", "shop/spend/train"):
@@ -152,6 +207,43 @@ class EmbeddedBatch(PageCase):
                 if not data["task"]["is_cell"]:
                     expected.pop(0, None)
                 self.assertEqual(found, expected)
+
+    def test_several_batches_are_those_that_follow_each_other(self) -> None:
+        page, first = self.write("shop/gift/train", "--steps", "3")
+        steps = embedded(page)["steps"]
+        self.assertEqual(len(steps), 3)
+        self.assertEqual(steps[0]["digest"], first["batch_digest"])
+        for before, step in zip(steps, steps[1:]):
+            at = ("--epoch", before["next_epoch"], "--position", before["next_position"])
+            self.assertEqual((step["epoch"], step["position"]), (before["next_epoch"], before["next_position"]))
+            _, alone = self.write("shop/gift/train", *at)
+            self.assertEqual(step["digest"], alone["batch_digest"])
+        page, _ = self.write("shop/gift/val", "--steps", "3", "--stage", "eval")
+        self.assertEqual(len(embedded(page)["steps"]), 1, "the split ends after one batch")
+
+    def test_steps_without_a_page_or_too_many(self) -> None:
+        command = [PROGRAM, "batch", "--store", "s", "--manifest", "m", "--dataset", "d"]
+        for arguments, what in ((["--steps", "2"], b"--steps belongs to --html"), (["--html", "x", "--steps", "0"], b"from 1 to 100"),
+                                (["--html", "x", "--steps", "101"], b"from 1 to 100")):
+            done = subprocess.run([*command, *arguments], capture_output=True)
+            self.assertEqual(done.returncode, 2)
+            self.assertIn(what, done.stderr)
+
+    def test_the_label_distribution_is_that_of_the_dataset(self) -> None:
+        page, _ = self.write("shop/gift/train")
+        data = embedded(page)
+        self.assertEqual(data["labels"], {"count": 3, "nulls": 0, "others": 0, "items": [["true", 2], ["false", 1]]})
+        for sequence in data["sequences"]:
+            self.assertEqual(data["labels"]["items"][sequence["label"]][0], sequence["target"])
+        page, _ = self.write("shop/spend/train")
+        self.assertEqual(embedded(page)["labels"]["items"], [["12.5", 2]])
+
+    def test_the_command_tells_keys_from_row_numbers(self) -> None:
+        manifest = self.folder / "shop.manifest.json"
+        for dataset, what in (("shop/gift/train", r"orders 2 \(row \d+ of the store\)"),
+                              ("shop/spend/train", r"customers row 1 \(row \d+ of the store\)")):
+            command = [PROGRAM, "batch", "--store", self.store, "--manifest", manifest, "--dataset", dataset]
+            self.assertRegex(subprocess.run(command, capture_output=True, text=True).stdout, what)
 
     def test_cells_say_why_they_are_hidden(self) -> None:
         data, sequence = self.order_2()
@@ -359,6 +451,61 @@ class Page(PageCase):
         self.assertTrue(self.browser.is_shown("#empty"))
         self.browser.press("p")
         self.assertEqual(self.browser.run("return document.getElementById('sequence').selectedIndex"), 4)
+
+    def test_going_from_batch_to_batch(self) -> None:
+        data = self.open("shop/gift/train", "--steps", "3")
+        index = "return document.getElementById('sequence').selectedIndex"
+        size = len(data["steps"][0]["sequences"])
+        for step in data["steps"]:
+            self.assertIn(step["digest"], self.browser.text("#digests"))
+            self.assertIn(f"epoch {step['epoch']}, position {step['position']}", self.browser.text("#subtitle"))
+            self.browser.press("N")
+        self.assertEqual(self.browser.run(index), 2 * size)
+        self.browser.press("p")
+        self.assertEqual(self.browser.run(index), 2 * size - 1)
+        self.assertEqual(self.browser.run("return document.querySelectorAll('#sequence optgroup').length"), 3)
+        self.open("shop/gift/train")
+        self.assertFalse(self.browser.is_shown("#next-step"))
+
+    def test_search_goes_to_a_cell_of_any_sequence(self) -> None:
+        self.open("shop/gift/train", "--steps", "2")
+        self.browser.press("/")
+        self.browser.press(*"99.5")
+        self.assertIn("price: 99.5", self.browser.text("#matches"))
+        self.browser.press("Enter")
+        self.assertEqual(self.browser.text(".cell.is-picked .value"), "99.5")
+        self.assertIn("orders 2", self.browser.text("#selected"))
+        self.browser.press("Escape")
+        self.browser.press("/", *"no such thing")
+        self.assertEqual(self.browser.text("#match-count"), "0 found")
+        self.assertFalse(self.browser.is_shown("#matches"))
+
+    def test_labels(self) -> None:
+        self.open("shop/gift/train", "--steps", "2")
+        self.browser.press("l")
+        text = self.browser.text("#labels-view")
+        for part in ("gift", "this batch", "all 2 batches", "the dataset: 3 samples", "66.7 %", "33.3 %"):
+            self.assertIn(part, text)
+        self.assertEqual(self.browser.run("return document.querySelectorAll('.labels .is-current').length"), 1)
+
+    def test_what_lies_beyond_the_axis_is_counted_not_drawn(self) -> None:
+        # Order 1 has nothing before it, so its axis is an hour and a half; its parcel left a day later.
+        data = self.open("shop/gift/train")
+        inside = (
+            "const box = document.getElementById('times').getBoundingClientRect();"
+            "return Array.from(document.querySelectorAll('#times text')).every(t => {"
+            " const b = t.getBoundingClientRect(); return b.left >= box.left && b.right <= box.right; })"
+        )
+        for order, drawn, beyond in ((0, 0, "2 cells"), (1, 2, "")):
+            self.browser.run("const s = document.getElementById('sequence'); s.value = arguments[0];"
+                             "s.dispatchEvent(new Event('change'))", self.sequence_of(data, "orders", order))
+            late = [cell for row in data["sequences"][self.sequence_of(data, "orders", order)]["rows"]
+                    for cell in row["cells"] if cell[0] == LATE]
+            self.assertEqual(len(late), 2)
+            self.assertEqual(self.browser.run("return document.querySelectorAll('#times .late-mark').length"), drawn)
+            text = self.browser.run("return document.querySelector('#times .beyond')?.textContent ?? ''")
+            self.assertEqual(text, beyond)
+            self.assertTrue(self.browser.run(inside), "no label is cut")
 
     def test_masks_before_and_after(self) -> None:
         self.open_order_2()

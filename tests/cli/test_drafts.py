@@ -84,7 +84,7 @@ class Drafts(unittest.TestCase):
             weir("batch", "--store", store, "--manifest", store.with_suffix(".manifest.json"), "--dataset", dataset, "--html", page)
             text = re.search(r'id="batch-data">(.*?)</script>', page.read_text(encoding="utf-8"), re.S).group(1)
             batch = json.loads(text)
-            for sequence in batch["sequences"]:
+            for sequence in (one for step in batch["steps"] for one in step["sequences"]):
                 if not sequence["rows"]:
                     continue
                 seen = standins.seconds(sequence["seen"][0])

@@ -252,8 +252,11 @@ class Refusals(ImportCase):
                      call("plan", "-", "--preset", "inference", "--json", stdin=Path(graph).read_bytes())):
             self.assertEqual(done.returncode, 0, done.stderr)
             self.assertEqual(json.loads(done.stdout)["plan_hash"], expected["plan_hash"])
+        page = named.with_suffix(".html")
+        self.assertEqual(call("plan", str(named), "--preset", "inference", "--html", str(page)).returncode, 0)
+        self.assertIn(f'"title":{json.dumps(named.name)}', page.read_text().replace('": ', '":'))
         named.write_bytes(b"{}")
-        self.assertIn(b"is no ONNX model", call("plan", str(named), "--preset", "inference").stderr)
+        self.assertIn(b"is not an ONNX model", call("plan", str(named), "--preset", "inference").stderr)
 
     def test_a_model_without_a_name_of_its_own_has_its_files(self) -> None:
         x, y = value_info(INPUT, "x", FLOAT, [2]), value_info(OUTPUT, "y", FLOAT, [2])
@@ -264,7 +267,7 @@ class Refusals(ImportCase):
 
     def test_bytes_that_are_no_model(self) -> None:
         self.refuse(b"", "INVALID_IR", "no graph")
-        self.refuse(b"{}", "INVALID_IR", " is no ONNX model: the message is broken at byte 0")
+        self.refuse(b"{}", "INVALID_IR", " is not an ONNX model: the message is broken at byte 0")
         self.refuse(bytes([0x3A, 0x05, 0]), "INVALID_IR", "broken at byte 0")
         self.refuse(b"\x80" * 11, "INVALID_IR", "broken at byte 0")
         self.refuse(model(node("Relu", ["x"], ["y\0"])), "INVALID_IR", "broken")

@@ -198,7 +198,7 @@ class Page(PageCase):
     def test_layouts(self) -> None:
         model = graph("gpt2", "--size", "small", "--layers", "2")
         result = self.open(model, "--mode", "backward")
-        self.assertEqual(self.browser.text("#arenas input:checked + span"), "activations")
+        self.assertEqual(self.browser.text("#arenas input:checked + span bdi"), "activations")
         tensor = max((t for t in result["tensors"].values() if t["arena"] == "activations"), key=lambda t: t["slot"])
         name = next(key for key, value in result["tensors"].items() if value is tensor)
         slots: dict[int, int] = {}
@@ -225,6 +225,38 @@ class Page(PageCase):
         self.assertEqual(self.browser.text("#table-note"), "Nothing takes memory here.")
         self.show_arena("activations")
         self.assertFalse(self.browser.is_shown("#empty"))
+
+    def test_the_head_shows_all_arenas(self) -> None:
+        result = self.open(MODEL, "--mode", "backward")
+        shown = self.browser.run(
+            "return Array.from(document.querySelectorAll('#arenas label'), l => [l.title, l.querySelector('b').textContent])"
+        )
+        self.assertEqual(sorted(name for name, _ in shown), sorted(result["arenas"]))
+        self.assertEqual(dict(shown)["parameters"], "64.0 KiB")
+        total = sum(arena["peak_bytes"] for arena in result["arenas"].values())
+        self.assertEqual(self.browser.text("#total"), f"{total / 1024:.0f} KiB")
+
+    def test_labels_of_the_byte_axis_are_whole_and_differ(self) -> None:
+        model = {
+            "format": "weir-graph/1",
+            "name": "large",
+            "tensors": [{"id": f"t{i}", "shape": [size], "dtype": "u8", "role": "input"}
+                        for i, size in enumerate((2**37 + 2**29 + 2**20, 2**20, 4096, 128))],
+            "nodes": [{"id": "n", "op": "x", "inputs": ["t0", "t1", "t2", "t3"], "outputs": []}],
+            "outputs": [],
+        }  # fmt: skip
+        self.open(model, "--mode", "forward")
+        for name in ("t0", "t1", "t2", "t3"):
+            self.browser.press("/")
+            self.browser.press(name, "Enter", "Escape")
+            self.browser.settle()
+            labels, leftmost = self.browser.run(
+                "const d = document.getElementById('overlay').dataset; return [d.byteLabels, +d.leftmostLabel]"
+            )
+            found = labels.split("|")
+            self.assertGreater(len(found), 1)
+            self.assertEqual(len(set(found)), len(found), labels)
+            self.assertGreaterEqual(leftmost, 0, labels)
 
     def test_the_table_lists_the_peak(self) -> None:
         model = graph("gpt2", "--size", "small", "--layers", "3")
@@ -275,7 +307,7 @@ class Page(PageCase):
         self.assertLess(after[3] - after[2], before[3] - before[2])
         self.browser.press("Enter")
         self.assertEqual(self.browser.text("#selected .name"), "h2.attn.probs.grad")
-        self.assertEqual(self.browser.text("#arenas input:checked + span"), "gradients")
+        self.assertEqual(self.browser.text("#arenas input:checked + span bdi"), "gradients")
         self.browser.press("Escape")
         self.assertEqual(self.browser.text("#match-count"), "")
 
@@ -307,9 +339,9 @@ class Page(PageCase):
         self.assertLess(self.view()[1] - self.view()[0], whole[1] - whole[0])
         self.browser.press("l")
         self.assertEqual(self.browser.text("#layouts input:checked + span"), "Slots")
-        shown = self.browser.text("#arenas input:checked + span")
+        shown = self.browser.text("#arenas input:checked + span bdi")
         self.browser.press("a")
-        self.assertNotEqual(self.browser.text("#arenas input:checked + span"), shown)
+        self.assertNotEqual(self.browser.text("#arenas input:checked + span bdi"), shown)
         theme = self.browser.run("return document.documentElement.dataset.theme")
         self.browser.press("d")
         self.assertNotEqual(self.browser.run("return document.documentElement.dataset.theme"), theme)

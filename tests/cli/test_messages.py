@@ -1,0 +1,116 @@
+"""Messages of mistakes that every newcomer makes: each says what is wrong, where, and what to do."""
+
+import json
+import os
+import sqlite3
+import subprocess
+import tempfile
+import unittest
+import zipfile
+from pathlib import Path
+
+WEIR = os.path.abspath(os.environ["WEIR"])
+
+
+class Messages(unittest.TestCase):
+    def setUp(self) -> None:
+        holder = tempfile.TemporaryDirectory()
+        self.addCleanup(holder.cleanup)
+        self.folder = Path(holder.name)
+
+    def run_weir(self, *arguments: str) -> subprocess.CompletedProcess[str]:
+        return subprocess.run([WEIR, *arguments], cwd=self.folder, capture_output=True, text=True, check=False)
+
+    def refuse(self, arguments: tuple[str, ...], *parts: str) -> None:
+        done = self.run_weir(*arguments)
+        self.assertNotEqual(done.returncode, 0, done.stdout)
+        for part in parts:
+            self.assertIn(part, done.stderr)
+
+    # ---- Sources
+
+    def test_a_source_that_weir_does_not_read(self) -> None:
+        for command in (("schema",), ("ingest", "-o", "x.weir")):
+            self.refuse((*command, "mysql://root@localhost/chinook"), "is MySQL, which weir does not read; copy the tables into")
+            self.refuse((*command, "chinook.sqlite"), "chinook.sqlite cannot be opened: No such file or directory; check the path",
+                        "weir reads SQLite files")  # fmt: skip
+
+    def test_a_table_that_the_source_does_not_have(self) -> None:
+        connection = sqlite3.connect(self.folder / "a.sqlite")
+        connection.executescript("CREATE TABLE orders (id INTEGER PRIMARY KEY); CREATE VIEW lines AS SELECT * FROM orders")
+        connection.close()
+        columns = {"primary_key": "id", "columns": {"id": {"stype": "identifier"}}}
+        for table in ("order", "lines"):
+            (self.folder / "s.json").write_text(json.dumps({"name": "s", "tables": {table: columns}, "tasks": {}}))
+            arguments = ("ingest", "a.sqlite", "--schema", "s.json", "-o", "x.weir")
+            if table == "lines":
+                self.assertEqual(self.run_weir(*arguments).returncode, 0, "a view is read as a table is")
+            else:
+                self.refuse(arguments, "$.tables.order is not a table or view of the source, which has lines, orders")
+
+    def test_many_tables_are_not_all_listed(self) -> None:
+        connection = sqlite3.connect(self.folder / "a.sqlite")
+        for i in range(60):
+            connection.execute(f"CREATE TABLE table_number_{i:02d} (id INTEGER PRIMARY KEY)")
+        connection.close()
+        columns = {"primary_key": "id", "columns": {"id": {"stype": "identifier"}}}
+        (self.folder / "s.json").write_text(json.dumps({"name": "s", "tables": {"t": columns}, "tasks": {}}))
+        arguments = ("ingest", "a.sqlite", "--schema", "s.json", "-o", "x.weir")
+        self.refuse(arguments, "which has table_number_00, table_number_01,", " more")
+
+    def test_values_that_do_not_fit_their_type(self) -> None:
+        time = "is not a time that is read here: that is 2013-01-31"
+        for value, stype, parts in (
+            ("NA", "numerical", ("'NA' is not a number; if it stands for null, say so with --null", '"query"')),
+            ("maybe", "boolean", ("'maybe' is not a boolean: that is true or false", "categorical")),
+            ("01/02/2013", "timestamp", ("'01/02/2013' " + time, '"format", such as "%d/%m/%Y"')),
+            ("2013-01-02T03:05:06.123456789Z", "timestamp", (time, "(up to 6 decimals)", '"format"')),
+        ):
+            with self.subTest(value):
+                (self.folder / "t.csv").write_text(f"id,x\n7,{value}\n")
+                columns = {"id": {"stype": "identifier"}, "x": {"stype": stype}}
+                schema = {"name": "s", "csv": {"null": "-"}, "tables": {"t": {"primary_key": "id", "columns": columns}}, "tasks": {}}
+                (self.folder / "s.json").write_text(json.dumps(schema))
+                self.refuse(("ingest", "t.csv", "--schema", "s.json", "-o", "x.weir"), "table t, column x, key 7: ", *parts)
+
+    # ---- Graphs
+
+    def test_a_file_that_is_not_a_graph(self) -> None:
+        (self.folder / "resnet18.onnx").write_bytes(b"\x7fELF")
+        self.refuse(("plan", "resnet18.onnx", "--mode", "forward"), "resnet18.onnx is not an ONNX model", "export it again")
+        (self.folder / "empty.onnx").write_bytes(b"\x08\x07")
+        self.refuse(("plan", "empty.onnx", "--mode", "forward"), "it has no graph; export the model again")
+        for data in (b"\x7fELF", b"\x00\x01", b"\x1f\x8b"):
+            (self.folder / "model.bin").write_bytes(data)
+            self.refuse(("plan", "model.bin", "--mode", "forward"), "model.bin is not a graph: it is neither JSON nor CBOR",
+                        "ends in .onnx", "weir.plan(model, inputs)")  # fmt: skip
+        with zipfile.ZipFile(self.folder / "model.pt", "w") as archive:
+            archive.writestr("data.pkl", "")
+        self.refuse(("plan", "model.pt", "--mode", "forward"), "model.pt is a zip archive", "torch.onnx.export")
+
+    # ---- Plans
+
+    def save_plan(self) -> None:
+        (self.folder / "g.json").write_text(self.run_weir("graph", "chain").stdout)
+        self.assertEqual(self.run_weir("plan", "g.json", "--mode", "forward", "--cbor", "g.plan").returncode, 0)
+
+    def test_a_graph_without_a_mode(self) -> None:
+        self.save_plan()
+        self.refuse(("plan", "g.json"), "say what the plan is for: --mode inference, forward or backward")
+
+    def test_a_saved_plan_is_shown(self) -> None:
+        self.save_plan()
+        made = json.loads(self.run_weir("plan", "g.json", "--mode", "forward", "--json").stdout)
+        done = self.run_weir("plan", "g.plan", "--json", "--html", "g.html")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertEqual(json.loads(done.stdout)["plan_hash"], made["plan_hash"])
+        self.assertIn(made["plan_hash"], (self.folder / "g.html").read_text())
+        self.assertIn(made["plan_hash"], self.run_weir("plan", "g.plan").stdout)
+        self.refuse(("plan", "g.plan", "--mode", "forward"), "g.plan is a saved plan, not a graph", "weir plan FILE --html OUT")
+        self.refuse(("plan", "g.plan", "--trace", "t"), "g.plan is a saved plan: it can be shown")
+        (self.folder / "g.plan").write_bytes((self.folder / "g.plan").read_bytes()[:-1])
+        self.refuse(("plan", "g.plan"), "CBOR_INVALID")
+
+
+if __name__ == "__main__":
+    unittest.main()
