@@ -188,16 +188,20 @@ def _interruptible(
         finally:
             done.set()
 
-    thread = threading.Thread(target=run, name="weir.ingest")
-    thread.start()
-    try:
-        done.wait()  # a join that Ctrl-C has interrupted may take the thread for ended
+    def start() -> None:
+        try:
+            threading.Thread(target=run, name="weir.ingest").start()
+        except RuntimeError:  # there can be no more threads
+            done.set()
+            raise
+
+    try:  # Ctrl-C may come inside start too; and a join that it interrupts may take the thread for ended
+        start()
+        done.wait()
     except BaseException:
         stop.set()
         done.wait()
         raise
-    finally:
-        thread.join()
     if failure:
         raise failure[0]
     return result
