@@ -3,6 +3,7 @@ and, with a manylinux wheel in dist/ (make wheels), in a bare Debian 12 that has
 
 import csv
 import datetime
+import json
 import os
 import random
 import re
@@ -51,7 +52,9 @@ class Journey(unittest.TestCase):
         shutil.copy(wheel, folder)
 
     def check(self, folder: Path, output: str) -> None:
-        self.assertIn("2329 train, 419 val, 252 test", output)
+        datasets = json.loads((folder / "mine.manifest.json").read_text())["datasets"]
+        self.assertEqual({key: dataset["cardinality"] for key, dataset in datasets.items()},
+                         {"mine/late/train": 2329, "mine/late/val": 419, "mine/late/test": 252})  # fmt: skip
         auroc = re.search(r"val: auroc ([\d.]+) over 419", output)
         self.assertGreater(float(auroc[1]), 0.75, output)
         self.assertIn("</html>", (folder / "batch.html").read_text())
