@@ -67,6 +67,20 @@ class Lists(unittest.TestCase):
         documented = [(row[0].strip("`"), row[1], row[2]) for row in rows if len(row) == 5 and row[0].startswith("`")]
         self.assertEqual(documented, declared)
 
+    def test_a_manifest_with_every_key(self) -> None:
+        text = (DOCS / "manifest.md").read_text()
+        example = re.search(r"## A manifest with every key.*?```json\n(.*?)```(.*?)^## ", text, re.M | re.S)
+        with tempfile.TemporaryDirectory() as holder:
+            path = Path(holder) / "every.manifest.json"
+            path.write_text(example[1])
+            run(WEIR, "manifest", path)
+        manifest = json.loads(example[1])
+        explained = [row[0].strip("`") for row in table_rows(example[2]) if row[0].startswith("`")]
+        self.assertEqual(explained, list(manifest["batch"]))
+        keys = {*manifest, *(f"data.{key}" for key in manifest["data"])} - {"data"}
+        listed = {row[0].strip("`") for row in table_rows(text[: text.index("## A manifest")]) if row[0].startswith("`")}
+        self.assertEqual(listed - {"data.preset"}, keys)
+
     def test_all_keys_of_a_schema(self) -> None:
         schema = json.loads(run(WEIR, "schema", "--json-schema"))
         text = (DOCS / "schema.md").read_text()
