@@ -77,8 +77,8 @@ batches_store batches_make_shop(const char *program, uint64_t rows) {
 
 /* ---- Building -------------------------------------------------------------------------------- */
 
-/* The manifest that ingest wrote, with another sequence length. */
-static weir_manifest *read_manifest(const char *path, uint32_t length) {
+/* The manifest that ingest wrote, with another sequence length and row order. */
+static weir_manifest *read_manifest(const char *path, uint32_t length, const char *row_order) {
     static char text[65536];
     weir_error error;
     weir_manifest *manifest;
@@ -89,16 +89,18 @@ static weir_manifest *read_manifest(const char *path, uint32_t length) {
     fclose(file);
     while (size > 0 && text[size - 1] != '}')
         size--;
-    snprintf(text + size - 1, 128, ", \"batch\": {\"sequence_length\": %u}}", length);
+    snprintf(text + size - 1, 128, ", \"batch\": {\"sequence_length\": %u, \"row_order\": \"%s\"}}", length,
+             row_order);
     batches_check(weir_manifest_read(NULL, text, strlen(text), path, &manifest, &error), &error);
     return manifest;
 }
 
-void batches_open(batches *b, const batches_store *store, const char *dataset, uint32_t length, int count) {
+void batches_open(batches *b, const batches_store *store, const char *dataset, uint32_t length,
+                  const char *row_order, int count) {
     weir_error error;
     *b = (batches){.count = count};
     batches_check(weir_store_open(NULL, store->store, &b->store, &error), &error);
-    b->manifest = read_manifest(store->manifest, length);
+    b->manifest = read_manifest(store->manifest, length, row_order);
     weir_batch_options options = {.size = sizeof options,
                                   .store = b->store,
                                   .manifest = b->manifest,

@@ -73,7 +73,7 @@ static void bench(const batches_store *store, const char *dataset, uint32_t leng
                   const char *bar) {
     batches b;
     char name[128];
-    batches_open(&b, store, dataset, length, length > 2000 ? 16 : 32);
+    batches_open(&b, store, dataset, length, "rcm", length > 2000 ? 16 : 32);
     seconds s = measure(&b);
     double count = (double)b.count, sequences = (double)b.sequences;
     snprintf(name, sizeof name, "%s, S %u, %s", dataset, length, label);
@@ -91,7 +91,7 @@ static void bench(const batches_store *store, const char *dataset, uint32_t leng
 static double bench_sequence(const batches_store *store, const char *label, double other, const char *bar) {
     batches b;
     char name[128];
-    batches_open(&b, store, "shop/churn/train", 1024, 32);
+    batches_open(&b, store, "shop/churn/train", 1024, "rcm", 32);
     batches_build(&b);
     double micros = bench_best(ROUNDS, batches_build, &b) / (double)b.sequences * 1e6;
     snprintf(name, sizeof name, "a sequence, S 1024, %s", label);
@@ -115,7 +115,7 @@ static double rate_of_threads(const batches_store *store, int threads) {
     pthread_t ids[MOST];
     uint64_t sequences = 0;
     for (int i = 0; i < threads; i++) {
-        batches_open(&b[i], store, "shop/churn/train", 1024, 32);
+        batches_open(&b[i], store, "shop/churn/train", 1024, "rcm", 32);
         batches_build(&b[i]);
     }
     double begin = bench_wall();

@@ -93,7 +93,7 @@ int main(int argc, char **argv) {
         batches b;
         char dataset[64], name[64];
         snprintf(dataset, sizeof dataset, "hub/power_%d/train", i);
-        batches_open(&b, &store, dataset, 1024, ANCHORS / 32);
+        batches_open(&b, &store, dataset, 1024, "rcm", ANCHORS / 32);
         batches_build(&b);
         double micros = bench_best(ROUNDS, batches_build, &b) / (double)b.sequences * 1e6;
         snprintf(name, sizeof name, "a sequence at a hub of 10^%d children, %.0f rows", i,

@@ -1,52 +1,86 @@
-/* weir schema SOURCE: the draft of a schema, for a person to edit. */
+/* weir schema SOURCE: the draft of a schema, for a person to edit, and the reasons for what is in it. */
 #include <stdlib.h>
 #include <string.h>
 
+#include "explain.h"
 #include "progress.h"
+#include "source_options.h"
 
-/* JSON on many lines: the outer objects a member a line, what lies deeper (a column's description) in one. */
-static void print_indented(const char *json) {
-    enum { BROKEN_DEPTH = 4 };
-    int depth = 0;
-    bool in_text = false;
-    for (const char *at = json; *at; at++) {
-        if (*at == '"' && (at == json || at[-1] != '\\'))
-            in_text = !in_text;
-        bool opens = !in_text && (*at == '{' || *at == '[');
-        bool closes = !in_text && (*at == '}' || *at == ']');
-        bool is_empty = opens && (at[1] == '}' || at[1] == ']');
-        if (closes && depth-- <= BROKEN_DEPTH && at[-1] != '{' && at[-1] != '[')
-            printf("\n%*s", depth, "");
-        putchar(*at);
-        if (opens && ++depth <= BROKEN_DEPTH && !is_empty)
-            printf("\n%*s", depth, "");
-        if (!in_text && *at == ',' && depth <= BROKEN_DEPTH) {
-            printf("\n%*s", depth, "");
-            at += at[1] == ' ' ? 1 : 0;
-        }
-    }
-    putchar('\n');
+enum { BROKEN_DEPTH = 4 };
+
+/* "shop.schema.json" has its notes in "shop.schema.notes.md". */
+static char *notes_path(const char *output) {
+    size_t size = strlen(output);
+    size_t stem = size > 5 && strcmp(output + size - 5, ".json") == 0 ? size - 5 : size;
+    char *path = malloc(stem + sizeof ".notes.md");
+    if (path)
+        sprintf(path, "%.*s.notes.md", (int)stem, output);
+    return path;
 }
 
-static int print_draft(const weir_ingest_options *options, bool as_json) {
+static weir_status write_notes(const char *output, const char *source, const weir_json_writer *reasons,
+                               weir_error *error) {
+    cli_output file;
+    char *path = notes_path(output);
+    weir_status status = path ? cli_output_open(&file, path, error)
+                              : cli_error(error, WEIR_OUT_OF_MEMORY, "no memory for a path");
+    if (status == WEIR_OK) {
+        weir_status written = cli_write_reasons(file.stream, source, reasons, error);
+        status = cli_output_finish(&file, error);
+        status = written != WEIR_OK ? written : status;
+    }
+    if (status == WEIR_OK)
+        printf("%s is the draft, %s says why it is so.\n", output, path);
+    free(path);
+    return status;
+}
+
+typedef struct wishes {
+    bool as_json, explains;
+    const char *output;
+} wishes;
+
+static weir_status deliver(const wishes *wish, const char *source, weir_json_writer *draft,
+                           weir_json_writer *reasons, weir_error *error) {
+    weir_status status = weir_json_finish(draft, error);
+    if (status == WEIR_OK)
+        status = weir_json_finish(reasons, error);
+    if (status == WEIR_OK && !wish->as_json)
+        status = weir_json_indent(draft, BROKEN_DEPTH, error);
+    if (status != WEIR_OK)
+        return status;
+    if (wish->output) {
+        status = cli_write_file(wish->output, draft->data, draft->size, error);
+        return status == WEIR_OK ? write_notes(wish->output, source, reasons, error) : status;
+    }
+    if (wish->explains && wish->as_json)
+        fwrite(reasons->data, 1, reasons->size, stdout);
+    else if (wish->explains)
+        return cli_write_reasons(stdout, source, reasons, error);
+    else
+        fwrite(draft->data, 1, draft->size, stdout);
+    if (wish->as_json)
+        putchar('\n');
+    return WEIR_OK;
+}
+
+static int draft(const wishes *wish, weir_ingest_options *options) {
     weir_error error;
-    weir_json_writer w;
+    weir_json_writer w, reasons;
     cli_progress progress;
-    weir_ingest_options used = *options;
     cli_progress_begin(&progress);
-    used.progress = cli_progress_show;
-    used.progress_context = &progress;
     weir_json_writer_memory(&w, NULL);
-    weir_status status = weir_schema_draft(NULL, &used, &w, &error);
-    if (status == WEIR_OK)
-        status = weir_json_finish(&w, &error);
+    weir_json_writer_memory(&reasons, NULL);
+    options->progress = cli_progress_show;
+    options->progress_context = &progress;
+    options->reasons = &reasons;
+    weir_status status = weir_schema_draft(NULL, options, &w, &error);
     cli_progress_end(&progress);
-    if (status == WEIR_OK && as_json)
-        return cli_print_json(&w);
     if (status == WEIR_OK)
-        print_indented(w.data);
+        status = deliver(wish, options->source, &w, &reasons, &error);
     weir_json_release(&w);
-    return status == WEIR_OK ? cli_flush() : cli_fail(&error, as_json);
+    weir_json_release(&reasons);
+    return status == WEIR_OK ? cli_flush() : cli_fail(&error, wish->as_json);
 }
 
 static int check_schema(const char *path, bool as_json) {
@@ -64,15 +98,23 @@ static int check_schema(const char *path, bool as_json) {
 }
 
 static int run(const cli_command *self, int argc, char **argv) {
-    bool as_json = false, json_schema = false;
+    bool json_schema = false;
+    wishes wish = {0};
     weir_ingest_options ingest = WEIR_INGEST_OPTIONS;
+    cli_source_options source = {0};
     const char *check = NULL;
-    cli_option options[] = {{"--json", CLI_FLAG, &as_json, false, false},
+    cli_option options[] = {{"--json", CLI_FLAG, &wish.as_json, false, false},
                             {"--json-schema", CLI_FLAG, &json_schema, false, false},
+                            {"--explain", CLI_FLAG, &wish.explains, false, false},
+                            {"--output", CLI_TEXT, &wish.output, false, false},
                             {"--check", CLI_TEXT, &check, false, false},
-                            {"--pg-schema", CLI_TEXT, &ingest.search_path, false, false},
-                            {"--threads", CLI_UINT32, &ingest.threads, false, false}};
-    int count = cli_parse(self, options, 5, argc, argv, &ingest.source, 1);
+                            {"--threads", CLI_UINT32, &ingest.threads, false, false},
+                            CLI_SOURCE_OPTIONS(source)};
+    char **arguments = cli_long_arguments(argc, argv);
+    int count = arguments ? cli_parse(self, options, sizeof options / sizeof *options, argc, arguments,
+                                      &ingest.source, 1)
+                          : -1;
+    free(arguments);
     if (count < 0)
         return CLI_USAGE;
     if (json_schema) {
@@ -80,25 +122,32 @@ static int run(const cli_command *self, int argc, char **argv) {
         return cli_flush();
     }
     if (check)
-        return check_schema(check, as_json);
-    return count == 1 ? print_draft(&ingest, as_json) : cli_usage(self, "say which source");
+        return check_schema(check, wish.as_json);
+    if (count != 1)
+        return cli_usage(self, "say which source");
+    cli_use_source(&source, &ingest);
+    return draft(&wish, &ingest);
 }
 
 const cli_command cli_schema = {
     .name = "schema",
     .summary = "draft a schema from a database",
-    .usage = "weir schema SOURCE [--pg-schema A,B] [--threads N] [--json] | weir schema --check FILE | weir "
-             "schema --json-schema",
-    .help =
-        "  SOURCE          a SQLite file, or another source that weir reads\n"
-        "  --pg-schema A,B schemas of PostgreSQL or DuckDB in which tables are found by their bare names\n"
-        "  --threads N     connections that read at once (default: the number of processors)\n"
-        "  --json          print the draft in one line\n"
-        "  --check FILE    say whether a schema is well-formed, without a source\n"
-        "  --json-schema   print a JSON Schema of schemas, for editors\n\n"
-        "The draft follows the source's declarations (keys, types) and what its values look like; edit "
-        "it, then give\n"
-        "it to weir ingest --schema.\n",
-    .example = "  weir schema shop.sqlite > shop.schema.json\n",
+    .usage = "weir schema SOURCE [-o FILE] [--explain] " CLI_SOURCE_USAGE
+             " [--threads N] [--json] | weir schema --check "
+             "FILE | weir schema --json-schema",
+    .help = CLI_SOURCE_HELP
+    "  -o, --output F    write the draft there, and the reasons beside it (NAME.notes.md)\n"
+    "  --explain         print the reasons for each choice instead of the draft\n"
+    "  --threads N       connections that read at once (default: the number of processors)\n"
+    "  --json            print in one line\n"
+    "  --check FILE      say whether a schema is well-formed, without a source\n"
+    "  --json-schema     print a JSON Schema of schemas, for editors\n\n"
+    "The draft follows the source's declarations (keys, types), its names and all of its rows: keys where "
+    "none are\n"
+    "declared, what is a time and when a row came to be, a few tasks. Look at the reasons, edit it, then "
+    "give it to\n"
+    "weir ingest --schema.\n",
+    .example = "  weir schema shop.sqlite -o shop.schema.json\n"
+               "  weir schema flights/ --null NA --explain\n",
     .run = run,
 };

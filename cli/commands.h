@@ -4,6 +4,7 @@
 
 #define CLI_COMMANDS(X)                                                                                      \
     X(demo)                                                                                                  \
+    X(init)                                                                                                  \
     X(schema)                                                                                                \
     X(ingest)                                                                                                \
     X(info)                                                                                                  \

@@ -183,7 +183,7 @@ class BatchBuilder:
         texts = sorted({cell.text for s in sequences for cell in s.cells if cell.text is not None})
         dim = self.store.embedding_dim
 
-        parts = [_tensors_of(sequence, length) for sequence in sequences]
+        parts = [_tensors_of(sequence, length, self.manifest.batch.row_order) for sequence in sequences]
         local_text = {text: number for number, text in enumerate(texts)}
         tensors = {name: Tensor(dtype, [len(sequences), length], b"") for name, dtype, _, _ in CELL_TENSORS}
         tensors["timestamp_values"].shape.append(TIMESTAMP_FLOATS)
@@ -228,7 +228,7 @@ def _categories_of(task: Task) -> tuple[int, int]:
 # ---- One sequence's part of the tensors --------------------------------------------------------------------
 
 
-def _tensors_of(sequence: Sequence, length: int) -> dict[str, bytes]:
+def _tensors_of(sequence: Sequence, length: int, order: str) -> dict[str, bytes]:
     """What a sample's digest is over: one sequence's tensors in order, with the global text numbers, and with
     as many rows as it has."""
     cells = sequence.cells + [PADDING] * (length - len(sequence.cells))
@@ -238,10 +238,17 @@ def _tensors_of(sequence: Sequence, length: int) -> dict[str, bytes]:
     row_count = len(sequence.rows)
     parts["fk_adj"] = _adjacency(sequence.foreign_keys, row_count)
     parts["col_perm"] = _permutation(sequence, length, [cell.column_idx for cell in sequence.cells])
-    for name, rows in (
-        ("out_perm", row_order.out_order(row_count, sequence.foreign_keys)),
-        ("in_perm", row_order.in_order(row_count, sequence.foreign_keys)),
-    ):
+    if order == "best":
+        sizes = [0] * row_count
+        for cell in sequence.cells:
+            sizes[cell.row] += 1
+        orders = row_order.best_orders(sizes, sequence.foreign_keys)
+    else:
+        orders = (
+            row_order.out_order(row_count, sequence.foreign_keys),
+            row_order.in_order(row_count, sequence.foreign_keys),
+        )
+    for name, rows in zip(("out_perm", "in_perm"), orders):
         rank_of_row = {row: rank for rank, row in enumerate(rows)}
         parts[name] = _permutation(sequence, length, [rank_of_row[cell.row] for cell in sequence.cells])
     return parts

@@ -27,6 +27,7 @@ SAMPLING_MODES = ("class_balanced", "weighted")
 PRESETS = {"train_shuffle": "strict", "streaming_infinite": "stream", "eval_sequential": "strict"}
 CHILD_POLICIES = ("uniform", "recent")
 LABEL_VISIBILITIES = ("train", "all", "none")
+ROW_ORDERS = ("rcm", "best")
 
 
 def sha256_of(value: Any) -> bytes:
@@ -116,6 +117,14 @@ class BatchConfig:
     max_rows: int = 256
     pad_rows: bool = False
     label_visibility: str = "train"
+    row_order: str = "rcm"
+
+    def normalised(self) -> dict[str, Any]:
+        """`row_order` appears only where it is not the default."""
+        normalised = asdict(self)
+        if self.row_order == "rcm":
+            del normalised["row_order"]
+        return normalised
 
 
 @dataclass(frozen=True)
@@ -171,7 +180,7 @@ class Manifest:
 
     @property
     def batch_config_hash(self) -> bytes:
-        return sha256_of(asdict(self.batch))
+        return sha256_of(self.batch.normalised())
 
 
 # ---- Reading -----------------------------------------------------------------------------------------------
@@ -272,6 +281,7 @@ def _batch_config(value: Any) -> BatchConfig:
         "max_rows": _integer_between(1, 65_535),
         "pad_rows": _boolean,
         "label_visibility": _one_of(LABEL_VISIBILITIES),
+        "row_order": _one_of(ROW_ORDERS),
     }
     members = _object(value, "$.batch", optional=readers)
     return BatchConfig(**{name: readers[name](member, f"$.batch.{name}") for name, member in members.items()})

@@ -1,8 +1,10 @@
-"""Row order: reverse Cuthill-McKee, which brings rows that are joined by foreign keys close together.
+"""Row order: brings rows that are joined by foreign keys close together.
 
-Follows "Permutations" in the section "Tensors" of the batch specification. The graph is that of the foreign
-keys between the rows of one sequence, made symmetric, without loops. The two orders differ in the key by which
-rows are preferred: the degree in that graph, or the number of children.
+Follows "Permutations" in the section "Tensors" of the batch specification: reverse Cuthill-McKee over the graph
+of the foreign keys between the rows of one sequence, made symmetric, without loops. The two orders differ in the
+key by which rows are preferred: the degree in that graph, or the number of children.
+
+`best_orders` follows docs/spec/05-row-order.md: of four orders, the one that uses the fewest tiles.
 """
 
 from collections import deque
@@ -51,3 +53,73 @@ def _reverse_cuthill_mckee(neighbours: list[set[int]], key: list[int]) -> list[i
                     seen[near] = True
                     queue.append(near)
     return order[::-1]
+
+
+# ---- The best of four orders -------------------------------------------------------------------------------
+
+TILE = 64
+HUB_CHILDREN = 5
+
+
+def best_orders(sizes: list[int], foreign_keys: Iterable[Edge]) -> tuple[list[int], list[int]]:
+    """The rows in the order of `out_perm` and of `in_perm` with `row_order` "best"; a row's size is the number
+    of its cells."""
+    edges = sorted(set(foreign_keys))
+    rows = range(len(sizes))
+    out_pairs = [(row, row) for row in rows] + edges
+    in_pairs = [(parent, child) for child, parent in edges]
+    plain = [list(rows), _groups(len(sizes), edges), _parents_first(len(sizes), edges)]
+    chosen = []
+    for rcm, pairs in ((out_order(len(sizes), edges), out_pairs), (in_order(len(sizes), edges), in_pairs)):
+        orders = [plain[0], rcm, plain[1], plain[2]]
+        chosen.append(min(orders, key=lambda order: tiles_in_use(sizes, order, pairs)))
+    return chosen[0], chosen[1]
+
+
+def tiles_in_use(sizes: list[int], order: list[int], pairs: Iterable[Edge]) -> int:
+    """How many tiles have a cell of some pair's first row against a cell of its second row."""
+    tiles_of: list[range] = [range(0)] * len(sizes)
+    place = 0
+    for row in order:
+        if sizes[row] > 0:
+            tiles_of[row] = range(place // TILE, (place + sizes[row] - 1) // TILE + 1)
+        place += sizes[row]
+    return len({(s, t) for first, second in pairs for s in tiles_of[first] for t in tiles_of[second]})
+
+
+def _children(row_count: int, edges: list[Edge]) -> list[int]:
+    children = [0] * row_count
+    for _, parent in edges:
+        children[parent] += 1
+    return children
+
+
+def _groups(row_count: int, edges: list[Edge]) -> list[int]:
+    children = _children(row_count, edges)
+    hubs = [row for row in range(row_count) if children[row] >= HUB_CHILDREN]
+    order = sorted(hubs, key=lambda row: (-children[row], row))
+    others = [edge for edge in edges if children[edge[0]] < HUB_CHILDREN and children[edge[1]] < HUB_CHILDREN]
+    neighbours = _neighbours(row_count, others)
+    seen = [children[row] >= HUB_CHILDREN for row in range(row_count)]
+    for start in range(row_count):
+        queue = deque([] if seen[start] else [start])
+        seen[start] = True
+        while queue:
+            row = queue.popleft()
+            order.append(row)
+            for near in sorted(neighbours[row]):
+                if not seen[near]:
+                    seen[near] = True
+                    queue.append(near)
+    return order
+
+
+def _parents_first(row_count: int, edges: list[Edge]) -> list[int]:
+    children = _children(row_count, edges)
+    parents = sorted((row for row in range(row_count) if children[row]), key=lambda row: (-children[row], row))
+    place = {row: number for number, row in enumerate(parents)}
+    last = [-1] * row_count
+    for child, parent in edges:
+        last[child] = max(last[child], place[parent])
+    leaves = [row for row in range(row_count) if not children[row]]
+    return parents + sorted(leaves, key=lambda row: (last[row] if last[row] >= 0 else row_count, row))

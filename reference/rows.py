@@ -123,6 +123,11 @@ def read_table(name: str, schema: TableSchema, targets: set[str], database: Data
     needed = {column.name for column in columns} | set(keys) | set(schema.primary_key)
     for stored in database.rows(name, [column for column in declared if column in needed]):
         table.rows.append(Row(stored, _converted_cells(table, stored)))
+    for column in columns:
+        if column.stype == "timestamp" and column.schema.form == values.ANY_TIME:
+            found = [row.stored[column.name] for row in table.rows]
+            if values.is_doubtful([value for value in found if isinstance(value, int)]):
+                refuse(name, column.name, "holds integers that cannot be seconds")
     _sort(table)
     return table
 
@@ -132,7 +137,7 @@ def _converted_cells(table: Table, stored: dict[str, Stored]) -> dict[str, Any]:
     for column in table.columns:
         value = stored[column.name]
         try:
-            cells[column.name] = values.converted(value, column.stype, column.schema.unit)
+            cells[column.name] = values.converted(value, column.stype, column.schema.form)
         except values.Unfit as fault:
             refuse(table.name, column.name, str(fault))
         if column.stype == "numerical" and values.is_not_finite(value):

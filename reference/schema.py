@@ -14,10 +14,12 @@ import sqlite3
 from dataclasses import dataclass, field
 from typing import Any, NoReturn
 
-from . import strict_json, values
+from . import strict_json, time_format, values
+from .csv_files import CsvOptions
 from .database import Database
 from .errors import WeirError
 from .timestamps import MICROSECONDS_PER_UNIT
+from .values import ANY_TIME, TimeForm
 
 STYPES = ["identifier", "numerical", "timestamp", "boolean", "categorical", "text", "ignored"]
 TARGET_STYPES = ("numerical", "timestamp", "boolean", "categorical")
@@ -35,7 +37,7 @@ class ColumnSchema:
     stype: str
     known_at: Path | None = None  # as it holds, also where the schema says nothing of a timestamp column
     description: str = ""
-    unit: str = "s"
+    form: TimeForm = ANY_TIME
     written_known_at: Json = NOT_GIVEN
 
 
@@ -57,6 +59,7 @@ class TableSchema:
     foreign_keys: dict[str, ForeignKeySchema]  # by name
     query: str | None = None  # None: a table or view of the source
     keeps_keys: bool = False
+    csv: CsvOptions | None = None
 
     def key_columns(self) -> set[str]:
         """The columns of its foreign keys."""
@@ -75,7 +78,7 @@ class SplitSchema:
 
 @dataclass
 class TaskSchema:
-    query: str | None  # None: every row of the anchor table, in a task that nobody wrote
+    query: str | None  # None: every row of the anchor table
     anchor_table: str
     anchor_key: list[str]
     target_column: str
@@ -83,7 +86,7 @@ class TaskSchema:
     observation_time_column: str | None = None
     weight_column: str | None = None
     kind: str | None = None
-    unit: str = "s"
+    form: TimeForm = ANY_TIME
     drop_columns: list[tuple[str, str]] = field(default_factory=list)
     split: SplitSchema = field(default_factory=SplitSchema)
     is_key_for_sure: bool = False
@@ -98,6 +101,7 @@ class Schema:
     tasks: dict[str, TaskSchema] | None  # None: the schema does not say
     statistics_until: int | str | None  # "train": the end of the train split
     embedding_dim: int
+    csv: CsvOptions | None = None
 
     def targets(self, table: str) -> set[str]:
         """The columns of a table that foreign keys lead to."""
@@ -157,6 +161,7 @@ def read_schema(text: bytes | str) -> Schema:
         refuse("$.name", "must be a file's name")
     if document.take("search_path", (str, list), None) is not None:
         refuse("$.search_path", "is for PostgreSQL and DuckDB, which are not simulated")
+    csv = _read_csv(document)
     keeps_keys = document.take_bool("keys", False)
     written_tables = document.take("tables", dict)
     if not written_tables:
@@ -184,7 +189,7 @@ def read_schema(text: bytes | str) -> Schema:
         statistics_until = _time(until, "s", "$.statistics_until")
     embedding_dim = _read_embedding(_Reader(document.take("embedding", dict, {}), "$.embedding"))
     document.finish()
-    return Schema(name, tables, tasks, statistics_until, embedding_dim)
+    return Schema(name, tables, tasks, statistics_until, embedding_dim, csv)
 
 
 def _names(value: Json, path: str, code_id: str = "SCHEMA_INVALID") -> list[str]:
@@ -203,12 +208,12 @@ def _read_table(reader: _Reader, tables: Json, keeps_keys: bool) -> TableSchema:
     reader.take("temporal_column", (str, list), None)  # settled later
     query = reader.take("query", str, None)
     keeps_keys = reader.take_bool("keys", keeps_keys)
-    table = TableSchema(primary_key, None, {}, {}, query, keeps_keys)
+    table = TableSchema(primary_key, None, {}, {}, query, keeps_keys, _read_csv(reader))
     for key, value in reader.take("columns", dict).items():
         column_reader = _Reader(value, f"{reader.path}.columns.{key}")
         table.columns[key] = ColumnSchema(
             stype=_read_stype(column_reader, "stype"),
-            unit=_read_unit(column_reader),
+            form=_read_form(column_reader),
             description=column_reader.take("description", str, ""),
             written_known_at=column_reader.take_as_written("known_at", (str, list)),
         )
@@ -322,11 +327,40 @@ def _read_stype(reader: _Reader, key: str) -> str:
     return stype
 
 
-def _read_unit(reader: _Reader) -> str:
-    unit = reader.take("unit", str, "s")
-    if unit not in MICROSECONDS_PER_UNIT:
-        refuse(f"{reader.path}.unit", "must be s, ms or us")
-    return unit
+def _read_csv(reader: _Reader) -> CsvOptions | None:
+    value = reader.take("csv", dict, None)
+    if value is None:
+        return None
+    csv_reader = _Reader(value, f"{reader.path}.csv")
+    null = csv_reader.take("null", (str, list), None)
+    if isinstance(null, list) and not all(isinstance(text, str) for text in null):
+        refuse(f"{csv_reader.path}.null", "must be a list of texts")
+    delimiter = csv_reader.take("delimiter", str, None)
+    quote = csv_reader.take("quote", str, None)
+    header = csv_reader.take_bool("header", None)
+    csv_reader.finish()
+    delimiter = "\t" if delimiter == "\\t" else delimiter
+    for name, character in (("delimiter", delimiter), ("quote", quote or None)):
+        is_fit = character is None or len(character) == 1 and character.isascii() and character not in "\n\r\0"
+        if not is_fit:
+            refuse(f"{csv_reader.path}.{name}", "must be one ASCII character")
+    if delimiter is not None and delimiter == quote:
+        refuse(f"{csv_reader.path}.quote", "is the delimiter too")
+    return CsvOptions([null] if isinstance(null, str) else null, delimiter, quote, header)
+
+
+def _read_form(reader: _Reader) -> TimeForm:
+    form = TimeForm(reader.take("unit", str, None), reader.take("format", str, None))
+    if form.unit not in (None, *MICROSECONDS_PER_UNIT):
+        refuse(f"{reader.path}.unit", "must be s, ms, us or ns")
+    if form.format is not None:
+        try:
+            time_format.compiled(form.format)
+        except time_format.BadPattern as fault:
+            refuse(f"{reader.path}.format", str(fault))
+        if form.unit is not None:
+            refuse(f"{reader.path}.format", "stands beside unit")
+    return form
 
 
 def _joined_names(
@@ -349,7 +383,7 @@ def _joined_names(
 
 def _time(value: Json, unit: str, path: str) -> int:
     try:
-        micros = values.as_micros(value, unit)
+        micros = values.as_micros(value, TimeForm(unit))
     except values.Unfit:
         micros = None
     if micros is None:
@@ -380,15 +414,15 @@ def _whole_number(value: Json) -> int | None:
 
 def _read_task(reader: _Reader, tables: dict[str, TableSchema]) -> TaskSchema:
     task = TaskSchema(
-        query=reader.take("query", str),
+        query=reader.take("query", str, None),
         anchor_table=reader.take("anchor_table", str),
-        anchor_key=_names(reader.take("anchor_key", (str, list)), f"{reader.path}.anchor_key"),
+        anchor_key=_names(reader.take("anchor_key", (str, list), []), f"{reader.path}.anchor_key"),
         target_column=reader.take("target_column", str),
         target_stype=_read_stype(reader, "target_stype"),
         observation_time_column=reader.take("observation_time_column", str, None),
         weight_column=reader.take("weight_column", str, None),
         kind=reader.take("kind", str, None),
-        unit=_read_unit(reader),
+        form=_read_form(reader),
         before_anchor=reader.take("before_anchor", str, "keep"),
         target_statistics=reader.take("target_statistics", str, "all"),
     )
@@ -400,7 +434,7 @@ def _read_task(reader: _Reader, tables: dict[str, TableSchema]) -> TaskSchema:
         task.drop_columns.append(_joined_names(name, tables, f"{reader.path}.drop_columns", "TASK_INVALID"))
     split = reader.take("split", dict, None)
     if split is not None:
-        task.split = _read_split(_Reader(split, f"{reader.path}.split"), task.unit)
+        task.split = _read_split(_Reader(split, f"{reader.path}.split"), task.form.unit or "s")
     reader.finish()
     if task.kind not in (None, "cell", "derived"):
         refuse(f"{reader.path}.kind", "must be cell or derived", "TASK_INVALID")
@@ -412,12 +446,25 @@ def _read_task(reader: _Reader, tables: dict[str, TableSchema]) -> TaskSchema:
         refuse(f"{reader.path}.target_statistics", "must be all or train", "TASK_INVALID")
     if task.anchor_table not in tables:
         refuse(f"{reader.path}.anchor_table", "names a table that the schema does not have", "TASK_INVALID")
+    if task.query is None:
+        _check_all_rows(reader.path, task, meaning)
+        return task
+    if not task.anchor_key:
+        refuse(f"{reader.path}.anchor_key", "is missing")
     primary_key = tables[task.anchor_table].primary_key
     if not primary_key:
         refuse(f"{reader.path}.anchor_table", "names a table without a primary key", "TASK_INVALID")
     if len(task.anchor_key) != len(primary_key):
         refuse(f"{reader.path}.anchor_key", "has not as many columns as the primary key", "TASK_INVALID")
     return task
+
+
+def _check_all_rows(path: str, task: TaskSchema, meaning: str | None) -> None:
+    """Without a query every row of the anchor table is a seed, at its own time: a cell task."""
+    for_queries = (task.anchor_key, meaning, task.observation_time_column, task.form != ANY_TIME)
+    if any(for_queries) or task.kind == "derived" or task.split.method == "column" or task.before_anchor != "keep":
+        refuse(path, "says something that needs a query", "TASK_INVALID")
+    task.kind = "cell"
 
 
 def _read_split(reader: _Reader, unit: str) -> SplitSchema:

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from . import cbor, embed
+from .csv_files import CsvDatabase
 from .database import Database
 from .draft import draft_schema
 from .errors import WeirError
@@ -79,12 +80,11 @@ class Store:
 
     @classmethod
     def ingest(cls, path: str | Path, schema_text: bytes | str | None = None) -> "Store":
-        """The store of a SQLite file, by a schema or by the draft of one."""
-        database = Database(path)
+        """The store of a SQLite file, or of CSV files, by a schema or by the draft of one."""
+        schema = None if schema_text is None else read_schema(schema_text)
+        database = _open(Path(path), schema)
         try:
-            if schema_text is None:
-                schema_text = json.dumps(draft_schema(database))
-            return cls(read_schema(schema_text), database)
+            return cls(schema or read_schema(json.dumps(draft_schema(database))), database)
         finally:
             database.close()
 
@@ -370,3 +370,13 @@ def known_time(table: Table, row: int, known_at: list[TimePath], was_always_ther
 
 def time_in_words(time: int) -> int | str:
     return {ALWAYS: "always", NEVER: "never"}.get(time, time)
+
+
+def _open(path: Path, schema: Schema | None) -> Database | CsvDatabase:
+    with_csv = path.is_dir() or path.name.lower().endswith((".csv", ".tsv", ".tab", ".gz"))
+    if not with_csv:
+        return Database(path)
+    if schema is None:
+        return CsvDatabase(path)
+    of_tables = {name: table.csv for name, table in schema.tables.items() if table.csv is not None}
+    return CsvDatabase(path, None, schema.csv, of_tables, has_schema=True)

@@ -17,7 +17,7 @@ from .moments import Statistics, statistics_of
 from .rows import Column, Table
 from .schema import SPLITS, TARGET_STYPES, SplitSchema, TaskSchema
 from .timestamps import ALWAYS, SEES_EVERYTHING
-from .values import Stored
+from .values import ANY_TIME, Stored, TimeForm
 from .xxh64 import xxh64
 
 DOMAIN_SPLIT = 0x73706C74
@@ -102,7 +102,7 @@ def make_task(name: str, schema: TaskSchema, anchor: Table, database: Database) 
         if column is not None:
             target = anchor.cell(row, column.name)
         else:
-            target = _fitting(name, cells[schema.target_column], schema.target_stype, schema.unit)
+            target = _fitting(name, cells[schema.target_column], schema.target_stype, schema.form)
         time = _observation_time(name, schema, cells, anchor.row_time(row))
         is_early = time < anchor.row_time(row)
         early += is_early
@@ -110,6 +110,7 @@ def make_task(name: str, schema: TaskSchema, anchor: Table, database: Database) 
             time = anchor.row_time(row)
         split = _split_of(name, schema.split, anchor.split_key(row), time, cells)
         seeds.append(Seed(row, time, target, split, _weight(name, schema, cells)))
+    _check_units(name, schema, column is None, asked)
     seeds.sort(key=lambda seed: (seed.row, seed.time, cbor.encode(seed.target), seed.weight))
     task = Task(name, schema, anchor, column, seeds, sum(row is None for row, _ in asked), early=early)
     if column is None and schema.target_stype == "numerical":
@@ -119,6 +120,21 @@ def make_task(name: str, schema: TaskSchema, anchor: Table, database: Database) 
         present = {seed.target for seed in seeds if seed.target is not None}
         task.categories = sorted(present, key=lambda text: text.encode("utf-8"))
     return task
+
+
+def _check_units(name: str, schema: TaskSchema, is_derived: bool, asked: "list[AskedRow]") -> None:
+    """Integers that count seconds because the task does not say otherwise must be able to be seconds."""
+    times = [schema.observation_time_column]
+    if is_derived and schema.target_stype == "timestamp":
+        times.append(schema.target_column)
+    found = [
+        cells[column]
+        for column in times
+        for row, cells in asked
+        if column is not None and (row is not None or column == schema.target_column)
+    ]
+    if schema.form == ANY_TIME and values.is_doubtful([value for value in found if isinstance(value, int)]):
+        refuse(name, "gives times as integers that cannot be seconds")
 
 
 def _target_cell(name: str, schema: TaskSchema, anchor: Table) -> Column | None:
@@ -168,9 +184,9 @@ def _check_anchor_key(name: str, schema: TaskSchema, anchor: Table) -> None:
             refuse(name, f"{given} is a column of {anchor.name}, but not its primary key {key}")
 
 
-def _fitting(name: str, value: Stored, stype: str, unit: str) -> Any:
+def _fitting(name: str, value: Stored, stype: str, form: TimeForm) -> Any:
     try:
-        return values.converted(value, stype, unit)
+        return values.converted(value, stype, form)
     except values.Unfit as fault:
         refuse(name, str(fault))
 
@@ -179,7 +195,7 @@ def _weight(name: str, schema: TaskSchema, cells: dict[str, Stored]) -> float:
     """How often weighted sampling draws the seed, in proportion to the others."""
     if schema.weight_column is None:
         return 0.0
-    weight = _fitting(name, cells[schema.weight_column], "numerical", schema.unit)
+    weight = _fitting(name, cells[schema.weight_column], "numerical", schema.form)
     if weight is None or weight < 0:
         refuse(name, f"the column {schema.weight_column} says {cells[schema.weight_column]!r}, which is not a weight")
     return weight + 0.0
@@ -187,7 +203,7 @@ def _weight(name: str, schema: TaskSchema, cells: dict[str, Stored]) -> float:
 
 def _observation_time(name: str, schema: TaskSchema, cells: dict[str, Stored], row_time: int) -> int:
     if schema.observation_time_column is not None:
-        named = _fitting(name, cells[schema.observation_time_column], "timestamp", schema.unit)
+        named = _fitting(name, cells[schema.observation_time_column], "timestamp", schema.form)
         if named is not None:
             return named
     return SEES_EVERYTHING if row_time == ALWAYS else row_time

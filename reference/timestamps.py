@@ -9,6 +9,7 @@ fifty decimal digits, which is far more than any of these few angles needs to be
 """
 
 import functools
+import math
 import re
 import struct
 from datetime import date, timedelta
@@ -17,7 +18,7 @@ from fractions import Fraction
 
 ALWAYS, NEVER = -(2**63), 2**63 - 1
 SEES_EVERYTHING = 2**63 - 1
-MICROSECONDS_PER_UNIT = {"s": 1_000_000, "ms": 1_000, "us": 1}
+MICROSECONDS_PER_UNIT = {"s": 1_000_000, "ms": 1_000, "us": 1, "ns": Fraction(1, 1_000)}
 MICROSECONDS_PER_SECOND = 1_000_000
 SECONDS_PER_DAY = 86_400
 CYCLIC_FLOATS = 14
@@ -63,9 +64,20 @@ def from_text(text: str) -> int | None:
 
 
 def from_integer(integer: int, unit: str) -> int | None:
-    """The microseconds of an integer in seconds, milliseconds or microseconds; None where they do not fit."""
-    micros = integer * MICROSECONDS_PER_UNIT[unit]
+    """The microseconds of an integer in a unit, rounded down; None where they do not fit."""
+    micros = math.floor(integer * MICROSECONDS_PER_UNIT[unit])
     return micros if ALWAYS < micros < NEVER else None
+
+
+def to_text(micros: int) -> str:
+    """A time as weir writes it, in UTC and without what is zero at its end."""
+    seconds, fraction = divmod(micros, MICROSECONDS_PER_SECOND)
+    days, of_day = divmod(seconds, SECONDS_PER_DAY)
+    cycles, day_of_cycle = divmod(days, DAYS_PER_CYCLE)
+    twin = EPOCH + timedelta(day_of_cycle)
+    clock = f"{of_day // 3600:02}:{of_day // 60 % 60:02}:{of_day % 60:02}"
+    decimals = f".{fraction:06}".rstrip("0") if fraction else ""
+    return f"{twin.year + cycles * YEARS_PER_CYCLE:04}-{twin.month:02}-{twin.day:02}T{clock}{decimals}Z"
 
 
 # ---- Floats ------------------------------------------------------------------------------------------------

@@ -13,7 +13,7 @@ that has no `run_end`; that is valid, and said. There is no time of day in a tra
 inputs write the same bytes. `judge` says whether the records are those of one whole run.
 """
 
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Any, NoReturn
 
 from . import cbor
@@ -94,7 +94,7 @@ def run_header(
         "replay_token": token,
         "manifest": manifest.normalised(),
         "mix": manifest.mix or {},
-        "batch": asdict(manifest.batch),
+        "batch": manifest.batch.normalised(),
         "datasets": {key: dataset.cardinality for key, dataset in manifest.datasets.items()},
         "sampler_block_size": manifest.data.sampler_block_size,
         "is_shuffled_per_stage": {"train": True, "eval": False, "infer": False},

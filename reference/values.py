@@ -7,9 +7,11 @@ null, and raises `Unfit` where the value does not fit; who calls knows the table
 
 import math
 import re
+import struct
+from dataclasses import dataclass
 from typing import Any
 
-from . import timestamps
+from . import time_format, timestamps
 
 Stored = None | int | float | str | bytes
 
@@ -41,20 +43,47 @@ def _any_number(value: Stored) -> float | None:
         return float(value)
     if isinstance(value, str) and (DECIMAL.fullmatch(value) or NOT_FINITE.fullmatch(value)):
         return float(value)
-    raise Unfit(f"{value!r} is no number")
+    raise Unfit(f"{value!r} is not a number")
 
 
-def as_micros(value: Stored, unit: str) -> int | None:
+@dataclass(frozen=True)
+class TimeForm:
+    """How times are written, as a schema says it."""
+
+    unit: str | None = None
+    format: str | None = None
+
+
+ANY_TIME = TimeForm()
+
+
+def as_micros(value: Stored, form: TimeForm = ANY_TIME) -> int | None:
     if value is None:
         return None
     micros = None
-    if isinstance(value, int):
-        micros = timestamps.from_integer(value, unit)
+    is_said = form.unit is not None or form.format is not None
+    if is_said and isinstance(value, float) and value.is_integer() and -(2.0**63) <= value < 2.0**63:
+        value = int(value)
+    if form.format is not None and isinstance(value, (int, str)):
+        micros = time_format.from_pattern(form.format, str(value))
+    elif isinstance(value, int):
+        micros = timestamps.from_integer(value, form.unit or "s")
     elif isinstance(value, str):
         micros = timestamps.from_text(value)
     if micros is None:
         raise Unfit(f"{value!r} is no time")
     return micros
+
+
+def is_doubtful(integers: list[int]) -> bool:
+    """Whether integers that count seconds by default cannot be seconds."""
+    if not integers:
+        return False
+    return 19000101 <= min(integers) and max(integers) <= 21001231 or min(integers) > 4102444800
+
+
+def double_bytes(value: float) -> bytes:
+    return struct.pack("<d", value)
 
 
 def as_boolean(value: Stored) -> bool | None:
@@ -83,12 +112,12 @@ def as_identifier(value: Stored) -> Stored:
     return value
 
 
-def converted(value: Stored, stype: str, unit: str) -> Any:
+def converted(value: Stored, stype: str, form: TimeForm) -> Any:
     """A cell of a column of this semantic type."""
     if stype == "numerical":
         return as_number(value)
     if stype == "timestamp":
-        return as_micros(value, unit)
+        return as_micros(value, form)
     if stype == "boolean":
         return as_boolean(value)
     if stype in ("categorical", "text"):

@@ -1,6 +1,6 @@
 """XXH64: the hash of features and of keys.
 
-Written from the public description of xxHash (its XXH64, with seed 0 as everywhere in weir). It decides which
+Written from the public description of xxHash (its XXH64; weir uses seed 0 but for drafts). It decides which
 place of an embedding a feature counts in and which split a key falls into; it protects nothing.
 """
 
@@ -15,13 +15,13 @@ MASK_64 = 0xFFFFFFFFFFFFFFFF
 STRIPE = 32
 
 
-def xxh64(data: bytes) -> int:
+def xxh64(data: bytes, seed: int = 0) -> int:
     """The 64-bit hash of some bytes."""
     whole_stripes = len(data) // STRIPE
     if whole_stripes:
-        state = _converged(_lanes_over(data, whole_stripes))
+        state = _converged(_lanes_over(data, whole_stripes, seed))
     else:
-        state = PRIME_5
+        state = (seed + PRIME_5) & MASK_64
     state = _over_the_tail((state + len(data)) & MASK_64, data[whole_stripes * STRIPE :])
     return _avalanche(state)
 
@@ -34,9 +34,9 @@ def _round(lane: int, word: int) -> int:
     return _rotate_left((lane + word * PRIME_2) & MASK_64, 31) * PRIME_1 & MASK_64
 
 
-def _lanes_over(data: bytes, stripes: int) -> list[int]:
+def _lanes_over(data: bytes, stripes: int, seed: int) -> list[int]:
     """Four lanes, each fed every fourth 64-bit word."""
-    lanes = [(PRIME_1 + PRIME_2) & MASK_64, PRIME_2, 0, -PRIME_1 & MASK_64]
+    lanes = [(seed + start) & MASK_64 for start in (PRIME_1 + PRIME_2, PRIME_2, 0, -PRIME_1)]
     for words in struct.iter_unpack("<4Q", data[: stripes * STRIPE]):
         lanes = [_round(lane, word) for lane, word in zip(lanes, words)]
     return lanes

@@ -40,6 +40,7 @@ LICENSES = {
     "openssl": "Apache-2.0",
     "sqlite": "blessing",
     "xxhash": "BSD-2-Clause",
+    "zlib": "Zlib",
 }
 
 

@@ -108,6 +108,18 @@ typedef struct weir_error {
  * Any thread. */
 WEIR_API size_t weir_error_line(const weir_error *error, char *out, size_t size);
 
+/* ---- Warnings -------------------------------------------------------------------------------- */
+
+/* What somebody should look at: it may be a mistake. A list of the codes is in docs/warnings.md. */
+typedef struct weir_warning {
+    const char *code;  /* such as "constant_label"; it does not change */
+    const char *table; /* what it is about; or NULL, likewise */
+    const char *column;
+    const char *task;
+    const char *message; /* one sentence: what was seen, and what to do */
+    bool is_note;        /* worth knowing, and no mistake */
+} weir_warning;
+
 /* ---- The door to the world ------------------------------------------------------------------- */
 
 /* Everything that the library asks of the system: memory, files, time, threads. Calls return what their
@@ -151,6 +163,11 @@ typedef struct weir_env {
 
     /* Makes mapped memory (of `map`) read as zeros in a child of fork. 0 or -1. */
     int (*wipe_on_fork)(void *context, void *memory, size_t size);
+
+    /* Calls `each` for every entry of a folder but "." and "..", in any order, until it returns false; an
+     * entry is a folder, a regular file (links are followed) or neither. 0 or -1. */
+    int (*list)(void *context, const char *path,
+                bool (*each)(void *argument, const char *name, bool is_folder, bool is_file), void *argument);
 } weir_env;
 
 /* The system itself. Static and immutable; any thread. */

@@ -181,6 +181,11 @@ WEIR_API void weir_json_value(weir_json_writer *w, const weir_cbor_value *value)
 WEIR_API WEIR_CHECKED weir_status weir_json_finish(weir_json_writer *w, weir_error *error);
 WEIR_API void weir_json_release(weir_json_writer *w);
 
+/* After weir_json_finish: breaks the text into lines for people, with a newline at its end. Members of
+ * objects down to `depth` have a line each; arrays without objects, and what lies deeper, stay on one.
+ * OUT_OF_MEMORY leaves it as it was. */
+WEIR_API WEIR_CHECKED weir_status weir_json_indent(weir_json_writer *w, unsigned depth, weir_error *error);
+
 /* An error record, as JSON object or canonical CBOR map. */
 WEIR_API void weir_error_json(const weir_error *error, weir_json_writer *w);
 WEIR_API void weir_error_cbor(const weir_error *error, weir_cbor_writer *w);

@@ -26,37 +26,61 @@ typedef struct weir_progress {
 /* Called some times a second from any one thread at a time; returning false stops the work with CANCELLED. */
 typedef bool (*weir_progress_report)(void *context, const weir_progress *progress);
 
-/* What somebody should look at: it may be a mistake. A list of the codes is in docs/warnings.md. */
-typedef struct weir_warning {
-    const char *code;  /* such as "constant_label"; it does not change */
-    const char *table; /* what it is about; or NULL, likewise */
-    const char *column;
-    const char *task;
-    const char *message; /* one sentence: what was seen, and what to do */
-} weir_warning;
-
 /* Called from the thread that called ingest, before anything is written; texts are valid during the call. */
 typedef void (*weir_warning_report)(void *context, const weir_warning *warning);
+
+/* How CSV files are read; what is left 0 is found, or what the schema says. */
+typedef struct weir_csv_options {
+    const char *const *nulls; /* texts that stand for null; an empty field always does */
+    uint32_t null_count;
+    const char *delimiter; /* one character, or "\\t" */
+    const char *quote;     /* one character, or "" for none */
+    int header;            /* 1: the first record has the names, -1: it has not */
+} weir_csv_options;
+
+/* Whether a manifest that somebody has edited since ingest wrote it is left alone, with what would change
+ * told as notes; takes the new datasets, and keeps its seed, batch size, data, batch, accountant and mix; or
+ * is written anew. */
+typedef enum weir_manifest_mode {
+    WEIR_MANIFEST_KEEP,
+    WEIR_MANIFEST_UPDATE,
+    WEIR_MANIFEST_REPLACE
+} weir_manifest_mode;
+
+/* Looks at the finished store, which lies at `path` under a temporary name, before it takes its own. Where it
+ * fails, ingest does, and nothing is written. */
+typedef weir_status (*weir_store_inspect)(void *context, const char *path, weir_error *error);
 
 typedef struct weir_ingest_options {
     size_t size;             /* sizeof(weir_ingest_options) */
     const char *source;      /* path or URL */
     const char *search_path; /* schemas of PostgreSQL or DuckDB in which bare names are found, "sales,public";
                                 NULL: what the schema says, else the source's own */
-    const char *schema;      /* JSON text, or NULL: drafted from the source */
+    weir_csv_options csv;
+    const char *schema; /* JSON text, or NULL: drafted from the source */
     size_t schema_size;
     const char *schema_name; /* what messages call the schema, such as its path */
     const char *output;      /* the store's path; NULL: NAME.weir in the working directory */
     const char *manifest; /* the manifest's path; NULL: the store's, ".weir" replaced by ".manifest.json" */
-    uint64_t batch_size;  /* global_batch_size in the manifest; 0: 32 */
-    const char *preset;   /* data.preset in the manifest; NULL: the Feistel map and rotation */
-    uint32_t threads;     /* 0: as many as there are processors */
-    bool strict;          /* a foreign key without a match is SCHEMA_INVALID */
-    bool no_embeddings;   /* leaves the embedding sections empty (dim 0) */
+    weir_manifest_mode manifest_mode;
+    uint64_t batch_size;           /* global_batch_size in the manifest; 0: that of the old one, else 32 */
+    const char *preset;            /* data.preset in the manifest; NULL: as in the old one, else the Feistel
+                                      map and rotation */
+    uint32_t threads;              /* 0: as many as there are processors */
+    bool strict;                   /* a foreign key without a match, or any warning, is SCHEMA_INVALID */
+    bool no_embeddings;            /* leaves the embedding sections empty (dim 0) */
     weir_progress_report progress; /* or NULL */
     void *progress_context;
     weir_warning_report warning; /* or NULL */
     void *warning_context;
+    weir_store_inspect inspect; /* or NULL */
+    void *inspect_context;
+    /* Of a draft: what its one task predicts; NULL: it has a few tasks of its own choice. */
+    const char *target_table;
+    const char *target_column;
+    /* Takes the reasons of a draft, or NULL: an array of objects {table, column, topic, choice, why, check},
+     * of which table, column and check may lack. */
+    weir_json_writer *reasons;
 } weir_ingest_options;
 
 #define WEIR_INGEST_OPTIONS ((weir_ingest_options){.size = sizeof(weir_ingest_options)})
@@ -79,6 +103,8 @@ typedef struct weir_ingest_report {
     uint64_t store_bytes;
     uint64_t embedding_bytes; /* of store_bytes */
     uint64_t read_ns, order_ns, match_ns, tasks_ns, write_ns, embed_ns, total_ns;
+    bool manifest_kept;       /* somebody has edited it */
+    uint32_t warnings;        /* that were reported, notes not counted */
     uint64_t ignored_columns; /* of the tables that were read: neither values nor keys */
 } weir_ingest_report;
 

@@ -38,6 +38,7 @@ typedef enum weir_label_visibility {
     WEIR_LABELS_ALL,
     WEIR_LABELS_NONE
 } weir_label_visibility;
+typedef enum weir_row_order { WEIR_ROWS_RCM, WEIR_ROWS_BEST } weir_row_order;
 
 /* The manifest's `data`. The text belongs to the manifest. */
 typedef struct weir_data_config {
@@ -60,6 +61,7 @@ typedef struct weir_batch_config {
     weir_child_policy child_policy;
     weir_label_visibility label_visibility;
     bool pad_rows;
+    weir_row_order row_order; /* of out_perm and in_perm */
 } weir_batch_config;
 
 /* One of `datasets`. Texts belong to the manifest. */

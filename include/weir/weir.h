@@ -14,6 +14,7 @@
 #include "weir/manifest.h"
 #include "weir/plan.h"
 #include "weir/prefetch.h"
+#include "weir/report.h"
 #include "weir/sampler.h"
 #include "weir/staging.h"
 #include "weir/store.h"

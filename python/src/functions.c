@@ -1,4 +1,7 @@
 /* The module's functions: ingest, schema drafts, replay, the table of errors. */
+#include <stdio.h>
+#include <string.h>
+
 #include "module.h"
 
 typedef unsigned long long ull; /* what "K" takes */
@@ -27,23 +30,74 @@ static bool report_progress(void *context, const weir_progress *now) {
     return goes_on;
 }
 
-static PyObject *report_dict(const weir_ingest_report *report) {
-    return Py_BuildValue(
-        "{sNsNsNsOsIsKsKsKsKsKsKsKsKsKsKsKsKsKsKsKsKsKsK}", "store_path",
-        PyUnicode_DecodeFSDefault(report->store_path), "manifest_path",
-        PyUnicode_DecodeFSDefault(report->manifest_path), "store_hash",
-        py_hex(report->store_hash, WEIR_HASH_SIZE), "drafted", report->drafted ? Py_True : Py_False, "tables",
-        (unsigned)report->tables, "rows", (ull)report->rows, "edges", (ull)report->edges, "dangling",
-        (ull)report->dangling, "not_finite", (ull)report->not_finite, "seeds", (ull)report->seeds,
-        "dropped_seeds", (ull)report->dropped_seeds, "texts", (ull)report->texts, "source_bytes",
-        (ull)report->source_bytes, "store_bytes", (ull)report->store_bytes, "embedding_bytes",
-        (ull)report->embedding_bytes, "ignored_columns", (ull)report->ignored_columns, "read_ns",
-        (ull)report->read_ns, "order_ns", (ull)report->order_ns, "match_ns", (ull)report->match_ns,
-        "tasks_ns", (ull)report->tasks_ns, "write_ns", (ull)report->write_ns, "embed_ns",
-        (ull)report->embed_ns, "total_ns", (ull)report->total_ns);
+/* What ingest and the report warn of, as tuples in a list. Both call from one thread, without the GIL. */
+typedef struct hearer {
+    PyObject *list;
+    bool is_short_of_memory;
+    bool is_strict;
+    uint32_t count; /* without notes */
+    char first[600];
+} hearer;
+
+/* Messages may be cut inside a character. */
+static PyObject *text_or_none(const char *text) {
+    return text ? PyUnicode_DecodeUTF8(text, (Py_ssize_t)strlen(text), "replace") : Py_NewRef(Py_None);
 }
 
-static PyObject *run_ingest(weir_ingest_options *options, PyObject *callback) {
+static void hear_warning(void *context, const weir_warning *warning) {
+    hearer *self = context;
+    if (!warning->is_note && self->count++ == 0)
+        snprintf(self->first, sizeof self->first, "%s: %.500s", warning->code, warning->message);
+    PyGILState_STATE gil = PyGILState_Ensure();
+    PyObject *heard = Py_BuildValue("(NNNNNO)", text_or_none(warning->code), text_or_none(warning->table),
+                                    text_or_none(warning->column), text_or_none(warning->task),
+                                    text_or_none(warning->message), warning->is_note ? Py_True : Py_False);
+    if (!heard || PyList_Append(self->list, heard) != 0)
+        self->is_short_of_memory = true;
+    Py_XDECREF(heard);
+    PyErr_Clear();
+    PyGILState_Release(gil);
+}
+
+/* The report on the finished store, before it takes its name. */
+static weir_status hear_report(void *context, const char *path, weir_error *error) {
+    hearer *self = context;
+    weir_store *store = NULL;
+    weir_report *report = NULL;
+    weir_status status = weir_store_open(NULL, path, &store, error);
+    if (status == WEIR_OK)
+        status = weir_report_open(NULL, store, NULL, &report, error);
+    for (uint32_t i = 0; status == WEIR_OK && i < weir_report_look(report)->warning_count; i++)
+        hear_warning(self, &weir_report_look(report)->warnings[i]);
+    weir_report_close(report);
+    weir_store_close(store);
+    if (status != WEIR_OK || !self->is_strict || self->count == 0)
+        return status;
+    *error = (weir_error){.status = WEIR_SCHEMA_INVALID, .failure_operator = "weir.ingest"};
+    snprintf(error->message, sizeof error->message,
+             "%u warning%s, which strict makes errors; the first is %s", self->count,
+             self->count == 1 ? "" : "s", self->first);
+    return WEIR_SCHEMA_INVALID;
+}
+
+static PyObject *report_dict(const weir_ingest_report *report) {
+    return Py_BuildValue(
+        "{sNsNsOsNsOsIsKsKsKsKsKsKsKsKsKsKsKsKsKsKsKsKsKsK}", "store_path",
+        PyUnicode_DecodeFSDefault(report->store_path), "manifest_path",
+        PyUnicode_DecodeFSDefault(report->manifest_path), "manifest_kept",
+        report->manifest_kept ? Py_True : Py_False, "store_hash", py_hex(report->store_hash, WEIR_HASH_SIZE),
+        "drafted", report->drafted ? Py_True : Py_False, "tables", (unsigned)report->tables, "rows",
+        (ull)report->rows, "edges", (ull)report->edges, "dangling", (ull)report->dangling, "not_finite",
+        (ull)report->not_finite, "seeds", (ull)report->seeds, "dropped_seeds", (ull)report->dropped_seeds,
+        "texts", (ull)report->texts, "source_bytes", (ull)report->source_bytes, "store_bytes",
+        (ull)report->store_bytes, "embedding_bytes", (ull)report->embedding_bytes, "ignored_columns",
+        (ull)report->ignored_columns, "read_ns", (ull)report->read_ns, "order_ns", (ull)report->order_ns,
+        "match_ns", (ull)report->match_ns, "tasks_ns", (ull)report->tasks_ns, "write_ns",
+        (ull)report->write_ns, "embed_ns", (ull)report->embed_ns, "total_ns", (ull)report->total_ns);
+}
+
+static PyObject *run_ingest(weir_ingest_options *options, PyObject *callback, PyObject *warnings) {
+    hearer heard = {.list = warnings, .is_strict = options->strict};
     weir_ingest_report report;
     weir_error error;
     progress self = {.callback = callback};
@@ -52,6 +106,10 @@ static PyObject *run_ingest(weir_ingest_options *options, PyObject *callback) {
         options->progress = report_progress;
         options->progress_context = &self;
     }
+    options->warning = hear_warning;
+    options->warning_context = &heard;
+    options->inspect = hear_report;
+    options->inspect_context = &heard;
     Py_BEGIN_ALLOW_THREADS status = weir_ingest(NULL, options, &report, &error);
     Py_END_ALLOW_THREADS if (self.type && status != WEIR_OK) {
         PyErr_Restore(self.type, self.value, self.traceback);
@@ -60,6 +118,8 @@ static PyObject *run_ingest(weir_ingest_options *options, PyObject *callback) {
     Py_XDECREF(self.type);
     Py_XDECREF(self.value);
     Py_XDECREF(self.traceback);
+    if (status == WEIR_OK && heard.is_short_of_memory)
+        return PyErr_NoMemory();
     return status == WEIR_OK ? report_dict(&report) : py_raise(&error);
 }
 
@@ -73,25 +133,27 @@ static int to_optional_path(PyObject *value, void *out) {
     return value == Py_None ? 1 : PyUnicode_FSConverter(value, out) != 0;
 }
 
-/* _ingest(source, schema text, schema name, output, manifest, batch_size, threads, strict, no_embeddings,
- * progress) */
+/* _ingest(source, schema text, schema name, output, manifest, manifest_mode, batch_size, threads, strict,
+ * no_embeddings, progress, warnings) */
 static PyObject *ingest(PyObject *module, PyObject *args) {
     (void)module;
     weir_ingest_options options = WEIR_INGEST_OPTIONS;
     PyObject *source = NULL, *output = NULL, *manifest = NULL, *callback = NULL, *result = NULL;
+    PyObject *warnings = NULL;
     Py_ssize_t schema_size = 0;
-    int is_strict = 0, no_embeddings = 0;
-    if (PyArg_ParseTuple(args, "O&z#zO&O&O&O&ppO:_ingest", to_optional_path, &source, &options.schema,
+    int manifest_mode = 0, is_strict = 0, no_embeddings = 0;
+    if (PyArg_ParseTuple(args, "O&z#zO&O&iO&O&ppOO!:_ingest", to_optional_path, &source, &options.schema,
                          &schema_size, &options.schema_name, to_optional_path, &output, to_optional_path,
-                         &manifest, py_to_uint64, &options.batch_size, py_to_uint32, &options.threads,
-                         &is_strict, &no_embeddings, &callback)) {
+                         &manifest, &manifest_mode, py_to_uint64, &options.batch_size, py_to_uint32,
+                         &options.threads, &is_strict, &no_embeddings, &callback, &PyList_Type, &warnings)) {
         options.schema_size = (size_t)schema_size;
         options.source = path_text(source);
         options.output = path_text(output);
         options.manifest = path_text(manifest);
+        options.manifest_mode = (weir_manifest_mode)manifest_mode;
         options.strict = is_strict;
         options.no_embeddings = no_embeddings;
-        result = run_ingest(&options, callback);
+        result = run_ingest(&options, callback, warnings);
     }
     Py_XDECREF(source);
     Py_XDECREF(output);

@@ -14,7 +14,7 @@ from weir import errors, metrics
 from weir._batch import Batch, SemanticType, Target, batch
 from weir._cells import Cell
 from weir._cursors import Cursors
-from weir._ingest import IngestReport, Progress, draft_schema, ingest
+from weir._ingest import IngestReport, IngestWarning, Progress, draft_schema, ingest
 from weir._loader import Loader
 from weir._manifest import Location, Manifest, Mix
 from weir._plan import Plan, plan
@@ -53,6 +53,7 @@ __all__ = [
     "FileError",
     "GraphError",
     "IngestReport",
+    "IngestWarning",
     "Keys",
     "Loader",
     "Location",

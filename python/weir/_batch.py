@@ -73,7 +73,7 @@ class Target:
         >>> target.stype, target.values, target.is_null
         ('numerical', <weir.Array float32 (32,)>, <weir.Array bool (32,)>)
         >>> sorted({round(value * target.std + target.mean) for value in target.values.tolist()})    # stars
-        [3, 4, 5]
+        [2, 3, 4, 5]
 
     values, by stype: boolean: bool. categorical: int64, the class, 0 to class_count - 1. numerical and
     timestamp: float32, normalised; `value * std + mean` is the database's, for a timestamp in microseconds since 1970.

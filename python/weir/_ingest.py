@@ -5,9 +5,10 @@ from __future__ import annotations
 import json
 import os
 import threading
+import warnings as python_warnings
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 from weir import _weir
 from weir._surroundings import prepare
@@ -24,12 +25,25 @@ class Progress(NamedTuple):
     elapsed_ns: int
 
 
+class IngestWarning(UserWarning):
+    """What may be a mistake: its code (docs/warnings.md) and the table, column and task that it is about."""
+
+    def __init__(self, code: str, table: str | None, column: str | None, task: str | None, message: str) -> None:
+        super().__init__(f"{message} ({code})")
+        self.code = code
+        self.table = table
+        self.column = column
+        self.task = task
+        self.message = message
+
+
 @dataclass(frozen=True)
 class IngestReport:
-    """What ingest did; all else is in the store."""
+    """What ingest did; all else is in the store. manifest_kept: it was edited, and notes say what would change."""
 
     store_path: str
     manifest_path: str
+    manifest_kept: bool
     store_hash: str
     drafted: bool
     tables: int
@@ -51,6 +65,8 @@ class IngestReport:
     write_ns: int
     embed_ns: int
     total_ns: int
+    warnings: tuple[IngestWarning, ...]
+    notes: tuple[str, ...]
 
 
 Path = str | os.PathLike[str]
@@ -63,13 +79,14 @@ def ingest(
     *,
     schema: Path | Mapping[str, Any] | None = None,
     manifest: Path | None = None,
-    batch_size: int = 32,
+    manifest_mode: Literal["keep", "update", "replace"] = "keep",
+    batch_size: int | None = None,
     threads: int = 0,
     strict: bool = False,
     embeddings: bool = True,
     progress: ProgressCallback | bool = False,
 ) -> IngestReport:
-    """Reads a database (a path or URL, docs/ingest.md) and writes a store and its manifest.
+    """Reads a database (a path or URL, docs/sources.md) and writes a store and its manifest.
 
         >>> report = ingest("shop.sqlite", "again.weir", schema="shop.schema.json")
         >>> report.tables, report.manifest_path
@@ -78,16 +95,31 @@ def ingest(
     schema: a file, the same thing as a dict, or None for one that is drafted from the source. progress: a function
     that gets a Progress some times a second and ends the work by returning False or raising; True shows a bar where
     tqdm is installed. Ctrl-C ends it; store and manifest appear whole or not at all.
+
+    What may be a mistake is shown as an IngestWarning and is in the report's `warnings`; strict=True makes any of
+    them, and a foreign key without a match, an error. A manifest that was edited is kept; manifest_mode "update"
+    brings its datasets up to date, "replace" writes it anew. batch_size: by default that of the old manifest, or 32.
     """
     prepare()
     text, name = _schema_text(schema)
+    modes = ("keep", "update", "replace")
+    if manifest_mode not in modes:
+        raise ValueError(f"manifest_mode is {manifest_mode!r}, but must be one of {', '.join(modes)}")
+    heard: list[tuple[Any, ...]] = []
     with _Bar(progress) as report:
         def work(on_progress: Callable[..., bool]) -> dict[str, Any]:
             return _weir._ingest(
-                source, text, name, out, manifest, batch_size, threads, strict, not embeddings, on_progress
+                source, text, name, out, manifest, modes.index(manifest_mode), batch_size or 0, threads, strict,
+                not embeddings, on_progress, heard,
             )
 
-        return IngestReport(**_interruptible(work, report))
+        try:
+            result = _interruptible(work, report)
+        finally:
+            found = tuple(IngestWarning(*one[:5]) for one in heard if not one[5])
+            for warning in found:
+                python_warnings.warn(warning, stacklevel=2)
+    return IngestReport(**result, warnings=found, notes=tuple(one[4] for one in heard if one[5]))
 
 
 def draft_schema(source: Path) -> dict[str, Any]:

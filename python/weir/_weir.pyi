@@ -281,11 +281,13 @@ def _ingest(
     schema_name: str | None,
     output: _Path | None,
     manifest: _Path | None,
+    manifest_mode: int,
     batch_size: int,
     threads: int,
     strict: bool,
     no_embeddings: bool,
     progress: Callable[[str, int, int, int, int, int], object] | None,
+    warnings: list[tuple[Any, ...]],
     /,
 ) -> dict[str, Any]: ...
 def _draft(source: _Path, /) -> str: ...

@@ -6,6 +6,7 @@
 #include <sqlite3.h>
 #include <stdio.h>
 #include <xxhash.h>
+#include <zlib.h>
 #ifndef WEIR_WITHOUT_POSTGRES
 #include <libpq-fe.h>
 #include <pg_config.h>
@@ -64,6 +65,12 @@ static void put_xxhash(weir_component *out) {
              running % 100);
 }
 
+static void put_zlib(weir_component *out) {
+    out->name = "zlib";
+    put(out->built, ZLIB_VERSION);
+    put(out->running, zlibVersion());
+}
+
 #ifndef WEIR_WITHOUT_POSTGRES
 static void put_libpq(weir_component *out) {
     int running = PQlibVersion();
@@ -83,7 +90,7 @@ static void put_curl(weir_component *out) {
 
 bool weir_component_at(size_t index, weir_component *out) {
     static void (*const all[])(weir_component *) = {
-        put_compiler, put_libc, put_openssl, put_jansson, put_sqlite, put_xxhash,
+        put_compiler, put_libc, put_openssl, put_jansson, put_sqlite, put_xxhash, put_zlib,
 #ifndef WEIR_WITHOUT_POSTGRES
         put_libpq,
 #endif

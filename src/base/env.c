@@ -1,6 +1,7 @@
 /* The default environment: the system itself, one thin function an entry. Interrupted calls are retried
  * here, so that nobody above has to think of signals. Also the memory helpers that check sizes before they
  * ask. */
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
@@ -158,6 +159,34 @@ static int system_wipe_on_fork(void *context, void *memory, size_t size) {
     return madvise(memory, size, MADV_WIPEONFORK);
 }
 
+static int system_list(void *context, const char *path,
+                       bool (*each)(void *argument, const char *name, bool is_folder, bool is_file),
+                       void *argument) {
+    (void)context;
+    DIR *folder = opendir(path);
+    if (!folder)
+        return -1;
+    bool goes_on = true;
+    int failure = 0;
+    while (goes_on) {
+        errno = 0;
+        const struct dirent *entry = readdir(folder);
+        struct stat node = {0};
+        if (!entry) {
+            failure = errno;
+            break;
+        }
+        if (strcmp(entry->d_name, ".") == 0 || strcmp(entry->d_name, "..") == 0)
+            continue;
+        bool is_there = fstatat(dirfd(folder), entry->d_name, &node, 0) == 0;
+        goes_on = each(argument, entry->d_name, is_there && S_ISDIR(node.st_mode),
+                       is_there && S_ISREG(node.st_mode));
+    }
+    closedir(folder);
+    errno = failure;
+    return failure ? -1 : 0;
+}
+
 const weir_env *weir_env_default(void) {
     static const weir_env system_env = {
         .allocate = system_allocate,
@@ -182,6 +211,7 @@ const weir_env *weir_env_default(void) {
         .wait = system_wait,
         .wake = system_wake,
         .wipe_on_fork = system_wipe_on_fork,
+        .list = system_list,
     };
     return &system_env;
 }

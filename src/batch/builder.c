@@ -139,6 +139,8 @@ static weir_status open_parts(weir_batch_builder *b, const weir_batch_options *o
         status = weir__walk_open(&b->walks[i], b->env, &b->rules, b->store, &b->config, error);
     if (status == WEIR_OK)
         status = weir__row_orders_open(&b->orders, b->env, b->limits.rows, b->limits.edges, error);
+    if (status == WEIR_OK && b->config.row_order == WEIR_ROWS_BEST)
+        status = weir__row_choice_open(&b->orders, b->env, b->limits.rows, b->limits.length, error);
     if (status == WEIR_OK)
         status = weir__cell_writer_open(&b->writer, b->env, &b->limits, info->table_count, error);
     if (status == WEIR_OK && options->with_digests)
@@ -284,7 +286,11 @@ static void write_sequence(weir_batch_builder *b, weir_batch_buffer *buffer, uin
     starts[0] = 0; /* the target is the anchor's too */
     starts[walk->row_count] = buffer->cell_counts[i];
     uint16_t *orders = weir__row_orders_of(buffer, i);
-    weir__row_order(&b->orders, walk->row_count, walk->edges, edges, orders, orders + buffer->limits.rows);
+    uint16_t *in_order = orders + buffer->limits.rows;
+    if (b->config.row_order == WEIR_ROWS_BEST)
+        weir__best_row_order(&b->orders, walk->row_count, starts, walk->edges, edges, orders, in_order);
+    else
+        weir__row_order(&b->orders, walk->row_count, walk->edges, edges, orders, in_order);
 }
 
 /* ---- Adjacency and permutations -------------------------------------------------------------- */

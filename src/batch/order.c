@@ -46,6 +46,11 @@ void weir__row_orders_close(weir__row_orders *orders, const weir_env *env) {
     weir__release(env, orders->by_key);
     weir__release(env, orders->queue);
     weir__release(env, orders->placed);
+    weir__release(env, orders->choice.first_tile);
+    weir__release(env, orders->choice.last_tile);
+    weir__release(env, orders->choice.key);
+    weir__release(env, orders->choice.tiles);
+    weir__release(env, orders->choice.orders);
     *orders = (weir__row_orders){0};
 }
 
@@ -107,8 +112,7 @@ static void correct_degrees(weir__row_orders o, const struct weir__local_edge *e
     }
 }
 
-/* Rows by (key, number). Keys are at most the number of rows. */
-static void sort_rows(weir__row_orders o, uint32_t rows, const uint32_t *key) {
+void weir__sort_rows(weir__row_orders o, uint32_t rows, const uint32_t *key) {
     memset(o.key_starts, 0, ((size_t)rows + 2) * sizeof *o.key_starts);
     for (uint32_t r = 0; r < rows; r++)
         o.key_starts[key[r] + 1]++;
@@ -118,10 +122,10 @@ static void sort_rows(weir__row_orders o, uint32_t rows, const uint32_t *key) {
         o.by_key[o.key_starts[key[r]]++] = (uint16_t)r;
 }
 
-/* Every row's neighbours by (key, number): half edges are brought into that order by the row they start
+/* Half edges are brought into the order of by_key by the row they start
  * from; given to their neighbours in turn, they leave every list sorted. */
-static void sort_neighbours(weir__row_orders o, uint32_t rows, const struct weir__local_edge *edges,
-                            uint32_t edge_count) {
+void weir__sort_neighbours(weir__row_orders o, uint32_t rows, const struct weir__local_edge *edges,
+                           uint32_t edge_count) {
     uint32_t end = 0;
     for (uint32_t i = 0; i < rows; i++) {
         uint32_t row = o.by_key[i];
@@ -138,11 +142,10 @@ static void sort_neighbours(weir__row_orders o, uint32_t rows, const struct weir
         o.neighbours[o.ends[o.half_edges[i].neighbour]++] = o.half_edges[i].row;
 }
 
-static void place_rows(weir__row_orders o, uint32_t rows, uint16_t *order) {
+void weir__spread_rows(weir__row_orders o, uint32_t rows, uint32_t count) {
     uint32_t next_start = 0;
-    uint32_t end = 0;
-    memset(o.placed, 0, rows);
-    for (uint32_t begin = 0; begin < rows; begin++) {
+    uint32_t end = count;
+    for (uint32_t begin = count; begin < rows; begin++) {
         if (begin == end) {
             while (o.placed[o.by_key[next_start]])
                 next_start++;
@@ -158,6 +161,11 @@ static void place_rows(weir__row_orders o, uint32_t rows, uint16_t *order) {
             o.placed[neighbour] = 1;
         }
     }
+}
+
+static void place_rows(weir__row_orders o, uint32_t rows, uint16_t *order) {
+    memset(o.placed, 0, rows);
+    weir__spread_rows(o, rows, 0);
     for (uint32_t i = 0; i < rows; i++)
         order[i] = o.queue[rows - 1 - i];
 }
@@ -169,8 +177,8 @@ void weir__row_order(weir__row_orders *orders, uint32_t rows, const struct weir_
     count_edges(*orders, rows, edges, edge_count);
     correct_degrees(*orders, edges, edge_count);
     for (int i = 0; i < 2; i++) {
-        sort_rows(*orders, rows, keys[i]);
-        sort_neighbours(*orders, rows, edges, edge_count);
+        weir__sort_rows(*orders, rows, keys[i]);
+        weir__sort_neighbours(*orders, rows, edges, edge_count);
         place_rows(*orders, rows, results[i]);
     }
 }

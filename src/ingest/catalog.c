@@ -109,6 +109,15 @@ bool weir__catalog_add_key_columns(weir__catalog *catalog, weir__catalog_key *ke
     return !parent_column || add_parent_column(catalog, key, parent_column);
 }
 
+bool weir__catalog_add_skipped(weir__catalog *catalog, const char *path) {
+    void *items = catalog->skipped;
+    char **added = append(catalog->env, &items, &catalog->skipped_count, sizeof *catalog->skipped);
+    catalog->skipped = items;
+    if (added)
+        *added = weir__copy_text(catalog->env, path, strlen(path));
+    return added && *added;
+}
+
 static void release_key(const weir_env *env, weir__catalog_key *key) {
     for (uint32_t i = 0; i < key->parent_column_count; i++)
         weir__release(env, key->parent_columns[i]);
@@ -138,6 +147,9 @@ void weir__catalog_release(weir__catalog *catalog) {
         return;
     for (uint32_t i = 0; i < catalog->table_count; i++)
         release_table(catalog->env, &catalog->tables[i]);
+    for (uint32_t i = 0; i < catalog->skipped_count; i++)
+        weir__release(catalog->env, catalog->skipped[i]);
+    weir__release(catalog->env, catalog->skipped);
     weir__release(catalog->env, catalog->tables);
     weir__release(catalog->env, catalog->name);
     *catalog = (weir__catalog){0};

@@ -183,13 +183,47 @@ static bool is_extreme(int64_t micros) {
     return micros == INT64_MIN || micros == INT64_MAX;
 }
 
-weir__fit weir__to_timestamp(const weir__value *value, weir__unit unit, int64_t *out) {
+static size_t format_integer(int64_t value, char out[WEIR__TEXT_FORM_SIZE]) {
+    char reversed[24];
+    size_t count = 0, size = 0;
+    uint64_t rest = value < 0 ? -(uint64_t)value : (uint64_t)value;
+    do
+        reversed[count++] = (char)('0' + rest % 10);
+    while (rest /= 10);
+    if (value < 0)
+        out[size++] = '-';
+    while (count > 0)
+        out[size++] = reversed[--count];
+    return size;
+}
+
+/* An integer, or a real that is one. */
+static bool to_integer(const weir__value *value, int64_t *out) {
+    if (value->type == WEIR__INT) {
+        *out = value->integer;
+        return true;
+    }
+    bool is_integer = value->type == WEIR__REAL && value->real >= -0x1p63 && value->real < 0x1p63 &&
+                      value->real == floor(value->real);
+    *out = is_integer ? (int64_t)value->real : 0;
+    return is_integer;
+}
+
+static bool from_unit(int64_t value, weir__unit unit, int64_t *out) {
     static const int64_t factors[] = {1000000, 1000, 1};
+    if (unit == WEIR__NANOSECONDS) {
+        *out = value / 1000 - (value % 1000 < 0 ? 1 : 0);
+        return true;
+    }
+    return !__builtin_mul_overflow(value, factors[unit], out);
+}
+
+weir__fit weir__to_timestamp(const weir__value *value, weir__unit unit, int64_t *out) {
     switch (value->type) {
     case WEIR__NULL:
         return WEIR__IS_NULL;
     case WEIR__INT:
-        if (__builtin_mul_overflow(value->integer, factors[unit], out))
+        if (!from_unit(value->integer, unit, out))
             return WEIR__UNFIT;
         break;
     case WEIR__TIMESTAMP:
@@ -203,6 +237,63 @@ weir__fit weir__to_timestamp(const weir__value *value, weir__unit unit, int64_t 
         return WEIR__UNFIT;
     }
     return is_extreme(*out) ? WEIR__UNFIT : WEIR__FITS;
+}
+
+weir__fit weir__to_time(const weir__value *value, const weir__time_form *form, weir__unsaid *unsaid,
+                        int64_t *out) {
+    char digits[WEIR__TEXT_FORM_SIZE];
+    weir__value integer = {.type = WEIR__INT};
+    bool is_integer =
+        value->type == WEIR__INT || (value->type == WEIR__REAL && (form->says_unit || form->format));
+    if (is_integer && !to_integer(value, &integer.integer))
+        return WEIR__UNFIT;
+    if (form->format && is_integer)
+        return weir__time_format_read(form->format, digits, format_integer(integer.integer, digits), out)
+                   ? WEIR__FITS
+                   : WEIR__UNFIT;
+    if (form->format && value->type == WEIR__TEXT)
+        return weir__time_format_read(form->format, value->text.data, value->text.size, out) ? WEIR__FITS
+                                                                                             : WEIR__UNFIT;
+    if (is_integer && !form->says_unit && unsaid)
+        weir__unsaid_join(unsaid, &(weir__unsaid){1, integer.integer, integer.integer});
+    return weir__to_timestamp(is_integer ? &integer : value, form->unit, out);
+}
+
+void weir__unsaid_join(weir__unsaid *unsaid, const weir__unsaid *other) {
+    if (other->count == 0)
+        return;
+    if (unsaid->count == 0 || other->least < unsaid->least)
+        unsaid->least = other->least;
+    if (unsaid->count == 0 || other->most > unsaid->most)
+        unsaid->most = other->most;
+    unsaid->count += other->count;
+}
+
+void weir__unsaid_span(const weir__unsaid *unsaid, char *out, size_t size) {
+    const int64_t values[] = {unsaid->least, unsaid->most};
+    char times[2][40];
+    for (int i = 0; i < 2; i++) {
+        int64_t micros;
+        if (__builtin_mul_overflow(values[i], 1000000, &micros))
+            micros = 0;
+        weir_timestamp_format(micros, times[i]);
+    }
+    snprintf(out, size, "%s to %s", times[0], times[1]);
+}
+
+const char *weir__unsaid_doubt(const weir__unsaid *unsaid) {
+    const int64_t year_2100 = 4102444800;
+    if (unsaid->count == 0)
+        return NULL;
+    if (unsaid->least >= 19000101 && unsaid->most <= 21001231)
+        return "the integers look like dates such as 20130102: write \"format\": \"%Y%m%d\"";
+    if (unsaid->least <= year_2100)
+        return NULL;
+    if (unsaid->least <= year_2100 * 1000)
+        return "the integers look like milliseconds: write \"unit\": \"ms\"";
+    if (unsaid->least <= year_2100 * 1000000)
+        return "the integers look like microseconds: write \"unit\": \"us\"";
+    return "the integers look like nanoseconds: write \"unit\": \"ns\"";
 }
 
 static weir__fit text_to_boolean(weir__bytes text, bool *out) {
@@ -232,20 +323,6 @@ weir__fit weir__to_boolean(const weir__value *value, bool *out) {
     default:
         return WEIR__UNFIT;
     }
-}
-
-static size_t format_integer(int64_t value, char out[WEIR__TEXT_FORM_SIZE]) {
-    char reversed[24];
-    size_t count = 0, size = 0;
-    uint64_t rest = value < 0 ? -(uint64_t)value : (uint64_t)value;
-    do
-        reversed[count++] = (char)('0' + rest % 10);
-    while (rest /= 10);
-    if (value < 0)
-        out[size++] = '-';
-    while (count > 0)
-        out[size++] = reversed[--count];
-    return size;
 }
 
 weir__fit weir__to_text(const weir__value *value, char buffer[WEIR__TEXT_FORM_SIZE], weir__bytes *out) {

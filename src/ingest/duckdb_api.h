@@ -54,6 +54,7 @@ enum {
     WEIR__DUCK_TIMESTAMP_S = 20,
     WEIR__DUCK_TIMESTAMP_MS = 21,
     WEIR__DUCK_TIMESTAMP_NS = 22,
+    WEIR__DUCK_ENUM = 23,
     WEIR__DUCK_TIMESTAMP_TZ = 31, /* microseconds, UTC */
     WEIR__DUCK_UHUGEINT = 32,
 };
@@ -111,8 +112,9 @@ typedef struct weir__duck_session {
     weir__duck_api api;
     weir__duck_database database;
     weir__duck_connection connection;
-    bool is_fork; /* the database is the origin's to close */
-    bool is_directory;
+    bool is_fork;        /* the database is the origin's to close */
+    bool has_files;      /* views of files in an in-memory database; else a database file */
+    weir__source *files; /* what is known of them; NULL in a fork */
     const weir__source_options *options;
 } weir__duck_session;
 
@@ -145,7 +147,7 @@ weir__declared weir__duck_declared(int type);
 /* SOURCE_ERROR: "<what>: <DuckDB's message in one line>". */
 weir_status weir__duck_fail(weir_error *error, const char *what, const char *message);
 
-/* Makes a view for each file of the directory. */
+/* Makes a view for each table of files (duckdb_files.c). */
 WEIR_CHECKED weir_status weir__duck_view_files(weir__duck_session *session, weir_error *error);
 
 #endif

@@ -1,11 +1,11 @@
 /* The catalog of a DuckDB source: the tables and views of a database (what a bare name does not find is
- * called schema.table, and hidden from drafts), or the views of a folder's files (one table a file, named as
- * the file without its ending; no keys). DuckDB's own catalog functions are read through the same cursors as
- * everything else. */
+ * called schema.table, and hidden from drafts), or the views of files (duckdb_files.c). DuckDB's own catalog
+ * functions are read through the same cursors as everything else. */
 #include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
 
+#include "ingest/csv.h"
 #include "ingest/duckdb_api.h"
 #include "ingest/sql.h"
 
@@ -38,10 +38,6 @@ weir_status weir__duck_run(weir__duck_session *session, const char *statement, c
     return status;
 }
 
-static const weir_env *env_of(const weir__duck_session *session) {
-    return session->base.env;
-}
-
 static char *copy_cell(const weir_env *env, const weir__value *cell) {
     return weir__copy_text(env, cell->type == WEIR__TEXT ? cell->text.data : "",
                            cell->type == WEIR__TEXT ? cell->text.size : 0);
@@ -50,167 +46,6 @@ static char *copy_cell(const weir_env *env, const weir__value *cell) {
 static bool cell_is(const weir__value *cell, const char *text) {
     return cell->type == WEIR__TEXT && cell->text.size == strlen(text) &&
            memcmp(cell->text.data, text, cell->text.size) == 0;
-}
-
-/* ---- Files ----------------------------------------------------------------------------------- */
-
-typedef struct data_file {
-    char *path;
-    char *table;
-    bool is_csv;
-} data_file;
-
-typedef struct file_list {
-    const weir_env *env;
-    data_file *files;
-    size_t count;
-    size_t capacity;
-} file_list;
-
-/* The ending that makes a file a table, NULL where it is none. */
-static const char *data_ending(const char *name, size_t size) {
-    static const char *const endings[] = {".parquet", ".csv", ".csv.gz"};
-    for (size_t i = 0; i < sizeof endings / sizeof *endings; i++) {
-        size_t ending_size = strlen(endings[i]);
-        if (size > ending_size && memcmp(name + size - ending_size, endings[i], ending_size) == 0)
-            return endings[i];
-    }
-    return NULL;
-}
-
-static bool take_file(void *context, const weir__value *cells) {
-    file_list *list = context;
-    char *path = copy_cell(list->env, &cells[0]);
-    if (!path)
-        return false;
-    const char *slash = strrchr(path, '/');
-    const char *name = slash ? slash + 1 : path;
-    const char *ending = data_ending(name, strlen(name));
-    if (!ending || *name == '.') {
-        weir__release(list->env, path);
-        return true;
-    }
-    char *table = weir__copy_text(list->env, name, strlen(name) - strlen(ending));
-    if (!table || !weir__grow(list->env, (void **)&list->files, &list->capacity, list->count + 1,
-                              sizeof *list->files)) {
-        weir__release(list->env, path);
-        weir__release(list->env, table);
-        return false;
-    }
-    list->files[list->count++] =
-        (data_file){.path = path, .table = table, .is_csv = strcmp(ending, ".parquet") != 0};
-    return true;
-}
-
-/* A pattern that matches all files of a folder: what would be special in its name is put in brackets. */
-static void add_pattern(weir__sql *sql, const char *folder) {
-    weir__sql pattern = {.env = sql->env};
-    for (const char *at = folder; *at; at++)
-        weir__sql_add(&pattern, strchr("*?[", *at) ? "[%c]" : "%c", *at);
-    weir__sql_add(&pattern, "/*");
-    sql->failed = sql->failed || pattern.failed;
-    if (!sql->failed)
-        weir__sql_add_literal(sql, pattern.data);
-    weir__sql_release(&pattern);
-}
-
-static weir_status list_files(weir__duck_session *session, file_list *list, weir_error *error) {
-    weir__sql sql = {.env = env_of(session)};
-    weir__sql_add(&sql, "SELECT file FROM glob(");
-    add_pattern(&sql, session->options->location);
-    weir__sql_add(&sql, ") ORDER BY file");
-    weir_status status =
-        sql.failed ? weir__out_of_memory(error, WEIR__SOURCE_OPERATOR, sql.size)
-                   : for_each_row(session, sql.data, session->options->location, take_file, list, error);
-    weir__sql_release(&sql);
-    if (!status && list->count == 0)
-        status = weir__fail(error, WEIR_SOURCE_ERROR, WEIR__SOURCE_OPERATOR,
-                            "%s has no .parquet, .csv or .csv.gz file", session->options->location);
-    for (size_t i = 0; i < list->count && !status; i++)
-        for (size_t j = 0; j < i && !status; j++)
-            if (strcmp(list->files[i].table, list->files[j].table) == 0)
-                status = weir__fail(error, WEIR_SOURCE_ERROR, WEIR__SOURCE_OPERATOR,
-                                    "%s and %s would both be table %s; rename one", list->files[j].path,
-                                    list->files[i].path, list->files[i].table);
-    return status;
-}
-
-static bool take_text(void *context, const weir__value *cells) {
-    weir__sql *sql = context;
-    if (cells[0].type == WEIR__TEXT)
-        weir__sql_add_text(sql, cells[0].text.data, cells[0].text.size);
-    return !sql->failed;
-}
-
-/* The arguments of read_csv that a file's whole content asks for (dialect, names and types), so that no row
- * can contradict them and every scan reads it alike. (The call that sniff_csv itself proposes does not
- * quote names.) */
-static const char csv_arguments[] =
-    "SELECT 'auto_detect = false, delim = ' || weir_literal(Delimiter) || ', quote = ' || "
-    "weir_literal(Quote) "
-    "|| ', escape = ' || weir_literal(Escape) || ', new_line = ' || weir_literal(NewLineDelimiter) "
-    "|| ', comment = ' || weir_literal(Comment) || ', skip = ' || SkipRows || ', header = ' || HasHeader "
-    "|| coalesce(', dateformat = ' || weir_literal(DateFormat), '') "
-    "|| coalesce(', timestampformat = ' || weir_literal(TimestampFormat), '') || ', columns = {' "
-    "|| array_to_string([weir_literal(c.name) || ': ' || weir_literal(c.type) "
-    "for c in Columns], ', ') || '}' FROM sniff_csv(";
-static const char literal_macro[] =
-    "CREATE OR REPLACE TEMP MACRO weir_literal(t) AS "
-    "'''' || replace(CASE t WHEN '(empty)' THEN '' ELSE t END, '''', '''''') || ''''";
-
-static weir_status add_csv_arguments(weir__duck_session *session, weir__sql *sql, const char *path,
-                                     weir_error *error) {
-    weir__sql sniff = {.env = env_of(session)};
-    weir__sql_add_text(&sniff, csv_arguments, sizeof csv_arguments - 1);
-    weir__sql_add_literal(&sniff, path);
-    weir__sql_add(&sniff, ", sample_size = -1)");
-    weir_status status = sniff.failed ? weir__out_of_memory(error, WEIR__SOURCE_OPERATOR, sniff.size)
-                                      : weir__duck_run(session, literal_macro, path, error);
-    if (!status)
-        status = for_each_row(session, sniff.data, path, take_text, sql, error);
-    weir__sql_release(&sniff);
-    return status;
-}
-
-static weir_status add_reader(weir__duck_session *session, weir__sql *sql, const data_file *file,
-                              weir_error *error) {
-    weir_status status = WEIR_OK;
-    weir__sql_add(sql, file->is_csv ? "read_csv(" : "read_parquet(");
-    weir__sql_add_literal(sql, file->path);
-    weir__sql_add(sql, ", ");
-    if (file->is_csv)
-        status = add_csv_arguments(session, sql, file->path, error);
-    else
-        weir__sql_add(sql, "hive_partitioning = false");
-    weir__sql_add(sql, ")");
-    return status;
-}
-
-static weir_status view_file(weir__duck_session *session, const data_file *file, weir_error *error) {
-    weir__sql sql = {.env = env_of(session)};
-    weir__sql_add(&sql, "CREATE VIEW ");
-    weir__sql_add_identifier(&sql, file->table);
-    weir__sql_add(&sql, " AS SELECT * FROM ");
-    weir_status status = add_reader(session, &sql, file, error);
-    if (!status && sql.failed)
-        status = weir__out_of_memory(error, WEIR__SOURCE_OPERATOR, sql.size);
-    if (!status)
-        status = weir__duck_run(session, sql.data, file->path, error);
-    weir__sql_release(&sql);
-    return status;
-}
-
-weir_status weir__duck_view_files(weir__duck_session *session, weir_error *error) {
-    file_list list = {.env = env_of(session)};
-    weir_status status = list_files(session, &list, error);
-    for (size_t i = 0; i < list.count; i++) {
-        if (!status)
-            status = view_file(session, &list.files[i], error);
-        weir__release(list.env, list.files[i].path);
-        weir__release(list.env, list.files[i].table);
-    }
-    weir__release(list.env, list.files);
-    return status;
 }
 
 /* ---- The catalog ----------------------------------------------------------------------------- */
@@ -353,35 +188,60 @@ static weir_status add_keys(weir__duck_session *session, weir__catalog *catalog,
     return status ? status : weir__catalog_resolve_keys(catalog, strcmp, error);
 }
 
-/* What a draft calls the source: the last part of the path without its ending. */
+/* What a draft calls a database: the last part of its path without its ending. */
 static char *name_of(const weir_env *env, const char *location) {
-    size_t size = strlen(location);
-    while (size > 1 && location[size - 1] == '/')
-        size--;
-    size_t start = size;
-    while (start > 0 && location[start - 1] != '/')
-        start--;
-    const char *point = memrchr(location + start, '.', size - start);
-    size_t end = point && point > location + start ? (size_t)(point - location) : size;
-    return weir__copy_text(env, location + start, end - start);
+    const char *slash = strrchr(location, '/');
+    const char *name = slash ? slash + 1 : location;
+    const char *point = strrchr(name, '.');
+    return weir__copy_text(env, name, point && point > name ? (size_t)(point - name) : strlen(name));
 }
 
-static void add_size(const weir__duck_session *session, weir__catalog *catalog) {
-    const weir_env *env = catalog->env;
-    int file = session->is_directory ? -1 : env->open(env->context, session->options->location, O_RDONLY, 0);
+static uint64_t size_of(const weir_env *env, const char *path) {
+    uint64_t size = 0;
+    int file = env->open(env->context, path, O_RDONLY, 0);
     if (file < 0)
-        return;
-    if (env->size(env->context, file, &catalog->size_bytes) != 0)
-        catalog->size_bytes = 0;
+        return 0;
+    if (env->size(env->context, file, &size) != 0)
+        size = 0;
     env->close(env->context, file);
+    return size;
+}
+
+static weir_status describe_files(const weir__duck_session *session, weir__catalog *out, weir_error *error) {
+    const weir__data_files *files = &weir__csv_source_of(session->files)->files;
+    out->name = weir__copy_text(out->env, files->name, strlen(files->name));
+    bool is_fine = out->name != NULL;
+    for (size_t i = 0; i < files->skipped_count && is_fine; i++)
+        is_fine = weir__catalog_add_skipped(out, files->skipped[i]);
+    for (size_t t = 0; t < files->count; t++)
+        for (size_t i = 0; i < files->tables[t].file_count; i++)
+            out->size_bytes += size_of(out->env, files->tables[t].files[i].path);
+    return is_fine ? WEIR_OK : weir__out_of_memory(error, WEIR__SOURCE_OPERATOR, 1);
+}
+
+static weir_status describe_database(const weir__duck_session *session, weir__catalog *out,
+                                     weir_error *error) {
+    out->name = name_of(out->env, session->options->location);
+    out->size_bytes = size_of(out->env, session->options->location);
+    return out->name ? WEIR_OK
+                     : weir__out_of_memory(error, WEIR__SOURCE_OPERATOR, strlen(session->options->location));
+}
+
+/* A view of files is read as a table. */
+static void take_as_files(const weir__duck_session *session, weir__catalog_table *table) {
+    const weir__csv_source *files = weir__csv_source_of(session->files);
+    table->is_view = table->is_hidden = false;
+    for (size_t t = 0; t < files->files.count; t++)
+        if (files->files.tables[t].is_csv && strcmp(files->files.tables[t].name, table->name) == 0)
+            table->csv = &files->tables[t];
 }
 
 static weir_status fill(weir__duck_session *session, weir__catalog *out, weir_error *error) {
-    out->name = name_of(out->env, session->options->location);
-    if (!out->name)
-        return weir__out_of_memory(error, WEIR__SOURCE_OPERATOR, strlen(session->options->location));
-    add_size(session, out);
-    /* Bare names find what is first on the search path. The files of a folder are views that are read as
+    weir_status status =
+        session->has_files ? describe_files(session, out, error) : describe_database(session, out, error);
+    if (status)
+        return status;
+    /* Bare names find what is first on the search path. Views of files are read as
      * tables. */
     static const char tables[] =
         "WITH given AS (SELECT CASE WHEN len(current_schemas(false)) = 0 THEN [current_schema()] "
@@ -393,11 +253,11 @@ static weir_status fill(weir__duck_session *session, weir__catalog *out, weir_er
         "(SELECT *, (SELECT min(place) FROM path WHERE path.schema = all_tables.schema) AS place "
         "FROM all_tables) SELECT name, rows, schema, CASE WHEN place = min(place) OVER (PARTITION BY name) "
         "THEN 1 ELSE 0 END, is_view FROM placed ORDER BY schema, name";
-    weir_status status = for_each_row(session, tables, describing, take_table, out, error);
+    status = for_each_row(session, tables, describing, take_table, out, error);
     for (uint32_t i = 0; i < out->table_count && !status; i++) {
         weir__catalog_table *table = &out->tables[i];
-        if (session->is_directory)
-            table->is_view = table->is_hidden = false;
+        if (session->has_files)
+            take_as_files(session, table);
         if (!table->is_view)
             status = add_columns(session, out, table, error);
     }

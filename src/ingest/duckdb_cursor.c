@@ -63,13 +63,16 @@ weir__declared weir__duck_declared(int type) {
         return WEIR__DECLARED_TIME;
     case WEIR__DUCK_BLOB:
         return WEIR__DECLARED_BLOB;
+    case WEIR__DUCK_ENUM:
+        return WEIR__DECLARED_ENUM;
     default:
         return WEIR__DECLARED_TEXT;
     }
 }
 
 static bool needs_cast(int type) {
-    return weir__duck_declared(type) == WEIR__DECLARED_TEXT && type != WEIR__DUCK_VARCHAR;
+    weir__declared declared = weir__duck_declared(type);
+    return (declared == WEIR__DECLARED_TEXT && type != WEIR__DUCK_VARCHAR) || declared == WEIR__DECLARED_ENUM;
 }
 
 /* ---- Vectors to cells ------------------------------------------------------------------------ */

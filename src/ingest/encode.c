@@ -358,10 +358,9 @@ static weir_status write_sections(weir__ingest *ingest, weir__embedder *embedder
     return status == WEIR_OK ? weir__write_keys(ingest, w, error) : status;
 }
 
-weir_status weir__write_store(weir__ingest *ingest, const char *path, weir_ingest_report *report,
+weir_status weir__write_store(weir__ingest *ingest, weir__store_writer *writer, weir_ingest_report *report,
                               weir_error *error) {
     weir__embedder *embedder = NULL;
-    weir__store_writer writer;
     weir_status status = WEIR_OK;
     ingest->info.embedding_provider = "none";
     if (!ingest->options->no_embeddings) {
@@ -376,13 +375,13 @@ weir_status weir__write_store(weir__ingest *ingest, const char *path, weir_inges
     if (status == WEIR_OK)
         status = weir__choose_key_forms(ingest, error);
     if (status == WEIR_OK)
-        status = weir__store_writer_open(&writer, ingest->env, path, error);
+        status = weir__store_writer_open(writer, ingest->env, report->store_path, error);
     if (status == WEIR_OK) {
-        status = write_sections(ingest, embedder, &writer, report, error);
+        status = write_sections(ingest, embedder, writer, report, error);
         if (status == WEIR_OK)
-            status = weir__store_writer_commit(&writer, ingest->info.store_hash, &report->store_bytes, error);
-        else
-            weir__store_writer_abandon(&writer);
+            status = weir__store_writer_finish(writer, ingest->info.store_hash, &report->store_bytes, error);
+        if (status != WEIR_OK)
+            weir__store_writer_abandon(writer);
     }
     weir__embedder_close(embedder);
     return status;

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "ingest/state.h"
+#include "store/writer.h"
 
 /* ---- Progress -------------------------------------------------------------------------------- */
 
@@ -63,9 +64,57 @@ void weir__warn(weir__ingest *ingest, const char *code, const char *table, const
     va_end(arguments);
     if (ingest->warning_count++ == 0)
         snprintf(ingest->first_warning, sizeof ingest->first_warning, "%s: %.300s", code, message);
-    weir_warning warning = {code, table, column, task, message};
+    weir_warning warning = {.code = code, .table = table, .column = column, .task = task, .message = message};
     if (ingest->options->warning)
         ingest->options->warning(ingest->options->warning_context, &warning);
+}
+
+void weir__note(weir__ingest *ingest, const char *code, const char *format, ...) {
+    char message[1024];
+    va_list arguments;
+    va_start(arguments, format);
+    vsnprintf(message, sizeof message, format, arguments);
+    va_end(arguments);
+    weir_warning note = {.code = code, .message = message, .is_note = true};
+    if (ingest->options->warning)
+        ingest->options->warning(ingest->options->warning_context, &note);
+}
+
+/* What can be said before anything is read. */
+static void warn_early(weir__ingest *ingest) {
+    const weir__catalog *catalog = &ingest->catalog;
+    char names[600] = "";
+    for (uint32_t i = 0; i < catalog->skipped_count && strlen(names) < 400; i++) {
+        const char *slash = strrchr(catalog->skipped[i], '/');
+        size_t used = strlen(names);
+        snprintf(names + used, sizeof names - used, "%s%.100s", i ? ", " : "",
+                 slash ? slash + 1 : catalog->skipped[i]);
+    }
+    if (catalog->skipped_count > 0)
+        weir__warn(ingest, "skipped_files", NULL, NULL, NULL,
+                   "%u file%s of the source %s not read (%s%s): what weir reads ends in .csv, .tsv, .tab, "
+                   "each also with "
+                   ".gz, or in .parquet",
+                   catalog->skipped_count, catalog->skipped_count == 1 ? "" : "s",
+                   catalog->skipped_count == 1 ? "is" : "are", names, strlen(names) < 400 ? "" : ", …");
+    for (uint32_t i = 0; i < ingest->schema.task_count; i++) {
+        const weir__schema_task *task = &ingest->schema.tasks[i];
+        if (task->split.method == WEIR__SPLIT_TEMPORAL && task->split.val > task->split.test)
+            weir__warn(ingest, "val_after_test", NULL, NULL, task->name,
+                       "the split of task %s has val after test: val is where validation begins, test where "
+                       "the test "
+                       "begins, so nothing can be in between",
+                       task->name);
+    }
+}
+
+/* If warnings are errors: SCHEMA_INVALID with the first of them. */
+static weir_status refuse_warnings(const weir__ingest *ingest, weir_error *error) {
+    if (!ingest->options->strict || ingest->warning_count == 0)
+        return WEIR_OK;
+    return weir__fail(error, WEIR_SCHEMA_INVALID, WEIR__INGEST_OPERATOR,
+                      "%u warning%s, which --strict makes errors; the first is %s", ingest->warning_count,
+                      ingest->warning_count == 1 ? "" : "s", ingest->first_warning);
 }
 
 /* ---- Opening and closing --------------------------------------------------------------------- */
@@ -106,6 +155,63 @@ static weir_status split_search_path(weir__ingest *ingest, const char *text, wei
     return WEIR_OK;
 }
 
+/* What is said of CSV files, on the command line and in the schema. */
+static weir_status prepare_csv(weir__ingest *ingest, weir_error *error) {
+    const weir_csv_options *given = &ingest->options->csv;
+    weir__csv_options *line = &ingest->csv.line;
+    const weir__schema *schema = &ingest->schema;
+    *line = (weir__csv_options){.nulls = given->nulls,
+                                .null_count = given->null_count,
+                                .says_nulls = given->null_count > 0,
+                                .says_delimiter = given->delimiter != NULL,
+                                .says_quote = given->quote != NULL,
+                                .says_header = given->header != 0,
+                                .has_header = given->header > 0};
+    if (given->delimiter &&
+        !weir__csv_read_delimiter(given->delimiter, strlen(given->delimiter), &line->delimiter))
+        return weir__fail(error, WEIR_CONTRACT_VIOLATION, WEIR__INGEST_OPERATOR,
+                          "the delimiter must be one ASCII character, or \\t for a tab");
+    if (given->quote && !weir__csv_read_quote(given->quote, strlen(given->quote), &line->quote))
+        return weir__fail(error, WEIR_CONTRACT_VIOLATION, WEIR__INGEST_OPERATOR,
+                          "the quote must be one ASCII character, or empty for none");
+    weir__csv_table_options *tables =
+        weir__arena_take_zero(&ingest->arena, schema->table_count, sizeof *tables);
+    if (!tables)
+        return weir__out_of_memory(error, WEIR__INGEST_OPERATOR, schema->table_count * sizeof *tables);
+    for (uint32_t t = 0; t < schema->table_count; t++)
+        tables[t] = (weir__csv_table_options){schema->tables[t].name, schema->tables[t].csv};
+    ingest->csv.schema = schema->csv;
+    ingest->csv.tables = tables;
+    ingest->csv.table_count = schema->table_count;
+    ingest->csv.has_schema = schema->table_count > 0;
+    return WEIR_OK;
+}
+
+/* CSV options need CSV files. */
+static weir_status check_csv(const weir__ingest *ingest, weir_error *error) {
+    const weir__csv_options *line = &ingest->csv.line;
+    bool has_csv = false;
+    for (uint32_t t = 0; t < ingest->catalog.table_count; t++)
+        has_csv = has_csv || ingest->catalog.tables[t].csv;
+    if ((line->says_nulls || line->says_delimiter || line->says_quote || line->says_header) && !has_csv)
+        return weir__fail(
+            error, WEIR_CONTRACT_VIOLATION, WEIR__INGEST_OPERATOR,
+            "%s is not made of CSV files, but options for them are given (null, delimiter, quote, header)",
+            ingest->options->source);
+    for (uint32_t t = 0; t < ingest->schema.table_count; t++) {
+        const weir__schema_table *table = &ingest->schema.tables[t];
+        const weir__catalog_table *found = NULL;
+        for (uint32_t i = 0; i < ingest->catalog.table_count && !found; i++)
+            if (strcmp(ingest->catalog.tables[i].name, table->name) == 0)
+                found = &ingest->catalog.tables[i];
+        if (table->has_csv && (!found || !found->csv))
+            return weir__plan_refuse(error, WEIR_SCHEMA_INVALID,
+                                     "stands in a table that is not made of CSV files", "$.tables.%s.csv",
+                                     table->name);
+    }
+    return WEIR_OK;
+}
+
 /* A schema that is given is read before the source is opened: it may say where names are found. */
 static weir_status prepare_source(weir__ingest *ingest, bool reads_schema, weir_error *error) {
     const weir_ingest_options *options = ingest->options;
@@ -117,7 +223,11 @@ static weir_status prepare_source(weir__ingest *ingest, bool reads_schema, weir_
         return status;
     ingest->source = (weir__source_options){.location = options->source,
                                             .search_path = ingest->schema.search_path,
-                                            .search_path_count = ingest->schema.search_path_count};
+                                            .search_path_count = ingest->schema.search_path_count,
+                                            .csv = &ingest->csv};
+    status = prepare_csv(ingest, error);
+    if (status != WEIR_OK)
+        return status;
     return options->search_path ? split_search_path(ingest, options->search_path, error) : WEIR_OK;
 }
 
@@ -142,7 +252,7 @@ static weir_status begin(weir__ingest *ingest, const weir_env *env, const weir_i
         status = open_sessions(ingest, error);
     if (status == WEIR_OK)
         status = ingest->sessions[0]->kind->describe(ingest->sessions[0], &ingest->catalog, error);
-    return status;
+    return status == WEIR_OK ? check_csv(ingest, error) : status;
 }
 
 static void release_table(weir__ingest *ingest, weir__table_plan *table) {
@@ -287,23 +397,52 @@ static void fill_report(const weir__ingest *ingest, weir_ingest_report *report) 
         report->seeds += ingest->info_tasks[i].seed_count;
         report->dropped_seeds += ingest->info_tasks[i].dropped;
     }
+    report->warnings = ingest->warning_count;
     report->total_ns = ingest->env->now_ns(ingest->env->context) - ingest->started_ns;
 }
 
-/* The manifest's temporary file is open before the store takes its name: where no manifest can be written,
- * there is no new store either. */
-static weir_status write_files(weir__ingest *ingest, weir_ingest_report *report, weir_error *error) {
+/* The store takes its name, then the manifest, whose text is ready and whose temporary file is open by then:
+ * where no manifest can be written, there is no new store either. */
+static weir_status commit_files(weir__ingest *ingest, weir__store_writer *store, weir_ingest_report *report,
+                                weir_error *error) {
     weir__atomic_file manifest;
+    weir_json_writer w;
+    weir_json_writer_memory(&w, ingest->env);
     weir_status status =
         weir__atomic_open(&manifest, ingest->env, report->manifest_path, WEIR__INGEST_OPERATOR, error);
+    bool is_open = status == WEIR_OK;
+    if (status == WEIR_OK)
+        status = weir__prepare_manifest(ingest, report->store_path, report->manifest_path, &w,
+                                        &report->manifest_kept, error);
+    if (status == WEIR_OK && !report->manifest_kept)
+        status = weir__atomic_write(&manifest, w.data, w.size, error);
+    if (status == WEIR_OK)
+        status = weir__store_writer_commit(store, error);
+    else
+        weir__store_writer_abandon(store);
+    if (status == WEIR_OK && !report->manifest_kept)
+        status = weir__atomic_commit(&manifest, error);
+    if (is_open && (status != WEIR_OK || report->manifest_kept))
+        weir__atomic_abandon(&manifest);
+    weir_json_release(&w);
+    return status;
+}
+
+static weir_status write_files(weir__ingest *ingest, weir_ingest_report *report, weir_error *error) {
+    const weir_ingest_options *options = ingest->options;
+    weir__store_writer store;
+    weir_status status = weir__write_store(ingest, &store, report, error);
     if (status != WEIR_OK)
         return status;
-    status = weir__write_store(ingest, report->store_path, report, error);
+    if (options->inspect)
+        status = options->inspect(options->inspect_context, store.file.temporary, error);
     if (status == WEIR_OK)
-        status = weir__write_manifest(ingest, &manifest, error);
-    if (status != WEIR_OK)
-        weir__atomic_abandon(&manifest);
-    return status;
+        status = refuse_warnings(ingest, error);
+    if (status != WEIR_OK) {
+        weir__store_writer_abandon(&store);
+        return status;
+    }
+    return commit_files(ingest, &store, report, error);
 }
 
 static weir_status run(weir__ingest *ingest, weir_ingest_report *report, weir_error *error) {
@@ -313,9 +452,11 @@ static weir_status run(weir__ingest *ingest, weir_ingest_report *report, weir_er
     if (status == WEIR_OK)
         status = weir__choose_targets(ingest, report, error);
     if (status == WEIR_OK)
+        warn_early(ingest);
+    if (status == WEIR_OK)
         status = run_phases(ingest, report, error);
     if (status == WEIR_OK)
-        weir__warn_of_times(ingest);
+        status = weir__warn_of_times(ingest, error);
     if (status == WEIR_OK)
         status = write_files(ingest, report, error);
     if (status == WEIR_OK)

@@ -6,7 +6,8 @@
 #include "ingest/source.h"
 
 #define WHAT_WEIR_READS                                                                                      \
-    "weir reads SQLite files, DuckDB files, folders of Parquet or CSV files, and postgresql:// URLs"
+    "weir reads SQLite files, DuckDB files, CSV and Parquet files and folders of them, and postgresql:// "   \
+    "URLs"
 
 /* A beginning of the location, or of the file's bytes, or an ending of its name; and the answer. */
 typedef struct answer {
@@ -36,7 +37,7 @@ static const answer beginnings[] = {
     {"PGDMP",
      "is a dump of PostgreSQL; restore it into a database (createdb shop; pg_restore -d shop FILE) and "
      "give postgresql://localhost/shop"},
-    {"PAR1", "is one Parquet file; give the folder that it is in"},
+    {"PAR1", "is a Parquet file; give it a name that ends in .parquet"},
     {"PK\x03\x04", "is an archive or a spreadsheet; unpack it, or save its sheets as CSV files in a folder"},
     {"--",
      "is an SQL script; load it into a database first, such as sqlite3 shop.sqlite < FILE, and give that"},
@@ -55,10 +56,6 @@ static const answer beginnings[] = {
 static const answer endings[] = {
     {".sql",
      "is an SQL script; load it into a database first, such as sqlite3 shop.sqlite < FILE, and give that"},
-    {".csv", "is one CSV file; give the folder that it is in"},
-    {".csv.gz", "is one CSV file; give the folder that it is in"},
-    {".tsv", "is one file of tab-separated values; give the folder that it is in"},
-    {".parquet", "is one Parquet file; give the folder that it is in"},
     {".gz", "is compressed; unpack it first"},
     {".json", "is JSON; a schema is given with --schema, and the source is a database"},
 };

@@ -1,93 +1,23 @@
-/* The manifest that ingest writes beside a store: all datasets that are not empty, and a mix of all train
- * splits with weight 1. */
+/* The manifest that ingest writes beside a store. One that somebody has edited is not replaced: what ingest
+ * itself would have written for the store that stands there tells whether it was. Then the differences are
+ * told, and the file stays, or takes the new datasets and keeps the rest, or is replaced, as the caller says.
+ */
+#include <stdio.h>
 #include <string.h>
 
 #include "ingest/state.h"
-#include "store/reader.h"
+#include "store/manifest_write.h"
 
-/* "<name>/<task>/<split>" as the next key. */
-static bool put_key(const weir__ingest *ingest, const char *task, const char *split, weir_json_writer *w) {
-    const char *name = ingest->info.name;
-    size_t size = strlen(name) + strlen(task) + strlen(split) + 3;
-    char *key = weir__allocate(ingest->env, size, 1);
-    if (!key)
-        return false;
-    char *at = stpcpy(key, name);
-    at = stpcpy(stpcpy(at, "/"), task);
-    stpcpy(stpcpy(at, "/"), split);
-    weir_json_key(w, key);
-    weir__release(ingest->env, key);
-    return true;
-}
+enum { FILE_SIZE_MAX = 256 << 20, CHANGES_TOLD = 20 };
 
-static weir_status put_dataset(const weir__ingest *ingest, const weir_task *task, int split,
-                               weir_json_writer *w, weir_error *error) {
-    uint8_t hash[WEIR_HASH_SIZE];
-    const char *split_name = weir_split_name((weir_split)split);
-    weir_status status =
-        weir__dataset_hash(ingest->info.store_hash, task->name, (weir_split)split, hash, error);
-    if (status != WEIR_OK)
-        return status;
-    if (!put_key(ingest, task->name, split_name, w))
-        return weir__out_of_memory(error, WEIR__INGEST_OPERATOR, 1);
-    weir_json_object(w);
-    weir_json_key(w, "id");
-    weir_json_text(w, ingest->info.name);
-    weir_json_key(w, "version");
-    weir_json_text(w, "1");
-    weir_json_key(w, "hash");
-    weir_json_hex(w, hash, sizeof hash);
-    weir_json_key(w, "cardinality");
-    weir_json_uint(w, task->split_start[split + 1] - task->split_start[split]);
-    weir_json_end_object(w);
-    return WEIR_OK;
-}
+/* ---- Presets --------------------------------------------------------------------------------- */
 
-static weir_status put_datasets(const weir__ingest *ingest, weir_json_writer *w, weir_error *error) {
-    weir_status status = WEIR_OK;
-    weir_json_key(w, "datasets");
-    weir_json_object(w);
-    for (uint32_t i = 0; i < ingest->task_count && status == WEIR_OK; i++) {
-        const weir_task *task = &ingest->info_tasks[i];
-        for (int split = 0; split < WEIR_SPLITS && status == WEIR_OK; split++)
-            if (task->split_start[split + 1] > task->split_start[split])
-                status = put_dataset(ingest, task, split, w, error);
-    }
-    weir_json_end_object(w);
-    return status;
-}
-
-static bool put_mix(const weir__ingest *ingest, weir_json_writer *w) {
-    bool has_memory = true;
-    uint32_t trains = 0;
-    for (uint32_t i = 0; i < ingest->task_count; i++)
-        trains += ingest->info_tasks[i].split_start[1] > 0 ? 1 : 0;
-    if (trains == 0)
-        return true;
-    weir_json_key(w, "mix");
-    weir_json_object(w);
-    for (uint32_t i = 0; i < ingest->task_count && has_memory; i++)
-        if (ingest->info_tasks[i].split_start[1] > 0) {
-            has_memory = put_key(ingest, ingest->info_tasks[i].name, "train", w);
-            weir_json_uint(w, 1);
-        }
-    weir_json_end_object(w);
-    return has_memory;
-}
-
-/* JSON readers keep whole numbers up to 2^63-1; the contract writes larger ones as decimal text. */
-static void put_count(weir_json_writer *w, uint64_t count) {
-    if (count > INT64_MAX)
-        weir_json_uint_text(w, count);
-    else
-        weir_json_uint(w, count);
-}
+static const char *const presets[] = {"train_shuffle", "eval_sequential", "streaming_infinite"};
 
 weir_status weir__check_preset(const char *preset, weir_error *error) {
-    static const char *const known[] = {"train_shuffle", "eval_sequential", "streaming_infinite"};
     bool is_known = !preset;
-    for (size_t i = 0; !is_known && i < sizeof known / sizeof known[0]; i++)
-        is_known = strcmp(preset, known[i]) == 0;
+    for (size_t i = 0; !is_known && i < sizeof presets / sizeof *presets; i++)
+        is_known = strcmp(preset, presets[i]) == 0;
     if (is_known)
         return WEIR_OK;
     return weir__fail(error, WEIR_CONTRACT_VIOLATION, WEIR__INGEST_OPERATOR,
@@ -95,49 +25,177 @@ weir_status weir__check_preset(const char *preset, weir_error *error) {
                       preset);
 }
 
-/* A preset stands for the order of NextBatch_v2; without one the samples are mixed better. */
-static void put_data(const weir__ingest *ingest, weir_json_writer *w) {
-    weir_json_key(w, "data");
-    weir_json_object(w);
-    if (ingest->options->preset) {
-        weir_json_key(w, "preset");
-        weir_json_text(w, ingest->options->preset);
-    } else {
-        weir_json_key(w, "intra_block");
-        weir_json_text(w, "feistel_v1");
-        weir_json_key(w, "rotate");
-        weir_json_bool(w, true);
-    }
-    weir_json_end_object(w);
+/* The preset that a manifest names, or NULL. */
+static const char *preset_of(const weir_cbor_value *document) {
+    weir_cbor_value data, preset;
+    if (!weir_cbor_get(document, "data", &data) || !weir_cbor_get(&data, "preset", &preset) ||
+        preset.type != WEIR_CBOR_TEXT)
+        return NULL;
+    for (size_t i = 0; i < sizeof presets / sizeof *presets; i++)
+        if (preset.number == strlen(presets[i]) && memcmp(preset.data, presets[i], preset.number) == 0)
+            return presets[i];
+    return NULL;
 }
 
-static weir_status compose(const weir__ingest *ingest, weir_json_writer *w, weir_error *error) {
-    uint64_t batch_size = ingest->options->batch_size;
-    weir_json_object(w);
-    weir_json_key(w, "seed");
-    weir_json_uint(w, 0);
-    weir_json_key(w, "global_batch_size");
-    put_count(w, batch_size ? batch_size : 32);
-    weir_status status = put_datasets(ingest, w, error);
-    if (status != WEIR_OK)
-        return status;
-    put_data(ingest, w);
-    if (!put_mix(ingest, w))
-        return weir__out_of_memory(error, WEIR__INGEST_OPERATOR, 1);
-    weir_json_end_object(w);
-    return weir_json_finish(w, error);
+/* ---- Documents ------------------------------------------------------------------------------- */
+
+static bool are_equal(const weir_cbor_writer *a, const weir_cbor_writer *b) {
+    return a->size == b->size && memcmp(a->data, b->data, a->size) == 0;
 }
 
-weir_status weir__write_manifest(weir__ingest *ingest, weir__atomic_file *file, weir_error *error) {
+/* JSON text as canonical CBOR, in which two notations of one value are the same. */
+static weir_status read_json(const weir_env *env, const char *text, size_t size, const char *name,
+                             weir_cbor_writer *out, weir_error *error) {
+    weir_cbor_writer_memory(out, env);
+    weir_status status = weir_json_read(text, size, name, WEIR_MANIFEST_INVALID, out, error);
+    return status == WEIR_OK ? weir_cbor_finish(out, error) : status;
+}
+
+static bool is_default_of(const weir_env *env, const weir_store_info *info,
+                          const weir__manifest_settings *settings, const weir_cbor_writer *found) {
     weir_json_writer w;
-    weir_json_writer_memory(&w, ingest->env);
-    weir_status status = compose(ingest, &w, error);
-    if (status == WEIR_OK)
-        status = weir__atomic_write(file, w.data, w.size, error);
-    if (status == WEIR_OK)
-        status = weir__atomic_write(file, "\n", 1, error);
-    if (status == WEIR_OK)
-        status = weir__atomic_commit(file, error);
+    weir_cbor_writer expected = {0};
+    weir_json_writer_memory(&w, env);
+    bool is_default = weir__manifest_write(info, settings, &w, NULL) == WEIR_OK &&
+                      read_json(env, w.data, w.size, "a manifest", &expected, NULL) == WEIR_OK &&
+                      are_equal(&expected, found);
     weir_json_release(&w);
+    if (expected.env)
+        weir_cbor_release(&expected);
+    return is_default;
+}
+
+/* Whether the manifest that stands there is what ingest wrote, for the store beside it or for the new one. */
+static bool is_untouched(const weir__ingest *ingest, const char *store_path, const weir_cbor_writer *found) {
+    weir_cbor_value document = weir_cbor_view(found->data), size;
+    weir__manifest_settings settings = {.preset = preset_of(&document)};
+    weir_store *old = NULL;
+    if (!weir_cbor_get(&document, "global_batch_size", &size) ||
+        !weir_cbor_get_uint(&size, &settings.batch_size))
+        return false;
+    bool is_known = is_default_of(ingest->env, &ingest->info, &settings, found);
+    if (!is_known && weir_store_open(ingest->env, store_path, &old, NULL) == WEIR_OK) {
+        is_known = is_default_of(ingest->env, weir_store_describe(old), &settings, found);
+        weir_store_close(old);
+    }
+    return is_known;
+}
+
+/* ---- What would change ----------------------------------------------------------------------- */
+
+static void tell(weir__ingest *ingest, const char *path, const char *what, const weir_cbor_value *key) {
+    char message[512];
+    snprintf(message, sizeof message, "%s %.*s", what, key->number < 300 ? (int)key->number : 300,
+             (const char *)key->data);
+    weir__note(ingest, "manifest_kept", "%s: %s", path, message);
+}
+
+/* Members of `datasets` that differ: added, gone, or with another hash or number of samples. */
+static uint32_t tell_datasets(weir__ingest *ingest, const char *path, const weir_cbor_value *kept,
+                              const weir_cbor_value *fresh) {
+    weir_cbor_value old_list = {0}, new_list = {0}, key, value, other;
+    uint32_t count = 0;
+    bool has_old = weir_cbor_get(kept, "datasets", &old_list) && old_list.type == WEIR_CBOR_MAP;
+    bool has_new = weir_cbor_get(fresh, "datasets", &new_list);
+    weir_cbor_iterator it = weir_cbor_children(&new_list);
+    while (has_new && weir_cbor_next(&it, &key, &value)) {
+        char name[512];
+        snprintf(name, sizeof name, "%.*s", key.number < 500 ? (int)key.number : 500, (const char *)key.data);
+        bool is_there = has_old && weir_cbor_get(&old_list, name, &other);
+        size_t size = (size_t)(weir_cbor_skip(value.item) - value.item);
+        bool is_same = is_there && (size_t)(weir_cbor_skip(other.item) - other.item) == size &&
+                       memcmp(value.item, other.item, size) == 0;
+        if (!is_same && count++ < CHANGES_TOLD)
+            tell(ingest, path, is_there ? "another hash or number of samples in" : "a new dataset,", &key);
+    }
+    it = weir_cbor_children(&old_list);
+    while (has_old && weir_cbor_next(&it, &key, &value)) {
+        char name[512];
+        snprintf(name, sizeof name, "%.*s", key.number < 500 ? (int)key.number : 500, (const char *)key.data);
+        if (!(has_new && weir_cbor_get(&new_list, name, &other)) && count++ < CHANGES_TOLD)
+            tell(ingest, path, "the store no longer has", &key);
+    }
+    return count;
+}
+
+static void tell_changes(weir__ingest *ingest, const char *path, const weir_cbor_writer *found,
+                         const weir_cbor_writer *fresh) {
+    weir_cbor_value kept = weir_cbor_view(found->data), made = weir_cbor_view(fresh->data);
+    weir__note(ingest, "manifest_kept", "%s was edited and is kept as it is", path);
+    if (tell_datasets(ingest, path, &kept, &made) > 0)
+        weir__note(
+            ingest, "manifest_kept",
+            "%s does not fit the new store; --update-manifest brings its datasets up to date and keeps the "
+            "rest, --replace-manifest writes it anew",
+            path);
+}
+
+/* ---- All of it ------------------------------------------------------------------------------- */
+
+/* What stands at the manifest's path. */
+typedef struct standing {
+    bool is_there;
+    bool is_readable;
+    bool is_edited;
+    uint8_t *text;
+    weir_cbor_writer document;
+} standing;
+
+static weir_status look_at_standing(const weir__ingest *ingest, const char *store_path, const char *path,
+                                    standing *out, weir_error *error) {
+    size_t size = 0;
+    *out = (standing){0};
+    out->is_there = weir__file_read(ingest->env, path, FILE_SIZE_MAX, &out->text, &size,
+                                    WEIR__INGEST_OPERATOR, NULL) == WEIR_OK;
+    if (!out->is_there)
+        return WEIR_OK;
+    weir_status status = read_json(ingest->env, (const char *)out->text, size, path, &out->document, error);
+    out->is_readable = status == WEIR_OK;
+    out->is_edited = !out->is_readable || !is_untouched(ingest, store_path, &out->document);
+    return status == WEIR_OUT_OF_MEMORY ? status : WEIR_OK;
+}
+
+static weir_status keep(weir__ingest *ingest, const char *path, const standing *old,
+                        const weir_json_writer *w, weir_error *error) {
+    weir_cbor_writer fresh = {0};
+    weir_status status = WEIR_OK;
+    if (!old->is_readable) {
+        weir__note(ingest, "manifest_kept",
+                   "%s is not JSON that can be read, and is kept as it is; --replace-manifest writes it anew",
+                   path);
+        return WEIR_OK;
+    }
+    status = read_json(ingest->env, w->data, w->size, "a manifest", &fresh, error);
+    if (status == WEIR_OK)
+        tell_changes(ingest, path, &old->document, &fresh);
+    weir_cbor_release(&fresh);
+    return status;
+}
+
+weir_status weir__prepare_manifest(weir__ingest *ingest, const char *store_path, const char *path,
+                                   weir_json_writer *w, bool *is_kept, weir_error *error) {
+    weir_manifest_mode mode = ingest->options->manifest_mode;
+    weir__manifest_settings settings = {.batch_size = ingest->options->batch_size,
+                                        .preset = ingest->options->preset};
+    weir_cbor_value document = {0}, size;
+    standing old = {0};
+    weir_status status =
+        mode == WEIR_MANIFEST_REPLACE ? WEIR_OK : look_at_standing(ingest, store_path, path, &old, error);
+    if (status == WEIR_OK && old.is_readable) {
+        document = weir_cbor_view(old.document.data);
+        if (settings.batch_size == 0 && weir_cbor_get(&document, "global_batch_size", &size))
+            (void)weir_cbor_get_uint(&size, &settings.batch_size);
+        if (!settings.preset)
+            settings.preset = preset_of(&document);
+        settings.given = old.is_edited && mode == WEIR_MANIFEST_UPDATE ? &document : NULL;
+    }
+    if (status == WEIR_OK)
+        status = weir__manifest_write(&ingest->info, &settings, w, error);
+    *is_kept = status == WEIR_OK && old.is_edited && (mode == WEIR_MANIFEST_KEEP || !old.is_readable);
+    if (*is_kept)
+        status = keep(ingest, path, &old, w, error);
+    if (old.document.env)
+        weir_cbor_release(&old.document);
+    weir__release(ingest->env, old.text);
     return status;
 }

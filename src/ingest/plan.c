@@ -98,7 +98,7 @@ static void plan_column(const weir__schema *schema, const weir__schema_table *de
         .description = in_schema ? in_schema->description : "",
         .position = position,
         .stype = in_schema ? in_schema->stype : WEIR_IGNORED,
-        .unit = in_schema ? in_schema->unit : WEIR__SECONDS,
+        .form = in_schema ? in_schema->form : (weir__time_form){0},
         .is_primary = has_name(described->primary_key, described->primary_key_count, name),
         .is_foreign = is_foreign(described, name),
         .is_target = is_target(schema, described->name, name),

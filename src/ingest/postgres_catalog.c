@@ -60,6 +60,7 @@ typedef struct listing {
     listed_table *tables; /* by number of the catalog's table; ascending in oid */
     uint32_t table_count;
     PGresult *domains;
+    PGresult *enums;
 } listing;
 
 static bool find_table(const listing *list, uint32_t oid, uint32_t *out) {
@@ -98,6 +99,13 @@ static uint32_t base_type(const listing *list, uint32_t type) {
     return type;
 }
 
+static bool is_enum(const listing *list, uint32_t type) {
+    for (int row = 0; row < PQntuples(list->enums); row++)
+        if (number_at(list->enums, row, 0) == type)
+            return true;
+    return false;
+}
+
 /* ---- Filling --------------------------------------------------------------------------------- */
 
 static weir_status add_tables(listing *list, const PGresult *rows, weir_error *error) {
@@ -134,8 +142,10 @@ static bool add_column(listing *list, uint32_t number, const char *name, uint32_
         return false;
     listed->attributes[column] = attribute;
     listed->types[column] = base_type(list, type);
-    return weir__catalog_add_column(list->catalog, table, name,
-                                    weir__pg_type_of(listed->types[column]).declared) != NULL;
+    weir__declared declared = is_enum(list, listed->types[column])
+                                  ? WEIR__DECLARED_ENUM
+                                  : weir__pg_type_of(listed->types[column]).declared;
+    return weir__catalog_add_column(list->catalog, table, name, declared) != NULL;
 }
 
 static weir_status add_columns(listing *list, weir_error *error) {
@@ -311,10 +321,14 @@ weir_status weir__pg_describe(weir__source *source, weir__catalog *out, weir_err
         status = weir__pg_rows(session, "SELECT oid, typbasetype FROM pg_catalog.pg_type WHERE typtype = 'd'",
                                describing, &list.domains, error);
     if (!status)
+        status = weir__pg_rows(session, "SELECT oid FROM pg_catalog.pg_type WHERE typtype = 'e'", describing,
+                               &list.enums, error);
+    if (!status)
         status = fill(&list, tables, error);
     release_listing(&list);
     PQclear(tables);
     PQclear(list.domains);
+    PQclear(list.enums);
     if (status) {
         weir__catalog_release(out);
         *out = (weir__catalog){.env = source->env};

@@ -43,12 +43,14 @@ void weir__part_release(const weir_env *env, const weir__table_plan *table, weir
     weir__release(env, part->row_keys);
     weir__release(env, part->nulls);
     weir__release(env, part->not_finite);
+    weir__release(env, part->unsaid);
     if (part->row_writer.env)
         weir_cbor_release(&part->row_writer);
     part->columns = NULL;
     part->dictionaries = NULL;
     part->row_keys = NULL;
     part->nulls = part->not_finite = NULL;
+    part->unsaid = NULL;
     part->row_writer.env = NULL;
 }
 
@@ -63,7 +65,8 @@ static weir_status part_init(weir__ingest *ingest, const weir__table_plan *table
     part->dictionaries = weir__allocate_zero(env, count, sizeof *part->dictionaries);
     part->nulls = weir__allocate_zero(env, count, sizeof *part->nulls);
     part->not_finite = weir__allocate_zero(env, count, sizeof *part->not_finite);
-    if (!part->columns || !part->dictionaries || !part->nulls || !part->not_finite)
+    part->unsaid = weir__allocate_zero(env, count, sizeof *part->unsaid);
+    if (!part->columns || !part->dictionaries || !part->nulls || !part->not_finite || !part->unsaid)
         return weir__out_of_memory(error, WEIR__INGEST_OPERATOR, count * sizeof *part->columns);
     for (uint32_t c = 0; c < count; c++)
         weir__dictionary_init(&part->dictionaries[c], env);
@@ -175,11 +178,13 @@ static weir__fit store_text(row_reader *r, weir__dictionary *dictionary, const w
 static const char *unfit_reason(weir_stype stype) {
     switch (stype) {
     case WEIR_NUMERICAL:
-        return "is no number";
+        return "is not a number";
     case WEIR_TIMESTAMP:
-        return "is no timestamp in the years that fit";
+        return "is not a time that is read here: that is 2013-01-31, 2013-01-31T10:00:00Z (up to 6 "
+               "decimals), or an "
+               "integer with \"unit\"; for any other form give the column a \"format\", such as \"%d/%m/%Y\"";
     case WEIR_BOOLEAN:
-        return "is no boolean";
+        return "is not a boolean";
     default:
         return "has no text form";
     }
@@ -205,7 +210,7 @@ static weir__fit store_value(row_reader *r, uint32_t c, const weir__value *value
     }
     case WEIR_TIMESTAMP: {
         int64_t *out = (int64_t *)column->values + row;
-        fit = weir__to_timestamp(value, plan->unit, out);
+        fit = weir__to_time(value, &plan->form, &r->part->unsaid[c], out);
         if (fit != WEIR__FITS)
             *out = WEIR_TIME_ALWAYS;
         break;
@@ -457,8 +462,32 @@ static weir_status report_fault(const weir__table_plan *table, weir_error *error
     return status;
 }
 
+/* Integers of times that count seconds because the schema does not say otherwise: what cannot be is refused,
+ * what can is said. */
+static weir_status check_units(weir__ingest *ingest, const weir__table_plan *table, weir_error *error) {
+    for (uint32_t c = 0; c < table->column_count; c++) {
+        weir__unsaid unsaid = {0};
+        char span[100];
+        for (uint32_t p = 0; p < table->part_count; p++)
+            weir__unsaid_join(&unsaid, &table->parts[p].unsaid[c]);
+        if (unsaid.count == 0)
+            continue;
+        const char *doubt = weir__unsaid_doubt(&unsaid);
+        if (doubt)
+            return weir__plan_refuse(error, WEIR_SCHEMA_INVALID, doubt,
+                                     "$.tables.%s.columns.%s:", table->name, table->columns[c].name);
+        weir__unsaid_span(&unsaid, span, sizeof span);
+        weir__warn(
+            ingest, "unit_not_given", table->name, table->columns[c].name, NULL,
+            "%s.%s holds integers and the schema does not say their \"unit\": taken as seconds, they are %s; "
+            "write \"unit\": \"s\" if that is right",
+            table->name, table->columns[c].name, span);
+    }
+    return WEIR_OK;
+}
+
 /* Failures of the source first, in the order of tables and parts; then faults of rows. */
-static weir_status report(const weir__ingest *ingest, weir_error *error) {
+static weir_status report(weir__ingest *ingest, weir_error *error) {
     for (uint32_t t = 0; t < ingest->table_count; t++)
         for (uint32_t p = 0; p < ingest->tables[t].part_count; p++) {
             const weir__part *part = &ingest->tables[t].parts[p];
@@ -470,6 +499,8 @@ static weir_status report(const weir__ingest *ingest, weir_error *error) {
         }
     for (uint32_t t = 0; t < ingest->table_count; t++) {
         weir_status status = report_fault(&ingest->tables[t], error);
+        if (status == WEIR_OK)
+            status = check_units(ingest, &ingest->tables[t], error);
         if (status != WEIR_OK)
             return status;
     }

@@ -5,6 +5,7 @@
 #define WEIR_SRC_INGEST_SCHEMA_H
 
 #include "ingest/convert.h"
+#include "ingest/csv.h"
 #include "store/format.h"
 #include "weir/cbor.h"
 
@@ -25,7 +26,7 @@ typedef struct weir__schema_column {
     const char *description;    /* "" if there is none */
     bool has_known_at;          /* the schema says something */
     weir__schema_time known_at; /* none: null */
-    weir__unit unit;
+    weir__time_form form;       /* of a timestamp */
 } weir__schema_column;
 
 /* A foreign key, of one column (also one that is written at its column) or several. */
@@ -50,6 +51,8 @@ typedef struct weir__schema_table {
     weir__schema_key *foreign_keys;
     uint32_t foreign_key_count;
     bool keeps_keys; /* in the store */
+    bool has_csv;
+    weir__csv_options csv;
 } weir__schema_table;
 
 typedef enum weir__task_kind { WEIR__KIND_AUTO, WEIR__KIND_CELL, WEIR__KIND_DERIVED } weir__task_kind;
@@ -76,7 +79,7 @@ typedef struct weir__schema_name {
 
 typedef struct weir__schema_task {
     const char *name;
-    const char *query; /* NULL: every row of the anchor table (a task that weir makes itself) */
+    const char *query; /* NULL: every row of the anchor table */
     const char *anchor_table;
     const char *const *anchor_key; /* columns of the query, one for each column of the primary key */
     uint32_t anchor_key_count;
@@ -86,7 +89,7 @@ typedef struct weir__schema_task {
     const char *observation_time_column; /* or NULL */
     const char *weight_column;           /* or NULL */
     weir__task_kind kind;
-    weir__unit unit;
+    weir__time_form form; /* of the observation time and of a timestamp target */
     weir_before_anchor before_anchor;
     bool has_train_statistics; /* of a derived numerical target: over the train split alone */
     weir__schema_name *drop_columns;
@@ -100,6 +103,7 @@ typedef struct weir__schema {
     const char *name;          /* NULL: the source's */
     const char *const *search_path;
     uint32_t search_path_count;
+    weir__csv_options csv;
     weir__schema_table *tables; /* in bytewise order of name */
     uint32_t table_count;
     weir__schema_task *tasks; /* in bytewise order of name */

@@ -183,9 +183,22 @@ weir_stype weir__schema_stype(weir__schema_reader *r, const weir_cbor_value *map
     return (weir_stype)weir__schema_word(r, map, key, names, WEIR_SCHEMA_INVALID, WEIR_IGNORED);
 }
 
-weir__unit weir__schema_unit(weir__schema_reader *r, const weir_cbor_value *map) {
-    static const char *const names[] = {"s", "ms", "us", NULL};
-    return (weir__unit)weir__schema_word(r, map, "unit", names, WEIR_SCHEMA_INVALID, WEIR__SECONDS);
+weir__time_form weir__schema_form(weir__schema_reader *r, const weir_cbor_value *map) {
+    static const char *const names[] = {"s", "ms", "us", "ns", NULL};
+    weir_cbor_value unit;
+    weir__time_form form = {.says_unit = weir__schema_find(map, "unit", &unit)};
+    form.unit = (weir__unit)weir__schema_word(r, map, "unit", names, WEIR_SCHEMA_INVALID, WEIR__SECONDS);
+    const char *pattern = weir__schema_text(r, map, "format", false);
+    if (!pattern)
+        return form;
+    weir__time_format *format = weir__schema_take(r, 1, sizeof *format);
+    const char *wrong = format ? weir__time_format_compile(pattern, strlen(pattern), format) : NULL;
+    if (wrong)
+        refuse(r, "format", wrong);
+    else if (form.says_unit)
+        refuse(r, "format", "stands beside unit; say one of them");
+    form.format = format;
+    return form;
 }
 
 bool weir__schema_moment(weir__schema_reader *r, const weir_cbor_value *map, const char *key,
@@ -209,13 +222,14 @@ bool weir__schema_moment(weir__schema_reader *r, const weir_cbor_value *map, con
 /* ---- Tables ---------------------------------------------------------------------------------- */
 
 static void read_column(weir__schema_reader *r, const weir_cbor_value *map, weir__schema_column *column) {
-    static const char *const keys[] = {"stype", "foreign_key", "known_at", "description", "unit", NULL};
+    static const char *const keys[] = {"stype", "foreign_key", "known_at", "description",
+                                       "unit",  "format",      NULL};
     weir_cbor_value value;
     if (!weir__schema_is_map(r, map))
         return;
     weir__schema_only_keys(r, map, keys);
     column->stype = weir__schema_stype(r, map, "stype");
-    column->unit = weir__schema_unit(r, map);
+    column->form = weir__schema_form(r, map);
     column->description = weir__schema_text(r, map, "description", false);
     if (!column->description)
         column->description = "";
@@ -245,8 +259,8 @@ static void read_columns(weir__schema_reader *r, const weir_cbor_value *map, wei
 
 static void read_table(weir__schema_reader *r, const weir_cbor_value *map, bool keeps_keys,
                        weir__schema_table *table) {
-    static const char *const keys[] = {"query",        "primary_key", "temporal_column", "keys", "columns",
-                                       "foreign_keys", NULL};
+    static const char *const keys[] = {
+        "query", "primary_key", "temporal_column", "columns", "foreign_keys", "csv", "keys", NULL};
     if (!weir__schema_is_map(r, map))
         return;
     weir__schema_only_keys(r, map, keys);
@@ -256,6 +270,9 @@ static void read_table(weir__schema_reader *r, const weir_cbor_value *map, bool 
         for (uint32_t k = 0; k < i; k++)
             if (strcmp(table->primary_key[i], table->primary_key[k]) == 0)
                 refuse(r, "primary_key", "names a column twice");
+    weir_cbor_value csv;
+    table->has_csv = weir__schema_find(map, "csv", &csv);
+    weir__schema_csv(r, map, &table->csv);
     table->keeps_keys = weir__schema_bool(r, map, "keys", keeps_keys) && table->primary_key_count > 0;
     read_columns(r, map, table);
 }
@@ -341,14 +358,15 @@ static void read_statistics_until(weir__schema_reader *r, const weir_cbor_value 
 }
 
 static void read_document(weir__schema_reader *r, const weir_cbor_value *document) {
-    static const char *const keys[] = {"name", "tables",      "tasks",     "statistics_until",
-                                       "keys", "search_path", "embedding", NULL};
+    static const char *const keys[] = {"name",        "keys", "tables",    "tasks", "statistics_until",
+                                       "search_path", "csv",  "embedding", NULL};
     weir__schema *schema = r->schema;
     if (!weir__schema_is_map(r, document))
         return;
     weir__schema_only_keys(r, document, keys);
     schema->name = weir__schema_text(r, document, "name", false);
     check_name(r);
+    weir__schema_csv(r, document, &schema->csv);
     schema->search_path = weir__schema_names(r, document, "search_path", &schema->search_path_count);
     for (uint32_t i = 0; i < schema->search_path_count && r->status == WEIR_OK; i++)
         for (uint32_t k = 0; k <= i; k++)

@@ -42,13 +42,17 @@ const char *const *weir__schema_list(weir__schema_reader *r, const weir_cbor_val
                                      uint32_t *count);
 bool weir__schema_bool(weir__schema_reader *r, const weir_cbor_value *map, const char *key, bool otherwise);
 weir_stype weir__schema_stype(weir__schema_reader *r, const weir_cbor_value *map, const char *key);
-weir__unit weir__schema_unit(weir__schema_reader *r, const weir_cbor_value *map);
+/* "unit" or "format". */
+weir__time_form weir__schema_form(weir__schema_reader *r, const weir_cbor_value *map);
 /* One of several words, by its number; `otherwise` where there is none. */
 uint32_t weir__schema_word(weir__schema_reader *r, const weir_cbor_value *map, const char *key,
                            const char *const *words, weir_status status, uint32_t otherwise);
 /* ISO text, or an integer in `unit` where `allows_integer`; false where there is none. */
 bool weir__schema_moment(weir__schema_reader *r, const weir_cbor_value *map, const char *key,
                          bool allows_integer, weir__unit unit, int64_t *out);
+
+/* "csv". */
+void weir__schema_csv(weir__schema_reader *r, const weir_cbor_value *map, weir__csv_options *out);
 
 /* A table and a column: a list of the two, or a text that is split at the first dot behind the name of a
  * table. */

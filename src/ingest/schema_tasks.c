@@ -112,22 +112,35 @@ static void check_anchor(weir__schema_reader *r, const weir__schema_task *task) 
                             anchor->name, anchor->primary_key_count);
 }
 
+/* Without a query every row of the anchor table is a seed, at its own time: a cell task. */
+static void check_all_rows(weir__schema_reader *r, const weir_cbor_value *map, weir__schema_task *task) {
+    static const char *const for_queries[] = {
+        "anchor_key", "anchor_key_is", "observation_time_column", "before_anchor", "unit", "format", NULL};
+    weir_cbor_value value;
+    if (r->status != WEIR_OK)
+        return;
+    for (int i = 0; for_queries[i]; i++)
+        if (weir__schema_find(map, for_queries[i], &value))
+            weir__schema_refuse(r, WEIR_TASK_INVALID, for_queries[i], "needs a query");
+    if (task->kind == WEIR__KIND_DERIVED)
+        weir__schema_refuse(r, WEIR_TASK_INVALID, "kind", "is derived, which needs a query");
+    if (task->split.method == WEIR__SPLIT_COLUMN)
+        weir__schema_refuse(r, WEIR_TASK_INVALID, "split", "has the method column, which needs a query");
+    if (!weir__schema_find_table(r->schema, task->anchor_table))
+        weir__schema_refuse(r, WEIR_TASK_INVALID, "anchor_table",
+                            "names a table that the schema does not have");
+    task->kind = WEIR__KIND_CELL;
+}
+
 static void read_task(weir__schema_reader *r, const weir_cbor_value *map, weir__schema_task *task) {
-    static const char *const keys[] = {"query",
-                                       "anchor_table",
-                                       "anchor_key",
-                                       "anchor_key_is",
-                                       "target_column",
-                                       "target_stype",
-                                       "kind",
-                                       "unit",
-                                       "before_anchor",
-                                       "target_statistics",
-                                       "drop_columns",
-                                       "observation_time_column",
-                                       "weight_column",
-                                       "split",
-                                       NULL};
+    static const char *const keys[] = {"query",         "anchor_table",
+                                       "anchor_key",    "anchor_key_is",
+                                       "target_column", "target_stype",
+                                       "kind",          "unit",
+                                       "before_anchor", "target_statistics",
+                                       "drop_columns",  "observation_time_column",
+                                       "weight_column", "split",
+                                       "format",        NULL};
     static const char *const key_meanings[] = {"primary_key", NULL};
     static const char *const early_rules[] = {"keep", "show_known", "move", NULL};
     static const char *const statistics[] = {"all", "train", NULL};
@@ -135,9 +148,9 @@ static void read_task(weir__schema_reader *r, const weir_cbor_value *map, weir__
     if (!weir__schema_is_map(r, map))
         return;
     weir__schema_only_keys(r, map, keys);
-    task->query = weir__schema_text(r, map, "query", true);
+    task->query = weir__schema_text(r, map, "query", false);
     task->anchor_table = weir__schema_text(r, map, "anchor_table", true);
-    if (!weir__schema_find(map, "anchor_key", &key))
+    if (task->query && !weir__schema_find(map, "anchor_key", &key))
         weir__schema_refuse(r, WEIR_SCHEMA_INVALID, "anchor_key", "is missing");
     task->anchor_key = weir__schema_names(r, map, "anchor_key", &task->anchor_key_count);
     task->is_key_for_sure =
@@ -147,19 +160,22 @@ static void read_task(weir__schema_reader *r, const weir_cbor_value *map, weir__
     task->observation_time_column = weir__schema_text(r, map, "observation_time_column", false);
     task->weight_column = weir__schema_text(r, map, "weight_column", false);
     task->kind = get_kind(r, map);
-    task->unit = weir__schema_unit(r, map);
+    task->form = weir__schema_form(r, map);
     task->before_anchor = (weir_before_anchor)weir__schema_word(r, map, "before_anchor", early_rules,
                                                                 WEIR_TASK_INVALID, WEIR_BEFORE_ANCHOR_KEEP);
     task->has_train_statistics =
         weir__schema_word(r, map, "target_statistics", statistics, WEIR_TASK_INVALID, 0) == 1;
     read_dropped(r, map, task);
-    read_split(r, map, task->unit, &task->split);
+    read_split(r, map, task->form.unit, &task->split);
     bool can_be_target = task->target_stype == WEIR_NUMERICAL || task->target_stype == WEIR_TIMESTAMP ||
                          task->target_stype == WEIR_BOOLEAN || task->target_stype == WEIR_CATEGORICAL;
     if (!can_be_target)
         weir__schema_refuse(r, WEIR_TASK_INVALID, "target_stype",
                             "must be numerical, timestamp, boolean or categorical");
-    check_anchor(r, task);
+    if (task->query)
+        check_anchor(r, task);
+    else
+        check_all_rows(r, map, task);
 }
 
 static int compare_tasks(const void *a, const void *b) {

@@ -6,6 +6,7 @@
 
 static const weir__source_kind *const kinds[] = {
     &weir__source_postgres,
+    &weir__source_csv,
     &weir__source_duckdb,
     &weir__source_sqlite,
 };

@@ -68,6 +68,7 @@ typedef enum weir__declared {
     WEIR__DECLARED_NUMERIC, /* integer where all values are, else real */
     WEIR__DECLARED_TEXT,
     WEIR__DECLARED_BLOB,
+    WEIR__DECLARED_ENUM, /* text of a fixed set */
 } weir__declared;
 
 typedef struct weir__catalog_column {
@@ -101,8 +102,9 @@ typedef struct weir__catalog_table {
     uint32_t primary_key_count;
     weir__catalog_key *foreign_keys;
     uint32_t foreign_key_count;
-    uint64_t row_estimate; /* for progress and for sharing work out; 0: unknown */
-    void *detail;          /* the source's own, one block from the catalog's env, freed with it */
+    uint64_t row_estimate;             /* for progress and for sharing work out; 0: unknown */
+    const struct weir__csv_table *csv; /* of CSV files: what was found of them, while the source is open */
+    void *detail;                      /* the source's own, one block from the catalog's env, freed with it */
 } weir__catalog_table;
 
 /* Owned by whoever called weir__source_describe; everything in it is from `env`. Tables in any order. */
@@ -112,6 +114,8 @@ typedef struct weir__catalog {
     uint32_t table_count;
     char *name;          /* what a draft calls the database: a file's name without folder and ending */
     uint64_t size_bytes; /* of the whole source, for progress; 0: unknown */
+    char **skipped;      /* files that lie there and are not read */
+    uint32_t skipped_count;
 } weir__catalog;
 
 /* For sources that fill a catalog: each appends a zeroed entry and copies the name; NULL where memory is
@@ -129,6 +133,7 @@ weir__catalog_key *weir__catalog_add_foreign_key(weir__catalog *catalog, weir__c
                                                  const char *parent_table);
 bool weir__catalog_add_key_columns(weir__catalog *catalog, weir__catalog_key *key, uint32_t column,
                                    const char *parent_column);
+bool weir__catalog_add_skipped(weir__catalog *catalog, const char *path);
 void weir__catalog_release(weir__catalog *catalog);
 
 /* Brings the foreign keys of all tables into their final form, sorted by their columns: the parent's
@@ -159,6 +164,7 @@ typedef struct weir__source_options {
     const char *location;           /* path or URL */
     const char *const *search_path; /* schemas; where there are none the source's own */
     uint32_t search_path_count;
+    const struct weir__csv_settings *csv; /* how CSV files are read (csv.h), or NULL */
 } weir__source_options;
 
 typedef struct weir__source_kind {
@@ -245,5 +251,6 @@ WEIR_CHECKED weir_status weir__catalog_complete(weir__source *source, weir__cata
 extern const weir__source_kind weir__source_postgres;
 extern const weir__source_kind weir__source_duckdb;
 extern const weir__source_kind weir__source_sqlite;
+extern const weir__source_kind weir__source_csv;
 
 #endif

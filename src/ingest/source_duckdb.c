@@ -1,5 +1,5 @@
-/* DuckDB as a source: its own database files, and folders of Parquet and CSV files, each of which becomes a
- * view of an in-memory database. All sessions are connections to one database instance.
+/* DuckDB as a source: its own database files, and Parquet files (with CSV files beside them), of which each
+ * table becomes a view of an in-memory database. All sessions are connections to one database instance.
  *
  * One snapshot: a database file is opened read-only, which keeps writers out for as long as it is open.
  * Files of a folder have no such guard: they must not change while they are read. */
@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "ingest/csv.h"
 #include "ingest/duckdb_api.h"
 #include "ingest/sql.h"
 
@@ -17,13 +18,6 @@ weir_status weir__duck_fail(weir_error *error, const char *what, const char *mes
 }
 
 /* ---- Which locations ------------------------------------------------------------------------- */
-
-static bool is_directory(const weir_env *env, const char *path) {
-    int file = env->open(env->context, path, O_RDONLY | O_DIRECTORY, 0);
-    if (file >= 0)
-        env->close(env->context, file);
-    return file >= 0;
-}
 
 /* A checksum of 8 bytes, then "DUCK". */
 static bool has_magic(const weir_env *env, const char *path) {
@@ -36,11 +30,14 @@ static bool has_magic(const weir_env *env, const char *path) {
     return size == sizeof start && memcmp(start + 8, "DUCK", 4) == 0;
 }
 
+static bool is_database(const weir_env *env, const char *location) {
+    size_t size = strlen(location);
+    return (size > 7 && strcmp(location + size - 7, ".duckdb") == 0) || has_magic(env, location);
+}
+
 static bool accepts(const weir_env *env, const char *location) {
     env = weir__env(env);
-    size_t size = strlen(location);
-    bool is_named_so = size > 7 && strcmp(location + size - 7, ".duckdb") == 0;
-    return is_named_so || has_magic(env, location) || is_directory(env, location);
+    return is_database(env, location) || weir__is_data_files(env, location);
 }
 
 /* ---- Sessions -------------------------------------------------------------------------------- */
@@ -48,7 +45,7 @@ static bool accepts(const weir_env *env, const char *location) {
 static weir_status configure(weir__duck_session *session, weir__duck_config *out, weir_error *error) {
     const weir__duck_api *api = &session->api;
     bool is_done = api->create_config(out) == 0 &&
-                   (session->is_directory || api->set_config(*out, "access_mode", "READ_ONLY") == 0) &&
+                   (session->has_files || api->set_config(*out, "access_mode", "READ_ONLY") == 0) &&
                    api->set_config(*out, "autoinstall_known_extensions", "false") == 0;
     return is_done ? WEIR_OK : weir__duck_fail(error, "cannot configure DuckDB", NULL);
 }
@@ -61,7 +58,7 @@ static weir_status open_database(weir__duck_session *session, weir_error *error)
     weir_status status = configure(session, &config, error);
     if (!status) {
         char *message = NULL;
-        const char *path = session->is_directory ? ":memory:" : session->options->location;
+        const char *path = session->has_files ? ":memory:" : session->options->location;
         if (api->open_ext(path, &session->database, config, &message) != 0) {
             status = weir__duck_fail(error, what, message);
             session->database = NULL;
@@ -93,6 +90,7 @@ static void close_session(weir__source *source) {
         session->api.disconnect(&session->connection);
     if (session->database && !session->is_fork)
         session->api.close(&session->database);
+    weir__source_close(session->files);
     weir__release(session->base.env, session);
 }
 
@@ -133,13 +131,13 @@ static weir_status open_session(const weir_env *env, const weir__source_options 
     weir__duck_session *session = make_session(env, options);
     if (!session)
         return weir__out_of_memory(error, WEIR__SOURCE_OPERATOR, sizeof *session);
-    session->is_directory = is_directory(env, options->location);
+    session->has_files = !is_database(env, options->location);
     weir_status status = weir__duck_load(&session->api, error);
     if (!status)
         status = open_database(session, error);
     if (!status)
         set_time_zone(session);
-    if (!status && session->is_directory)
+    if (!status && session->has_files)
         status = weir__duck_view_files(session, error);
     if (!status)
         status = set_search_path(session, error);
@@ -160,7 +158,7 @@ static weir_status fork_session(weir__source *source, weir__source **out, weir_e
     session->api = origin->api;
     session->database = origin->database;
     session->is_fork = true;
-    session->is_directory = origin->is_directory;
+    session->has_files = origin->has_files;
     if (session->api.connect(session->database, &session->connection) != 0) {
         session->connection = NULL;
         close_session(&session->base);

@@ -10,6 +10,7 @@
 
 #include "ingest/source.h"
 #include "ingest/sql.h"
+#include "ingest/sqlite_source.h"
 
 enum { SMALLEST_ROW = 4 }; /* bytes in the file, about */
 
@@ -153,6 +154,22 @@ static weir_status open_file(const weir_env *env, const char *location, weir__so
         close_source(&self->base);
         return status;
     }
+    *out = &self->base;
+    return WEIR_OK;
+}
+
+weir_status weir__sqlite_adopt(const weir_env *env, sqlite3 *connection, const char *name, weir__source **out,
+                               weir_error *error) {
+    sqlite_source *self = weir__allocate_zero(env, 1, sizeof *self);
+    char *path = weir__copy_text(env, name, strlen(name));
+    if (!self || !path) {
+        weir__release(env, self);
+        weir__release(env, path);
+        sqlite3_close_v2(connection);
+        return weir__out_of_memory(error, WEIR__SOURCE_OPERATOR, sizeof *self);
+    }
+    *self = (sqlite_source){
+        .base = {.kind = &weir__source_sqlite, .env = env}, .connection = connection, .path = path};
     *out = &self->base;
     return WEIR_OK;
 }

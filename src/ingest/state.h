@@ -86,7 +86,7 @@ typedef struct weir__column_plan {
     const char *description;
     uint32_t position; /* in the source's table */
     weir_stype stype;
-    weir__unit unit;
+    weir__time_form form;
     bool is_primary;
     bool is_foreign; /* part of a foreign key */
     bool is_target;  /* a foreign key leads to it */
@@ -112,7 +112,7 @@ typedef struct weir__row_fault {
     uint32_t row; /* in the part */
     uint32_t column;
     weir_status status;
-    char what[200];
+    char what[320];
 } weir__row_fault;
 
 typedef struct weir__part {
@@ -126,6 +126,7 @@ typedef struct weir__part {
     const weir__string **row_keys; /* without a primary key: the rows' CBOR; hash is XXH64 */
     uint64_t *nulls;               /* a column */
     uint64_t *not_finite;
+    weir__unsaid *unsaid; /* a column: integers of times whose unit nobody said */
     weir__row_fault fault;
     weir_cbor_writer row_writer;
     weir_status status;
@@ -179,13 +180,14 @@ typedef struct weir__task_plan {
     uint32_t anchor_table;
     uint32_t target; /* number in the anchor table's plan; of a cell task */
     uint32_t seed_count;
-    uint64_t early;    /* seeds that were observed before their anchor */
-    uint32_t *rows;    /* split after split */
-    int64_t *times;    /* or NULL */
-    double *weights;   /* or NULL */
-    double *numbers;   /* a derived task's targets: one of these; */
-    int64_t *integers; /* times, 0/1, or numbers in `categories` */
-    uint8_t *nulls;    /* a byte each */
+    uint64_t early;                          /* seeds that were observed before their anchor */
+    weir__unsaid unsaid_time, unsaid_target; /* integers whose unit nobody said */
+    uint32_t *rows;                          /* split after split */
+    int64_t *times;                          /* or NULL */
+    double *weights;                         /* or NULL */
+    double *numbers;                         /* a derived task's targets: one of these; */
+    int64_t *integers;                       /* times, 0/1, or numbers in `categories` */
+    uint8_t *nulls;                          /* a byte each */
     weir__dictionary categories;
     weir__arena strings;
     uint32_t *category_ranks;
@@ -213,6 +215,7 @@ typedef struct weir__ingest {
     uint32_t threads;
     uint64_t started_ns;
 
+    weir__csv_settings csv;
     weir__source_options source;
     weir__source *sessions[WEIR__THREADS_MAX]; /* one a worker; [0] is the first */
     uint32_t session_count;
@@ -266,8 +269,11 @@ weir_status weir__cancelled(weir_error *error);
 /* Tells the caller; `table`, `column` and `task` may be NULL. From the calling thread only. */
 void weir__warn(weir__ingest *ingest, const char *code, const char *table, const char *column,
                 const char *task, const char *format, ...) __attribute__((format(printf, 6, 7)));
+/* The same, of what is no mistake: it is told, but does not count. */
+void weir__note(weir__ingest *ingest, const char *code, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
 /* What is wrong with times, as far as the data show it; after all phases. */
-void weir__warn_of_times(weir__ingest *ingest);
+WEIR_CHECKED weir_status weir__warn_of_times(weir__ingest *ingest, weir_error *error);
 
 /* ---- Phases ---------------------------------------------------------------------------------- */
 
@@ -287,13 +293,17 @@ WEIR_CHECKED weir_status weir__number_texts(weir__ingest *ingest, weir_error *er
 WEIR_CHECKED weir_status weir__make_statistics(weir__ingest *ingest, weir_error *error);
 WEIR_CHECKED weir_status weir__match_keys(weir__ingest *ingest, weir_error *error);
 WEIR_CHECKED weir_status weir__make_tasks(weir__ingest *ingest, weir_error *error);
-WEIR_CHECKED weir_status weir__write_store(weir__ingest *ingest, const char *path, weir_ingest_report *report,
-                                           weir_error *error);
+/* A whole store under its temporary name; the caller commits or abandons it, unless this fails. */
+struct weir__store_writer;
+WEIR_CHECKED weir_status weir__write_store(weir__ingest *ingest, struct weir__store_writer *writer,
+                                           weir_ingest_report *report, weir_error *error);
+/* The manifest as it is to be written into `w`, or that the one that stands there is kept. Before the store
+ * takes its name: the old one tells what ingest wrote last. */
+WEIR_CHECKED weir_status weir__prepare_manifest(weir__ingest *ingest, const char *store_path,
+                                                const char *path, weir_json_writer *w, bool *is_kept,
+                                                weir_error *error);
 /* CONTRACT_VIOLATION for a preset that is not known; NULL is. */
 WEIR_CHECKED weir_status weir__check_preset(const char *preset, weir_error *error);
-/* Writes and commits; where it fails the caller abandons the file. */
-WEIR_CHECKED weir_status weir__write_manifest(weir__ingest *ingest, weir__atomic_file *file,
-                                              weir_error *error);
 
 /* Fills in the report's two paths. CONTRACT_VIOLATION where writing them would lose a file (targets.c). */
 WEIR_CHECKED weir_status weir__choose_targets(const weir__ingest *ingest, weir_ingest_report *report,

@@ -95,7 +95,8 @@ static weir_status read_target(seed_reader *r, const weir__value *value, raw_see
     if (described->target_stype == WEIR_NUMERICAL) {
         fit = weir__to_number(value, &seed->number);
     } else if (described->target_stype == WEIR_TIMESTAMP) {
-        fit = weir__to_timestamp(value, described->unit, &seed->integer);
+        fit = weir__to_time(value, &described->form, r->task->is_cell ? NULL : &r->task->unsaid_target,
+                            &seed->integer);
     } else if (described->target_stype == WEIR_BOOLEAN) {
         fit = weir__to_boolean(value, &truth);
         seed->integer = truth;
@@ -128,9 +129,12 @@ static int64_t anchor_time(const seed_reader *r, uint32_t row) {
 static weir_status read_time(const seed_reader *r, const weir__value *value, raw_seed *seed,
                              weir_error *error) {
     const weir__schema_task *described = r->task->schema;
-    weir__fit fit = weir__to_timestamp(value, described->unit, &seed->time);
+    weir__fit fit = weir__to_time(value, &described->form, &r->task->unsaid_time, &seed->time);
     if (fit == WEIR__UNFIT)
-        return refuse_value(r, described->observation_time_column, value, "is no time that fits", error);
+        return refuse_value(r, described->observation_time_column, value,
+                            "is not a time that is read here: write it in ISO 8601, or say \"unit\" or "
+                            "\"format\" in the task",
+                            error);
     if (fit == WEIR__IS_NULL)
         seed->time = anchor_time(r, seed->row);
     return WEIR_OK;
@@ -538,6 +542,26 @@ static weir_status index_anchors(weir__ingest *ingest, weir_error *error) {
     return WEIR_OK;
 }
 
+/* Integers of times that count seconds because the task does not say otherwise. */
+static weir_status check_units(weir__ingest *ingest, const weir__task_plan *task, weir_error *error) {
+    const weir__schema_task *described = task->schema;
+    weir__unsaid unsaid = task->unsaid_time;
+    char span[100];
+    weir__unsaid_join(&unsaid, &task->unsaid_target);
+    if (unsaid.count == 0)
+        return WEIR_OK;
+    const char *doubt = weir__unsaid_doubt(&unsaid);
+    if (doubt)
+        return weir__plan_refuse(error, WEIR_TASK_INVALID, doubt, "$.tasks.%s:", described->name);
+    weir__unsaid_span(&unsaid, span, sizeof span);
+    weir__warn(
+        ingest, "unit_not_given", NULL, NULL, described->name,
+        "the query of task %s gives times as integers, and the task does not say their \"unit\": taken as "
+        "seconds, they are %s; write \"unit\": \"s\" if that is right",
+        described->name, span);
+    return WEIR_OK;
+}
+
 weir_status weir__make_tasks(weir__ingest *ingest, weir_error *error) {
     weir__begin_phase(ingest, "tasks", 0, 0);
     weir_status status = index_anchors(ingest, error);
@@ -550,5 +574,7 @@ weir_status weir__make_tasks(weir__ingest *ingest, weir_error *error) {
                 *error = ingest->tasks[i].error;
             return ingest->tasks[i].status;
         }
-    return WEIR_OK;
+    for (uint32_t i = 0; i < ingest->task_count && status == WEIR_OK; i++)
+        status = check_units(ingest, &ingest->tasks[i], error);
+    return status;
 }

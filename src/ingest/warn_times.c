@@ -62,41 +62,50 @@ typedef struct way {
     uint32_t table; /* where it ends */
 } way;
 
-/* The shortest way, of several the first in order of edge types: tables are visited in the order in which
- * they are reached. False where there is none, or no memory to look for it. */
-static bool find_way(const weir__ingest *ingest, uint32_t from, way *out) {
-    const weir_env *env = ingest->env;
-    uint32_t *queue = weir__allocate(env, ingest->table_count, sizeof *queue);
-    uint32_t *reached_by = weir__allocate(env, ingest->table_count, sizeof *reached_by); /* edge + 1 */
-    uint32_t begin = 0, end = 0, found = WEIR_NONE;
-    if (queue && reached_by) {
-        memset(reached_by, 0, ingest->table_count * sizeof *reached_by);
-        queue[end++] = from;
-    }
-    while (begin < end && found == WEIR_NONE) {
+/* The table with a time that is reached first, WEIR_NONE if there is none; and the edge type + 1 by which
+ * each table was reached. Tables are visited in the order in which they are reached. */
+static uint32_t reach_time(const weir__ingest *ingest, uint32_t from, uint32_t *queue, uint32_t *reached_by) {
+    uint32_t begin = 0, end = 0;
+    memset(reached_by, 0, ingest->table_count * sizeof *reached_by);
+    queue[end++] = from;
+    while (begin < end) {
         uint32_t table = queue[begin++];
-        for (uint32_t e = 0; e < ingest->edge_count && found == WEIR_NONE; e++) {
+        for (uint32_t e = 0; e < ingest->edge_count; e++) {
             uint32_t parent = ingest->edges[e].parent_table;
             if (ingest->edges[e].table != table || parent == from || reached_by[parent])
                 continue;
             reached_by[parent] = e + 1;
             queue[end++] = parent;
             if (has_time(&ingest->tables[parent]))
-                found = parent;
+                return parent;
         }
     }
-    *out = (way){.table = found};
-    for (uint32_t t = found; found != WEIR_NONE && t != from; t = ingest->edges[reached_by[t] - 1].table)
+    return WEIR_NONE;
+}
+
+/* The shortest way, of several the first in order of edge types; its table is WEIR_NONE if there is none. */
+static weir_status find_way(const weir__ingest *ingest, uint32_t from, way *out, weir_error *error) {
+    const weir_env *env = ingest->env;
+    uint32_t *queue = weir__allocate(env, ingest->table_count, sizeof *queue);
+    uint32_t *reached_by = weir__allocate(env, ingest->table_count, sizeof *reached_by);
+    weir_status status = WEIR_OK;
+    *out = (way){.table = WEIR_NONE};
+    if (queue && reached_by)
+        out->table = reach_time(ingest, from, queue, reached_by);
+    else
+        status = weir__out_of_memory(error, WEIR__INGEST_OPERATOR, ingest->table_count * sizeof *queue);
+    uint32_t table = out->table;
+    for (uint32_t t = table; table != WEIR_NONE && t != from; t = ingest->edges[reached_by[t] - 1].table)
         if (out->edge_count++ == WEIR__TIME_KEYS_MAX) {
-            found = WEIR_NONE;
+            out->table = table = WEIR_NONE;
             break;
         }
     uint32_t place = out->edge_count;
-    for (uint32_t t = found; found != WEIR_NONE && t != from; t = ingest->edges[reached_by[t] - 1].table)
+    for (uint32_t t = table; table != WEIR_NONE && t != from; t = ingest->edges[reached_by[t] - 1].table)
         out->edges[--place] = reached_by[t] - 1;
     weir__release(env, queue);
     weir__release(env, reached_by);
-    return found != WEIR_NONE;
+    return status;
 }
 
 /* What to write as temporal_column: the keys of the way, then what says the last table's time. */
@@ -141,11 +150,12 @@ static uint64_t count_later_rows(const weir__ingest *ingest, uint32_t t, const w
     return later;
 }
 
-static void warn_of_table(weir__ingest *ingest, uint32_t t, const int64_t *median) {
+static weir_status warn_of_table(weir__ingest *ingest, uint32_t t, const int64_t *median, weir_error *error) {
     const weir__table_plan *table = &ingest->tables[t];
     way found;
-    if (!find_way(ingest, t, &found))
-        return;
+    weir_status status = find_way(ingest, t, &found, error);
+    if (status != WEIR_OK || found.table == WEIR_NONE)
+        return status;
     char path[400], time[40], seen[300] = "";
     describe_way(ingest, &found, path, sizeof path);
     if (median) {
@@ -160,6 +170,7 @@ static void warn_of_table(weir__ingest *ingest, uint32_t t, const int64_t *media
         "table %s has no time, so every seed sees all of its %u rows%s; say since when they exist, such as "
         "\"temporal_column\": \"%s\"",
         table->name, table->row_count, seen, path);
+    return WEIR_OK;
 }
 
 /* ---- Rows, seeds, statistics ------------------------------------------------------------------- */
@@ -206,16 +217,20 @@ static void warn_of_statistics(weir__ingest *ingest) {
         (unsigned long long)later, ingest->tasks[task].schema->name, time);
 }
 
-void weir__warn_of_times(weir__ingest *ingest) {
+weir_status weir__warn_of_times(weir__ingest *ingest, weir_error *error) {
     int64_t median = 0;
     bool has_median = median_time(ingest, &median);
-    for (uint32_t t = 0; t < ingest->table_count; t++)
+    weir_status status = WEIR_OK;
+    for (uint32_t t = 0; t < ingest->table_count && status == WEIR_OK; t++)
         if (ingest->tables[t].row_count > 0 && !has_time(&ingest->tables[t]))
-            warn_of_table(ingest, t, has_median ? &median : NULL);
+            status = warn_of_table(ingest, t, has_median ? &median : NULL, error);
+    if (status != WEIR_OK)
+        return status;
     for (uint32_t t = 0; t < ingest->table_count; t++)
         if (has_time(&ingest->tables[t]))
             warn_of_rows(ingest, &ingest->tables[t]);
     for (uint32_t i = 0; i < ingest->task_count; i++)
         warn_of_seeds(ingest, &ingest->tasks[i]);
     warn_of_statistics(ingest);
+    return WEIR_OK;
 }

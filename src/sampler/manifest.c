@@ -7,6 +7,7 @@
 
 const char *const weir__child_policy_names[2] = {"uniform", "recent"};
 const char *const weir__label_visibility_names[3] = {"train", "all", "none"};
+const char *const weir__row_order_names[2] = {"rcm", "best"};
 const char *const weir__epoch_boundary_names[2] = {"strict", "stream"};
 const char *const weir__intra_block_names[2] = {"affine_v1", "feistel_v1"};
 const char *const weir__block_order_names[2] = {"fisher_yates_v1", "stateless_v1"};
@@ -112,13 +113,18 @@ void weir_manifest_write_mix(const weir_manifest *manifest, weir_cbor_writer *w)
 
 void weir_manifest_write_batch(const weir_manifest *manifest, weir_cbor_writer *w) {
     const weir_batch_config *batch = &manifest->batch;
-    weir_cbor_map(w, 7);
+    bool has_row_order = batch->row_order != WEIR_ROWS_RCM; /* else the map is as before there was a choice */
+    weir_cbor_map(w, has_row_order ? 8 : 7);
     weir_cbor_text(w, "max_hops");
     weir_cbor_uint(w, batch->max_hops);
     weir_cbor_text(w, "max_rows");
     weir_cbor_uint(w, batch->max_rows);
     weir_cbor_text(w, "pad_rows");
     weir_cbor_bool(w, batch->pad_rows);
+    if (has_row_order) {
+        weir_cbor_text(w, "row_order");
+        weir_cbor_text(w, weir__row_order_names[batch->row_order]);
+    }
     weir_cbor_text(w, "child_width");
     weir_cbor_uint(w, batch->child_width);
     weir_cbor_text(w, "child_policy");

@@ -256,12 +256,14 @@ static weir_status read_accountant(const reader *r, const weir_cbor_value *value
 }
 
 static weir_status read_batch(const reader *r, const weir_cbor_value *value) {
-    static const char *const keys[] = {"sequence_length", "max_hops", "child_width",      "child_policy",
-                                       "max_rows",        "pad_rows", "label_visibility", NULL};
+    static const char *const keys[] = {"sequence_length",  "max_hops",  "child_width",
+                                       "child_policy",     "max_rows",  "pad_rows",
+                                       "label_visibility", "row_order", NULL};
     static const char path[] = "$.batch";
     weir_batch_config *batch = &r->manifest->batch;
     unsigned policy = batch->child_policy;
     unsigned visibility = batch->label_visibility;
+    unsigned row_order = batch->row_order;
     weir_status status = expect_map(r, path, value);
     if (status == WEIR_OK)
         status = refuse_unknown_keys(r, path, value, keys);
@@ -280,8 +282,11 @@ static weir_status read_batch(const reader *r, const weir_cbor_value *value) {
     if (status == WEIR_OK)
         status =
             read_choice(r, path, value, "label_visibility", weir__label_visibility_names, 3, &visibility);
+    if (status == WEIR_OK)
+        status = read_choice(r, path, value, "row_order", weir__row_order_names, 2, &row_order);
     batch->child_policy = (weir_child_policy)policy;
     batch->label_visibility = (weir_label_visibility)visibility;
+    batch->row_order = (weir_row_order)row_order;
     return status;
 }
 

@@ -126,7 +126,7 @@ static weir_status write_header(weir__store_writer *writer, const uint8_t *frame
     return WEIR_OK;
 }
 
-weir_status weir__store_writer_commit(weir__store_writer *writer, uint8_t store_hash[WEIR_HASH_SIZE],
+weir_status weir__store_writer_finish(weir__store_writer *writer, uint8_t store_hash[WEIR_HASH_SIZE],
                                       uint64_t *file_size, weir_error *error) {
     uint8_t frame[WEIR__FRAME_MOST];
     weir__store_writer_begin(writer, WEIR__SECTIONS_LEAST);
@@ -136,14 +136,17 @@ weir_status weir__store_writer_commit(weir__store_writer *writer, uint8_t store_
     size_t frame_size = write_frame(writer, frame);
     if (status == WEIR_OK)
         status = write_header(writer, frame, frame_size, error);
-    if (status == WEIR_OK)
-        status = weir__atomic_commit(&writer->file, error);
+    memcpy(store_hash, frame + WEIR__ROOT_OFFSET, WEIR_HASH_SIZE);
+    *file_size = writer->position;
+    return status;
+}
+
+weir_status weir__store_writer_commit(weir__store_writer *writer, weir_error *error) {
+    weir_status status = weir__atomic_commit(&writer->file, error);
     if (status != WEIR_OK) {
         weir__store_writer_abandon(writer);
         return status;
     }
-    memcpy(store_hash, frame + WEIR__ROOT_OFFSET, WEIR_HASH_SIZE);
-    *file_size = writer->position;
     weir__release(writer->env, writer->buffer);
     writer->buffer = NULL;
     return WEIR_OK;

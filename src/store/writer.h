@@ -5,11 +5,12 @@
  *   weir__store_writer_begin(&writer, WEIR__SECTION_METADATA);
  *   weir__store_writer_put(&writer, data, size);                  any number of times
  *   …
- *   status = weir__store_writer_commit(&writer, store_hash, &file_size, error);    or …_abandon
+ *   status = weir__store_writer_finish(&writer, store_hash, &file_size, error);
+ *   status = weir__store_writer_commit(&writer, error);                            or …_abandon
  *
  * Sections that are not begun are empty; those beyond the ones that every store has are not there. A fault
- * sticks and is reported by commit. Until commit there is only a temporary file, which commit renames and
- * abandon removes. */
+ * sticks and is reported by finish, after which the file is a store that can be opened under its temporary
+ * name (writer.file.temporary). Commit renames it, abandon removes it. */
 #ifndef WEIR_SRC_STORE_WRITER_H
 #define WEIR_SRC_STORE_WRITER_H
 
@@ -41,9 +42,10 @@ void weir__store_writer_put(weir__store_writer *writer, const void *data, size_t
 void weir__store_writer_align(weir__store_writer *writer, uint64_t to);
 /* Bytes of the current section so far. */
 uint64_t weir__store_writer_size(const weir__store_writer *writer);
-WEIR_CHECKED weir_status weir__store_writer_commit(weir__store_writer *writer,
+WEIR_CHECKED weir_status weir__store_writer_finish(weir__store_writer *writer,
                                                    uint8_t store_hash[WEIR_HASH_SIZE], uint64_t *file_size,
                                                    weir_error *error);
+WEIR_CHECKED weir_status weir__store_writer_commit(weir__store_writer *writer, weir_error *error);
 void weir__store_writer_abandon(weir__store_writer *writer);
 
 #endif

@@ -66,6 +66,7 @@ class WithoutTheLibrary(Base):
     def test_message_says_how_to_get_it(self):
         """Also where another library has the name."""
         env = dict(os.environ, WEIR_DUCKDB=self.path("missing.so"))
+        self.write("a.parquet", "")
         self.assert_fails(self.folder, "DuckDB", "missing.so", "https://duckdb.org", "WEIR_DUCKDB", env=env)
         self.assert_fails(self.path("x.duckdb"), "https://duckdb.org", env=env)
         self.assert_fails(self.folder, "lacks the function", env=dict(os.environ, WEIR_DUCKDB="libc.so.6"))

@@ -9,7 +9,12 @@ import sqlite3
 import subprocess
 import tempfile
 import time
+import sys
 import unittest
+
+sys.path.insert(0, os.path.join(os.path.dirname(__file__), "..", ".."))
+
+from tests.support import contract_draft  # noqa: E402
 
 WEIR = os.environ["WEIR"]
 VECTORS = os.path.join(os.path.dirname(__file__), "..", "golden", "vectors")
@@ -98,8 +103,9 @@ class Shop(unittest.TestCase):
         self.assertIn("orders.coupon -> coupons: 22, 6 dangling", weir("info", self.store).stdout)
 
     def test_draft(self):
-        self.assertEqual(json.loads(weir("schema", self.source).stdout), self.expected["draft"])
-        self.assertEqual(json.loads(weir("schema", self.source, "--json").stdout), self.expected["draft"])
+        drafted = json.loads(weir("schema", self.source).stdout)
+        self.assertEqual(contract_draft.compared(drafted), contract_draft.todays(self.expected["draft"]))
+        self.assertEqual(json.loads(weir("schema", self.source, "--json").stdout), drafted)
 
     def test_draft_is_a_schema(self):
         path = os.path.join(self.folder.name, "draft.json")

@@ -199,7 +199,7 @@ class Postgres(unittest.TestCase):
         self.assertEqual(list(columns)[:4], ["id", "b", "i2", "i8"])
         self.assertEqual([columns[c] for c in ("b", "i2", "r", "n", "t", "u", "da", "ts", "tz", "by", "p", "m", "ti")],
                          ["boolean", "integer", "real", "numeric", "text", "text", "time", "time", "time", "blob",
-                          "integer", "text", "text"])
+                          "integer", "enum", "text"])
 
     def test_keys(self):
         self.server.run("CREATE DATABASE keys")

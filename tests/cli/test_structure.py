@@ -16,6 +16,7 @@ MAY_USE = {
     "ingest": ["base", "store"],
     "sampler": ["base", "store"],
     "batch": ["base", "store", "sampler"],
+    "report": ["base", "store", "sampler", "batch"],
     "trace": ["base", "store", "sampler", "batch"],
     "plan": ["base"],
     "device": ["base", "plan"],

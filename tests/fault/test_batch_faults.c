@@ -45,7 +45,8 @@ static int set_up(void **state) {
     assert_ok(weir_store_open(NULL, path, &store, &error), &error);
     assert_ok(weir_store_dataset(store, "shop/churn/train", &stored, &error), &error);
     snprintf(text, sizeof text,
-             "{\"global_batch_size\": 3, \"batch\": {\"sequence_length\": 64}, \"datasets\": "
+             "{\"global_batch_size\": 3, \"batch\": {\"sequence_length\": 64, \"row_order\": \"best\"}, "
+             "\"datasets\": "
              "{\"shop/churn/train\": {\"id\": \"shop\", "
              "\"version\": \"1\", \"cardinality\": %llu, \"hash\": "
              "\"0000000000000000000000000000000000000000000000000000000000000000\"}}}",

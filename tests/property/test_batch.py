@@ -50,6 +50,7 @@ def any_batch_config(rng: random.Random) -> Json:
         "max_rows": [1, 2, 9, 40, 300],
         "pad_rows": [False, False, True],
         "label_visibility": ["train", "all", "none"],
+        "row_order": ["rcm", "best"],
     }
     for name, values in choices.items():
         if name == "sequence_length" or rng.random() < 0.7:

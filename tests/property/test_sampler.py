@@ -202,6 +202,7 @@ def any_batch_config(rng: random.Random) -> dict[str, Json]:
         "max_rows": rng.randint(1, 65535),
         "pad_rows": rng.choice([True, False]),
         "label_visibility": rng.choice(["train", "all", "none"]),
+        "row_order": rng.choice(["rcm", "best"]),
     }
     return {name: everything[name] for name in everything if rng.random() < 0.5}
 

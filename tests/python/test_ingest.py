@@ -34,6 +34,34 @@ class Ingest(ShopTest):
         weir.ingest("shop.sqlite", "seen.weir", schema="shop.schema.json", progress=seen.append)
         self.assertIn("read", {progress.phase for progress in seen})
 
+    def test_warnings_are_shown_and_kept(self) -> None:
+        columns = {"ordered_at": {"stype": "timestamp"}}
+        schema = {"tables": {"orders": {"primary_key": "order_id", "temporal_column": "ordered_at", "columns": columns}},
+                  "tasks": {"same": {"query": "SELECT order_id, 1 AS same FROM orders", "anchor_table": "orders",
+                                     "anchor_key": "order_id", "target_column": "same", "target_stype": "boolean"}}}
+        with self.assertWarnsRegex(weir.IngestWarning, r"labels of task same are the same.*\(constant_label\)"):
+            report = weir.ingest("shop.sqlite", "warned.weir", schema=schema)
+        self.assertIn(("constant_label", "same"), [(warning.code, warning.task) for warning in report.warnings])
+        with self.assertWarns(weir.IngestWarning), self.assertRaisesRegex(weir.errors.SchemaInvalid, "which strict makes"):
+            weir.ingest("shop.sqlite", "never.weir", schema=schema, strict=True)
+        self.assertFalse(Path("never.weir").exists())
+
+    def test_an_edited_manifest_is_kept(self) -> None:
+        weir.ingest("shop.sqlite", "kept.weir", schema="shop.schema.json", batch_size=16)
+        path = Path("kept.manifest.json")
+        again = weir.ingest("shop.sqlite", "kept.weir", schema="shop.schema.json")
+        self.assertEqual((again.manifest_kept, weir.Manifest(path).global_batch_size), (False, 16))
+        path.write_text(path.read_text().replace('"seed": 0', '"seed": 7'))
+        report = weir.ingest("shop.sqlite", "kept.weir", schema="shop.schema.json", batch_size=8)
+        self.assertTrue(report.manifest_kept and report.notes)
+        self.assertEqual(weir.Manifest(path).seed, 7)
+        weir.ingest("shop.sqlite", "kept.weir", schema="shop.schema.json", manifest_mode="update")
+        self.assertEqual(weir.Manifest(path).seed, 7)
+        weir.ingest("shop.sqlite", "kept.weir", schema="shop.schema.json", manifest_mode="replace")
+        self.assertEqual(weir.Manifest(path).seed, 0)
+        with self.assertRaisesRegex(ValueError, "must be one of keep, update, replace"):
+            weir.ingest("shop.sqlite", "kept.weir", manifest_mode="other")  # type: ignore[arg-type]
+
     def test_a_bar_where_tqdm_is_installed(self) -> None:
         bars = []
 

@@ -113,7 +113,7 @@ class Datasets(ShopTest):
         numbers = {(t, c): table[c].tolist() for t, (table, _) in tables.items() for c in table}
         seen = 0
         for dataset in "shop/category/train", "shop/late/train":
-            data = self.dataset(dataset=dataset, steps=3, epochs=1, transform=lambda tensors, batch: (tensors, batch))
+            data = self.dataset(dataset=dataset, steps=4, epochs=1, transform=lambda tensors, batch: (tensors, batch))
             for tensors, batch in data:
                 found = weir.torch.text_embeddings(tensors)
                 rows, row_ids = batch.rows.tolist(), tensors["seq_row_ids"].long()

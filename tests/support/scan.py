@@ -6,7 +6,7 @@ import subprocess
 SCAN = os.environ.get("WEIR_SCAN", "")
 WEIR = os.environ.get("WEIR", "")
 ABSENT = os.environ.get("WEIR_ABSENT", "")  # what the build leaves out, such as WEIR_WITHOUT_HTTP
-DECLARED = ["nothing", "boolean", "time", "integer", "real", "numeric", "text", "blob"]
+DECLARED = ["nothing", "boolean", "time", "integer", "real", "numeric", "text", "blob", "enum"]
 
 
 def scan(location, *options, check=True, env=None):

@@ -11,7 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "ingest/source.h"
+#include "ingest/csv.h"
 #include "support/testing.h"
 #include "weir/weir.h"
 
@@ -155,6 +155,11 @@ static void print_catalog(const scanner *s) {
         write_table(&w, &s->catalog.tables[i]);
     }
     weir_json_end_object(&w);
+    weir_json_key(&w, "skipped");
+    weir_json_array(&w);
+    for (uint32_t i = 0; i < s->catalog.skipped_count; i++)
+        weir_json_text(&w, s->catalog.skipped[i]);
+    weir_json_end_array(&w);
     weir_json_key(&w, "hidden");
     weir_json_array(&w);
     for (uint32_t i = 0; i < s->catalog.table_count; i++)
@@ -302,6 +307,9 @@ static weir_status use_source(const weir_env *env, void *location, weir_error *e
     weir__catalog_release(&catalog);
     weir__source_close(second);
     weir__source_close(session);
+    /* Files that cannot be opened or read are the source's to report, or look like another source. */
+    if (status == WEIR_SOURCE_ERROR && weir__is_data_files(NULL, location))
+        error->status = status = WEIR_IO_ERROR;
     return status;
 }
 

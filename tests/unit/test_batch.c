@@ -19,7 +19,7 @@ static weir_batch_options options_of(const weir_manifest *manifest, const char *
 }
 
 static const char *const configs[] = {
-    "\"sequence_length\": 64, \"child_width\": 3",
+    "\"sequence_length\": 64, \"child_width\": 3, \"row_order\": \"best\"",
     "\"sequence_length\": 1",
     "\"sequence_length\": 300, \"max_rows\": 17, \"pad_rows\": true",
     "\"sequence_length\": 50, \"max_hops\": 2, \"child_policy\": \"recent\", \"label_visibility\": \"all\"",

@@ -95,7 +95,7 @@ static void unfit_values_name_the_first_row(void **state) {
         "CREATE TABLE t (id INTEGER PRIMARY KEY, x); INSERT INTO t VALUES (9, 'zzz'), (3, 'bad'), (1, "
         "NULL), (2, '1'), (4, 'worse');";
     refused(sql, ONE_TABLE(", \"x\": {\"stype\": \"numerical\"}"), WEIR_SCHEMA_INVALID,
-            "table t, column x, key 3: 'bad' is no number");
+            "table t, column x, key 3: 'bad' is not a number");
     refused(sql, ONE_TABLE(", \"x\": {\"stype\": \"timestamp\"}"), WEIR_SCHEMA_INVALID, "key 2");
     refused(sql, ONE_TABLE(", \"x\": {\"stype\": \"boolean\"}"), WEIR_SCHEMA_INVALID, "key 3");
     refused("CREATE TABLE t (id INTEGER PRIMARY KEY, x); INSERT INTO t VALUES (1, x'0102');",

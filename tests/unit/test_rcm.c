@@ -1,4 +1,6 @@
 /* Row orders of a sequence against the golden vectors, whose edges come by child. */
+#include <string.h>
+
 #include "support/testing.h"
 
 #include "batch/order.h"
@@ -87,11 +89,92 @@ static void doubled_edges_count_once(void **state) {
     assert_int_equal(weir__unique_edges(edges, 0), 0);
 }
 
+/* ---- The best of several orders --------------------------------------------------------------- */
+
+enum { BEST_ROWS = 400, TILE = 64 };
+
+/* Tiles in use, counted cell by cell. */
+static uint32_t plain_tiles(const uint16_t *order, uint32_t rows, const uint32_t *starts,
+                            const struct weir__local_edge *edges, uint32_t count, bool is_out) {
+    static uint8_t used[256][256];
+    static uint32_t place[BEST_ROWS + 1];
+    uint32_t next = 0, tiles = 0;
+    memset(used, 0, sizeof used);
+    for (uint32_t i = 0; i < rows; i++) {
+        place[order[i]] = next;
+        next += starts[order[i] + 1] - starts[order[i]];
+    }
+    for (uint32_t e = 0; e < count + (is_out ? rows : 0); e++) {
+        uint32_t from = e < count ? (is_out ? edges[e].child : edges[e].parent) : e - count;
+        uint32_t to = e < count ? (is_out ? edges[e].parent : edges[e].child) : e - count;
+        for (uint32_t i = 0; i < starts[from + 1] - starts[from]; i++)
+            for (uint32_t k = 0; k < starts[to + 1] - starts[to]; k++)
+                used[(place[from] + i) / TILE][(place[to] + k) / TILE] = 1;
+    }
+    for (uint32_t i = 0; i < 256; i++)
+        for (uint32_t k = 0; k < 256; k++)
+            tiles += used[i][k];
+    return tiles;
+}
+
+/* A few rows that most refer to, and some chains; rows of any size, also without cells. */
+static uint32_t draw_edges(random_stream *chances, uint32_t rows, struct weir__local_edge *edges) {
+    uint32_t count = 0;
+    for (uint32_t r = 0; r < rows; r++)
+        for (int k = 0; k < 3; k++) {
+            uint64_t chance = random_next(chances);
+            uint32_t parent = (uint32_t)(chance >> 8) % (chance & 1 ? rows : rows < 7 ? rows : 7);
+            if (chance & 6)
+                edges[count++] = (struct weir__local_edge){.child = (uint16_t)r, .parent = (uint16_t)parent};
+        }
+    return weir__unique_edges(edges, count);
+}
+
+static void best_is_never_worse(void **state) {
+    (void)state;
+    static struct weir__local_edge edges[3 * BEST_ROWS];
+    static uint16_t best[2][BEST_ROWS], rcm[2][BEST_ROWS], visited[BEST_ROWS];
+    static uint32_t starts[BEST_ROWS + 1];
+    weir__row_orders orders;
+    weir_error error;
+    random_stream chance = {7};
+    uint32_t better = 0;
+    assert_ok(weir__row_orders_open(&orders, weir__env(NULL), BEST_ROWS, 3 * BEST_ROWS, &error), &error);
+    assert_ok(weir__row_choice_open(&orders, weir__env(NULL), BEST_ROWS, 16384, &error), &error);
+    for (uint32_t n = 0; n < 120; n += test_stride()) {
+        uint32_t rows = 1 + (uint32_t)random_next(&chance) % BEST_ROWS;
+        uint32_t largest = n % 3 == 0 ? 100 : 12;
+        for (uint32_t r = 0; r < rows; r++) {
+            uint32_t size = (uint32_t)random_next(&chance) % largest;
+            starts[r + 1] = starts[r] + (starts[r] + size <= 16384 ? size : 0);
+            visited[r] = (uint16_t)r;
+        }
+        uint32_t count = draw_edges(&chance, rows, edges);
+        weir__row_order(&orders, rows, edges, count, rcm[0], rcm[1]);
+        weir__best_row_order(&orders, rows, starts, edges, count, best[0], best[1]);
+        for (int k = 0; k < 2; k++) {
+            bool seen[BEST_ROWS] = {false};
+            for (uint32_t i = 0; i < rows; i++)
+                seen[best[k][i]] = true;
+            for (uint32_t i = 0; i < rows; i++)
+                assert_true(seen[i]);
+            uint32_t tiles = plain_tiles(best[k], rows, starts, edges, count, k == 0);
+            uint32_t as_visited = plain_tiles(visited, rows, starts, edges, count, k == 0);
+            assert_true(tiles <= as_visited);
+            assert_true(tiles <= plain_tiles(rcm[k], rows, starts, edges, count, k == 0));
+            better += tiles < as_visited;
+        }
+    }
+    assert_true(better > 0);
+    weir__row_orders_close(&orders, weir__env(NULL));
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(row_orders_are_those_of_the_vectors),
         cmocka_unit_test(scratch_can_be_used_again),
         cmocka_unit_test(doubled_edges_count_once),
+        cmocka_unit_test(best_is_never_worse),
     };
     return cmocka_run_group_tests_name("rcm", tests, NULL, NULL);
 }

@@ -1,0 +1,353 @@
+/* weir init SOURCE: from a database to a store with one task. Says what the source holds, asks what to
+ * predict, writes a schema with this one task, ingests by it, and makes a page to look at. Answers come from
+ * options, or from the standard input, line by line; an empty line takes what is proposed. */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "explain.h"
+#include "ingest_run.h"
+#include "progress.h"
+#include "source_options.h"
+
+enum { ANSWER_SIZE = 512, PATH_SIZE = 4096, BROKEN_DEPTH = 4, SHOWN_MAX = 60 };
+
+typedef struct init {
+    weir_ingest_options options;
+    const char *folder;
+    const char *target;
+    bool takes_proposals; /* --yes */
+    bool is_forced;
+    bool as_json;
+    char schema_path[PATH_SIZE];
+    char store_path[PATH_SIZE];
+    char page_path[PATH_SIZE];
+    char notes_path[PATH_SIZE];
+} init;
+
+/* ---- Drafts ---------------------------------------------------------------------------------- */
+
+typedef struct drafted {
+    weir_json_writer text;
+    weir_json_writer reasons;
+    weir_cbor_writer document;
+} drafted;
+
+static void drafted_release(drafted *d) {
+    weir_json_release(&d->text);
+    weir_json_release(&d->reasons);
+    weir_cbor_release(&d->document);
+}
+
+static weir_status make_draft(const init *self, const char *table, const char *column, drafted *out,
+                              weir_error *error) {
+    weir_ingest_options options = self->options;
+    cli_progress progress;
+    weir_json_writer_memory(&out->text, NULL);
+    weir_json_writer_memory(&out->reasons, NULL);
+    weir_cbor_writer_memory(&out->document, NULL);
+    cli_progress_begin(&progress);
+    options.progress = cli_progress_show;
+    options.progress_context = &progress;
+    options.reasons = &out->reasons;
+    options.target_table = table;
+    options.target_column = column;
+    weir_status status = weir_schema_draft(NULL, &options, &out->text, error);
+    cli_progress_end(&progress);
+    if (status == WEIR_OK)
+        status = weir_json_finish(&out->text, error);
+    if (status == WEIR_OK)
+        status = weir_json_finish(&out->reasons, error);
+    if (status == WEIR_OK)
+        status = weir_json_read(out->text.data, out->text.size, "the draft", WEIR_SCHEMA_INVALID,
+                                &out->document, error);
+    return status == WEIR_OK ? weir_cbor_finish(&out->document, error) : status;
+}
+
+/* ---- What can be predicted ------------------------------------------------------------------- */
+
+typedef struct choice {
+    char table[ANSWER_SIZE];
+    char column[ANSWER_SIZE];
+    char stype[32];
+    bool is_proposed;
+} choice;
+
+typedef struct choices {
+    choice *list;
+    size_t count;
+} choices;
+
+static void copy_value(const weir_cbor_value *text, char *out, size_t size) {
+    snprintf(out, size, "%.*s", text->number < size ? (int)text->number : (int)size - 1,
+             (const char *)text->data);
+}
+
+static bool can_be_target(const weir_cbor_value *table, const weir_cbor_value *name,
+                          const weir_cbor_value *column, weir_cbor_value *stype) {
+    static const char *const fit[] = {"boolean", "categorical", "numerical", "timestamp"};
+    weir_cbor_value other;
+    bool is_fit = false;
+    if (!weir_cbor_get(column, "stype", stype) || weir_cbor_get(column, "foreign_key", &other))
+        return false;
+    for (int i = 0; i < 4; i++)
+        is_fit = is_fit || weir_cbor_is_text(stype, fit[i]);
+    bool is_time = weir_cbor_get(table, "temporal_column", &other) && other.type == WEIR_CBOR_TEXT &&
+                   other.number == name->number && memcmp(other.data, name->data, (size_t)name->number) == 0;
+    return is_fit && !is_time;
+}
+
+static bool is_proposed(const weir_cbor_value *document, const choice *c) {
+    weir_cbor_value tasks, key, task, table, column;
+    if (!weir_cbor_get(document, "tasks", &tasks))
+        return false;
+    weir_cbor_iterator it = weir_cbor_children(&tasks);
+    while (weir_cbor_next(&it, &key, &task))
+        if (weir_cbor_get(&task, "anchor_table", &table) && weir_cbor_get(&task, "target_column", &column) &&
+            weir_cbor_is_text(&table, c->table) && weir_cbor_is_text(&column, c->column))
+            return true;
+    return false;
+}
+
+/* All columns that can be a target, the proposed ones first. */
+static weir_status find_choices(const weir_cbor_value *document, choices *out, weir_error *error) {
+    weir_cbor_value tables, name, table, columns, column_name, column, stype;
+    *out = (choices){0};
+    if (!weir_cbor_get(document, "tables", &tables))
+        return WEIR_OK;
+    for (int proposed = 1; proposed >= 0; proposed--) {
+        weir_cbor_iterator it = weir_cbor_children(&tables);
+        while (weir_cbor_next(&it, &name, &table)) {
+            if (!weir_cbor_get(&table, "columns", &columns))
+                continue;
+            weir_cbor_iterator inner = weir_cbor_children(&columns);
+            while (weir_cbor_next(&inner, &column_name, &column)) {
+                choice c;
+                if (!can_be_target(&table, &column_name, &column, &stype))
+                    continue;
+                copy_value(&name, c.table, sizeof c.table);
+                copy_value(&column_name, c.column, sizeof c.column);
+                copy_value(&stype, c.stype, sizeof c.stype);
+                c.is_proposed = is_proposed(document, &c);
+                if (c.is_proposed != (proposed == 1))
+                    continue;
+                choice *grown = realloc(out->list, (out->count + 1) * sizeof *grown);
+                if (!grown)
+                    return cli_error(error, WEIR_OUT_OF_MEMORY, "no memory for the choices");
+                out->list = grown;
+                out->list[out->count++] = c;
+            }
+        }
+    }
+    return WEIR_OK;
+}
+
+static void show_choices(const choices *all) {
+    printf("What should be predicted?\n");
+    for (size_t i = 0; i < all->count && i < SHOWN_MAX; i++) {
+        if (i > 0 && all->list[i - 1].is_proposed && !all->list[i].is_proposed)
+            printf("   others:\n");
+        printf("  %2zu  %s.%s (%s)\n", i + 1, all->list[i].table, all->list[i].column, all->list[i].stype);
+    }
+    if (all->count > SHOWN_MAX)
+        printf("   and %zu more: table.column names one\n", all->count - SHOWN_MAX);
+}
+
+/* A number of the list, or table.column. */
+static const choice *find_choice(const choices *all, const char *answer) {
+    char *end;
+    unsigned long number = strtoul(answer, &end, 10);
+    if (*answer && *end == 0 && number >= 1 && number <= all->count)
+        return &all->list[number - 1];
+    for (size_t i = 0; i < all->count; i++) {
+        const choice *c = &all->list[i];
+        size_t size = strlen(c->table);
+        if (strncmp(answer, c->table, size) == 0 && answer[size] == '.' &&
+            strcmp(answer + size + 1, c->column) == 0)
+            return c;
+    }
+    return NULL;
+}
+
+/* ---- Asking ---------------------------------------------------------------------------------- */
+
+/* The next line of the standard input without its end; false at its end. */
+static bool read_line(char *out, size_t size) {
+    if (!fgets(out, (int)size, stdin))
+        return false;
+    out[strcspn(out, "\r\n")] = 0;
+    return true;
+}
+
+/* NULL where nobody answers. */
+static const choice *ask_target(const init *self, const choices *all) {
+    char answer[ANSWER_SIZE] = "";
+    if (self->target)
+        return find_choice(all, self->target);
+    if (self->takes_proposals)
+        return &all->list[0];
+    show_choices(all);
+    for (;;) {
+        printf("A number, or table.column [%s.%s]: ", all->list[0].table, all->list[0].column);
+        fflush(stdout);
+        if (!read_line(answer, sizeof answer))
+            return NULL;
+        const choice *found = *answer ? find_choice(all, answer) : &all->list[0];
+        if (found)
+            return found;
+        printf("%s is not in the list.\n", answer);
+    }
+}
+
+/* ---- Files ----------------------------------------------------------------------------------- */
+
+static weir_status choose_paths(init *self, const weir_cbor_value *document, weir_error *error) {
+    weir_cbor_value name;
+    char stem[ANSWER_SIZE] = "database";
+    if (weir_cbor_get(document, "name", &name))
+        copy_value(&name, stem, sizeof stem);
+    const char *folder = self->folder ? self->folder : ".";
+    if (strlen(folder) + strlen(stem) + 32 > PATH_SIZE)
+        return cli_error(error, WEIR_IO_ERROR, "the folder's path is too long");
+    if (mkdir(folder, 0777) != 0 && errno != EEXIST)
+        return cli_error(error, WEIR_IO_ERROR, "cannot make the folder %s: %s", folder, strerror(errno));
+    const char *slash = strcmp(folder, ".") == 0 ? "" : "/";
+    const char *before = *slash ? folder : "";
+    sprintf(self->schema_path, "%s%s%s.schema.json", before, slash, stem);
+    sprintf(self->notes_path, "%s%s%s.schema.notes.md", before, slash, stem);
+    sprintf(self->store_path, "%s%s%s.weir", before, slash, stem);
+    sprintf(self->page_path, "%s%s%s.report.html", before, slash, stem);
+    FILE *there = fopen(self->schema_path, "rb");
+    if (there)
+        fclose(there);
+    if (there && !self->is_forced)
+        return cli_error(
+            error, WEIR_CONTRACT_VIOLATION,
+            "%s is there already; edit it and run weir ingest, give --force, or choose another --dir",
+            self->schema_path);
+    return WEIR_OK;
+}
+
+static weir_status write_schema(const init *self, drafted *d, weir_error *error) {
+    cli_output notes;
+    weir_status status = weir_json_indent(&d->text, BROKEN_DEPTH, error);
+    if (status == WEIR_OK)
+        status = cli_write_file(self->schema_path, d->text.data, d->text.size, error);
+    if (status == WEIR_OK)
+        status = cli_output_open(&notes, self->notes_path, error);
+    if (status != WEIR_OK)
+        return status;
+    weir_status written = cli_write_reasons(notes.stream, self->options.source, &d->reasons, error);
+    status = cli_output_finish(&notes, error);
+    return written != WEIR_OK ? written : status;
+}
+
+/* ---- All of it ------------------------------------------------------------------------------- */
+
+static weir_status ask(init *self, choice *out, weir_error *error) {
+    drafted first = {0};
+    choices all = {0};
+    weir_status status = make_draft(self, NULL, NULL, &first, error);
+    weir_cbor_value document = {0};
+    if (status == WEIR_OK) {
+        document = weir_cbor_view(first.document.data);
+        status = choose_paths(self, &document, error);
+    }
+    if (status == WEIR_OK)
+        status = find_choices(&document, &all, error);
+    const choice *chosen = NULL;
+    if (status == WEIR_OK && all.count == 0)
+        status = cli_error(error, WEIR_SCHEMA_INVALID, "%s has no column that can be predicted",
+                           self->options.source);
+    else if (status == WEIR_OK)
+        chosen = ask_target(self, &all);
+    if (status == WEIR_OK && !chosen)
+        status = self->target ? cli_error(error, WEIR_TASK_INVALID,
+                                          "%s is not a column that can be predicted", self->target)
+                              : cli_error(error, WEIR_CANCELLED, "nothing was chosen, nothing was written");
+    if (status == WEIR_OK)
+        *out = *chosen;
+    free(all.list);
+    drafted_release(&first);
+    return status;
+}
+
+static int finish(const init *self, drafted *d, const choice *chosen) {
+    weir_error error;
+    cli_ingest_job job = {.options = self->options, .page = self->page_path};
+    job.options.schema = d->text.data;
+    job.options.schema_size = d->text.size;
+    job.options.schema_name = self->schema_path;
+    job.options.output = self->store_path;
+    weir_status status = cli_ingest_run(&job, &error);
+    int result = status != WEIR_OK ? cli_ingest_fail(&job, &error, self->as_json)
+                 : self->as_json   ? cli_ingest_print_json(&job)
+                                   : cli_ingest_print(&job);
+    if (status == WEIR_OK && !self->as_json)
+        printf(
+            "\nThe task predicts %s.%s. Look at %s,\nread %s, edit %s if something is not right, and then\n"
+            "  weir ingest %s --schema %s -o %s --html %s\n"
+            "  weir run --store %s --manifest %s --steps 100\n",
+            chosen->table, chosen->column, self->page_path, self->notes_path, self->schema_path,
+            self->options.source, self->schema_path, self->store_path, self->page_path, self->store_path,
+            job.result.manifest_path);
+    cli_ingest_release(&job);
+    return result == CLI_OK ? cli_flush() : result;
+}
+
+static int start(init *self) {
+    weir_error error;
+    choice chosen;
+    drafted d = {0};
+    weir_status status = ask(self, &chosen, &error);
+    if (status == WEIR_OK)
+        status = make_draft(self, chosen.table, chosen.column, &d, &error);
+    if (status == WEIR_OK)
+        status = write_schema(self, &d, &error);
+    int result = status == WEIR_OK ? finish(self, &d, &chosen) : cli_fail(&error, self->as_json);
+    drafted_release(&d);
+    return result;
+}
+
+static int run(const cli_command *self, int argc, char **argv) {
+    init i = {.options = WEIR_INGEST_OPTIONS};
+    cli_source_options source = {0};
+    cli_option options[] = {{"--target", CLI_TEXT, &i.target, false, false},
+                            {"--dir", CLI_TEXT, &i.folder, false, false},
+                            {"--yes", CLI_FLAG, &i.takes_proposals, false, false},
+                            {"--force", CLI_FLAG, &i.is_forced, false, false},
+                            {"--strict", CLI_FLAG, &i.options.strict, false, false},
+                            {"--threads", CLI_UINT32, &i.options.threads, false, false},
+                            {"--json", CLI_FLAG, &i.as_json, false, false},
+                            CLI_SOURCE_OPTIONS(source)};
+    int count = cli_parse(self, options, sizeof options / sizeof *options, argc, argv, &i.options.source, 1);
+    if (count < 0)
+        return CLI_USAGE;
+    if (count != 1)
+        return cli_usage(self, "say which source");
+    if (i.as_json && !i.target && !i.takes_proposals)
+        return cli_usage(self, "--json asks nothing: say --target table.column, or --yes");
+    cli_use_source(&source, &i.options);
+    return start(&i);
+}
+
+const cli_command cli_init = {
+    .name = "init",
+    .summary = "ask what to predict, then make a schema, a store and a page",
+    .usage =
+        "weir init SOURCE [--target TABLE.COLUMN | --yes] [--dir D] [--force] [--strict] " CLI_SOURCE_USAGE
+        " [--threads N] [--json]",
+    .help = CLI_SOURCE_HELP
+    "  --target T.C      what to predict (default: asked)\n"
+    "  --yes             take what is proposed, ask nothing\n"
+    "  --dir D           where the files go (default: the working directory)\n"
+    "  --force           replace a schema that is there\n"
+    "  --strict          warnings are errors: no store is written\n"
+    "  --threads N       (default: the number of processors)\n"
+    "  --json            print the report as JSON\n\n"
+    "Writes NAME.schema.json (with NAME.schema.notes.md, the reasons), NAME.weir, NAME.manifest.json and\n"
+    "NAME.report.html.\n",
+    .example = "  weir init shop.sqlite\n  weir init f1/ --target results.position --dir f1-store\n",
+    .run = run,
+};

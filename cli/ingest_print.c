@@ -1,0 +1,207 @@
+/* The report of an ingest for a terminal: warnings first, then tables, then tasks, what a person should look
+ * at in front. */
+#include <inttypes.h>
+#include <math.h>
+#include <string.h>
+
+#include "ingest_run.h"
+#include "progress.h"
+
+enum { NAME_MAX_WIDTH = 28, DATE_SIZE = 10 };
+
+static const char *plural(uint64_t count) {
+    return count == 1 ? "" : "s";
+}
+
+static void print_summary(const weir_ingest_report *result) {
+    char source[32], store[32];
+    cli_format_bytes(result->source_bytes, source);
+    cli_format_bytes(result->store_bytes, store);
+    printf("%s: %" PRIu64 " row%s of %" PRIu32 " table%s, %" PRIu64 " edge%s, %" PRIu64 " text%s, %s",
+           result->store_path, result->rows, plural(result->rows), result->tables, plural(result->tables),
+           result->edges, plural(result->edges), result->texts, plural(result->texts), store);
+    if (result->source_bytes > 0)
+        printf(" from %s", source);
+    printf(" in %.1f s\n", (double)result->total_ns * 1e-9);
+    if (result->drafted)
+        printf("The schema was drafted: 'weir schema' prints it for you to edit, 'weir schema --explain' "
+               "says why it is "
+               "so.\n");
+}
+
+/* ---- Warnings and notes ---------------------------------------------------------------------- */
+
+static void print_warning(const char *code, const char *message) {
+    char shown[1100];
+    printf("WARNING: %s (%s)\n", cli_printable(message, shown, sizeof shown), code);
+}
+
+void cli_ingest_print_warnings(const cli_ingest_job *ingest) {
+    const weir_report_view *view = weir_report_look(ingest->report);
+    char shown[1100];
+    for (size_t i = 0; i < ingest->warning_count; i++)
+        if (!ingest->warnings[i].is_note)
+            print_warning(ingest->warnings[i].code, ingest->warnings[i].message);
+    for (uint32_t i = 0; i < view->warning_count; i++)
+        print_warning(view->warnings[i].code, view->warnings[i].message);
+    for (size_t i = 0; i < ingest->warning_count; i++)
+        if (ingest->warnings[i].is_note)
+            printf("  note: %s\n", cli_printable(ingest->warnings[i].message, shown, sizeof shown));
+}
+
+/* Columns that a person should look at: all null, or values that are not finite. */
+static void print_column_notes(const weir_store_info *info) {
+    for (uint32_t c = 0; c < info->table_column_count; c++) {
+        const weir_column *column = &info->columns[c];
+        const weir_table *table = &info->tables[column->table];
+        if (column->nulls == table->row_count && table->row_count > 0)
+            printf("  note: %s.%s is always null\n", table->name, column->name);
+        if (column->not_finite > 0)
+            printf("  note: %s.%s has %" PRIu64 " value%s that %s not finite, counted as null\n", table->name,
+                   column->name, column->not_finite, plural(column->not_finite),
+                   column->not_finite == 1 ? "is" : "are");
+    }
+}
+
+static void print_edge_notes(const weir_store_info *info) {
+    for (uint32_t e = 0; e < info->edge_count; e++) {
+        uint64_t dangling = info->edges[e].dangling;
+        if (dangling > 0)
+            printf("  note: %" PRIu64 " value%s of %s.%s match%s no row of %s\n", dangling, plural(dangling),
+                   info->tables[info->edges[e].table].name, info->edges[e].name, dangling == 1 ? "es" : "",
+                   info->tables[info->edges[e].parent_table].name);
+    }
+}
+
+/* Prints a heading before the first line below it only. */
+static void begin_list(bool *is_begun, const char *heading) {
+    if (!*is_begun)
+        printf("\n%s\n", heading);
+    *is_begun = true;
+}
+
+static void print_time_rules(const weir_store *store) {
+    const weir_store_info *info = weir_store_describe(store);
+    char time[512];
+    const char *heading = "What is known when:";
+    bool is_begun = false;
+    for (uint32_t t = 0; t < info->table_count; t++) {
+        if (info->tables[t].temporal_time == WEIR_NONE)
+            continue;
+        begin_list(&is_begun, heading);
+        weir_store_time_text(store, t, info->tables[t].temporal_time, time, sizeof time);
+        printf("  rows of %s are shown from %s on\n", info->tables[t].name, time);
+    }
+    for (uint32_t c = 0; c < info->table_column_count; c++) {
+        const weir_column *column = &info->columns[c];
+        if (column->known_slot == WEIR_NONE || column->known_at == c)
+            continue;
+        begin_list(&is_begun, heading);
+        if (column->known_time != WEIR_NONE)
+            weir_store_time_text(store, column->table, column->known_time, time, sizeof time);
+        printf("  %s.%s is shown from %s on\n", info->tables[column->table].name, column->name,
+               column->known_time != WEIR_NONE ? time : info->columns[column->known_at].name);
+    }
+}
+
+/* ---- Tables ---------------------------------------------------------------------------------- */
+
+static int width_of(const char *name) {
+    int width = (int)strlen(name);
+    return width < NAME_MAX_WIDTH ? width : NAME_MAX_WIDTH;
+}
+
+static void format_date(int64_t micros, char out[40]) {
+    weir_timestamp_format(micros, out);
+    char *end = strchr(out, 'T');
+    if (end)
+        *end = 0;
+}
+
+static void print_table(const weir_store_info *info, const weir_report_table *table, int width) {
+    const weir_table *of = &info->tables[table->table];
+    char first[40] = "", last[40] = "", parents[32] = "";
+    if (table->timed > 0) {
+        format_date(table->first, first);
+        format_date(table->last, last);
+    }
+    if (of->edge_count > 0 && of->row_count > 0)
+        snprintf(parents, sizeof parents, "%.1f %%", 100.0 * (double)table->unlinked / of->row_count);
+    printf("  %-*.*s %10u  %-*s %-*s %14s", width, NAME_MAX_WIDTH, of->name, of->row_count, DATE_SIZE,
+           table->timed > 0 ? first : "no time:", DATE_SIZE, table->timed > 0 ? last : "always", parents);
+    if (table->timed > 0 && table->timed < of->row_count)
+        printf("  %u without a time", of->row_count - (uint32_t)table->timed);
+    if (!table->is_reached && info->task_count > 0)
+        printf("  not reached");
+    printf("\n");
+}
+
+static void print_tables(const weir_store_info *info, const weir_report_view *view) {
+    int width = 5;
+    for (uint32_t t = 0; t < info->table_count; t++)
+        width = width_of(info->tables[t].name) > width ? width_of(info->tables[t].name) : width;
+    printf("\n  %-*s %10s  %-*s %-*s %14s\n", width, "table", "rows", DATE_SIZE, "from", DATE_SIZE, "to",
+           "without parent");
+    for (uint32_t t = 0; t < view->table_count; t++)
+        print_table(info, &view->tables[t], width);
+}
+
+/* ---- Tasks ----------------------------------------------------------------------------------- */
+
+static void print_labels(const weir_store *store, const weir_task *of, const weir_report_task *task,
+                         int split) {
+    const weir_report_labels *labels = &task->splits[split];
+    printf("%s%" PRIu64 " %s", split ? ", " : "", labels->seeds, weir_split_name((weir_split)split));
+    if (labels->seeds == labels->nulls)
+        return;
+    if (of->stype == WEIR_BOOLEAN) {
+        printf(" (%.1f %% true)", 100 * labels->mean);
+    } else if (of->stype == WEIR_NUMERICAL) {
+        printf(" (mean %.4g)", labels->mean);
+    } else if (of->stype == WEIR_CATEGORICAL && task->class_count > 0) {
+        weir_text_view text = weir_store_category(store, task->classes[0].category);
+        printf(" (%.*s: %.1f %%)", text.size < 20 ? (int)text.size : 20, text.data, 100 * labels->mean);
+    }
+}
+
+static void print_task(const weir_store *store, const weir_report_task *task) {
+    const weir_store_info *info = weir_store_describe(store);
+    const weir_task *of = &info->tasks[task->task];
+    printf("  %s: ", of->name);
+    for (int split = 0; split < WEIR_SPLITS; split++)
+        print_labels(store, of, task, split);
+    if (of->dropped > 0)
+        printf(" (%" PRIu64 " dropped, without a row to anchor at)", of->dropped);
+    if (task->sequences > 0)
+        printf("\n    a typical sequence has %u cell%s of %u row%s; time hides %.0f %% of their children",
+               task->cells, plural(task->cells), task->rows, plural(task->rows), 100 * task->hidden);
+    printf("\n");
+}
+
+int cli_ingest_print(const cli_ingest_job *ingest) {
+    const weir_ingest_report *result = &ingest->result;
+    const weir_report_view *view = weir_report_look(ingest->report);
+    weir_store *store;
+    weir_error error;
+    if (weir_store_open(NULL, result->store_path, &store, &error) != WEIR_OK)
+        return cli_fail(&error, false);
+    const weir_store_info *info = weir_store_describe(store);
+    print_summary(result);
+    cli_ingest_print_warnings(ingest);
+    if (result->ignored_columns > 0)
+        printf("  note: %" PRIu64 " column%s of the source %s ignored\n", result->ignored_columns,
+               plural(result->ignored_columns), result->ignored_columns == 1 ? "is" : "are");
+    print_column_notes(info);
+    print_edge_notes(info);
+    print_tables(info, view);
+    print_time_rules(store);
+    if (view->task_count > 0)
+        printf("\nSeeds of the tasks:\n");
+    for (uint32_t i = 0; i < view->task_count; i++)
+        print_task(store, &view->tasks[i]);
+    printf("\n%s names the datasets\n", result->manifest_path);
+    if (ingest->page)
+        printf("%s shows all of this\n", ingest->page);
+    weir_store_close(store);
+    return cli_flush();
+}

@@ -1,0 +1,247 @@
+/* See ingest_run.h. */
+#include "ingest_run.h"
+
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "page.h"
+#include "progress.h"
+
+extern const unsigned char cli_report_page[];
+extern const size_t cli_report_page_size;
+
+static volatile sig_atomic_t is_interrupted;
+
+static void note_interrupt(int signal_number) {
+    (void)signal_number;
+    is_interrupted = 1;
+}
+
+static bool show_unless_interrupted(void *context, const weir_progress *state) {
+    return cli_progress_show(context, state) && !is_interrupted;
+}
+
+/* ---- What ingest tells ----------------------------------------------------------------------- */
+
+static void release_warning(cli_warning *warning) {
+    free(warning->code);
+    free(warning->table);
+    free(warning->column);
+    free(warning->task);
+    free(warning->message);
+}
+
+static char *copy_of(const char *text) {
+    return text ? strdup(text) : NULL;
+}
+
+static void keep_warning(void *context, const weir_warning *warning) {
+    cli_ingest_job *ingest = context;
+    cli_warning *grown = realloc(ingest->warnings, (ingest->warning_count + 1) * sizeof *grown);
+    cli_warning kept = {copy_of(warning->code), copy_of(warning->table),   copy_of(warning->column),
+                        copy_of(warning->task), copy_of(warning->message), warning->is_note};
+    if (grown)
+        ingest->warnings = grown;
+    if (!grown || !kept.code || !kept.message) {
+        release_warning(&kept);
+        ingest->is_short_of_memory = true;
+        return;
+    }
+    ingest->warnings[ingest->warning_count++] = kept;
+}
+
+/* --strict: all warnings of ingest and of the report together are one error. */
+static weir_status refuse_warnings(const cli_ingest_job *ingest, weir_error *error) {
+    const weir_report_view *view = weir_report_look(ingest->report);
+    const char *code = NULL, *message = NULL;
+    size_t count = view->warning_count;
+    for (size_t i = ingest->warning_count; i-- > 0;)
+        if (!ingest->warnings[i].is_note) {
+            code = ingest->warnings[i].code;
+            message = ingest->warnings[i].message;
+            count++;
+        }
+    if (count == 0)
+        return WEIR_OK;
+    return cli_error(error, WEIR_SCHEMA_INVALID,
+                     "%zu warning%s, which --strict makes errors; the first is %s: %s", count,
+                     count == 1 ? "" : "s", code ? code : view->warnings[0].code,
+                     message ? message : view->warnings[0].message);
+}
+
+/* The report is made before the store takes its name, so that --strict can still refuse it. */
+static weir_status inspect(void *context, const char *path, weir_error *error) {
+    cli_ingest_job *ingest = context;
+    weir_store *store = NULL;
+    weir_status status = weir_store_open(NULL, path, &store, error);
+    if (status == WEIR_OK)
+        status = weir_report_open(NULL, store, NULL, &ingest->report, error);
+    if (status == WEIR_OK)
+        weir_report_json(ingest->report, store, &ingest->document);
+    weir_store_close(store);
+    if (status != WEIR_OK || !ingest->options.strict)
+        return status;
+    return refuse_warnings(ingest, error);
+}
+
+weir_status cli_ingest_run(cli_ingest_job *ingest, weir_error *error) {
+    cli_progress progress;
+    weir_json_writer_memory(&ingest->document, NULL);
+    cli_progress_begin(&progress);
+    ingest->options.progress = show_unless_interrupted;
+    ingest->options.progress_context = &progress;
+    ingest->options.warning = keep_warning;
+    ingest->options.warning_context = ingest;
+    ingest->options.inspect = inspect;
+    ingest->options.inspect_context = ingest;
+    signal(SIGINT, note_interrupt);
+    signal(SIGTERM, note_interrupt);
+    weir_status status = weir_ingest(NULL, &ingest->options, &ingest->result, error);
+    cli_progress_end(&progress);
+    if (status == WEIR_OK && ingest->is_short_of_memory)
+        status = cli_error(error, WEIR_OUT_OF_MEMORY, "no memory for the warnings");
+    if (status == WEIR_OK && ingest->page)
+        status = cli_ingest_write_page(ingest, error);
+    return status;
+}
+
+void cli_ingest_release(cli_ingest_job *ingest) {
+    for (size_t i = 0; i < ingest->warning_count; i++)
+        release_warning(&ingest->warnings[i]);
+    free(ingest->warnings);
+    weir_report_close(ingest->report);
+    weir_json_release(&ingest->document);
+}
+
+/* ---- As JSON --------------------------------------------------------------------------------- */
+
+static void put_warning(weir_json_writer *w, const char *code, const char *table, const char *column,
+                        const char *task, const char *message) {
+    const char *const names[] = {"code", "table", "column", "task", "message"};
+    const char *const texts[] = {code, table, column, task, message};
+    weir_json_object(w);
+    for (int i = 0; i < 5; i++)
+        if (texts[i])
+            cli_json_text(w, names[i], texts[i]);
+    weir_json_end_object(w);
+}
+
+void cli_ingest_put_warnings(const cli_ingest_job *ingest, weir_json_writer *w) {
+    const weir_report_view *view = weir_report_look(ingest->report);
+    for (int notes = 0; notes < 2; notes++) {
+        weir_json_key(w, notes ? "notes" : "warnings");
+        weir_json_array(w);
+        for (size_t i = 0; i < ingest->warning_count; i++) {
+            const cli_warning *one = &ingest->warnings[i];
+            if (one->is_note == (notes == 1))
+                put_warning(w, one->code, one->table, one->column, one->task, one->message);
+        }
+        for (uint32_t i = 0; i < view->warning_count && !notes; i++) {
+            const weir_warning *one = &view->warnings[i];
+            put_warning(w, one->code, one->table, one->column, one->task, one->message);
+        }
+        weir_json_end_array(w);
+    }
+}
+
+int cli_ingest_fail(const cli_ingest_job *ingest, const weir_error *error, bool as_json) {
+    if (!ingest->report)
+        return cli_fail(error, as_json);
+    if (!as_json) {
+        cli_ingest_print_warnings(ingest);
+        cli_flush();
+        return cli_fail(error, false);
+    }
+    weir_json_writer w;
+    weir_json_writer_memory(&w, NULL);
+    weir_json_object(&w);
+    weir_json_key(&w, "error");
+    weir_error_json(error, &w);
+    cli_ingest_put_warnings(ingest, &w);
+    weir_json_end_object(&w);
+    cli_print_json(&w);
+    return CLI_FAILED;
+}
+
+/* The report, which is JSON already, as a member. */
+static void put_document(weir_json_writer *w, const char *key, const weir_json_writer *document) {
+    weir_cbor_writer cbor;
+    weir_cbor_writer_memory(&cbor, NULL);
+    weir_json_key(w, key);
+    if (weir_json_read(document->data, document->size, "the report", WEIR_SCHEMA_INVALID, &cbor, NULL) ==
+            WEIR_OK &&
+        weir_cbor_finish(&cbor, NULL) == WEIR_OK) {
+        weir_cbor_value value = weir_cbor_view(cbor.data);
+        weir_json_value(w, &value);
+    } else {
+        weir_json_null(w);
+    }
+    weir_cbor_release(&cbor);
+}
+
+static void put_seconds(weir_json_writer *w, const char *key, uint64_t ns) {
+    weir_json_key(w, key);
+    weir_json_double(w, (double)ns * 1e-9);
+}
+
+static void put_result(weir_json_writer *w, const weir_ingest_report *result) {
+    cli_json_text(w, "store", result->store_path);
+    cli_json_text(w, "manifest", result->manifest_path);
+    cli_json_bool(w, "manifest_kept", result->manifest_kept);
+    cli_json_hex(w, "store_hash", result->store_hash, WEIR_HASH_SIZE);
+    cli_json_bool(w, "drafted", result->drafted);
+    cli_json_uint(w, "tables", result->tables);
+    cli_json_uint(w, "ignored_columns", result->ignored_columns);
+    cli_json_uint(w, "rows", result->rows);
+    cli_json_uint(w, "edges", result->edges);
+    cli_json_uint(w, "dangling", result->dangling);
+    cli_json_uint(w, "not_finite", result->not_finite);
+    cli_json_uint(w, "seeds", result->seeds);
+    cli_json_uint(w, "dropped_seeds", result->dropped_seeds);
+    cli_json_uint(w, "texts", result->texts);
+    cli_json_uint(w, "source_bytes", result->source_bytes);
+    cli_json_uint(w, "store_bytes", result->store_bytes);
+    cli_json_uint(w, "embedding_bytes", result->embedding_bytes);
+    weir_json_key(w, "seconds");
+    weir_json_object(w);
+    put_seconds(w, "total", result->total_ns);
+    put_seconds(w, "read", result->read_ns);
+    put_seconds(w, "order", result->order_ns);
+    put_seconds(w, "match", result->match_ns);
+    put_seconds(w, "tasks", result->tasks_ns);
+    put_seconds(w, "write", result->write_ns);
+    put_seconds(w, "embed", result->embed_ns);
+    weir_json_end_object(w);
+}
+
+int cli_ingest_print_json(const cli_ingest_job *ingest) {
+    weir_json_writer w;
+    weir_json_writer_memory(&w, NULL);
+    weir_json_object(&w);
+    put_result(&w, &ingest->result);
+    cli_ingest_put_warnings(ingest, &w);
+    put_document(&w, "report", &ingest->document);
+    weir_json_end_object(&w);
+    return cli_print_json(&w);
+}
+
+/* ---- As a page ------------------------------------------------------------------------------- */
+
+weir_status cli_ingest_write_page(const cli_ingest_job *ingest, weir_error *error) {
+    weir_json_writer w;
+    weir_json_writer_memory(&w, NULL);
+    weir_json_object(&w);
+    put_result(&w, &ingest->result);
+    cli_json_text(&w, "source", ingest->options.source);
+    cli_json_text(&w, "version", weir_version());
+    cli_ingest_put_warnings(ingest, &w);
+    put_document(&w, "report", &ingest->document);
+    weir_json_end_object(&w);
+    weir_status status = weir_json_finish(&w, error);
+    if (status == WEIR_OK)
+        status = cli_write_page(cli_report_page, cli_report_page_size, ">@report<", w.data, w.size,
+                                ingest->page, error);
+    weir_json_release(&w);
+    return status;
+}

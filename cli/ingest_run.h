@@ -1,0 +1,47 @@
+/* An ingest as the program runs it: with progress, an end on signals, a look at the store before it takes its
+ * name, and a report for a person, for a program, or as a page. */
+#ifndef WEIR_CLI_INGEST_RUN_H
+#define WEIR_CLI_INGEST_RUN_H
+
+#include "cli.h"
+
+/* A warning of ingest, kept. */
+typedef struct cli_warning {
+    char *code, *table, *column, *task, *message; /* table, column and task may be NULL */
+    bool is_note;
+} cli_warning;
+
+typedef struct cli_ingest_job {
+    weir_ingest_options options; /* the caller's; the hooks are filled in */
+    const char *page;            /* where the report goes as a page, or NULL */
+
+    /* Of a run. */
+    weir_ingest_report result;
+    weir_report *report;
+    weir_json_writer document; /* the report as JSON */
+    cli_warning *warnings;     /* those of ingest; the report has its own */
+    size_t warning_count;
+    bool is_short_of_memory;
+} cli_ingest_job;
+
+/* Runs it. Release it, also after a failure. */
+WEIR_CHECKED weir_status cli_ingest_run(cli_ingest_job *ingest, weir_error *error);
+void cli_ingest_release(cli_ingest_job *ingest);
+
+/* Prints what happened; CLI_OK or CLI_FAILED. */
+int cli_ingest_print(const cli_ingest_job *ingest);
+int cli_ingest_print_json(const cli_ingest_job *ingest);
+
+/* Says why it failed, after the warnings if it came as far as the report; CLI_FAILED. */
+int cli_ingest_fail(const cli_ingest_job *ingest, const weir_error *error, bool as_json);
+
+/* Warnings and notes of both, as lines; the report must be there. */
+void cli_ingest_print_warnings(const cli_ingest_job *ingest);
+
+/* Warnings and notes of both, as the members "warnings" and "notes". */
+void cli_ingest_put_warnings(const cli_ingest_job *ingest, weir_json_writer *w);
+
+/* Writes the page (report_page/). */
+WEIR_CHECKED weir_status cli_ingest_write_page(const cli_ingest_job *ingest, weir_error *error);
+
+#endif

@@ -1,0 +1,43 @@
+/* Options of a source, which several commands take alike. */
+#ifndef WEIR_CLI_SOURCE_OPTIONS_H
+#define WEIR_CLI_SOURCE_OPTIONS_H
+
+#include "cli.h"
+
+typedef struct cli_source_options {
+    cli_texts nulls;
+    const char *delimiter;
+    const char *quote;
+    bool header;
+    bool no_header;
+    const char *pg_schema;
+} cli_source_options;
+
+/* Entries of a cli_option list. */
+#define CLI_SOURCE_OPTIONS(s)                                                                                \
+    {"--null", CLI_TEXTS, &(s).nulls, false, false},                                                         \
+        {"--delimiter", CLI_TEXT, &(s).delimiter, false, false},                                             \
+        {"--quote", CLI_TEXT, &(s).quote, false, false}, {"--header", CLI_FLAG, &(s).header, false, false},  \
+        {"--no-header", CLI_FLAG, &(s).no_header, false, false}, {                                           \
+        "--pg-schema", CLI_TEXT, &(s).pg_schema, false, false                                                \
+    }
+
+#define CLI_SOURCE_USAGE "[--null T]... [--delimiter C] [--quote C] [--header | --no-header] [--pg-schema S]"
+#define CLI_SOURCE_HELP                                                                                      \
+    "  SOURCE            a SQLite or DuckDB file, postgresql://..., a .csv or .parquet file, or a folder "   \
+    "or\n"                                                                                                   \
+    "                    pattern of such files\n"                                                            \
+    "  --null T          CSV: a text that stands for null, such as NA; may be given several times\n"         \
+    "  --delimiter C     CSV: the character between fields (found by default), \\t for a tab\n"              \
+    "  --quote C         CSV: the character around fields (\" by default), '' for none\n"                    \
+    "  --header          CSV: the first line has the names (found by default)\n"                             \
+    "  --no-header       CSV: the first line is a row\n"                                                     \
+    "  --pg-schema S     PostgreSQL, DuckDB: where bare names are found, such as sales,public\n"
+
+/* Puts them into the options of an ingest, which borrow from `source`. */
+void cli_use_source(const cli_source_options *source, weir_ingest_options *out);
+
+/* Arguments with -o as --output, in a list that the caller frees; NULL where memory is short. */
+char **cli_long_arguments(int argc, char **argv);
+
+#endif

@@ -1,0 +1,220 @@
+/* What names of tables and columns say (docs/spec/04-draft.md, "Names"). */
+#include <string.h>
+
+#include "ingest/draft.h"
+
+static bool is_upper(char c) {
+    return c >= 'A' && c <= 'Z';
+}
+
+static bool is_lower(char c) {
+    return c >= 'a' && c <= 'z';
+}
+
+static bool is_digit(char c) {
+    return c >= '0' && c <= '9';
+}
+
+static char lower(char c) {
+    return is_upper(c) ? (char)(c - 'A' + 'a') : c;
+}
+
+/* Letters, digits, and all that is not ASCII. */
+static bool is_in_word(char c) {
+    return is_upper(c) || is_lower(c) || is_digit(c) || (unsigned char)c >= 0x80;
+}
+
+static bool begins_word(const char *name, size_t at) {
+    if (at == 0 || !is_upper(name[at]))
+        return false;
+    bool follows_small = is_lower(name[at - 1]) || is_digit(name[at - 1]);
+    return follows_small || (is_upper(name[at - 1]) && is_lower(name[at + 1]));
+}
+
+void weir__words_read(const char *name, weir__words *out) {
+    size_t used = 0, joined = 0, size = strlen(name);
+    memset(out, 0, sizeof *out);
+    size = size < WEIR__NAME_SIZE / 2 - 1 ? size : WEIR__NAME_SIZE / 2 - 1;
+    bool is_inside = false;
+    for (size_t i = 0; i < size; i++)
+        out->lower[i] = lower(name[i]);
+    for (size_t i = 0; i < size; i++) {
+        bool is_cut = !is_in_word(name[i]) || begins_word(name, i);
+        if (is_cut && is_inside) {
+            out->text[used++] = 0;
+            is_inside = false;
+        }
+        if (!is_in_word(name[i]))
+            continue;
+        if (!is_inside) {
+            if (out->count == WEIR__WORDS_MAX)
+                break;
+            out->list[out->count++] = out->text + used;
+            is_inside = true;
+        }
+        out->text[used++] = lower(name[i]);
+        out->joined[joined++] = lower(name[i]);
+    }
+}
+
+static bool ends_with(const char *text, size_t size, const char *end) {
+    size_t end_size = strlen(end);
+    return size >= end_size && memcmp(text + size - end_size, end, end_size) == 0;
+}
+
+/* The singular of an English plural, in place. */
+static void make_singular(char *word) {
+    size_t size = strlen(word);
+    if (size > 4 && ends_with(word, size, "ies")) {
+        strcpy(word + size - 3, "y");
+    } else if (size > 4 && (ends_with(word, size, "sses") || ends_with(word, size, "xes") ||
+                            ends_with(word, size, "ches") || ends_with(word, size, "shes"))) {
+        word[size - 2] = 0;
+    } else if (size > 1 && word[size - 1] == 's' && !strchr("sui", word[size - 2])) {
+        word[size - 1] = 0;
+    }
+}
+
+static void join(weir__words *words) {
+    words->joined[0] = 0;
+    for (uint32_t i = 0; i < words->count; i++)
+        strcat(words->joined, words->list[i]);
+}
+
+void weir__words_stem(const char *table, weir__words *out) {
+    static const char *const prefixes[] = {"dim", "fact", "tbl", "stg"};
+    weir__words_read(table, out);
+    for (int i = 0; i < 4 && out->count > 1; i++)
+        if (strcmp(out->list[0], prefixes[i]) == 0) {
+            out->count--;
+            memmove(out->list, out->list + 1, out->count * sizeof *out->list);
+            break;
+        }
+    if (out->count > 0)
+        make_singular((char *)out->list[out->count - 1]);
+    join(out);
+}
+
+/* ---- Lists ----------------------------------------------------------------------------------- */
+
+static const char *const lists[] = {
+    [WEIR__KEY_WORDS] = " id uuid guid key pk fk oid code no nr num number sha ",
+    [WEIR__ID_WORDS] = " id uuid guid oid pk fk sha ",
+    [WEIR__GENERIC_NAMES] =
+        " id uuid guid key pk fk oid code no nr num number sha name title date time year month day "
+        "hour type status value index rank position hash ",
+    [WEIR__SELF_NAMES] =
+        " parent manager supervisor boss reportsto referredby referrer replyto inreplyto previous "
+        "prev ",
+    [WEIR__SECRET_WORDS] = " password passwd pwd secret token apikey salt passphrase pin cvv ssn ",
+    [WEIR__BIRTH_WORDS] = " birth birthday birthdate dob born ",
+    [WEIR__CHANGE_WORDS] =
+        " update updated modified modification changed edited refreshed synced last latest mtime "
+        "lastupdate lastupdated lastmodified death died deceased ",
+    [WEIR__FUTURE_WORDS] =
+        " due required expected estimated eta planned deadline expires expire expiry expiration "
+        "until next promised renewal maturity ",
+    [WEIR__LATE_WORDS] =
+        " end ended ends finish finished close closed complete completed return returned ship "
+        "shipped shipping deliver delivered delivery cancel cancelled canceled delete deleted "
+        "resolved terminated termination paid left retired archived processed approved "
+        "discontinued ",
+    [WEIR__MEASURELESS_WORDS] =
+        " id code number no nr num lat lng lon latitude longitude year month day hour zip "
+        "index ",
+};
+
+bool weir__word_is_in(weir__word_list list, const char *word) {
+    char wanted[WEIR__NAME_SIZE + 2];
+    size_t size = strlen(word);
+    if (size == 0 || size + 3 > sizeof wanted || strchr(word, ' '))
+        return false;
+    wanted[0] = ' ';
+    memcpy(wanted + 1, word, size);
+    strcpy(wanted + 1 + size, " ");
+    return strstr(lists[list], wanted) != NULL;
+}
+
+bool weir__words_have(const weir__words *words, weir__word_list list) {
+    for (uint32_t i = 0; i < words->count; i++)
+        if (weir__word_is_in(list, words->list[i]))
+            return true;
+    return weir__word_is_in(list, words->joined);
+}
+
+const char *weir__words_last(const weir__words *words) {
+    return words->count > 0 ? words->list[words->count - 1] : "";
+}
+
+bool weir__words_end_in(const weir__words *words, const weir__words *end, const char *and_word) {
+    uint32_t length = end->count + (and_word ? 1 : 0);
+    if (end->count == 0 || words->count <= length)
+        return false;
+    uint32_t start = words->count - length;
+    for (uint32_t i = 0; i < end->count; i++)
+        if (strcmp(words->list[start + i], end->list[i]) != 0)
+            return false;
+    return !and_word || strcmp(words->list[words->count - 1], and_word) == 0;
+}
+
+bool weir__words_are_key_of(const weir__words *words, const weir__words *stem) {
+    size_t size = strlen(stem->joined);
+    return size > 0 && strncmp(words->joined, stem->joined, size) == 0 &&
+           weir__word_is_in(WEIR__KEY_WORDS, words->joined + size);
+}
+
+bool weir__words_are_secret(const weir__words *words) {
+    static const char *const before_key[] = {"api", "private", "access"};
+    for (uint32_t i = 0; i + 1 < words->count; i++)
+        for (int k = 0; k < 3; k++)
+            if (strcmp(words->list[i], before_key[k]) == 0 && strcmp(words->list[i + 1], "key") == 0)
+                return true;
+    return weir__words_have(words, WEIR__SECRET_WORDS);
+}
+
+bool weir__words_are_self(const weir__words *words) {
+    char name[WEIR__NAME_SIZE];
+    const char *last = weir__words_last(words);
+    size_t size = strlen(words->joined);
+    if (words->count > 1 && weir__word_is_in(WEIR__ID_WORDS, last))
+        size -= strlen(last);
+    memcpy(name, words->joined, size);
+    name[size] = 0;
+    return weir__word_is_in(WEIR__SELF_NAMES, name);
+}
+
+/* ---- Times and identifiers ------------------------------------------------------------------- */
+
+static bool starts_or_ends_like_time(const weir__words *words) {
+    static const char *const parts[] = {"created", "date", "time", "at", "timestamp", "on"};
+    size_t size = strlen(words->lower);
+    for (int i = 0; i < 6; i++)
+        if (ends_with(words->lower, size, parts[i]) || strncmp(words->lower, parts[i], strlen(parts[i])) == 0)
+            return true;
+    return false;
+}
+
+static bool last_is_one_of(const weir__words *words, const char *const *list) {
+    for (; *list; list++)
+        if (strcmp(weir__words_last(words), *list) == 0)
+            return true;
+    return false;
+}
+
+bool weir__name_sounds_like_row_time(const weir__words *words) {
+    static const char *const more[] = {"ts", "day", NULL};
+    return starts_or_ends_like_time(words) || last_is_one_of(words, more);
+}
+
+bool weir__name_says_time(const weir__words *words) {
+    static const char *const more[] = {"ts", "day", "hour", "epoch", "created", "modified", NULL};
+    return starts_or_ends_like_time(words) || last_is_one_of(words, more);
+}
+
+bool weir__name_may_be_identifier(const weir__words *words) {
+    static const char *const ends[] = {"id", "uuid", "email", "url", "phone", "hash", "code"};
+    for (int i = 0; i < 7; i++)
+        if (ends_with(words->lower, strlen(words->lower), ends[i]))
+            return true;
+    return weir__word_is_in(WEIR__ID_WORDS, weir__words_last(words));
+}

@@ -1,0 +1,289 @@
+/* The first step of a draft: every row of every table is looked at once. A column keeps counts, flags that
+ * only ever go out, and a sample of its values; where its name makes uniqueness matter, the hashes of all of
+ * them until one comes twice. */
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "ingest/draft.h"
+
+enum { ADVANCE_EVERY = 4096 };
+
+/* ---- Patterns of times ----------------------------------------------------------------------- */
+
+static void add_format(weir__draft *draft, const char *pattern, const char *clock) {
+    char text[WEIR__FORMAT_SIZE_MAX + 1];
+    int size = snprintf(text, sizeof text, "%s%s", pattern, clock);
+    if (!weir__time_format_compile(text, (size_t)size, &draft->formats[draft->format_count]))
+        draft->format_count++;
+}
+
+static void compile_formats(weir__draft *draft) {
+    static const char *const dates[] = {"%Y/%m/%d", "%d/%m/%Y", "%m/%d/%Y",
+                                        "%d.%m.%Y", "%d-%m-%Y", "%m-%d-%Y"};
+    static const char *const clocks[] = {"", " %H:%M", " %H:%M:%S"};
+    static const char *const before[] = {"%Y-%m-%dT%H:%M:%S.%f%z", "%Y-%m-%d %H:%M:%S.%f%z",
+                                         "%Y-%m-%dT%H:%M:%S.%f", "%Y-%m-%d %H:%M:%S.%f",
+                                         "%Y-%m-%d %H:%M:%S %z"};
+    static const char *const after[] = {"%m/%d/%Y %I:%M %p",
+                                        "%m/%d/%Y %I:%M:%S %p",
+                                        "%d-%b-%Y",
+                                        "%d-%b-%y",
+                                        "%d %b %Y",
+                                        "%b %d, %Y",
+                                        "%a %b %d %H:%M:%S %z %Y",
+                                        "%a, %d %b %Y %H:%M:%S %z",
+                                        "%Y%m%d"};
+    for (int i = 0; i < 5; i++)
+        add_format(draft, before[i], "");
+    for (int i = 0; i < 6; i++)
+        for (int k = 0; k < 3; k++)
+            add_format(draft, dates[i], clocks[k]);
+    for (int i = 0; i < 9; i++)
+        add_format(draft, after[i], "");
+}
+
+/* ---- Values ---------------------------------------------------------------------------------- */
+
+static bool is_date_number(const weir__draft *draft, int64_t value) {
+    char digits[24];
+    int64_t micros;
+    if (value < 19000101 || value > 21001231)
+        return false;
+    int size = snprintf(digits, sizeof digits, "%lld", (long long)value);
+    /* %Y%m%d is the last pattern. */
+    return weir__time_format_read(&draft->formats[draft->format_count - 1], digits, (size_t)size, &micros);
+}
+
+static void see_integer(const weir__draft *draft, weir__draft_column *column, int64_t value) {
+    bool is_first = column->integers + column->whole_reals + column->times == 0;
+    if (is_first || value < column->least)
+        column->least = value;
+    if (is_first || value > column->most)
+        column->most = value;
+    column->all_dates = column->all_dates && is_date_number(draft, value);
+}
+
+enum { TRUE_WORD = 1, FALSE_WORD = 2, T_WORD = 4, F_WORD = 8, YES_WORD = 16, NO_WORD = 32, OTHER_WORD = 64 };
+
+static uint32_t truth_of(weir__bytes text) {
+    static const struct {
+        const char *word;
+        uint32_t bit;
+    } words[] = {{"true", TRUE_WORD}, {"false", FALSE_WORD}, {"t", T_WORD},
+                 {"f", F_WORD},       {"yes", YES_WORD},     {"no", NO_WORD}};
+    for (int i = 0; i < 6; i++)
+        if (strlen(words[i].word) == text.size && strncasecmp(words[i].word, text.data, text.size) == 0)
+            return words[i].bit;
+    return OTHER_WORD;
+}
+
+static void see_text(const weir__draft *draft, weir__draft_column *column, weir__bytes text) {
+    int64_t micros;
+    column->truths |= truth_of(text);
+    column->any_long = column->any_long || text.size > WEIR__KEY_TEXT_MAX;
+    if (!column->any_space)
+        column->any_space = memchr(text.data, ' ', text.size) != NULL;
+    if (column->all_iso)
+        column->all_iso = weir_timestamp_parse(text.data, text.size, &micros);
+    for (uint32_t i = 0; column->formats >> i; i++)
+        if (column->formats >> i & 1 &&
+            !weir__time_format_read(&draft->formats[i], text.data, text.size, &micros))
+            column->formats &= ~((uint64_t)1 << i);
+}
+
+static bool is_whole(double real) {
+    return real >= -0x1p63 && real < 0x1p63 && real == floor(real);
+}
+
+/* False where memory is short. */
+static bool see_value(const weir__draft *draft, weir__draft_column *column, const weir__value *value) {
+    bool truth;
+    if (weir__value_is_null(value))
+        return true;
+    int64_t number = 0;
+    switch (value->type) {
+    case WEIR__INT:
+        number = value->integer;
+        see_integer(draft, column, number);
+        column->integers++;
+        break;
+    case WEIR__REAL:
+        column->reals++;
+        if (is_whole(value->real)) {
+            number = (int64_t)value->real;
+            see_integer(draft, column, number);
+            column->whole_reals++;
+        }
+        break;
+    case WEIR__TIMESTAMP:
+        number = value->integer;
+        see_integer(draft, column, number);
+        column->times++;
+        break;
+    case WEIR__BOOL:
+        number = value->integer;
+        column->booleans++;
+        break;
+    case WEIR__BLOB:
+        column->blobs++;
+        break;
+    default:
+        column->texts++;
+        see_text(draft, column, value->text);
+    }
+    column->values++;
+    column->all_boolean = column->all_boolean && weir__to_boolean(value, &truth) == WEIR__FITS;
+    if (value->type == WEIR__BLOB && !column->wants_unique)
+        return true;
+    uint64_t hash = weir__value_hash(value);
+    if (column->wants_unique && !weir__hash_set_add(&column->unique, hash))
+        return false;
+    return weir__sample_add(&column->sample, hash, 1, number);
+}
+
+/* ---- Tables ---------------------------------------------------------------------------------- */
+
+/* Uniqueness matters for what may be a primary key by its name or place, or an identifier. */
+static bool wants_unique(const weir__draft_table *table, uint32_t c) {
+    const weir__words *words = &table->columns[c].words;
+    return c == 0 || weir__name_may_be_identifier(words) ||
+           weir__word_is_in(WEIR__KEY_WORDS, weir__words_last(words)) ||
+           weir__words_are_key_of(words, &table->stem) || strcmp(words->joined, table->stem.joined) == 0 ||
+           weir__word_is_in(WEIR__GENERIC_NAMES, words->joined);
+}
+
+static bool prepare_table(weir__draft *draft, weir__draft_table *table) {
+    const weir__catalog_table *source = table->source;
+    table->columns = weir__allocate_zero(draft->env, source->column_count, sizeof *table->columns);
+    if (!table->columns)
+        return false;
+    weir__words_stem(source->name, &table->stem);
+    table->time = table->time_key = WEIR_NONE;
+    weir__sample_init(&table->times, draft->env);
+    table->column_count = source->column_count;
+    for (uint32_t c = 0; c < source->column_count; c++) {
+        weir__draft_column *column = &table->columns[c];
+        column->name = source->columns[c].name;
+        column->declared = source->columns[c].declared;
+        weir__words_read(column->name, &column->words);
+        column->all_dates = column->all_boolean = column->all_iso = true;
+        column->formats = ((uint64_t)1 << draft->format_count) - 1;
+        column->stype = WEIR_IGNORED;
+        weir__sample_init(&column->sample, draft->env);
+        weir__hash_set_init(&column->unique, draft->env);
+    }
+    for (uint32_t c = 0; c < source->column_count; c++)
+        table->columns[c].wants_unique = wants_unique(table, c);
+    return true;
+}
+
+typedef struct row_view {
+    weir__draft *draft;
+    weir__draft_table *table;
+} row_view;
+
+static bool see_row(void *context, const weir__value *cells) {
+    row_view *view = context;
+    for (uint32_t c = 0; c < view->table->column_count; c++)
+        if (!see_value(view->draft, &view->table->columns[c], &cells[c]))
+            return false;
+    view->table->row_count++;
+    return true;
+}
+
+static weir__draft_kind kind_of(const weir__draft_column *column) {
+    uint64_t count = column->values;
+    if (count == 0)
+        return WEIR__DRAFT_NOTHING;
+    if (column->blobs > 0)
+        return WEIR__DRAFT_BLOB;
+    if (column->booleans == count)
+        return WEIR__DRAFT_BOOLEAN;
+    if (column->times == count)
+        return WEIR__DRAFT_TIME;
+    if (column->integers == count)
+        return WEIR__DRAFT_INTEGER;
+    if (column->integers + column->reals == count)
+        return WEIR__DRAFT_NUMBER;
+    return column->texts == count ? WEIR__DRAFT_TEXT : WEIR__DRAFT_MIXED;
+}
+
+static weir_status scan_with(weir__draft *draft, weir__source *session, const weir__draft_table *table,
+                             const uint32_t *columns, uint32_t column_count,
+                             bool (*see)(void *context, const weir__value *cells), void *context,
+                             weir_error *error) {
+    weir__cursor *cursor = NULL;
+    weir__rows rows;
+    uint64_t unreported = 0;
+    weir_status status =
+        weir__source_scan(session, table->source, columns, column_count, 0, 1, &cursor, error);
+    if (status != WEIR_OK)
+        return status;
+    while ((status = cursor->next(cursor, &rows, error)) == WEIR_OK && rows.row_count > 0) {
+        for (size_t r = 0; r < rows.row_count && status == WEIR_OK; r++)
+            if (!see(context, rows.cells + r * column_count))
+                status = weir__out_of_memory(error, WEIR__INGEST_OPERATOR, 1);
+        unreported += rows.row_count;
+        if (unreported >= ADVANCE_EVERY && status == WEIR_OK) {
+            if (!weir__advance(draft->ingest, unreported))
+                status = weir__cancelled(error);
+            unreported = 0;
+        }
+        if (status != WEIR_OK)
+            break;
+    }
+    cursor->close(cursor);
+    return status;
+}
+
+weir_status weir__draft_scan(weir__draft *draft, uint32_t table, const uint32_t *columns,
+                             uint32_t column_count, bool (*see)(void *context, const weir__value *cells),
+                             void *context, weir_error *error) {
+    return scan_with(draft, draft->ingest->sessions[0], &draft->tables[table], columns, column_count, see,
+                     context, error);
+}
+
+static weir_status profile_table(weir__draft *draft, weir__source *session, weir__draft_table *table,
+                                 weir_error *error) {
+    uint32_t count = table->source->column_count;
+    uint32_t *positions = weir__allocate(draft->env, count, sizeof *positions);
+    row_view view = {draft, table};
+    weir_status status = WEIR_OK;
+    if (!positions || !prepare_table(draft, table))
+        status = weir__out_of_memory(error, WEIR__INGEST_OPERATOR, count * sizeof *table->columns);
+    for (uint32_t c = 0; c < count && status == WEIR_OK; c++)
+        positions[c] = c;
+    if (status == WEIR_OK)
+        status = scan_with(draft, session, table, positions, count, see_row, &view, error);
+    for (uint32_t c = 0; c < count && status == WEIR_OK; c++) {
+        weir__draft_column *column = &table->columns[c];
+        column->kind = kind_of(column);
+        column->is_whole = column->kind == WEIR__DRAFT_NUMBER && column->whole_reals == column->reals;
+    }
+    weir__release(draft->env, positions);
+    return status;
+}
+
+static void run_table(void *context, size_t index, uint32_t worker) {
+    weir__draft *draft = context;
+    weir__draft_table *table = &draft->tables[index];
+    table->status = profile_table(draft, draft->ingest->sessions[worker], table, &table->error);
+}
+
+weir_status weir__draft_profile(weir__draft *draft, weir_error *error) {
+    uint64_t total = 0;
+    for (uint32_t t = 0; t < draft->table_count; t++)
+        total += draft->tables[t].source->row_estimate;
+    compile_formats(draft);
+    weir__begin_phase(draft->ingest, "draft", total, draft->ingest->catalog.size_bytes);
+    weir__parallel(draft->env, draft->ingest->session_count, draft->table_count, run_table, draft);
+    for (uint32_t t = 0; t < draft->table_count; t++)
+        if (draft->tables[t].status != WEIR_OK) {
+            if (error)
+                *error = draft->tables[t].error;
+            return draft->tables[t].status;
+        }
+    return WEIR_OK;
+}

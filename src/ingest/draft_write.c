@@ -1,0 +1,316 @@
+/* A draft as a schema, and its reasons, as JSON. */
+#include <string.h>
+
+#include "ingest/draft.h"
+
+static bool is_table(const void *context, const char *name, size_t size) {
+    const weir__draft *draft = context;
+    for (uint32_t t = 0; t < draft->table_count; t++) {
+        const char *own = draft->tables[t].source->name;
+        if (strlen(own) == size && memcmp(own, name, size) == 0)
+            return true;
+    }
+    return false;
+}
+
+static void put_text(weir_json_writer *w, const char *key, const char *text) {
+    weir_json_key(w, key);
+    weir_json_text(w, text);
+}
+
+static void put_names(weir_json_writer *w, const weir__draft_table *table, const uint32_t *columns,
+                      uint32_t count) {
+    if (count > 1)
+        weir_json_array(w);
+    for (uint32_t i = 0; i < count; i++)
+        weir_json_text(w, table->columns[columns[i]].name);
+    if (count > 1)
+        weir_json_end_array(w);
+}
+
+/* ---- Times ----------------------------------------------------------------------------------- */
+
+enum { WAY_MAX = 16 };
+
+const char *weir__draft_key_name(weir__draft *draft, const weir__draft_table *table,
+                                 const weir__draft_key *key) {
+    const char *name = table->columns[key->columns[0]].name;
+    for (uint32_t i = 1; i < key->column_count && name; i++)
+        name = weir__draft_text(draft, "%s+%s", name, table->columns[key->columns[i]].name);
+    return name ? name : "";
+}
+
+static bool put_time(weir__draft *draft, weir_json_writer *w, const weir__draft_table *table) {
+    const char *keys[WAY_MAX], *tables[WAY_MAX];
+    uint32_t count = 0;
+    if (table->time == WEIR_NONE && table->time_key == WEIR_NONE)
+        return true;
+    weir_json_key(w, "temporal_column");
+    while (table->time == WEIR_NONE && count < WAY_MAX) {
+        const weir__draft_key *key = &table->keys[table->time_key];
+        keys[count] = weir__draft_key_name(draft, table, key);
+        table = &draft->tables[key->parent];
+        tables[count++] = table->source->name;
+    }
+    const char *column = table->columns[table->time].name;
+    if (count > 0)
+        return weir__json_time(w, draft->env, keys, tables, count, column);
+    weir_json_text(w, column);
+    return true;
+}
+
+static void put_form(weir_json_writer *w, const weir__draft_column *column) {
+    static const char *const units[] = {"s", "ms", "us", "ns"};
+    if (column->stype != WEIR_TIMESTAMP)
+        return;
+    if (column->form.format)
+        put_text(w, "format", column->format.pattern);
+    else if (column->form.says_unit)
+        put_text(w, "unit", units[column->form.unit]);
+}
+
+/* ---- Tables ---------------------------------------------------------------------------------- */
+
+static bool put_column(weir__draft *draft, weir_json_writer *w, const weir__draft_table *table, uint32_t c) {
+    const weir__draft_column *column = &table->columns[c];
+    bool is_fine = true;
+    weir_json_key(w, column->name);
+    weir_json_object(w);
+    put_text(w, "stype", weir_stype_name(column->stype));
+    for (uint32_t i = 0; i < table->key_count && is_fine; i++) {
+        const weir__draft_key *key = &table->keys[i];
+        if (key->column_count != 1 || key->columns[0] != c)
+            continue;
+        const weir__draft_table *parent = &draft->tables[key->parent];
+        weir_json_key(w, "foreign_key");
+        is_fine = weir__json_joined_name(w, draft->env, parent->source->name,
+                                         parent->columns[key->parent_columns[0]].name, is_table, draft);
+    }
+    put_form(w, column);
+    if (column->is_known_with_row) {
+        weir_json_key(w, "known_at");
+        weir_json_null(w);
+    }
+    weir_json_end_object(w);
+    return is_fine;
+}
+
+/* Keys of several columns. */
+static void put_joint_keys(const weir__draft *draft, weir_json_writer *w, const weir__draft_table *table) {
+    bool has_begun = false;
+    for (uint32_t i = 0; i < table->key_count; i++) {
+        const weir__draft_key *key = &table->keys[i];
+        if (key->column_count == 1)
+            continue;
+        if (!has_begun) {
+            weir_json_key(w, "foreign_keys");
+            weir_json_array(w);
+        }
+        has_begun = true;
+        weir_json_object(w);
+        weir_json_key(w, "columns");
+        put_names(w, table, key->columns, key->column_count);
+        put_text(w, "table", draft->tables[key->parent].source->name);
+        weir_json_key(w, "to");
+        put_names(w, &draft->tables[key->parent], key->parent_columns, key->column_count);
+        weir_json_end_object(w);
+    }
+    if (has_begun)
+        weir_json_end_array(w);
+}
+
+/* ---- CSV ------------------------------------------------------------------------------------- */
+
+static bool has_nulls(const weir__csv_options *a, const weir__csv_options *b) {
+    bool are_equal = a->null_count == b->null_count;
+    for (uint32_t i = 0; i < a->null_count && are_equal; i++)
+        are_equal = strcmp(a->nulls[i], b->nulls[i]) == 0;
+    return are_equal;
+}
+
+static void put_character(weir_json_writer *w, const char *key, char character) {
+    char text[2] = {character, 0};
+    put_text(w, key, character == '\t' ? "\\t" : text);
+}
+
+/* How a table's files were read; beside `first` (or NULL) only what differs from it. */
+static void put_csv(weir_json_writer *w, const weir__csv_table *table, const weir__csv_table *first) {
+    const weir__csv_dialect *dialect = &table->dialect;
+    bool says_delimiter = !first || dialect->delimiter != first->dialect.delimiter;
+    bool says_quote = !first || dialect->quote != first->dialect.quote;
+    bool says_header = !first || dialect->has_header != first->dialect.has_header;
+    bool says_nulls = !first || !has_nulls(&table->options, &first->options);
+    if (!says_delimiter && !says_quote && !says_header && !says_nulls)
+        return;
+    weir_json_key(w, "csv");
+    weir_json_object(w);
+    if (says_delimiter)
+        put_character(w, "delimiter", dialect->delimiter);
+    if (says_quote)
+        put_character(w, "quote", dialect->quote);
+    if (says_header) {
+        weir_json_key(w, "header");
+        weir_json_bool(w, dialect->has_header);
+    }
+    if (says_nulls) {
+        weir_json_key(w, "null");
+        weir_json_array(w);
+        for (uint32_t i = 0; i < table->options.null_count; i++)
+            weir_json_text(w, table->options.nulls[i]);
+        weir_json_end_array(w);
+    }
+    weir_json_end_object(w);
+}
+
+/* The first table that is made of CSV files, or NULL. */
+static const weir__csv_table *first_csv(const weir__draft *draft) {
+    for (uint32_t t = 0; t < draft->table_count; t++)
+        if (draft->tables[t].source->csv)
+            return draft->tables[t].source->csv;
+    return NULL;
+}
+
+/* ---- Tables, whole ---------------------------------------------------------------------------- */
+
+static bool put_table(weir__draft *draft, weir_json_writer *w, const weir__draft_table *table) {
+    weir_json_key(w, table->source->name);
+    weir_json_object(w);
+    if (table->primary_key_count > 0) {
+        weir_json_key(w, "primary_key");
+        put_names(w, table, table->primary_key, table->primary_key_count);
+    }
+    bool is_fine = put_time(draft, w, table);
+    put_joint_keys(draft, w, table);
+    if (table->source->csv && table->source->csv != first_csv(draft))
+        put_csv(w, table->source->csv, first_csv(draft));
+    weir_json_key(w, "columns");
+    weir_json_object(w);
+    for (uint32_t c = 0; c < table->column_count && is_fine; c++)
+        is_fine = put_column(draft, w, table, c);
+    weir_json_end_object(w);
+    weir_json_end_object(w);
+    return is_fine;
+}
+
+/* ---- Tasks ----------------------------------------------------------------------------------- */
+
+static void put_moment(weir_json_writer *w, const char *key, int64_t micros) {
+    char text[40];
+    weir_timestamp_format(micros, text);
+    put_text(w, key, text);
+}
+
+static bool is_name_of_earlier(const weir__draft *draft, uint32_t number, const char *name) {
+    for (uint32_t i = 0; i < number; i++)
+        if (strcmp(draft->tasks[i].name, name) == 0)
+            return true;
+    return false;
+}
+
+/* table.column, followed by #2, #3, … if names of earlier tasks read the same. */
+static const char *task_name(weir__draft *draft, uint32_t number) {
+    weir__draft_task *task = &draft->tasks[number];
+    const char *table = draft->tables[task->table].source->name;
+    const char *column = draft->tables[task->table].columns[task->column].name;
+    const char *name = weir__draft_text(draft, "%s.%s", table, column);
+    for (unsigned i = 2; name && is_name_of_earlier(draft, number, name); i++)
+        name = weir__draft_text(draft, "%s.%s#%u", table, column, i);
+    task->name = name ? name : "";
+    return task->name;
+}
+
+static bool put_task(weir__draft *draft, weir_json_writer *w, uint32_t number) {
+    const weir__draft_task *task = &draft->tasks[number];
+    const weir__draft_table *table = &draft->tables[task->table];
+    weir_json_key(w, task_name(draft, number));
+    weir_json_object(w);
+    put_text(w, "anchor_table", table->source->name);
+    put_text(w, "target_column", table->columns[task->column].name);
+    put_text(w, "target_stype", weir_stype_name(table->columns[task->column].stype));
+    if (task->has_split) {
+        weir_json_key(w, "split");
+        weir_json_object(w);
+        put_text(w, "method", "temporal");
+        put_moment(w, "val", task->val);
+        put_moment(w, "test", task->test);
+        weir_json_end_object(w);
+    }
+    bool is_fine = true;
+    if (task->dropped_count > 0) {
+        weir_json_key(w, "drop_columns");
+        weir_json_array(w);
+        for (uint32_t i = 0; i < task->dropped_count && is_fine; i++)
+            is_fine = weir__json_joined_name(w, draft->env, table->source->name,
+                                             table->columns[task->dropped[i]].name, is_table, draft);
+        weir_json_end_array(w);
+    }
+    weir_json_end_object(w);
+    return is_fine;
+}
+
+static void put_search_path(const weir__draft *draft, weir_json_writer *w) {
+    const weir__source_options *source = &draft->ingest->source;
+    if (source->search_path_count == 0)
+        return;
+    weir_json_key(w, "search_path");
+    weir_json_array(w);
+    for (uint32_t i = 0; i < source->search_path_count; i++)
+        weir_json_text(w, source->search_path[i]);
+    weir_json_end_array(w);
+}
+
+bool weir__draft_write(weir__draft *draft, weir_json_writer *w) {
+    bool is_fine = true, has_split = false;
+    weir_json_object(w);
+    put_text(w, "name", draft->ingest->catalog.name);
+    put_search_path(draft, w);
+    if (first_csv(draft))
+        put_csv(w, first_csv(draft), NULL);
+    weir_json_key(w, "keys");
+    weir_json_bool(w, true);
+    weir_json_key(w, "tables");
+    weir_json_object(w);
+    for (uint32_t t = 0; t < draft->table_count && is_fine; t++)
+        is_fine = put_table(draft, w, &draft->tables[t]);
+    weir_json_end_object(w);
+    weir_json_key(w, "tasks");
+    weir_json_object(w);
+    for (uint32_t i = 0; i < draft->task_count && is_fine; i++) {
+        is_fine = put_task(draft, w, i);
+        has_split = has_split || draft->tasks[i].has_split;
+    }
+    weir_json_end_object(w);
+    if (has_split)
+        put_text(w, "statistics_until", "train");
+    weir_json_key(w, "embedding");
+    weir_json_object(w);
+    put_text(w, "provider", "hash_v1");
+    weir_json_key(w, "dim");
+    weir_json_uint(w, 256);
+    weir_json_end_object(w);
+    weir_json_end_object(w);
+    return is_fine;
+}
+
+/* ---- Reasons --------------------------------------------------------------------------------- */
+
+void weir__draft_write_reasons(const weir__draft *draft, weir_json_writer *w) {
+    weir_json_array(w);
+    for (size_t i = 0; i < draft->reason_count; i++) {
+        const weir__reason *reason = &draft->reasons[i];
+        weir_json_object(w);
+        if (reason->table)
+            put_text(w, "table", reason->table);
+        if (reason->column)
+            put_text(w, "column", reason->column);
+        put_text(w, "topic", reason->topic);
+        put_text(w, "choice", reason->choice);
+        put_text(w, "why", reason->why);
+        if (reason->is_doubtful) {
+            weir_json_key(w, "check");
+            weir_json_bool(w, true);
+        }
+        weir_json_end_object(w);
+    }
+    weir_json_end_array(w);
+}

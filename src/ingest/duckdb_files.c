@@ -1,0 +1,97 @@
+/* Files that DuckDB reads: a view of an in-memory database for each table. Parquet files say what they hold;
+ * CSV files beside them are read with the dialect, types and nulls that weir finds itself, so that they give
+ * the same values with and without DuckDB. Columns from folders' names have the types that weir gives them.
+ */
+#include <stdio.h>
+#include <string.h>
+
+#include "ingest/csv.h"
+#include "ingest/duckdb_api.h"
+#include "ingest/sql.h"
+
+static const char *type_name(weir__csv_type type) {
+    static const char *const names[] = {"BIGINT", "DOUBLE", "VARCHAR"};
+    return names[type];
+}
+
+static void add_character(weir__sql *sql, const char *key, char character) {
+    char text[2] = {character, 0};
+    weir__sql_add(sql, ", %s = ", key);
+    weir__sql_add_literal(sql, text);
+}
+
+/* The columns that folders' names give, with types. */
+static void add_folder_columns(weir__sql *sql, const weir__csv_table *table) {
+    const weir__data_file *first = &table->files->files[0];
+    static const weir__csv_options nothing;
+    weir__sql_add(sql, ", hive_partitioning = %s", first->value_count > 0 ? "true" : "false");
+    for (size_t v = 0; v < first->value_count; v++) {
+        weir__csv_profile profile = {0};
+        for (size_t i = 0; i < table->files->file_count; i++) {
+            const char *value = table->files->files[i].values[v].value;
+            weir__csv_profile_see(&profile, (weir__bytes){value ? value : "", value ? strlen(value) : 0},
+                                  &nothing);
+        }
+        weir__sql_add(sql, v ? ", " : ", hive_types = {");
+        weir__sql_add_literal(sql, first->values[v].key);
+        weir__sql_add(sql, ": %s", type_name(weir__csv_type_of(&profile, 0)));
+    }
+    if (first->value_count > 0)
+        weir__sql_add(sql, "}");
+}
+
+static void add_csv_arguments(weir__sql *sql, const weir__csv_table *table) {
+    weir__sql_add(sql, ", auto_detect = false, header = %s", table->dialect.has_header ? "true" : "false");
+    add_character(sql, "delim", table->dialect.delimiter);
+    add_character(sql, "quote", table->dialect.quote);
+    add_character(sql, "escape", table->dialect.quote);
+    weir__sql_add(sql, ", nullstr = [''");
+    for (uint32_t i = 0; i < table->options.null_count; i++) {
+        weir__sql_add(sql, ", ");
+        weir__sql_add_literal(sql, table->options.nulls[i]);
+    }
+    weir__sql_add(sql, "], columns = {");
+    for (uint32_t c = 0; c < table->file_column_count; c++) {
+        weir__sql_add(sql, c ? ", " : "");
+        weir__sql_add_literal(sql, table->columns[c].name);
+        weir__sql_add(sql, ": '%s'", type_name(table->columns[c].type));
+    }
+    weir__sql_add(sql, "}");
+}
+
+static void add_reader(weir__sql *sql, const weir__csv_table *table) {
+    weir__sql_add(sql, table->files->is_csv ? "read_csv([" : "read_parquet([");
+    for (size_t i = 0; i < table->files->file_count; i++) {
+        weir__sql_add(sql, i ? ", " : "");
+        weir__sql_add_literal(sql, table->files->files[i].path);
+    }
+    weir__sql_add(sql, "]");
+    if (table->files->file_count > 1)
+        weir__sql_add(sql, ", union_by_name = true");
+    if (table->files->is_csv)
+        add_csv_arguments(sql, table);
+    add_folder_columns(sql, table);
+    weir__sql_add(sql, ")");
+}
+
+static weir_status view_table(weir__duck_session *session, const weir__csv_table *table, weir_error *error) {
+    weir__sql sql = {.env = session->base.env};
+    weir__sql_add(&sql, "CREATE VIEW ");
+    weir__sql_add_identifier(&sql, table->files->name);
+    weir__sql_add(&sql, " AS SELECT * FROM ");
+    add_reader(&sql, table);
+    weir_status status = sql.failed ? weir__out_of_memory(error, WEIR__SOURCE_OPERATOR, sql.size)
+                                    : weir__duck_run(session, sql.data, table->files->files[0].path, error);
+    weir__sql_release(&sql);
+    return status;
+}
+
+weir_status weir__duck_view_files(weir__duck_session *session, weir_error *error) {
+    weir_status status = weir__csv_source_open(session->base.env, session->options, &session->files, error);
+    if (status)
+        return status;
+    const weir__csv_source *files = weir__csv_source_of(session->files);
+    for (size_t t = 0; t < files->files.count && !status; t++)
+        status = view_table(session, &files->tables[t], error);
+    return status;
+}

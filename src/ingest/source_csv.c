@@ -1,0 +1,522 @@
+/* CSV files as a source, without any other library than zlib (and SQLite for queries).
+ *
+ * Opening reads every file once: the number of fields of every record is checked, rows are counted, and
+ * each column gets the type that all of its fields have. Files have no snapshot: they must not change while
+ * they are read, and a field that no longer fits its column's type is an error that says so. */
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "ingest/convert.h"
+#include "ingest/csv.h"
+
+typedef struct csv_session {
+    weir__source base;
+    weir__csv_source *shared;
+    bool is_fork;
+} csv_session;
+
+static weir_status no_memory(weir_error *error) {
+    return weir__out_of_memory(error, WEIR__SOURCE_OPERATOR, 1);
+}
+
+/* ---- Names of columns ------------------------------------------------------------------------ */
+
+static bool is_name_taken(const weir__csv_table *table, const char *name) {
+    for (uint32_t i = 0; i < table->column_count; i++)
+        if (strcmp(table->columns[i].name, name) == 0)
+            return true;
+    return false;
+}
+
+static weir__bytes trimmed(weir__bytes text) {
+    while (text.size > 0 && (text.data[0] == ' ' || text.data[0] == '\t'))
+        text = (weir__bytes){text.data + 1, text.size - 1};
+    while (text.size > 0 && (text.data[text.size - 1] == ' ' || text.data[text.size - 1] == '\t'))
+        text.size--;
+    return text;
+}
+
+/* A column of that name, or of the first name that is free. A NUL in a name would end it early. */
+static weir_status add_column(const weir_env *env, weir__csv_table *table, weir__bytes name,
+                              weir_error *error) {
+    size_t capacity = name.size + 24;
+    char *copy = weir__allocate(env, capacity, 1);
+    if (!copy)
+        return no_memory(error);
+    if (name.size == 0)
+        snprintf(copy, capacity, "column%u", table->column_count);
+    else
+        snprintf(copy, capacity, "%.*s", (int)name.size, name.data);
+    size_t size = strlen(copy);
+    for (unsigned number = 1; is_name_taken(table, copy); number++)
+        snprintf(copy + size, capacity - size, "_%u", number);
+    table->columns[table->column_count++] = (weir__csv_column){.name = copy};
+    return WEIR_OK;
+}
+
+static weir_status name_columns(const weir_env *env, weir__csv_table *table, const weir__csv_record *first,
+                                weir_error *error) {
+    const weir__data_file *file = &table->files->files[0];
+    weir_status status = WEIR_OK;
+    table->columns = weir__allocate_zero(env, first->field_count + file->value_count, sizeof *table->columns);
+    if (!table->columns)
+        return no_memory(error);
+    for (uint32_t i = 0; i < first->field_count && status == WEIR_OK; i++) {
+        weir__bytes name = table->dialect.has_header ? trimmed(first->fields[i]) : (weir__bytes){"", 0};
+        if (!weir__utf8_is_valid(name.data, name.size) || memchr(name.data, 0, name.size))
+            return weir__fail(error, WEIR_SOURCE_ERROR, WEIR__SOURCE_OPERATOR,
+                              "%s: the name of column %u is not UTF-8 or has a NUL in it; convert the file, "
+                              "for example with iconv",
+                              file->path, i + 1);
+        status = add_column(env, table, name, error);
+    }
+    table->file_column_count = table->column_count;
+    for (size_t i = 0; i < file->value_count && status == WEIR_OK; i++)
+        status =
+            add_column(env, table, (weir__bytes){file->values[i].key, strlen(file->values[i].key)}, error);
+    return status;
+}
+
+/* Where the columns of a further file are. Its names must be those of the first. */
+static weir_status place_columns(const weir_env *env, weir__csv_table *table, size_t number,
+                                 const weir__csv_record *header, weir_error *error) {
+    const weir__data_file *file = &table->files->files[number];
+    weir__csv_table own = {.files = table->files, .dialect = table->dialect};
+    uint32_t *places = weir__allocate(env, table->file_column_count, sizeof *places);
+    weir_status status = places ? name_columns(env, &own, header, error) : no_memory(error);
+    for (uint32_t i = 0; i < table->file_column_count && status == WEIR_OK; i++) {
+        uint32_t found = 0;
+        while (found < own.file_column_count && strcmp(own.columns[found].name, table->columns[i].name) != 0)
+            found++;
+        if (found == own.file_column_count || own.file_column_count != table->file_column_count)
+            status = weir__fail(error, WEIR_SOURCE_ERROR, WEIR__SOURCE_OPERATOR,
+                                "%s and %s are parts of table %s but have other columns (%s)",
+                                table->files->files[0].path, file->path, table->files->name,
+                                table->columns[i].name);
+        else
+            places[i] = found;
+    }
+    for (uint32_t i = 0; i < own.column_count; i++)
+        weir__release(env, own.columns[i].name);
+    weir__release(env, own.columns);
+    table->places[number] = places;
+    return status;
+}
+
+/* ---- Looking at all of a table --------------------------------------------------------------- */
+
+static weir_status check_count(const weir__csv_table *table, const char *path, const weir__csv_record *record,
+                               weir_error *error) {
+    if (record->field_count == table->file_column_count)
+        return WEIR_OK;
+    return weir__fail(
+        error, WEIR_SOURCE_ERROR, WEIR__SOURCE_OPERATOR,
+        "%s, line %llu: %u fields, but the first record has %u (delimiter '%s%c', quote '%c'; say which "
+        "with --delimiter and --quote, or \"csv\" in the schema)",
+        path, (unsigned long long)record->line, record->field_count, table->file_column_count,
+        table->dialect.delimiter == '\t' ? "\\" : "",
+        table->dialect.delimiter == '\t' ? 't' : table->dialect.delimiter,
+        table->dialect.quote ? table->dialect.quote : ' ');
+}
+
+static void see_record(weir__csv_table *table, size_t number, const weir__csv_record *record) {
+    const uint32_t *places = table->places[number];
+    for (uint32_t i = 0; i < table->file_column_count; i++)
+        weir__csv_profile_see(&table->columns[i].profile, record->fields[places ? places[i] : i],
+                              &table->options);
+    table->row_count++;
+}
+
+static weir_status look_at_file(const weir_env *env, weir__csv_table *table, size_t number,
+                                weir_error *error) {
+    const weir__data_file *file = &table->files->files[number];
+    weir__csv_reader *reader;
+    weir__csv_record record = {0};
+    weir_status status = weir__csv_open(env, file->path, &table->dialect, &reader, error);
+    if (status != WEIR_OK)
+        return status;
+    status = weir__csv_next(reader, &record, error);
+    if (status == WEIR_OK && record.field_count == 0)
+        status =
+            weir__fail(error, WEIR_SOURCE_ERROR, WEIR__SOURCE_OPERATOR,
+                       "%s is empty; delete it, or give it a line with the names of its columns", file->path);
+    if (status == WEIR_OK && number == 0)
+        status = name_columns(env, table, &record, error);
+    else if (status == WEIR_OK && table->dialect.has_header)
+        status = place_columns(env, table, number, &record, error);
+    if (status == WEIR_OK && table->dialect.has_header)
+        status = weir__csv_next(reader, &record, error);
+    while (status == WEIR_OK && record.field_count > 0) {
+        status = check_count(table, file->path, &record, error);
+        if (status == WEIR_OK) {
+            see_record(table, number, &record);
+            status = weir__csv_next(reader, &record, error);
+        }
+    }
+    weir__csv_close(reader);
+    for (size_t i = 0; i < file->value_count && status == WEIR_OK; i++) {
+        const char *value = file->values[i].value ? file->values[i].value : "";
+        weir__csv_profile_see(&table->columns[table->file_column_count + i].profile,
+                              (weir__bytes){value, strlen(value)}, &table->options);
+    }
+    return status;
+}
+
+static weir_status look_at_table(const weir_env *env, weir__csv_table *table, weir_error *error) {
+    table->places = weir__allocate_zero(env, table->files->file_count, sizeof *table->places);
+    if (!table->places)
+        return no_memory(error);
+    weir_status status =
+        weir__csv_find_dialect(env, table->files->files[0].path, &table->options, &table->dialect, error);
+    for (size_t i = 0; i < table->files->file_count && status == WEIR_OK; i++)
+        status = look_at_file(env, table, i, error);
+    return status;
+}
+
+/* What stands for null in all tables that do not say it, by what some column of them proves; then types. */
+static void find_types(weir__csv_source *source, bool looks_for_nulls) {
+    uint32_t proven = 0;
+    for (size_t t = 0; t < source->files.count; t++)
+        for (uint32_t c = 0; c < source->tables[t].column_count; c++)
+            if (!source->tables[t].options.says_nulls && looks_for_nulls)
+                proven |= weir__csv_proven_markers(&source->tables[t].columns[c].profile);
+    for (int i = 0; i < WEIR__CSV_MARKERS; i++)
+        if (proven >> i & 1)
+            source->found_nulls[source->found_null_count++] = weir__csv_markers[i];
+    for (size_t t = 0; t < source->files.count; t++) {
+        weir__csv_table *table = &source->tables[t];
+        bool takes_found = !table->options.says_nulls;
+        for (uint32_t c = 0; c < table->column_count; c++)
+            table->columns[c].type = weir__csv_type_of(&table->columns[c].profile, takes_found ? proven : 0);
+        if (takes_found) {
+            table->options.nulls = source->found_nulls;
+            table->options.null_count = source->found_null_count;
+        }
+    }
+}
+
+static weir__csv_options options_of(const weir__csv_settings *settings, const char *table) {
+    weir__csv_options options = settings->schema;
+    for (uint32_t i = 0; i < settings->table_count; i++)
+        if (strcmp(settings->tables[i].table, table) == 0)
+            options = weir__csv_options_join(&settings->tables[i].options, &options);
+    return weir__csv_options_join(&settings->line, &options);
+}
+
+/* ---- Sessions -------------------------------------------------------------------------------- */
+
+static void release_shared(weir__csv_source *source) {
+    const weir_env *env = source->env;
+    weir__csv_database_close(source);
+    pthread_mutex_destroy(&source->lock);
+    for (size_t t = 0; source->tables && t < source->files.count; t++) {
+        weir__csv_table *table = &source->tables[t];
+        for (uint32_t c = 0; c < table->column_count; c++)
+            weir__release(env, table->columns[c].name);
+        for (size_t i = 0; table->places && i < table->files->file_count; i++)
+            weir__release(env, table->places[i]);
+        weir__release(env, table->columns);
+        weir__release(env, table->places);
+    }
+    weir__release(env, source->tables);
+    weir__data_files_release(&source->files);
+    weir__release(env, source);
+}
+
+static void close_session(weir__source *source) {
+    csv_session *session = (csv_session *)source;
+    if (!session)
+        return;
+    if (!session->is_fork)
+        release_shared(session->shared);
+    weir__release(source->env, session);
+}
+
+static weir_status make_session(const weir_env *env, weir__csv_source *shared, bool is_fork,
+                                weir__source **out, weir_error *error) {
+    csv_session *session = weir__allocate_zero(env, 1, sizeof *session);
+    if (!session)
+        return no_memory(error);
+    *session =
+        (csv_session){.base = {.kind = &weir__source_csv, .env = env}, .shared = shared, .is_fork = is_fork};
+    *out = &session->base;
+    return WEIR_OK;
+}
+
+static weir_status look_at_all(weir__csv_source *source, const weir__csv_settings *settings,
+                               weir_error *error) {
+    weir_status status = WEIR_OK;
+    source->tables = weir__allocate_zero(source->env, source->files.count, sizeof *source->tables);
+    if (!source->tables)
+        return no_memory(error);
+    for (size_t t = 0; t < source->files.count; t++) {
+        source->tables[t].files = &source->files.tables[t];
+        source->tables[t].options = options_of(settings, source->files.tables[t].name);
+    }
+    for (size_t t = 0; t < source->files.count && status == WEIR_OK; t++)
+        if (source->files.tables[t].is_csv)
+            status = look_at_table(source->env, &source->tables[t], error);
+    if (status == WEIR_OK)
+        find_types(source, !settings->has_schema);
+    return status;
+}
+
+weir_status weir__csv_source_open(const weir_env *env, const weir__source_options *options,
+                                  weir__source **out, weir_error *error) {
+    static const weir__csv_settings nothing;
+    env = weir__env(env);
+    if (options->search_path_count > 0)
+        return weir__fail(error, WEIR_SCHEMA_INVALID, WEIR__SOURCE_OPERATOR,
+                          "$.search_path is for PostgreSQL and DuckDB; files have no schemas");
+    weir__csv_source *shared = weir__allocate_zero(env, 1, sizeof *shared);
+    if (!shared)
+        return no_memory(error);
+    shared->env = env;
+    pthread_mutex_init(&shared->lock, NULL);
+    weir_status status = weir__find_data_files(env, options->location, &shared->files, error);
+    if (status == WEIR_OK)
+        status = look_at_all(shared, options->csv ? options->csv : &nothing, error);
+    if (status == WEIR_OK)
+        status = make_session(env, shared, false, out, error);
+    if (status != WEIR_OK)
+        release_shared(shared);
+    return status;
+}
+
+const weir__csv_source *weir__csv_source_of(const weir__source *source) {
+    return ((const csv_session *)source)->shared;
+}
+
+static weir_status fork_session(weir__source *source, weir__source **out, weir_error *error) {
+    return make_session(source->env, ((csv_session *)source)->shared, true, out, error);
+}
+
+/* Parquet files, and CSV files beside them, are DuckDB's. */
+static bool accepts(const weir_env *env, const char *location) {
+    weir__data_files files;
+    if (!weir__is_data_files(env, location))
+        return false;
+    weir_status status = weir__find_data_files(env, location, &files, NULL);
+    bool has_parquet = files.has_parquet;
+    weir__data_files_release(&files);
+    return status != WEIR_OK || !has_parquet;
+}
+
+/* ---- The catalog ----------------------------------------------------------------------------- */
+
+static uint64_t size_of(const weir_env *env, const char *path) {
+    uint64_t size = 0;
+    int file = env->open(env->context, path, O_RDONLY, 0);
+    if (file < 0)
+        return 0;
+    if (env->size(env->context, file, &size) != 0)
+        size = 0;
+    env->close(env->context, file);
+    return size;
+}
+
+static bool fill(const weir__csv_source *source, weir__catalog *out) {
+    static const weir__declared declared[] = {WEIR__DECLARED_INTEGER, WEIR__DECLARED_REAL,
+                                              WEIR__DECLARED_TEXT};
+    out->name = weir__copy_text(out->env, source->files.name, strlen(source->files.name));
+    if (!out->name)
+        return false;
+    for (size_t i = 0; i < source->files.skipped_count; i++)
+        if (!weir__catalog_add_skipped(out, source->files.skipped[i]))
+            return false;
+    for (uint32_t t = 0; t < source->files.count; t++) {
+        const weir__csv_table *from = &source->tables[t];
+        weir__catalog_table *table = weir__catalog_add_table(out, from->files->name);
+        uint32_t *number = table ? weir__allocate(out->env, 1, sizeof *number) : NULL;
+        if (!number)
+            return false;
+        *number = t;
+        table->detail = number;
+        table->row_estimate = from->row_count;
+        table->csv = from;
+        for (uint32_t c = 0; c < from->column_count; c++)
+            if (!weir__catalog_add_column(out, table, from->columns[c].name, declared[from->columns[c].type]))
+                return false;
+        for (size_t i = 0; i < from->files->file_count; i++)
+            out->size_bytes += size_of(out->env, from->files->files[i].path);
+    }
+    return true;
+}
+
+static weir_status describe(weir__source *source, weir__catalog *out, weir_error *error) {
+    *out = (weir__catalog){.env = source->env};
+    if (fill(((csv_session *)source)->shared, out))
+        return WEIR_OK;
+    weir__catalog_release(out);
+    return no_memory(error);
+}
+
+/* ---- Rows ------------------------------------------------------------------------------------ */
+
+typedef struct csv_cursor {
+    weir__cursor base;
+    const weir__csv_source *source;
+    const weir__csv_table *table;
+    size_t file; /* that is read, or the next one */
+    size_t step;
+    weir__csv_reader *reader; /* NULL between files */
+    uint32_t *columns;
+    weir__value *row;
+} csv_cursor;
+
+static void close_cursor(weir__cursor *cursor) {
+    csv_cursor *self = (csv_cursor *)cursor;
+    const weir_env *env = self->source->env;
+    weir__csv_close(self->reader);
+    weir__release(env, self->columns);
+    weir__release(env, self->row);
+    weir__release(env, self);
+}
+
+static bool is_null(const weir__csv_options *options, weir__bytes field) {
+    if (field.size == 0)
+        return true;
+    for (uint32_t i = 0; i < options->null_count; i++)
+        if (strlen(options->nulls[i]) == field.size && memcmp(options->nulls[i], field.data, field.size) == 0)
+            return true;
+    return false;
+}
+
+static bool read_integer(weir__bytes field, int64_t *out) {
+    size_t sign = field.data[0] == '-' ? 1 : 0;
+    uint64_t value = 0;
+    if (field.size == sign)
+        return false;
+    for (size_t i = sign; i < field.size; i++)
+        if (field.data[i] < '0' || field.data[i] > '9' || __builtin_mul_overflow(value, 10, &value) ||
+            __builtin_add_overflow(value, (uint64_t)(field.data[i] - '0'), &value))
+            return false;
+    *out = (int64_t)(sign ? -value : value);
+    return value <= (uint64_t)INT64_MAX + sign;
+}
+
+/* False where the field does not fit the type that the column had when it was opened. */
+static bool to_value(const weir__csv_options *options, weir__csv_type type, weir__bytes field,
+                     weir__value *out) {
+    if (is_null(options, field)) {
+        out->type = WEIR__NULL;
+        return true;
+    }
+    switch (type) {
+    case WEIR__CSV_INTEGER:
+        out->type = WEIR__INT;
+        return read_integer(field, &out->integer);
+    case WEIR__CSV_REAL:
+        out->type = WEIR__REAL;
+        return weir__parse_real(field.data, field.size, &out->real);
+    default:
+        *out = (weir__value){.type = WEIR__TEXT, .text = field};
+        return true;
+    }
+}
+
+static weir_status open_file(csv_cursor *self, weir_error *error) {
+    weir__csv_record header;
+    const weir__csv_table *table = self->table;
+    weir_status status = weir__csv_open(self->source->env, table->files->files[self->file].path,
+                                        &table->dialect, &self->reader, error);
+    if (status == WEIR_OK && table->dialect.has_header)
+        status = weir__csv_next(self->reader, &header, error);
+    return status;
+}
+
+static weir_status fill_row(csv_cursor *self, const weir__csv_record *record, weir_error *error) {
+    const weir__csv_table *table = self->table;
+    const weir__data_file *file = &table->files->files[self->file];
+    const uint32_t *places = table->places[self->file];
+    bool fits = record->field_count == table->file_column_count;
+    for (uint32_t i = 0; i < self->base.column_count && fits; i++) {
+        uint32_t c = self->columns[i];
+        weir__bytes field;
+        if (c < table->file_column_count) {
+            field = record->fields[places ? places[c] : c];
+        } else {
+            const char *value = file->values[c - table->file_column_count].value;
+            field = (weir__bytes){value ? value : "", value ? strlen(value) : 0};
+        }
+        fits = to_value(&table->options, table->columns[c].type, field, &self->row[i]);
+    }
+    if (fits)
+        return WEIR_OK;
+    return weir__fail(error, WEIR_SOURCE_ERROR, WEIR__SOURCE_OPERATOR,
+                      "%s, line %llu: the file was changed while it was read", file->path,
+                      (unsigned long long)record->line);
+}
+
+static weir_status next_row(weir__cursor *cursor, weir__rows *rows, weir_error *error) {
+    csv_cursor *self = (csv_cursor *)cursor;
+    weir__csv_record record = {0};
+    *rows = (weir__rows){.cells = self->row};
+    while (self->file < self->table->files->file_count) {
+        weir_status status = self->reader ? WEIR_OK : open_file(self, error);
+        if (status == WEIR_OK)
+            status = weir__csv_next(self->reader, &record, error);
+        if (status != WEIR_OK)
+            return status;
+        if (record.field_count > 0) {
+            rows->row_count = 1;
+            return fill_row(self, &record, error);
+        }
+        weir__csv_close(self->reader);
+        self->reader = NULL;
+        self->file += self->step;
+    }
+    return WEIR_OK;
+}
+
+weir_status weir__csv_scan(const weir__csv_source *source, uint32_t table, const uint32_t *columns,
+                           uint32_t column_count, uint32_t part, uint32_t part_count, weir__cursor **out,
+                           weir_error *error) {
+    csv_cursor *self = weir__allocate_zero(source->env, 1, sizeof *self);
+    if (!self)
+        return no_memory(error);
+    *self = (csv_cursor){.base = {.column_count = column_count, .next = next_row, .close = close_cursor},
+                         .source = source,
+                         .table = &source->tables[table],
+                         .file = part,
+                         .step = part_count,
+                         .columns = weir__allocate(source->env, column_count, sizeof *self->columns),
+                         .row = weir__allocate_zero(source->env, column_count, sizeof *self->row)};
+    if (!self->columns || !self->row) {
+        close_cursor(&self->base);
+        return no_memory(error);
+    }
+    for (uint32_t i = 0; i < column_count; i++)
+        self->columns[i] = columns[i];
+    *out = &self->base;
+    return WEIR_OK;
+}
+
+static weir_status scan(weir__source *source, const weir__catalog_table *table, const uint32_t *columns,
+                        uint32_t column_count, uint32_t part, uint32_t part_count, weir__cursor **out,
+                        weir_error *error) {
+    return weir__csv_scan(((csv_session *)source)->shared, *(const uint32_t *)table->detail, columns,
+                          column_count, part, part_count, out, error);
+}
+
+static weir_status query(weir__source *source, const char *sql, weir__cursor **out, weir_error *error) {
+    return weir__csv_query(((csv_session *)source)->shared, sql, out, error);
+}
+
+static weir_status describe_query(weir__source *source, const char *sql, weir__catalog *catalog,
+                                  weir__catalog_table *table, weir_error *error) {
+    return weir__csv_describe_query(((csv_session *)source)->shared, sql, catalog, table, error);
+}
+
+const weir__source_kind weir__source_csv = {
+    .name = "csv",
+    .accepts = accepts,
+    .open = weir__csv_source_open,
+    .close = close_session,
+    .fork = fork_session,
+    .describe = describe,
+    .scan = scan,
+    .query = query,
+    .describe_query = describe_query,
+};

@@ -1,0 +1,263 @@
+/* See time_format.h. */
+#include "ingest/time_format.h"
+
+#include <string.h>
+
+#include "store/timestamp.h"
+
+#define MICROS_PER_SECOND INT64_C(1000000)
+
+/* ---- Patterns -------------------------------------------------------------------------------- */
+
+typedef struct directive_rule {
+    char letter;
+    uint8_t digits; /* at most; 0: not digits */
+    uint8_t least;  /* digits */
+    char part;      /* what it decides: two directives of one part contradict each other */
+} directive_rule;
+
+static const directive_rule rules[] = {
+    {'Y', 4, 4, 'y'}, {'y', 2, 2, 'y'}, {'m', 2, 1, 'm'}, {'b', 0, 0, 'm'},
+    {'B', 0, 0, 'm'}, {'d', 2, 1, 'd'}, {'j', 3, 3, 'j'}, {'H', 2, 1, 'h'},
+    {'I', 2, 1, 'h'}, {'p', 0, 0, 'p'}, {'M', 2, 1, 'n'}, {'S', 2, 1, 's'},
+    {'f', 9, 1, 'f'}, {'z', 0, 0, 'z'}, {'a', 0, 0, 'a'}, {'A', 0, 0, 'a'},
+};
+
+static const directive_rule *rule_of(char letter) {
+    for (size_t i = 0; i < sizeof rules / sizeof *rules; i++)
+        if (rules[i].letter == letter)
+            return &rules[i];
+    return NULL;
+}
+
+static bool has_part(const weir__time_format *format, char part) {
+    for (uint32_t i = 0; i < format->count; i++)
+        if (format->items[i].directive && rule_of(format->items[i].directive)->part == part)
+            return true;
+    return false;
+}
+
+static bool has_directive(const weir__time_format *format, char letter) {
+    for (uint32_t i = 0; i < format->count; i++)
+        if (format->items[i].directive == letter)
+            return true;
+    return false;
+}
+
+static const char *check_whole(const weir__time_format *format) {
+    if (!has_part(format, 'y'))
+        return "has no year (%Y or %y)";
+    if (has_part(format, 'd') && !has_part(format, 'm'))
+        return "has a day without a month";
+    if (has_part(format, 'j') && (has_part(format, 'm') || has_part(format, 'd')))
+        return "has %j beside a month or day";
+    if (has_directive(format, 'I') != has_part(format, 'p'))
+        return "needs %I and %p together";
+    return NULL;
+}
+
+const char *weir__time_format_compile(const char *pattern, size_t size, weir__time_format *out) {
+    uint32_t directives = 0;
+    memset(out, 0, sizeof *out);
+    if (size == 0 || size > WEIR__FORMAT_SIZE_MAX)
+        return "must be a pattern such as %d/%m/%Y, of at most 64 bytes";
+    memcpy(out->pattern, pattern, size);
+    for (size_t i = 0; i < size; i++) {
+        weir__format_item item = {.character = pattern[i]};
+        if (pattern[i] == '%' && i + 1 < size && pattern[i + 1] == '%') {
+            i++;
+        } else if (pattern[i] == '%') {
+            const directive_rule *rule = i + 1 < size ? rule_of(pattern[i + 1]) : NULL;
+            if (!rule)
+                return "has a directive that is not one of %Y %y %m %b %B %d %j %H %I %p %M %S %f %z %a %A "
+                       "%%";
+            if (has_part(out, rule->part))
+                return "has two directives for one part of the time";
+            if (++directives > WEIR__FORMAT_DIRECTIVES_MAX)
+                return "has too many directives";
+            item = (weir__format_item){.directive = rule->letter};
+            weir__format_item *before = out->count > 0 ? &out->items[out->count - 1] : NULL;
+            bool is_joined =
+                rule->digits > 0 && before && before->directive && rule_of(before->directive)->digits > 0;
+            if (is_joined)
+                before->is_fixed = item.is_fixed = true;
+            i++;
+        }
+        out->items[out->count++] = item;
+    }
+    return check_whole(out);
+}
+
+/* ---- Matching -------------------------------------------------------------------------------- */
+
+typedef struct time_parts {
+    int year, month, day, day_of_year, hour, minute, second, micros;
+    bool is_pm, has_day_of_year, is_12_hours;
+    int64_t offset_minutes;
+} time_parts;
+
+static bool read_digits(const char **at, const char *end, int least, int most, int *value, int *count) {
+    int digits = 0, sum = 0;
+    for (; digits < most && *at < end && **at >= '0' && **at <= '9'; ++*at, digits++)
+        sum = sum * 10 + (**at - '0');
+    *value = sum;
+    *count = digits;
+    return digits >= least;
+}
+
+static char lower(char c) {
+    return (char)(c >= 'A' && c <= 'Z' ? c - 'A' + 'a' : c);
+}
+
+static bool starts_with(const char *at, const char *end, const char *word) {
+    for (; *word; word++, at++)
+        if (at == end || lower(*at) != *word)
+            return false;
+    return true;
+}
+
+/* The number of the name that stands here, in full or as its first three letters. */
+static bool read_name(const char **at, const char *end, const char *const *names, int count, int *number) {
+    for (int i = 0; i < count; i++) {
+        char first[4] = {names[i][0], names[i][1], names[i][2], 0};
+        if (!starts_with(*at, end, first))
+            continue;
+        *at += starts_with(*at, end, names[i]) ? strlen(names[i]) : 3;
+        *number = i;
+        return true;
+    }
+    return false;
+}
+
+/* Z, UTC, GMT, +05, +0530, +05:30. */
+static bool read_offset(const char **at, const char *end, int64_t *minutes) {
+    static const char *const zeros[] = {"z", "utc", "gmt"};
+    int hour, minute = 0, count;
+    *minutes = 0;
+    for (int i = 0; i < 3; i++)
+        if (starts_with(*at, end, zeros[i])) {
+            *at += strlen(zeros[i]);
+            return true;
+        }
+    if (*at == end || (**at != '+' && **at != '-'))
+        return false;
+    bool is_negative = *(*at)++ == '-';
+    if (!read_digits(at, end, 2, 2, &hour, &count))
+        return false;
+    const char *before = *at;
+    if (*at < end && **at == ':')
+        ++*at;
+    if (!read_digits(at, end, 2, 2, &minute, &count)) {
+        *at = before;
+        minute = 0;
+    }
+    *minutes = (hour * 60 + minute) * (is_negative ? -1 : 1);
+    return hour <= 23 && minute <= 59;
+}
+
+static void set_number(time_parts *parts, char directive, int value, int count) {
+    switch (directive) {
+    case 'Y':
+        parts->year = value;
+        break;
+    case 'y':
+        parts->year = value + (value < 69 ? 2000 : 1900);
+        break;
+    case 'm':
+        parts->month = value;
+        break;
+    case 'd':
+        parts->day = value;
+        break;
+    case 'j':
+        parts->day_of_year = value;
+        parts->has_day_of_year = true;
+        break;
+    case 'H':
+        parts->hour = value;
+        break;
+    case 'I':
+        parts->hour = value;
+        parts->is_12_hours = true;
+        break;
+    case 'M':
+        parts->minute = value;
+        break;
+    case 'S':
+        parts->second = value;
+        break;
+    default: /* decimals */
+        for (; count < 6; count++)
+            value *= 10;
+        for (; count > 6; count--)
+            value /= 10;
+        parts->micros = value;
+    }
+}
+
+static bool read_item(const weir__format_item *item, const char **at, const char *end, time_parts *parts) {
+    static const char *const months[] = {"january",   "february", "march",    "april",
+                                         "may",       "june",     "july",     "august",
+                                         "september", "october",  "november", "december"};
+    static const char *const weekdays[] = {"monday", "tuesday",  "wednesday", "thursday",
+                                           "friday", "saturday", "sunday"};
+    int value, count;
+    if (!item->directive)
+        return *at < end && *(*at)++ == item->character;
+    const directive_rule *rule = rule_of(item->directive);
+    if (rule->digits > 0) {
+        int least = item->is_fixed && rule->letter != 'f' ? rule->digits : rule->least;
+        if (!read_digits(at, end, least, rule->digits, &value, &count))
+            return false;
+        set_number(parts, item->directive, value, count);
+        return true;
+    }
+    switch (rule->part) {
+    case 'm':
+        if (!read_name(at, end, months, 12, &value))
+            return false;
+        parts->month = value + 1;
+        return true;
+    case 'a':
+        return read_name(at, end, weekdays, 7, &value);
+    case 'p':
+        parts->is_pm = starts_with(*at, end, "pm");
+        if (!parts->is_pm && !starts_with(*at, end, "am"))
+            return false;
+        *at += 2;
+        return true;
+    default:
+        return read_offset(at, end, &parts->offset_minutes);
+    }
+}
+
+static bool resolve(time_parts *parts, int64_t *micros) {
+    if (parts->is_12_hours) {
+        if (parts->hour < 1 || parts->hour > 12)
+            return false;
+        parts->hour = parts->hour % 12 + (parts->is_pm ? 12 : 0);
+    }
+    if (parts->hour > 23 || parts->minute > 59 || parts->second > 59 || parts->month < 1 ||
+        parts->month > 12 || parts->day < 1 || parts->day > weir__days_in_month(parts->year, parts->month))
+        return false;
+    int64_t days = weir__days_from_civil(parts->year, parts->month, parts->day);
+    if (parts->has_day_of_year) {
+        int64_t in_year = weir__days_from_civil(parts->year + 1, 1, 1) - days;
+        if (parts->day_of_year < 1 || parts->day_of_year > in_year)
+            return false;
+        days += parts->day_of_year - 1;
+    }
+    int64_t seconds = days * 86400 + (parts->hour * 60 + parts->minute) * 60 + parts->second;
+    *micros = (seconds - parts->offset_minutes * 60) * MICROS_PER_SECOND + parts->micros;
+    return true;
+}
+
+bool weir__time_format_read(const weir__time_format *format, const char *text, size_t size, int64_t *micros) {
+    const char *at = text;
+    const char *end = text + size;
+    time_parts parts = {.month = 1, .day = 1};
+    for (uint32_t i = 0; i < format->count; i++)
+        if (!read_item(&format->items[i], &at, end, &parts))
+            return false;
+    return at == end && resolve(&parts, micros);
+}

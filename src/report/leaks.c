@@ -1,0 +1,279 @@
+/* Columns that tell the target alone. For each column and foreign key of the anchor table that the task
+ * shows, a tree over it alone (values in up to 64 runs, each with the mean label of one half of the seeds) is
+ * judged on the other half, by the area under its ROC curve. The value of a foreign key is the row that it
+ * leads to: what tells more than that row's columns do. Labels are true or false, above the median or not, or
+ * one class against the rest. */
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "report/report.h"
+
+enum { SEEDS_MAX = 20000, RUNS = 64, LEAST_OF_A_KIND = 10, CLASSES_TRIED = 4 };
+
+#define SUSPICIOUS 0.98
+
+typedef struct observation {
+    double value; /* of the column; NaN: null or hidden */
+    uint32_t seed;
+} observation;
+
+typedef struct leak_work {
+    const weir__report_work *work;
+    const weir_task *task;
+    weir_seed_row *seeds;
+    double *labels;
+    uint8_t *is_true;
+    observation *values;
+    double *scores;
+    uint32_t count;
+} leak_work;
+
+/* ---- What a column shows --------------------------------------------------------------------- */
+
+static bool is_known(const leak_work *w, const weir_seed_row *seed, uint32_t known_slot) {
+    int64_t row_time = weir_store_row_time(w->work->store, seed->row);
+    bool shows_early = w->task->before_anchor == WEIR_BEFORE_ANCHOR_SHOW_KNOWN;
+    if (row_time > seed->observation_time && !shows_early)
+        return false;
+    if (known_slot == WEIR_NONE)
+        return true;
+    int64_t known = weir_store_time_at(w->work->store, seed->row, known_slot);
+    return known != WEIR_TIME_ALWAYS && known <= seed->observation_time;
+}
+
+static double value_of(const leak_work *w, const weir_seed_row *seed, uint32_t number) {
+    const weir_column *column = &w->work->info->columns[number];
+    weir_cell cell;
+    if (!is_known(w, seed, column->known_slot) ||
+        !weir_store_cell(w->work->store, seed->row, number, &cell) || cell.is_null)
+        return NAN;
+    return column->stype == WEIR_NUMERICAL ? (double)cell.number : (double)cell.integer;
+}
+
+static double parent_of(const leak_work *w, const weir_seed_row *seed, uint32_t number) {
+    const weir_store *store = w->work->store;
+    uint32_t parent = weir_store_parent(store, seed->row, number);
+    bool is_shown = parent != WEIR_NONE && is_known(w, seed, w->work->info->edges[number].known_slot) &&
+                    weir_store_row_time(store, parent) <= seed->observation_time;
+    return is_shown ? (double)parent : NAN;
+}
+
+static int compare_values(const void *a, const void *b) {
+    const observation *x = a, *y = b;
+    if (isnan(x->value) || isnan(y->value)) {
+        if (isnan(x->value) != isnan(y->value))
+            return isnan(x->value) ? -1 : 1;
+    } else if (x->value != y->value) {
+        return x->value < y->value ? -1 : 1;
+    }
+    return x->seed < y->seed ? -1 : x->seed > y->seed;
+}
+
+static bool is_same_value(double a, double b) {
+    return a == b || (isnan(a) && isnan(b));
+}
+
+/* ---- A tree ---------------------------------------------------------------------------------- */
+
+/* Gives the seeds of values[start, end) the mean label of those of them that are of the first half. */
+static void score_run(leak_work *w, uint32_t start, uint32_t end, double overall) {
+    uint32_t seen = 0, truths = 0;
+    for (uint32_t i = start; i < end; i++)
+        if (w->values[i].seed % 2 == 0) {
+            seen++;
+            truths += w->is_true[w->values[i].seed];
+        }
+    for (uint32_t i = start; i < end; i++)
+        w->scores[w->values[i].seed] = (truths + overall) / (seen + 1.0);
+}
+
+static void score_seeds(leak_work *w, bool has_order) {
+    uint32_t truths = 0, start = 0, least = has_order ? w->count / RUNS : 1;
+    for (uint32_t i = 0; i < w->count; i++)
+        truths += w->is_true[i];
+    double overall = (double)truths / w->count;
+    for (uint32_t i = 1; i <= w->count; i++) {
+        bool goes_on = i < w->count && is_same_value(w->values[i].value, w->values[i - 1].value);
+        bool is_null_run = i < w->count && isnan(w->values[i - 1].value) && !isnan(w->values[i].value);
+        if (goes_on || (i < w->count && !is_null_run && has_order && i - start < least))
+            continue;
+        score_run(w, start, i, overall);
+        start = i;
+    }
+}
+
+/* ---- The area -------------------------------------------------------------------------------- */
+
+typedef struct judged {
+    double score;
+    uint8_t is_true;
+} judged;
+
+static int compare_judged(const void *a, const void *b) {
+    const judged *x = a, *y = b;
+    return x->score < y->score ? -1 : x->score > y->score;
+}
+
+/* Over the second half; NaN where a kind is too rare there. */
+static double area(const leak_work *w, judged *list) {
+    uint32_t count = 0, trues = 0;
+    for (uint32_t i = 1; i < w->count; i += 2) {
+        list[count++] = (judged){w->scores[i], w->is_true[i]};
+        trues += w->is_true[i];
+    }
+    if (trues < LEAST_OF_A_KIND || count - trues < LEAST_OF_A_KIND)
+        return NAN;
+    qsort(list, count, sizeof *list, compare_judged);
+    double ranks = 0;
+    for (uint32_t i = 0; i < count;) {
+        uint32_t end = i, tied = 0;
+        while (end < count && list[end].score == list[i].score)
+            tied += list[end++].is_true;
+        ranks += tied * ((double)i + (double)end + 1) / 2;
+        i = end;
+    }
+    double pairs = (double)trues * (count - trues);
+    return (ranks - (double)trues * (trues + 1.0) / 2) / pairs;
+}
+
+/* ---- Questions ------------------------------------------------------------------------------- */
+
+static int compare_numbers(const void *a, const void *b) {
+    double x = *(const double *)a, y = *(const double *)b;
+    return x < y ? -1 : x > y;
+}
+
+/* The middle of the labels, moved so that there are some above it. */
+static double middle(const leak_work *w, double *sorted) {
+    memcpy(sorted, w->labels, w->count * sizeof *sorted);
+    qsort(sorted, w->count, sizeof *sorted, compare_numbers);
+    double cut = sorted[w->count / 2];
+    if (cut == sorted[w->count - 1])
+        for (uint32_t i = w->count / 2; i > 0 && cut == sorted[w->count - 1]; i--)
+            cut = sorted[i - 1];
+    return cut;
+}
+
+/* The mean area over the questions that a target asks: one, or one a class. */
+static double judge(leak_work *w, bool has_order, const double *questions, uint32_t question_count,
+                    judged *list) {
+    double sum = 0;
+    uint32_t asked = 0;
+    qsort(w->values, w->count, sizeof *w->values, compare_values);
+    for (uint32_t q = 0; q < question_count; q++) {
+        for (uint32_t i = 0; i < w->count; i++)
+            w->is_true[i] = w->task->stype == WEIR_NUMERICAL || w->task->stype == WEIR_TIMESTAMP
+                                ? w->labels[i] > questions[q]
+                                : w->labels[i] == questions[q];
+        score_seeds(w, has_order);
+        double found = area(w, list);
+        if (isnan(found))
+            continue;
+        sum += found;
+        asked++;
+    }
+    return asked ? sum / asked : 0;
+}
+
+static double judge_column(leak_work *w, uint32_t column, const double *questions, uint32_t question_count,
+                           judged *list) {
+    weir_stype stype = w->work->info->columns[column].stype;
+    for (uint32_t i = 0; i < w->count; i++)
+        w->values[i] = (observation){value_of(w, &w->seeds[i], column), i};
+    return judge(w, stype == WEIR_NUMERICAL || stype == WEIR_TIMESTAMP, questions, question_count, list);
+}
+
+static double judge_edge(leak_work *w, uint32_t edge, const double *questions, uint32_t question_count,
+                         judged *list) {
+    for (uint32_t i = 0; i < w->count; i++)
+        w->values[i] = (observation){parent_of(w, &w->seeds[i], edge), i};
+    return judge(w, false, questions, question_count, list);
+}
+
+static bool is_asked(const leak_work *w, uint32_t column) {
+    weir_stype stype = w->work->info->columns[column].stype;
+    return stype != WEIR_IDENTIFIER && stype != WEIR_TEXT && column != w->task->column &&
+           !w->task->column_dropped[column];
+}
+
+static void keep_suspect(weir_report_task *out, uint32_t column, uint32_t edge, double auc) {
+    uint32_t place = out->suspect_count;
+    if (auc <= SUSPICIOUS)
+        return;
+    if (place == WEIR_REPORT_SUSPECTS) {
+        if (auc <= out->suspects[place - 1].auc)
+            return;
+        place--;
+    } else {
+        out->suspect_count++;
+    }
+    for (; place > 0 && out->suspects[place - 1].auc < auc; place--)
+        out->suspects[place] = out->suspects[place - 1];
+    out->suspects[place] = (weir_report_suspect){column, edge, auc};
+}
+
+/* Every n-th seed that has a label. */
+static void take_seeds(leak_work *w, uint32_t number) {
+    uint32_t step = w->task->seed_count / SEEDS_MAX + 1;
+    for (uint32_t i = 0; i < w->task->seed_count && w->count < SEEDS_MAX; i += step)
+        if (weir_store_seed(w->work->store, number, i, &w->seeds[w->count]) &&
+            weir__report_label(w->work, w->task, &w->seeds[w->count].target, &w->labels[w->count]))
+            w->count++;
+}
+
+const char *weir__suspect_name(const weir_store_info *info, const weir_report_suspect *suspect) {
+    return suspect->column != WEIR_NONE ? info->columns[suspect->column].name
+                                        : info->edges[suspect->edge].name;
+}
+
+static void find_suspects(leak_work *w, weir_report_task *out, double *scratch, judged *list) {
+    const weir_table *anchor = &w->work->info->tables[w->task->anchor_table];
+    double questions[CLASSES_TRIED] = {1};
+    uint32_t count = 1;
+    if (w->task->stype == WEIR_NUMERICAL || w->task->stype == WEIR_TIMESTAMP) {
+        questions[0] = middle(w, scratch);
+    } else if (w->task->stype == WEIR_CATEGORICAL) {
+        uint32_t start = w->work->info->columns[w->task->column].category_start;
+        count = out->class_count < CLASSES_TRIED ? out->class_count : CLASSES_TRIED;
+        for (uint32_t i = 0; i < count; i++)
+            questions[i] = (double)(out->classes[i].category - start);
+    }
+    for (uint32_t c = 0; c < anchor->column_count; c++) {
+        uint32_t column = anchor->column_start + c;
+        if (is_asked(w, column))
+            keep_suspect(out, column, WEIR_NONE, judge_column(w, column, questions, count, list));
+    }
+    for (uint32_t e = 0; e < w->work->info->edge_count; e++)
+        if (w->work->info->edges[e].table == w->task->anchor_table && !w->task->edge_hidden[e])
+            keep_suspect(out, WEIR_NONE, e, judge_edge(w, e, questions, count, list));
+}
+
+weir_status weir__report_leaks(weir__report_work *work, uint32_t number) {
+    const weir_env *env = work->report->env;
+    const weir_task *task = &work->info->tasks[number];
+    size_t most = task->seed_count < SEEDS_MAX ? task->seed_count : SEEDS_MAX;
+    leak_work w = {.work = work,
+                   .task = task,
+                   .seeds = weir__allocate(env, most + 1, sizeof *w.seeds),
+                   .labels = weir__allocate(env, most + 1, sizeof *w.labels),
+                   .is_true = weir__allocate(env, most + 1, sizeof *w.is_true),
+                   .values = weir__allocate(env, most + 1, sizeof *w.values),
+                   .scores = weir__allocate(env, most + 1, sizeof *w.scores)};
+    double *scratch = weir__allocate(env, most + 1, sizeof *scratch);
+    judged *list = weir__allocate(env, most + 1, sizeof *list);
+    bool is_fine = w.seeds && w.labels && w.is_true && w.values && w.scores && scratch && list;
+    if (is_fine) {
+        take_seeds(&w, number);
+        if (w.count > 2 * LEAST_OF_A_KIND)
+            find_suspects(&w, &work->report->tasks[number], scratch, list);
+    }
+    weir__release(env, w.seeds);
+    weir__release(env, w.labels);
+    weir__release(env, w.is_true);
+    weir__release(env, w.values);
+    weir__release(env, w.scores);
+    weir__release(env, scratch);
+    weir__release(env, list);
+    return is_fine ? WEIR_OK : weir__report_no_memory(work, most * 64);
+}

@@ -1,0 +1,86 @@
+/* See weir/report.h. */
+#include "report/report.h"
+
+#include <string.h>
+
+weir_status weir__report_no_memory(const weir__report_work *work, size_t size) {
+    return weir__out_of_memory(work->error, WEIR__REPORT_OPERATOR, size);
+}
+
+bool weir__report_label(const weir__report_work *work, const weir_task *task, const weir_cell *target,
+                        double *out) {
+    const weir_column *column = &work->info->columns[task->column];
+    if (target->is_null)
+        return false;
+    if (task->stype == WEIR_NUMERICAL)
+        *out = (double)target->number * column->statistics.std + column->statistics.mean;
+    else if (task->stype == WEIR_CATEGORICAL)
+        *out = (double)(target->integer - column->category_start);
+    else
+        *out = (double)target->integer;
+    return true;
+}
+
+static weir_status fill(weir__report_work *work) {
+    weir_report *report = work->report;
+    const weir_store_info *info = work->info;
+    report->tables = weir__arena_take_zero(&report->arena, info->table_count, sizeof *report->tables);
+    report->tasks = weir__arena_take_zero(&report->arena, info->task_count, sizeof *report->tasks);
+    if (!report->tables || !report->tasks)
+        return weir__report_no_memory(work, info->task_count * sizeof *report->tasks);
+    report->view = (weir_report_view){.tables = report->tables,
+                                      .table_count = info->table_count,
+                                      .tasks = report->tasks,
+                                      .task_count = info->task_count};
+    weir_status status = weir__report_tables(work);
+    for (uint32_t i = 0; i < info->task_count && status == WEIR_OK; i++) {
+        report->tasks[i].task = i;
+        status = weir__report_labels(work, i);
+        if (status == WEIR_OK)
+            status = weir__report_leaks(work, i);
+    }
+    if (status == WEIR_OK)
+        status = weir__report_sequences(work);
+    if (status != WEIR_OK)
+        return status;
+    weir__report_warnings(work);
+    report->view.warnings = report->warnings;
+    report->view.warning_count = (uint32_t)report->warning_count;
+    return report->is_short_of_memory ? weir__report_no_memory(work, 1) : WEIR_OK;
+}
+
+weir_status weir_report_open(const weir_env *env, const weir_store *store, const weir_report_options *options,
+                             weir_report **out, weir_error *error) {
+    env = weir__env(env);
+    weir_report *report = weir__allocate_zero(env, 1, sizeof *report);
+    if (!report)
+        return weir__out_of_memory(error, WEIR__REPORT_OPERATOR, sizeof *report);
+    report->env = env;
+    weir__arena_init(&report->arena, env);
+    weir__report_work work = {
+        .report = report, .store = store, .info = weir_store_describe(store), .error = error};
+    if (options) {
+        size_t known = options->size < sizeof work.options ? options->size : sizeof work.options;
+        memcpy(&work.options, options, known);
+    }
+    weir_status status = fill(&work);
+    if (status != WEIR_OK) {
+        weir_report_close(report);
+        return status;
+    }
+    *out = report;
+    return WEIR_OK;
+}
+
+void weir_report_close(weir_report *report) {
+    if (!report)
+        return;
+    const weir_env *env = report->env;
+    weir__release(env, report->warnings);
+    weir__arena_release(&report->arena);
+    weir__release(env, report);
+}
+
+const weir_report_view *weir_report_look(const weir_report *report) {
+    return &report->view;
+}

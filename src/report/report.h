@@ -1,0 +1,49 @@
+/* The inside of a report: what its parts fill. Warnings copy what they name, so that a report outlives its
+ * store. */
+#ifndef WEIR_SRC_REPORT_REPORT_H
+#define WEIR_SRC_REPORT_REPORT_H
+
+#include "base/internal.h"
+#include "store/format.h"
+#include "weir/batch.h"
+#include "weir/report.h"
+
+#define WEIR__REPORT_OPERATOR "weir.report"
+
+struct weir_report {
+    const weir_env *env;
+    weir__arena arena;
+    weir_report_view view;
+    weir_report_table *tables;
+    weir_report_task *tasks;
+    weir_warning *warnings;
+    size_t warning_count;
+    size_t warning_capacity;
+    bool is_short_of_memory; /* sticks */
+};
+
+typedef struct weir__report_work {
+    weir_report *report;
+    const weir_store *store;
+    const weir_store_info *info;
+    weir_report_options options;
+    weir_error *error;
+} weir__report_work;
+
+weir_status weir__report_no_memory(const weir__report_work *work, size_t size);
+
+/* A target as a number: 0 or 1, a category's number in its block, the value itself, microseconds. False for
+ * null. */
+bool weir__report_label(const weir__report_work *work, const weir_task *task, const weir_cell *target,
+                        double *out);
+
+/* The name of a column or foreign key that tells the target alone; the store's. */
+const char *weir__suspect_name(const weir_store_info *info, const weir_report_suspect *suspect);
+
+WEIR_CHECKED weir_status weir__report_tables(weir__report_work *work);
+WEIR_CHECKED weir_status weir__report_labels(weir__report_work *work, uint32_t task);
+WEIR_CHECKED weir_status weir__report_leaks(weir__report_work *work, uint32_t task);
+WEIR_CHECKED weir_status weir__report_sequences(weir__report_work *work);
+void weir__report_warnings(weir__report_work *work);
+
+#endif

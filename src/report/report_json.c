@@ -1,0 +1,246 @@
+/* A report as JSON: what the program prints with --json, and what its page shows. */
+#include <math.h>
+#include <string.h>
+
+#include "report/report.h"
+
+static void put_text(weir_json_writer *w, const char *key, const char *text) {
+    if (!text)
+        return;
+    weir_json_key(w, key);
+    weir_json_text(w, text);
+}
+
+static void put_uint(weir_json_writer *w, const char *key, uint64_t value) {
+    weir_json_key(w, key);
+    weir_json_uint(w, value);
+}
+
+static void put_double(weir_json_writer *w, const char *key, double value) {
+    weir_json_key(w, key);
+    weir_json_double(w, value);
+}
+
+static void put_time(weir_json_writer *w, const char *key, int64_t micros) {
+    char text[40];
+    weir_timestamp_format(micros, text);
+    put_text(w, key, text);
+}
+
+static void put_warnings(const weir_report_view *view, weir_json_writer *w) {
+    weir_json_key(w, "warnings");
+    weir_json_array(w);
+    for (uint32_t i = 0; i < view->warning_count; i++) {
+        const weir_warning *warning = &view->warnings[i];
+        weir_json_object(w);
+        put_text(w, "code", warning->code);
+        put_text(w, "table", warning->table);
+        put_text(w, "column", warning->column);
+        put_text(w, "task", warning->task);
+        put_text(w, "message", warning->message);
+        weir_json_end_object(w);
+    }
+    weir_json_end_array(w);
+}
+
+static void put_edges(const weir_store_info *info, const weir_table *table, weir_json_writer *w) {
+    weir_json_key(w, "foreign_keys");
+    weir_json_array(w);
+    for (uint32_t e = 0; e < table->edge_count; e++) {
+        const weir_edge *edge = &info->edges[table->edge_start + e];
+        weir_json_object(w);
+        put_text(w, "name", edge->name);
+        put_text(w, "to", info->tables[edge->parent_table].name);
+        put_uint(w, "edges", edge->edges);
+        put_uint(w, "dangling", edge->dangling);
+        weir_json_end_object(w);
+    }
+    weir_json_end_array(w);
+}
+
+static void put_row_time(const weir_store *store, const weir_store_info *info, uint32_t number,
+                         weir_json_writer *w) {
+    const weir_table *table = &info->tables[number];
+    char path[512];
+    if (table->temporal_column != WEIR_NONE) {
+        put_text(w, "time", info->columns[table->temporal_column].name);
+    } else if (table->temporal_time != WEIR_NONE) {
+        weir_store_time_text(store, number, table->temporal_time, path, sizeof path);
+        put_text(w, "time", path);
+    }
+}
+
+static void put_table(const weir_store *store, const weir_report_table *table, weir_json_writer *w) {
+    const weir_store_info *info = weir_store_describe(store);
+    const weir_table *of = &info->tables[table->table];
+    weir_json_object(w);
+    put_text(w, "name", of->name);
+    put_uint(w, "rows", of->row_count);
+    put_row_time(store, info, table->table, w);
+    put_uint(w, "timed", table->timed);
+    if (table->timed > 0) {
+        put_time(w, "first", table->first);
+        put_time(w, "last", table->last);
+        put_time(w, "early", table->early);
+        put_time(w, "late", table->late);
+    }
+    put_uint(w, "unlinked", table->unlinked);
+    put_uint(w, "orphans", table->orphans);
+    weir_json_key(w, "reached");
+    weir_json_bool(w, table->is_reached);
+    put_edges(info, of, w);
+    weir_json_key(w, "columns");
+    weir_json_array(w);
+    for (uint32_t c = 0; c < of->column_count; c++) {
+        const weir_column *column = &info->columns[of->column_start + c];
+        weir_json_object(w);
+        put_text(w, "name", column->name);
+        put_text(w, "stype", weir_stype_name(column->stype));
+        put_uint(w, "nulls", column->nulls);
+        if (column->stype == WEIR_NUMERICAL) {
+            put_double(w, "mean", column->statistics.mean);
+            put_double(w, "std", column->statistics.std);
+        }
+        if (column->stype == WEIR_CATEGORICAL)
+            put_uint(w, "categories", column->category_count);
+        weir_json_end_object(w);
+    }
+    weir_json_end_array(w);
+    weir_json_end_object(w);
+}
+
+/* ---- Tasks ----------------------------------------------------------------------------------- */
+
+static void put_splits(const weir_report_task *task, weir_stype stype, weir_json_writer *w) {
+    weir_json_key(w, "splits");
+    weir_json_object(w);
+    for (int split = 0; split < WEIR_SPLITS; split++) {
+        const weir_report_labels *labels = &task->splits[split];
+        weir_json_key(w, weir_split_name((weir_split)split));
+        weir_json_object(w);
+        put_uint(w, "seeds", labels->seeds);
+        put_uint(w, "nulls", labels->nulls);
+        if (labels->seeds > labels->nulls && stype == WEIR_TIMESTAMP) {
+            put_time(w, "least", (int64_t)labels->least);
+            put_time(w, "most", (int64_t)labels->most);
+        } else if (labels->seeds > labels->nulls) {
+            put_double(w, "mean", labels->mean);
+            if (stype == WEIR_NUMERICAL) {
+                put_double(w, "std", labels->std);
+                put_double(w, "least", labels->least);
+                put_double(w, "most", labels->most);
+            }
+        }
+        if (stype == WEIR_BOOLEAN || stype == WEIR_CATEGORICAL)
+            put_uint(w, "classes", labels->classes);
+        weir_json_end_object(w);
+    }
+    weir_json_end_object(w);
+}
+
+static void put_seeds(const char *key, const uint64_t *seeds, weir_json_writer *w) {
+    weir_json_key(w, key);
+    weir_json_array(w);
+    for (int split = 0; split < WEIR_SPLITS; split++)
+        weir_json_uint(w, seeds[split]);
+    weir_json_end_array(w);
+}
+
+static void put_classes(const weir_store *store, const weir_report_task *task, weir_stype stype,
+                        weir_json_writer *w) {
+    if (task->class_count == 0)
+        return;
+    weir_json_key(w, "classes");
+    weir_json_array(w);
+    for (uint32_t i = 0; i < task->class_count; i++) {
+        const weir_report_class *class = &task->classes[i];
+        weir_json_object(w);
+        weir_json_key(w, "name");
+        if (stype == WEIR_BOOLEAN) {
+            weir_json_text(w, class->category ? "true" : "false");
+        } else {
+            weir_text_view text = weir_store_category(store, class->category);
+            weir_json_text_n(w, text.data, text.size);
+        }
+        put_seeds("seeds", class->seeds, w);
+        weir_json_end_object(w);
+    }
+    weir_json_end_array(w);
+}
+
+static void put_bins(const weir_report_task *task, weir_json_writer *w) {
+    if (task->bin_count == 0)
+        return;
+    weir_json_key(w, "over_time");
+    weir_json_array(w);
+    for (uint32_t b = 0; b < task->bin_count; b++) {
+        weir_json_object(w);
+        put_time(w, "from", task->bins[b].from);
+        put_seeds("seeds", task->bins[b].seeds, w);
+        if (!isnan(task->bins[b].mean))
+            put_double(w, "mean", task->bins[b].mean);
+        weir_json_end_object(w);
+    }
+    weir_json_end_array(w);
+}
+
+static void put_task(const weir_store *store, const weir_report_task *task, weir_json_writer *w) {
+    const weir_store_info *info = weir_store_describe(store);
+    const weir_task *of = &info->tasks[task->task];
+    weir_json_object(w);
+    put_text(w, "name", of->name);
+    put_text(w, "kind", of->is_cell ? "cell" : "derived");
+    put_text(w, "anchor_table", info->tables[of->anchor_table].name);
+    put_text(w, "target", of->target_column);
+    put_text(w, "stype", weir_stype_name(of->stype));
+    put_uint(w, "seeds", of->seed_count);
+    put_uint(w, "dropped", of->dropped);
+    put_splits(task, of->stype, w);
+    put_classes(store, task, of->stype, w);
+    if (of->seed_count > task->see_everything) {
+        put_time(w, "first", task->first);
+        put_time(w, "last", task->last);
+    }
+    put_uint(w, "see_everything", task->see_everything);
+    put_uint(w, "before_data", task->before_data);
+    put_uint(w, "conflicts", task->conflicts);
+    put_bins(task, w);
+    weir_json_key(w, "sequence");
+    weir_json_object(w);
+    put_uint(w, "looked_at", task->sequences);
+    put_uint(w, "cells", task->cells);
+    put_uint(w, "rows", task->rows);
+    put_double(w, "hidden", task->hidden);
+    weir_json_end_object(w);
+    weir_json_key(w, "suspects");
+    weir_json_array(w);
+    for (uint32_t i = 0; i < task->suspect_count; i++) {
+        weir_json_object(w);
+        put_text(w, "column", weir__suspect_name(info, &task->suspects[i]));
+        put_double(w, "auc", task->suspects[i].auc);
+        weir_json_end_object(w);
+    }
+    weir_json_end_array(w);
+    weir_json_end_object(w);
+}
+
+void weir_report_json(const weir_report *report, const weir_store *store, weir_json_writer *w) {
+    const weir_report_view *view = &report->view;
+    weir_json_object(w);
+    put_warnings(view, w);
+    if (view->first != 0 || view->last != 0) {
+        put_time(w, "first", view->first);
+        put_time(w, "last", view->last);
+    }
+    weir_json_key(w, "tables");
+    weir_json_array(w);
+    for (uint32_t t = 0; t < view->table_count; t++)
+        put_table(store, &view->tables[t], w);
+    weir_json_end_array(w);
+    weir_json_key(w, "tasks");
+    weir_json_array(w);
+    for (uint32_t i = 0; i < view->task_count; i++)
+        put_task(store, &view->tasks[i], w);
+    weir_json_end_array(w);
+    weir_json_end_object(w);
+}

@@ -1,0 +1,180 @@
+/* See manifest_write.h. */
+#include "store/manifest_write.h"
+
+#include <string.h>
+
+#include "base/internal.h"
+#include "store/reader.h"
+
+static const char operator_name[] = "weir.store.manifest";
+
+enum { BROKEN_DEPTH = 2, DEFAULT_BATCH_SIZE = 32 };
+
+typedef struct composer {
+    const weir_store_info *info;
+    const weir__manifest_settings *settings;
+    weir_json_writer *w;
+    const weir_env *env;
+    weir_error *error;
+} composer;
+
+/* "<name>/<task>/<split>"; release it. NULL where memory is short. */
+static char *dataset_key(const composer *c, const weir_task *task, int split) {
+    const char *split_name = weir_split_name((weir_split)split);
+    char *key =
+        weir__allocate(c->env, strlen(c->info->name) + strlen(task->name) + strlen(split_name) + 3, 1);
+    if (key)
+        stpcpy(stpcpy(stpcpy(stpcpy(stpcpy(key, c->info->name), "/"), task->name), "/"), split_name);
+    return key;
+}
+
+static weir_status no_memory(const composer *c) {
+    return weir__out_of_memory(c->error, operator_name, 1);
+}
+
+static weir_status put_dataset(const composer *c, const weir_task *task, int split) {
+    uint8_t hash[WEIR_HASH_SIZE];
+    weir_json_writer *w = c->w;
+    weir_status status =
+        weir__dataset_hash(c->info->store_hash, task->name, (weir_split)split, hash, c->error);
+    char *key = status == WEIR_OK ? dataset_key(c, task, split) : NULL;
+    if (!key)
+        return status == WEIR_OK ? no_memory(c) : status;
+    weir_json_key(w, key);
+    weir__release(c->env, key);
+    weir_json_object(w);
+    weir_json_key(w, "id");
+    weir_json_text(w, c->info->name);
+    weir_json_key(w, "version");
+    weir_json_text(w, "1");
+    weir_json_key(w, "hash");
+    weir_json_hex(w, hash, sizeof hash);
+    weir_json_key(w, "cardinality");
+    weir_json_uint(w, task->split_start[split + 1] - task->split_start[split]);
+    weir_json_end_object(w);
+    return WEIR_OK;
+}
+
+static bool has_seeds(const weir_task *task, int split) {
+    return task->split_start[split + 1] > task->split_start[split];
+}
+
+static weir_status put_datasets(const composer *c) {
+    weir_status status = WEIR_OK;
+    weir_json_key(c->w, "datasets");
+    weir_json_object(c->w);
+    for (uint32_t i = 0; i < c->info->task_count && status == WEIR_OK; i++)
+        for (int split = 0; split < WEIR_SPLITS && status == WEIR_OK; split++)
+            if (has_seeds(&c->info->tasks[i], split))
+                status = put_dataset(c, &c->info->tasks[i], split);
+    weir_json_end_object(c->w);
+    return status;
+}
+
+/* A weight that was given, where there is a mix; else 1 for what trains. */
+static weir_status put_weight(const composer *c, const weir_task *task, int split,
+                              const weir_cbor_value *given, bool *has_begun) {
+    weir_cbor_value weight = {0};
+    char *key = dataset_key(c, task, split);
+    if (!key)
+        return no_memory(c);
+    bool is_there = given ? weir_cbor_get(given, key, &weight) : split == WEIR_TRAIN;
+    if (is_there && !*has_begun) {
+        weir_json_key(c->w, "mix");
+        weir_json_object(c->w);
+        *has_begun = true;
+    }
+    if (is_there) {
+        weir_json_key(c->w, key);
+        if (given)
+            weir_json_value(c->w, &weight);
+        else
+            weir_json_uint(c->w, 1);
+    }
+    weir__release(c->env, key);
+    return WEIR_OK;
+}
+
+static weir_status put_mix(const composer *c) {
+    weir_status status = WEIR_OK;
+    weir_cbor_value mix;
+    bool has_begun = false, is_given = c->settings->given != NULL;
+    bool has_mix = is_given && weir_cbor_get(c->settings->given, "mix", &mix) && mix.type == WEIR_CBOR_MAP;
+    if (is_given && !has_mix)
+        return WEIR_OK;
+    for (uint32_t i = 0; i < c->info->task_count; i++)
+        for (int split = 0; split < WEIR_SPLITS && status == WEIR_OK; split++)
+            if (has_seeds(&c->info->tasks[i], split))
+                status = put_weight(c, &c->info->tasks[i], split, has_mix ? &mix : NULL, &has_begun);
+    if (has_begun)
+        weir_json_end_object(c->w);
+    return status;
+}
+
+/* A member of the manifest that was given, as it was; false where there is none. */
+static bool put_given(const composer *c, const char *key) {
+    weir_cbor_value value;
+    if (!c->settings->given || !weir_cbor_get(c->settings->given, key, &value))
+        return false;
+    weir_json_key(c->w, key);
+    weir_json_value(c->w, &value);
+    return true;
+}
+
+/* JSON readers keep whole numbers up to 2^63-1; the contract writes larger ones as decimal text. */
+static void put_batch_size(const composer *c) {
+    uint64_t size = c->settings->batch_size;
+    if (size == 0 && put_given(c, "global_batch_size"))
+        return;
+    weir_json_key(c->w, "global_batch_size");
+    if (size > INT64_MAX)
+        weir_json_uint_text(c->w, size);
+    else
+        weir_json_uint(c->w, size ? size : DEFAULT_BATCH_SIZE);
+}
+
+/* A preset stands for the order of NextBatch_v2; without one the samples are mixed better. */
+static void put_data(const composer *c) {
+    weir_json_writer *w = c->w;
+    weir_json_key(w, "data");
+    weir_json_object(w);
+    if (c->settings->preset) {
+        weir_json_key(w, "preset");
+        weir_json_text(w, c->settings->preset);
+    } else {
+        weir_json_key(w, "intra_block");
+        weir_json_text(w, "feistel_v1");
+        weir_json_key(w, "rotate");
+        weir_json_bool(w, true);
+    }
+    weir_json_end_object(w);
+}
+
+static weir_status compose(const composer *c) {
+    weir_json_writer *w = c->w;
+    weir_json_object(w);
+    if (!put_given(c, "seed")) {
+        weir_json_key(w, "seed");
+        weir_json_uint(w, 0);
+    }
+    put_batch_size(c);
+    weir_status status = put_datasets(c);
+    if (status != WEIR_OK)
+        return status;
+    if (!put_given(c, "data") && !c->settings->given)
+        put_data(c);
+    (void)put_given(c, "batch");
+    (void)put_given(c, "accountant");
+    status = put_mix(c);
+    weir_json_end_object(w);
+    return status;
+}
+
+weir_status weir__manifest_write(const weir_store_info *info, const weir__manifest_settings *settings,
+                                 weir_json_writer *w, weir_error *error) {
+    composer c = {info, settings, w, w->env, error};
+    weir_status status = compose(&c);
+    if (status == WEIR_OK)
+        status = weir_json_finish(w, error);
+    return status == WEIR_OK ? weir_json_indent(w, BROKEN_DEPTH, error) : status;
+}

@@ -1,0 +1,209 @@
+"""Drafts of databases as people bring them: without any editing, all foreign keys that can be known, the right times, no id as
+a number, no task that cannot be; and no sequence that shows a row before it came to be, checked from the raw rows."""
+
+import json
+import os
+import random
+import re
+import sqlite3
+import subprocess
+import sys
+import tempfile
+import unittest
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+sys.path[:0] = [str(ROOT)]
+
+from reference.csv_files import CsvDatabase  # noqa: E402
+from reference.database import Database  # noqa: E402
+from reference.draft import draft_schema  # noqa: E402
+from tests.support import standins  # noqa: E402
+from tests.support.duckdb import DuckDB, library_path  # noqa: E402
+
+WEIR = os.environ["WEIR"]
+ID_NAME = re.compile(r"(?:^|_)id$|[a-z]I[dD]$")
+
+
+def weir(*arguments):
+    done = subprocess.run([WEIR, *map(str, arguments)], capture_output=True, text=True, check=False)
+    if done.returncode:
+        raise AssertionError(f"weir {' '.join(map(str, arguments))}: {done.stderr}{done.stdout[:500]}")
+    return done.stdout
+
+
+def edges_of(schema):
+    found = set()
+    for name, table in schema["tables"].items():
+        for column, said in table["columns"].items():
+            if "foreign_key" in said:
+                found.add((name, column, said["foreign_key"].partition(".")[0]))
+        for key in table.get("foreign_keys", []):
+            found.add((name, "+".join(key["columns"]), key["table"]))
+    return found
+
+
+class Drafts(unittest.TestCase):
+    def setUp(self):
+        self.scratch = tempfile.TemporaryDirectory()
+        self.addCleanup(self.scratch.cleanup)
+        self.folder = Path(self.scratch.name)
+
+    def made(self, make):
+        return make(random.Random(make.__name__))
+
+    def check(self, standin, source):
+        """The draft says what a person would; gives it back."""
+        schema = json.loads(weir("schema", source, "--json"))
+        tables = schema["tables"]
+        self.assertEqual(edges_of(schema), standin.edges)
+        self.assertEqual({name: table["temporal_column"] for name, table in tables.items() if "temporal_column" in table},
+                         standin.times)
+        for name, key in standin.keys.items():
+            self.assertEqual(tables[name].get("primary_key"), key[0] if len(key) == 1 else key, name)
+        for name, table in tables.items():
+            for column, said in table["columns"].items():
+                if ID_NAME.search(column):
+                    self.assertIn(said["stype"], ("identifier", "categorical"), f"{name}.{column}")
+        self.assertTrue(1 <= len(schema["tasks"]) <= 6)
+        for task in schema["tasks"].values():
+            target = task["target_column"]
+            self.assertNotIn(target, standin.forbidden_targets)
+            self.assertFalse(ID_NAME.search(target), target)
+            self.assertEqual(task.get("split", {"method": "temporal"})["method"], "temporal")
+        self.assertEqual(schema["statistics_until"], "train")
+        return schema
+
+    def check_leaks(self, standin, store):
+        """Every row of some sequences of every task came to be before the seed was observed."""
+        truth = standins.true_times(standin)
+        manifest = json.loads(store.with_suffix(".manifest.json").read_text())
+        checked = 0
+        for dataset in manifest["datasets"]:
+            page = self.folder / "page.html"
+            weir("batch", "--store", store, "--manifest", store.with_suffix(".manifest.json"), "--dataset", dataset, "--html", page)
+            text = re.search(r'id="batch-data">(.*?)</script>', page.read_text(encoding="utf-8"), re.S).group(1)
+            batch = json.loads(text)
+            for sequence in batch["sequences"]:
+                if not sequence["rows"]:
+                    continue
+                seen = standins.seconds(sequence["seen"][0])
+                for row in sequence["rows"]:
+                    table = batch["tables"][row["table"]]["name"]
+                    if table not in standin.keys:
+                        continue
+                    came = truth[table][row["key"]]
+                    self.assertTrue(came is None or came <= seen, f"{dataset}: {table} {row['key']} of {came}, seen at {seen}")
+                    checked += 1
+        self.assertGreater(checked, 1000)
+
+    def ingest(self, source, *options):
+        store = self.folder / "made.weir"
+        report = json.loads(weir("ingest", source, "-o", store, "--json", *options))
+        return store, report
+
+
+def add_tests(make):
+    name = make.__name__
+
+    def test_draft(self):
+        standin = self.made(make)
+        database = standins.write_sqlite(standin, self.folder / f"{standin.name}.sqlite")
+        folder = standins.write_csv(standin, self.folder / standin.name)
+        source = folder if not standin.is_declared and standin.null else database
+        schema = self.check(standin, source)
+        reference = CsvDatabase(folder) if source == folder else Database(database)
+        self.assertEqual(schema, draft_schema(reference), "the reference drafts otherwise")
+        store, report = self.ingest(source)
+        self.assertGreater(report["edges"], 0)
+        self.check_leaks(standin, store)
+
+    def test_without_constraints(self):
+        """The same from SQLite without keys and from CSV files, where nothing is declared."""
+        standin = self.made(make)
+        bare = standins.write_sqlite(standin, self.folder / "bare.sqlite", with_keys=False)
+        folder = standins.write_csv(standin, self.folder / "csv")
+        for source in (bare, folder):
+            schema = json.loads(weir("schema", source, "--json"))
+            self.assertLessEqual(standin.edges, edges_of(schema) | UNKNOWABLE)
+            self.assertLessEqual(edges_of(schema), standin.edges | ALSO_TRUE, "an edge that is none")
+
+    setattr(Drafts, f"test_{name}", test_draft)
+    setattr(Drafts, f"test_{name}_without_constraints", test_without_constraints)
+
+
+# Names that say nothing of the table that they lead to, in numbers that could be anything.
+UNKNOWABLE = {("Customer", "SupportRepId", "Employee"), ("Orders", "ShipVia", "Shippers")}
+# What two keys of several columns have in common.
+ALSO_TRUE = set()
+
+for one in standins.ALL:
+    add_tests(one)
+
+
+class Explained(unittest.TestCase):
+    def test_reasons(self):
+        with tempfile.TemporaryDirectory() as scratch:
+            folder = Path(scratch)
+            source = standins.write_sqlite(standins.sakila(random.Random(1)), folder / "sakila.sqlite")
+            said = weir("schema", source, "--explain")
+            for words in ("create_date: time of a row **not the row's time** (it is later than the rows of payment that refer to it "
+                          "in 600 of 600 rows looked at)", "password: is **ignored** (its name says that it is a secret)",
+                          "## film", "last_update: time of a row **not the row's time** (the name says when the row was changed last"):
+                self.assertIn(words, said)
+            weir("schema", source, "-o", folder / "s.schema.json")
+            self.assertEqual((folder / "s.schema.notes.md").read_text().splitlines()[2:], said.splitlines()[2:])
+            reasons = json.loads(weir("schema", source, "--explain", "--json"))
+            self.assertIn({"table": "payment", "topic": "time", "choice": "payment_date",
+                           "why": "the name says when the row came to be"}, reasons)
+
+    def test_reasons_are_of_what_is_drafted(self):
+        """A time is given as the schema has it; a task that is left out has no reason."""
+        with tempfile.TemporaryDirectory() as scratch:
+            source = standins.write_csv(standins.formula_1(random.Random(1)), Path(scratch) / "f1")
+            reasons = json.loads(weir("schema", source, "--explain", "--json"))
+            tasks = {f"{one['table']}.{one['column']}" for one in reasons if one["topic"] == "task" and one["choice"] == "cell task"}
+            self.assertEqual(tasks, set(json.loads(weir("schema", source, "--json"))["tasks"]))
+            self.assertIn({"table": "results", "topic": "time", "choice": "raceId -> races.date",
+                           "why": "a row has no time of its own, and this is the only parent that has one"}, reasons)
+
+    def test_keys_in_circles(self):
+        """Tables that all lead to each other: ways between them are many, and looked for once."""
+        with tempfile.TemporaryDirectory() as scratch:
+            path = Path(scratch) / "dense.sqlite"
+            names = [f"t{i:02}" for i in range(24)]
+            with sqlite3.connect(path) as database:
+                for i, name in enumerate(names):
+                    keys = ", ".join(f"{other}_id INTEGER REFERENCES {other}" for other in names if other != name)
+                    database.execute(f"CREATE TABLE {name} (id INTEGER PRIMARY KEY, {'made_at TEXT, ' if i < 2 else ''}{keys})")
+                for i, name in enumerate(names):
+                    marks = ",".join("?" * (24 + (i < 2)))
+                    rows = [[r, *(["2024-01-01"] if i < 2 else []), *[r] * 23] for r in range(3)]
+                    database.executemany(f"INSERT INTO {name} VALUES ({marks})", rows)
+            database.close()
+            tables = json.loads(weir("schema", path, "--json"))["tables"]
+            self.assertEqual([name for name in names if "temporal_column" in tables[name]], names[:2])
+
+    @unittest.skipUnless(library_path(), "WEIR_DUCKDB names no libduckdb.so: DuckDB is not tested")
+    def test_duckdb_without_constraints(self):
+        """Keys of a DuckDB file and of Parquet files are found as those of CSV files are."""
+        with tempfile.TemporaryDirectory() as scratch:
+            folder = Path(scratch)
+            standin = standins.mini_shop(random.Random(2))
+            csv = standins.write_csv(standin, folder / "csv")
+            (folder / "parquet").mkdir()
+            with DuckDB(str(folder / "shop.duckdb")) as database:
+                for table in standin.tables:
+                    database.run(f"CREATE TABLE {table.name} AS SELECT * FROM read_csv('{csv / table.name}.csv')")
+                    database.run(f"COPY {table.name} TO '{folder / 'parquet' / table.name}.parquet'")
+                database.run("CREATE TYPE mood AS ENUM ('sad', 'ok')")
+                database.run("CREATE TABLE moods AS SELECT i AS id, (CASE i % 2 WHEN 0 THEN 'sad' ELSE 'ok' END)::mood AS m FROM range(3) t(i)")
+            for source in ("shop.duckdb", "parquet"):
+                schema = json.loads(weir("schema", folder / source, "--json"))
+                self.assertEqual(edges_of(schema), standin.edges)
+            self.assertEqual(json.loads(weir("schema", folder / "shop.duckdb", "--json"))["tables"]["moods"]["columns"]["m"],
+                             {"stype": "categorical"})
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,313 @@
+"""The report of an ingest: every mistake that people make has a warning of its own name; --strict makes it an error and writes
+nothing; a clean database has none."""
+
+import csv
+import json
+import os
+import random
+import re
+import sqlite3
+import subprocess
+import sys
+import tempfile
+import unittest
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+sys.path[:0] = [str(ROOT)]
+
+from tests.support import standins  # noqa: E402
+
+WEIR = os.environ["WEIR"]
+
+
+def weir(*arguments, check=True):
+    done = subprocess.run([WEIR, *map(str, arguments)], capture_output=True, text=True, check=False)
+    if check and done.returncode:
+        raise AssertionError(f"weir {' '.join(map(str, arguments))}: {done.stderr}{done.stdout[:500]}")
+    return done
+
+
+def shop(path):
+    """Customers and orders, with a rating that follows the price and a status that is the answer."""
+    rng = random.Random(3)
+    database = sqlite3.connect(path)
+    database.executescript("""
+        CREATE TABLE customers (id INTEGER PRIMARY KEY, joined_at TEXT, city TEXT);
+        CREATE TABLE orders (id INTEGER PRIMARY KEY, customer_id INTEGER REFERENCES customers, ordered_at TEXT, total REAL,
+                             late INTEGER, status TEXT, channel TEXT);
+        CREATE TABLE holidays (day TEXT PRIMARY KEY, name TEXT);""")
+    for i in range(1, 101):
+        database.execute("INSERT INTO customers VALUES (?, ?, ?)", (i, f"2020-{i % 12 + 1:02}-01", rng.choice(["Oslo", "Lima"])))
+    for i in range(1, 2001):
+        late = int(rng.random() < .3)
+        database.execute("INSERT INTO orders VALUES (?, ?, ?, ?, ?, ?, ?)",
+                         (i, rng.randint(1, 100), f"20{21 + i // 1000}-{i % 12 + 1:02}-{i % 28 + 1:02}", round(rng.random() * 90, 2),
+                          late, "delayed" if late else "fine", rng.choice(["web", "shop"])))
+    for i in range(1, 12):
+        database.execute("INSERT INTO holidays VALUES (?, ?)", (f"2021-{i:02}-24", f"day {i}"))
+    database.commit()
+    database.close()
+    return path
+
+
+SCHEMA = {
+    "name": "shop",
+    "tables": {
+        "customers": {"primary_key": "id", "temporal_column": "joined_at", "columns": {
+            "id": {"stype": "identifier"}, "joined_at": {"stype": "timestamp"}, "city": {"stype": "categorical"}}},
+        "orders": {"primary_key": "id", "temporal_column": "ordered_at", "columns": {
+            "id": {"stype": "identifier"}, "customer_id": {"stype": "identifier", "foreign_key": "customers.id"},
+            "ordered_at": {"stype": "timestamp"}, "total": {"stype": "numerical"}, "channel": {"stype": "categorical"}}},
+    },
+    "tasks": {},
+    "statistics_until": "2022-01-01",
+}
+TEMPORAL = {"method": "temporal", "val": "2021-09-01", "test": "2022-03-01"}
+LATE = {"query": "SELECT id, late FROM orders", "anchor_table": "orders", "anchor_key": "id", "target_column": "late",
+        "target_stype": "boolean", "split": TEMPORAL}
+AGAIN = {"query": "SELECT customer_id AS id, '2021-06-01' AS at, max(ordered_at) > '2021-12-01' AS again FROM orders GROUP BY 1",
+         "anchor_table": "customers", "anchor_key": "id", "target_column": "again", "target_stype": "boolean",
+         "observation_time_column": "at", "anchor_key_is": "primary_key"}
+
+
+class Report(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        cls.scratch = tempfile.TemporaryDirectory()
+        cls.folder = Path(cls.scratch.name)
+        cls.source = shop(cls.folder / "shop.sqlite")
+
+    @classmethod
+    def tearDownClass(cls):
+        cls.scratch.cleanup()
+
+    def ingest(self, task=None, tables=None, check=True, options=(), source=None, **changes):
+        schema = json.loads(json.dumps({**SCHEMA, **changes}))
+        schema["tables"] |= tables or {}
+        schema["tasks"] = {"task": task or LATE}
+        path = self.folder / "schema.json"
+        path.write_text(json.dumps(schema))
+        done = weir("ingest", source or self.source, "--schema", path, "-o", self.folder / "shop.weir", "--json", *options,
+                    check=check)
+        return json.loads(done.stdout)
+
+    def codes(self, *arguments, **keywords):
+        return [warning["code"] for warning in self.ingest(*arguments, **keywords)["warnings"]]
+
+    def test_nothing_to_say(self):
+        self.assertEqual(self.codes(), [])
+        said = weir("ingest", self.source, "--schema", self.folder / "schema.json", "-o", self.folder / "shop.weir").stdout
+        self.assertNotIn("warning", said)
+        self.assertRegex(said, r"task: \d+ train \([\d.]+ % true\), \d+ val \([\d.]+ % true\), \d+ test")
+        self.assertRegex(said, r"a typical sequence has \d+ cells of \d+ rows; time hides \d+ % of their children")
+        self.assertRegex(said, r"orders +2000  2021-01-\d\d 2023-\d\d-\d\d +0.0 %")
+
+    def test_labels(self):
+        self.assertEqual(self.codes({**LATE, "query": "SELECT id, 1 AS late FROM orders"}), ["constant_label"])
+        self.assertEqual(self.codes({**LATE, "query": "SELECT id, NULL AS late FROM orders"}), ["no_labels"])
+        self.assertEqual(self.codes({**LATE, "query": "SELECT id, late FROM orders WHERE id < 0"}), ["no_seeds"])
+        self.assertEqual(self.codes({**LATE, "query": "SELECT id + 1900 AS id, late FROM orders", "anchor_key_is": "primary_key"}),
+                         ["dropped_seeds", "empty_split"])
+        twice = "SELECT id, late FROM orders UNION ALL SELECT id, 1 - late FROM orders WHERE id <= 50"
+        report = self.ingest({**LATE, "query": twice})
+        self.assertEqual([warning["code"] for warning in report["warnings"]], ["conflicting_seeds"])
+        self.assertEqual(report["report"]["tasks"][0]["conflicts"], 50)
+
+    def test_splits(self):
+        self.assertEqual(self.codes({**LATE, "split": {**TEMPORAL, "test": "2031-01-01"}}), ["empty_split"])
+        self.assertEqual(self.codes({**LATE, "split": {**TEMPORAL, "val": "2022-06-01"}}), ["val_after_test", "empty_split"])
+        grown = "SELECT id, late AND ordered_at > '2021-09-01' AS late FROM orders"
+        self.assertEqual(self.codes({**LATE, "query": grown}), ["one_class_split"])
+
+    def test_times(self):
+        early = {**AGAIN, "query": AGAIN["query"].replace("'2021-06-01'", "'2010-06-01'")}
+        self.assertIn("observation_before_data", self.codes(early))
+        integers = "SELECT customer_id AS id, 1622505600 AS at, max(ordered_at) > '2021-12-01' AS again FROM orders GROUP BY 1"
+        self.assertIn("unit_not_given", self.codes({**AGAIN, "query": integers}))
+        self.assertNotIn("unit_not_given", self.codes({**AGAIN, "query": integers, "unit": "s"}))
+        refused = self.ingest({**AGAIN, "query": integers.replace("1622505600", "20210601")}, check=False)
+        self.assertIn('"format": "%Y%m%d"', refused["error"]["message"])
+
+    def test_leaks(self):
+        columns = {**SCHEMA["tables"]["orders"]["columns"], "status": {"stype": "categorical"}}
+        report = self.ingest(tables={"orders": {**SCHEMA["tables"]["orders"], "columns": columns}})
+        self.assertEqual([warning["code"] for warning in report["warnings"]], ["leak_suspect"])
+        self.assertIn("orders.status alone tells the target of task task (AUC 1.000)", report["warnings"][0]["message"])
+        dropped = {**LATE, "drop_columns": ["orders.status"]}
+        self.assertEqual(self.codes(dropped, {"orders": {**SCHEMA["tables"]["orders"], "columns": columns}}), [])
+        # A number that the answer follows from, and one that it does not.
+        dear = {**LATE, "query": "SELECT id, total > 40 AS late FROM orders"}
+        self.assertEqual(self.codes(dear), ["leak_suspect"])
+        tagged = {**LATE, "query": "SELECT id, (id * 7919) % 5 > 2 AS late FROM orders"}
+        self.assertEqual(self.codes(tagged), [])
+
+    def test_leak_through_a_foreign_key(self):
+        """The row that a key leads to tells as much as a column: here, a table of states."""
+        source = self.folder / "states.sqlite"
+        source.write_bytes(self.source.read_bytes())
+        with sqlite3.connect(source) as database:
+            database.executescript("""
+                CREATE TABLE states (id INTEGER PRIMARY KEY, name TEXT); INSERT INTO states VALUES (1, 'fine'), (2, 'delayed');
+                ALTER TABLE orders ADD COLUMN state_id INTEGER; UPDATE orders SET state_id = 1 + late""")
+        database.close()
+        key = {"stype": "identifier", "foreign_key": "states.id"}
+        orders = SCHEMA["tables"]["orders"]
+        tables = {"orders": {**orders, "columns": {**orders["columns"], "state_id": key}},
+                  "states": {"primary_key": "id", "columns": {"name": {"stype": "text"}}}}
+        report = self.ingest(tables=tables, source=source)
+        [warning] = report["warnings"]
+        self.assertEqual((warning["code"], warning["table"], warning["column"]), ("leak_suspect", "orders", "state_id"))
+        self.assertEqual(self.codes({**LATE, "drop_columns": ["orders.state_id"]}, tables, source=source), ["unreachable_table"])
+
+    def test_tables(self):
+        holidays = {"holidays": {"primary_key": "day", "columns": {"day": {"stype": "timestamp"}, "name": {"stype": "text"}}}}
+        report = self.ingest(tables=holidays)
+        self.assertEqual([warning["code"] for warning in report["warnings"]], ["unreachable_table"])
+        self.assertEqual(report["report"]["tables"][0]["name"], "holidays", "what is odd comes first")
+        columns = {name: {k: v for k, v in said.items() if k != "foreign_key"}
+                   for name, said in SCHEMA["tables"]["orders"]["columns"].items()}
+        self.assertEqual(self.codes(tables={"orders": {**SCHEMA["tables"]["orders"], "columns": columns}}),
+                         ["no_edges", "unreachable_table"])
+
+    def test_orphans_and_far_times(self):
+        source = self.folder / "odd.sqlite"
+        source.write_bytes(self.source.read_bytes())
+        with sqlite3.connect(source) as database:
+            database.execute("UPDATE orders SET customer_id = customer_id + 1000 WHERE id % 3 = 0")
+            database.execute("UPDATE orders SET ordered_at = '9999-12-31' WHERE id = 77")
+        database.close()
+        self.assertEqual(self.codes(source=source), ["orphans", "far_times"])
+
+    def test_skipped_files(self):
+        folder = self.folder / "files"
+        folder.mkdir()
+        with open(folder / "orders.csv", "w", encoding="utf-8", newline="") as file:
+            csv.writer(file).writerows([["order_id", "late", "ordered_at"], *([i, i % 2, f"2021-{i % 12 + 1:02}-01"] for i in range(1, 401))])
+        for name in ("notes.txt", "orders.csv.zst", "orders.xlsx"):
+            (folder / name).write_text("x")
+        report = json.loads(weir("ingest", folder, "-o", self.folder / "files.weir", "--json").stdout)
+        skipped = [warning["message"] for warning in report["warnings"] if warning["code"] == "skipped_files"]
+        self.assertEqual(len(skipped), 1)
+        self.assertIn("3 files of the source are not read (notes.txt, orders.csv.zst, orders.xlsx)", skipped[0])
+
+    def test_strict(self):
+        """A warning of either kind leaves what was there."""
+        store = self.folder / "shop.weir"
+        self.ingest()
+        before = store.read_bytes()
+        for task in ({**LATE, "query": "SELECT id, 1 AS late FROM orders"}, {**LATE, "split": {**TEMPORAL, "val": "2022-06-01"}}):
+            refused = self.ingest(task, check=False, options=["--strict"])
+            self.assertEqual(refused["error"]["code_id"], "SCHEMA_INVALID")
+            self.assertIn("which --strict makes errors", refused["error"]["message"])
+            self.assertEqual(store.read_bytes(), before)
+        self.assertEqual([warning["code"] for warning in refused["warnings"]], ["val_after_test", "empty_split"])
+        said = weir("ingest", self.source, "--schema", self.folder / "schema.json", "-o", store, "--strict", check=False)
+        self.assertEqual([line.rsplit("(", 1)[1] for line in said.stdout.splitlines()], ["val_after_test)", "empty_split)"])
+        self.assertIn("2 warnings, which --strict makes errors; the first is val_after_test", said.stderr)
+        self.assertEqual([path.name for path in self.folder.iterdir() if ".tmp" in path.name], [])
+        self.ingest(options=["--strict"])
+
+    def test_codes_are_documented(self):
+        sources = [path.read_text() for folder in ("ingest", "report") for path in (ROOT / "src" / folder).glob("*.c")]
+        codes = {code for text in sources for code in re.findall(r'\b(?:weir__)?(?:warn|note)\(\s*\w+, "(\w+)"', text)}
+        self.assertGreater(len(codes), 20)
+        documented = (ROOT / "docs" / "warnings.md").read_text()
+        self.assertEqual([code for code in sorted(codes) if f"`{code}`" not in documented], [])
+
+    def test_standins_have_few_warnings(self):
+        """What is drafted is no mistake, but for what the data themselves are."""
+        allowed = {"leak_suspect", "unreachable_table", "one_class_split", "empty_split", "table_without_time", "rows_without_time"}
+        for make in (standins.chinook, standins.sakila, standins.mini_shop):
+            standin = make(random.Random(5))
+            source = standins.write_sqlite(standin, self.folder / f"{standin.name}.sqlite")
+            report = json.loads(weir("ingest", source, "-o", self.folder / "standin.weir", "--json").stdout)
+            self.assertLessEqual({warning["code"] for warning in report["warnings"]}, allowed)
+
+
+class Manifests(unittest.TestCase):
+    def setUp(self):
+        self.scratch = tempfile.TemporaryDirectory()
+        self.addCleanup(self.scratch.cleanup)
+        self.folder = Path(self.scratch.name)
+        self.source = shop(self.folder / "shop.sqlite")
+        self.schema = self.folder / "schema.json"
+        self.manifest = self.folder / "shop.manifest.json"
+        self.write_schema(LATE)
+        self.report = self.ingest()
+
+    def write_schema(self, task, name="late"):
+        self.schema.write_text(json.dumps({**SCHEMA, "tasks": {name: task}}))
+
+    def ingest(self, *options):
+        return json.loads(weir("ingest", self.source, "--schema", self.schema, "-o", self.folder / "shop.weir", "--json", *options).stdout)
+
+    def edit(self, **changes):
+        document = json.loads(self.manifest.read_text()) | changes
+        self.manifest.write_text(json.dumps(document))
+        return document
+
+    def test_written_for_people(self):
+        lines = self.manifest.read_text().splitlines()
+        self.assertEqual(lines[:3], ["{", '  "seed": 0,', '  "global_batch_size": 32,'])
+        self.assertTrue(lines[4].startswith('    "shop/late/train": {"id": "shop", "version": "1", "hash": "'))
+
+    def test_untouched_is_replaced(self):
+        before = self.manifest.read_text()
+        self.manifest.write_text(json.dumps(json.loads(before)))  # another notation is no edit
+        self.write_schema({**LATE, "query": "SELECT id, late FROM orders WHERE id > 100"})
+        report = self.ingest()
+        self.assertFalse(report["manifest_kept"])
+        self.assertNotEqual(self.manifest.read_text(), before)
+        weir("manifest", self.manifest)
+
+    def test_batch_size_stays(self):
+        self.ingest("--batch-size", "64")
+        self.ingest()
+        self.assertEqual(json.loads(self.manifest.read_text())["global_batch_size"], 64)
+
+    def test_edited_is_kept(self):
+        edited = self.edit(seed=7, batch={"sequence_length": 256})
+        self.write_schema({**LATE, "query": "SELECT id, late FROM orders WHERE id > 100"})
+        report = self.ingest()
+        self.assertTrue(report["manifest_kept"])
+        self.assertEqual(json.loads(self.manifest.read_text()), edited)
+        notes = [note["message"] for note in report["notes"]]
+        self.assertIn(f"{self.manifest} was edited and is kept as it is", notes)
+        self.assertTrue(any("another hash or number of samples in shop/late/train" in note for note in notes), notes)
+        self.assertTrue(any("--update-manifest" in note for note in notes))
+        self.assertEqual(report["warnings"], [])
+
+    def test_update_and_replace(self):
+        accountant = {"subsampling_mode": "SHUFFLE_WITHOUT_REPLACEMENT"}
+        self.edit(seed=7, batch={"sequence_length": 256}, mix={"shop/late/train": 5}, accountant=accountant)
+        self.write_schema({**LATE, "query": "SELECT id, late FROM orders WHERE id > 100"})
+        self.ingest("--update-manifest")
+        updated = json.loads(self.manifest.read_text())
+        self.assertEqual((updated["seed"], updated["batch"], updated["mix"]), (7, {"sequence_length": 256}, {"shop/late/train": 5}))
+        self.assertEqual(updated["accountant"], accountant)
+        weir("batch", "--store", self.folder / "shop.weir", "--manifest", self.manifest, "--dataset", "shop/late/train", "--json")
+        self.ingest("--replace-manifest")
+        replaced = json.loads(self.manifest.read_text())
+        self.assertEqual((replaced["seed"], replaced.get("batch")), (0, None))
+
+    def test_a_preset_stays(self):
+        self.ingest("--preset", "train_shuffle")
+        self.assertFalse(self.ingest()["manifest_kept"])
+        self.assertEqual(json.loads(self.manifest.read_text())["data"], {"preset": "train_shuffle"})
+
+    def test_tasks_come_and_go(self):
+        self.edit(seed=7)
+        self.write_schema(LATE, "other")
+        notes = [note["message"] for note in self.ingest()["notes"]]
+        self.assertTrue(any("a new dataset, shop/other/train" in note for note in notes))
+        self.assertTrue(any("the store no longer has shop/late/train" in note for note in notes))
+
+    def test_broken_is_kept(self):
+        self.manifest.write_text('{"seed": 7,')
+        self.assertTrue(self.ingest()["manifest_kept"])
+        self.assertEqual(self.manifest.read_text(), '{"seed": 7,')
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,88 @@
+"""`weir ingest --html`: the page in a headless Chromium: what it says, that names cannot run, small windows, both themes."""
+
+import json
+import os
+import sqlite3
+import subprocess
+import sys
+import tempfile
+import unittest
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
+
+from tests.support import browser  # noqa: E402
+
+WEIR = os.environ["WEIR"]
+HOSTILE = "h</script><script>document.title='owned'</script><img src=x onerror=\"document.title='owned'\">"
+
+
+def make(folder):
+    database = sqlite3.connect(folder / "shop.sqlite")
+    name = HOSTILE.replace('"', '""')
+    database.executescript(f"""
+        CREATE TABLE "{name}" (id INTEGER PRIMARY KEY, kind TEXT);
+        CREATE TABLE orders (id INTEGER PRIMARY KEY, of INTEGER REFERENCES "{name}", at TEXT, label TEXT, copy TEXT, size REAL);""")
+    for i in range(20):
+        database.execute(f'INSERT INTO "{name}" VALUES (?, ?)', (i, HOSTILE))
+    for i in range(400):
+        word = HOSTILE if i % 3 else "plain"
+        database.execute("INSERT INTO orders VALUES (?, ?, ?, ?, ?, ?)",
+                         (i, i % 25, f"2024-{i % 12 + 1:02}-{i % 28 + 1:02}", word, word.upper(), i * 0.5))
+    database.commit()
+    database.close()
+    kept = {"stype": "categorical"}
+    schema = {"name": "shop", "tables": {
+        HOSTILE: {"primary_key": "id", "columns": {"id": {"stype": "identifier"}, "kind": kept}},
+        "orders": {"primary_key": "id", "temporal_column": "at", "columns": {
+            "id": {"stype": "identifier"}, "of": {"stype": "identifier", "foreign_key": [HOSTILE, "id"]},
+            "at": {"stype": "timestamp"}, "label": kept, "copy": kept, "size": {"stype": "numerical"}}}},
+        "tasks": {"label": {"anchor_table": "orders", "target_column": "label", "target_stype": "categorical"},
+                  HOSTILE: {"anchor_table": "orders", "target_column": "size", "target_stype": "numerical"}}}
+    (folder / "schema.json").write_text(json.dumps(schema))
+    page = folder / "page.html"
+    done = subprocess.run([WEIR, "ingest", folder / "shop.sqlite", "--schema", folder / "schema.json", "-o", folder / "shop.weir",
+                           "--html", page, "--json"], capture_output=True, text=True, check=True)
+    return page, json.loads(done.stdout)
+
+
+@unittest.skipIf(browser.missing(), browser.missing())
+class Page(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        cls.scratch = tempfile.TemporaryDirectory()
+        cls.addClassCleanup(cls.scratch.cleanup)
+        cls.page, cls.report = make(Path(cls.scratch.name))
+
+    def test_page(self):
+        self.assertEqual(self.report["warnings"][0]["code"], "leak_suspect")
+        with browser.Browser(width=1280, height=900) as seen:
+            seen.open(self.page)
+            seen.settle()
+            self.assertEqual(seen.text("#title"), "shop.weir")
+            self.assertEqual(seen.text("#warnings-title"), "1 warning")
+            codes = seen.run("return [...document.querySelectorAll('#warnings .code')].map((one) => one.textContent)")
+            self.assertEqual(codes, [warning["code"] for warning in self.report["warnings"]])
+            self.assertEqual(seen.run("return document.querySelectorAll('.card').length"), 2)
+            self.assertEqual(seen.run("return document.querySelectorAll('#tables tbody tr').length"), 2)
+            names = seen.run("return [...document.querySelectorAll('.card h3')].map((one) => one.textContent)")
+            self.assertEqual(names, sorted(["label", HOSTILE]))
+            self.assertIn("copy (AUC 1.000)", seen.text(".card.is-odd .facts"))
+            self.assertNotEqual(seen.run("return document.title"), "owned")
+            theme = seen.run("return document.documentElement.dataset.theme")
+            seen.click(*seen.centre_of("#theme"))
+            self.assertNotEqual(seen.run("return document.documentElement.dataset.theme"), theme)
+            seen.click(*seen.centre_of("#help-open"))
+            self.assertTrue(seen.run("return document.getElementById('help').open"))
+            self.assertEqual([entry for entry in seen.logs("browser") if entry["level"] == "SEVERE"], [])
+
+    def test_small_window(self):
+        with browser.Browser(width=500, height=900) as seen:
+            seen.open(self.page)
+            seen.settle()
+            wide = seen.run("return document.documentElement.scrollWidth - document.documentElement.clientWidth")
+            self.assertLessEqual(wide, 0, "the page does not fit a small window")
+
+
+if __name__ == "__main__":
+    unittest.main()
