@@ -2,7 +2,7 @@
 # Every target first installs the Debian packages that it needs (tools/bootstrap), as root or through sudo; without either it
 # prints their names.
 
-.PHONY: release program debug static python install deb wheels train demo check check-ecosystem check-arch soak bench fuzz \
+.PHONY: release program debug static python install deb wheels docs train demo check check-ecosystem check-arch soak bench fuzz \
   format lint clean
 
 # The program and the libraries.
@@ -43,6 +43,11 @@ deb:
 wheels:
 	@tools/bootstrap wheels
 	@tools/wheels
+
+# The documentation as a site: build-docs/html/index.html, with a search that needs no server.
+docs:
+	@tools/bootstrap docs
+	@tools/docs
 
 # The training example on the demo shop (docs/training.md): about two minutes.
 train:

@@ -1,0 +1,172 @@
+"""The documentation: it builds as a site without a broken link, its lists are the program's, and its examples run."""
+
+import json
+import os
+import re
+import shutil
+import sqlite3
+import subprocess
+import tempfile
+import unittest
+from pathlib import Path
+
+from tests.support import postgres
+
+ROOT = Path(__file__).resolve().parents[2]
+WEIR = os.environ["WEIR"]
+DOCS = ROOT / "docs"
+HAS_SPHINX = subprocess.run(["/usr/bin/python3", "-c", "import sphinx, myst_parser, furo"], capture_output=True).returncode == 0
+
+
+def run(*command: object, **options: object) -> str:
+    done = subprocess.run([str(part) for part in command], capture_output=True, text=True, **options)
+    if done.returncode != 0:
+        raise AssertionError(f"{command}: {done.stdout}{done.stderr}")
+    return done.stdout
+
+
+def table_rows(text: str) -> list[list[str]]:
+    """The cells of every line of a table."""
+    return [[cell.strip() for cell in line.strip("|").split(" | ")] for line in text.splitlines() if line.startswith("|")]
+
+
+class Site(unittest.TestCase):
+    def setUp(self) -> None:
+        if not HAS_SPHINX:
+            self.skipTest("Sphinx with MyST and Furo is not installed (tools/bootstrap docs)")
+
+    def build(self, tree: Path) -> subprocess.CompletedProcess[str]:
+        return subprocess.run([tree / "tools/docs", tree / "site"], capture_output=True, text=True)
+
+    def test_it_builds_and_finds_what_is_broken(self) -> None:
+        with tempfile.TemporaryDirectory() as holder:
+            tree = Path(holder)
+            for part in ("docs", "include", "python", "tools"):
+                shutil.copytree(ROOT / part, tree / part, ignore=shutil.ignore_patterns("__pycache__"))
+            done = self.build(tree)
+            self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+            html = tree / "site/html"
+            self.assertIn("weir_batch_build", (html / "reference/c-batch.html").read_text())
+            self.assertIn("state_dict", (html / "reference/python-weir.html").read_text())
+            self.assertTrue((html / "searchindex.js").exists())
+            with (tree / "docs/batch.md").open("a") as page:
+                page.write("\n[nowhere](no-such-page.md)\n")
+            done = self.build(tree)
+            self.assertNotEqual(done.returncode, 0)
+            self.assertIn("no-such-page.md", done.stderr)
+
+
+class Lists(unittest.TestCase):
+    def test_all_tensors(self) -> None:
+        header = (ROOT / "include/weir/batch.h").read_text()
+        header = header[: header.index("WEIR_TENSORS,")]
+        declared = [(name.lower(), shape.replace("D_t", "D"), dtype)
+                    for name, dtype, shape in re.findall(r"WEIR_(\w+), +/\* (\w+) (\[[^]]*\])", header)]  # fmt: skip
+        self.assertEqual(len(declared), 16)
+        rows = table_rows((DOCS / "tensors.md").read_text())
+        documented = [(row[0].strip("`"), row[1], row[2]) for row in rows if len(row) == 5 and row[0].startswith("`")]
+        self.assertEqual(documented, declared)
+
+    def test_a_manifest_with_every_key(self) -> None:
+        text = (DOCS / "manifest.md").read_text()
+        example = re.search(r"## A manifest with every key.*?```json\n(.*?)```(.*?)^## ", text, re.M | re.S)
+        with tempfile.TemporaryDirectory() as holder:
+            path = Path(holder) / "every.manifest.json"
+            path.write_text(example[1])
+            run(WEIR, "manifest", path)
+        manifest = json.loads(example[1])
+        explained = [row[0].strip("`") for row in table_rows(example[2]) if row[0].startswith("`")]
+        self.assertEqual(explained, list(manifest["batch"]))
+        keys = {*manifest, *(f"data.{key}" for key in manifest["data"])} - {"data"}
+        listed = {row[0].strip("`") for row in table_rows(text[: text.index("## A manifest")]) if row[0].startswith("`")}
+        self.assertEqual(listed - {"data.preset"}, keys)
+
+    def test_all_keys_of_a_schema(self) -> None:
+        schema = json.loads(run(WEIR, "schema", "--json-schema"))
+        text = (DOCS / "schema.md").read_text()
+        sections = {title: body for title, body in re.findall(r"^## (.*?)\n(.*?)(?=^## |\Z)", text, re.M | re.S)}
+        table, entry = sections["A table"].split("An entry of")
+        definitions = schema["$defs"]
+        expected = {
+            "the file": (sections["The file"], schema["properties"]),
+            "a table": (table, definitions["table"]["properties"]),
+            "a foreign key": (entry, definitions["foreign_key"]["properties"]),
+            "a column": (sections["A column"], definitions["column"]["properties"]),
+            "a task": (sections["A task"], definitions["task"]["properties"]),
+            "embedding": (sections["Embeddings"], schema["properties"]["embedding"]["properties"]),
+        }
+        for what, (section, keys) in expected.items():
+            with self.subTest(what):
+                named = {row[0].strip("`") for row in table_rows(section) if row[0].startswith("`")}
+                self.assertEqual(named, set(keys))
+        for form in definitions["split"]["oneOf"]:
+            for key in form["properties"]:
+                self.assertIn(f"`{key}`", sections["A task"])
+
+
+CUSTOMERS = [(key, ["Oslo", "Rome", "Kyiv"][key % 3], f"2023-{1 + key % 12:02d}-03 10:00:00") for key in range(40)]
+ORDERS = [(key, key * 7 % 40, key * 13 % 100 + 0.5, f"2024-{1 + key * 5 % 12:02d}-{1 + key % 28:02d} 12:00:00")
+          for key in range(160)]  # fmt: skip
+
+
+class Tasks(unittest.TestCase):
+    """The task of docs/tasks.md from each source: one store."""
+
+    @classmethod
+    def setUpClass(cls) -> None:
+        text = (DOCS / "tasks.md").read_text()
+        cls.schema = json.loads(re.search(r"```json\n(\{.*?)```", text, re.S)[1])
+        cls.queries = dict(re.findall(r"^### (\w+).*?```sql\n(.*?)```", text, re.M | re.S))
+        holder = tempfile.TemporaryDirectory()
+        cls.addClassCleanup(holder.cleanup)
+        cls.folder = Path(holder.name)
+        with sqlite3.connect(cls.folder / "sales.sqlite") as database:
+            database.execute("CREATE TABLE customers (customer_id INTEGER PRIMARY KEY, city TEXT, joined_at TEXT)")
+            columns = "order_id INTEGER PRIMARY KEY, customer_id INTEGER, total REAL, ordered_at TEXT"
+            database.execute(f"CREATE TABLE orders ({columns})")
+            database.executemany("INSERT INTO customers VALUES (?, ?, ?)", CUSTOMERS)
+            database.executemany("INSERT INTO orders VALUES (?, ?, ?, ?)", ORDERS)
+
+    def ingest(self, kind: str, location: object) -> dict:
+        self.schema["tasks"]["again"]["query"] = self.queries[kind]
+        path = self.folder / f"{kind}.schema.json"
+        path.write_text(json.dumps(self.schema))
+        return json.loads(run(WEIR, "ingest", location, "--schema", path, "-o", self.folder / f"{kind}.weir", "--json"))
+
+    def expect_same(self, report: dict) -> None:
+        self.assertEqual(report["store_hash"], self.ingest("SQLite", self.folder / "sales.sqlite")["store_hash"])
+
+    def test_sqlite(self) -> None:
+        self.ingest("SQLite", self.folder / "sales.sqlite")
+        self.assertEqual(sorted(json.loads((self.folder / "SQLite.manifest.json").read_text())["datasets"]),
+                         ["sales/again/test", "sales/again/train", "sales/again/val"])  # fmt: skip
+
+    def test_postgres(self) -> None:
+        binaries = postgres.find_binaries()
+        if not binaries:
+            self.skipTest("PostgreSQL's server is not installed")
+        statements = ["CREATE TABLE customers (customer_id int PRIMARY KEY, city text, joined_at timestamp)",
+                      "CREATE TABLE orders (order_id int PRIMARY KEY, customer_id int, total float8, ordered_at timestamp)"]  # fmt: skip
+        for table, rows in (("customers", CUSTOMERS), ("orders", ORDERS)):
+            statements.append(f"INSERT INTO {table} VALUES {', '.join(map(str, rows))}")
+        with postgres.Server(binaries) as server:
+            server.run(";\n".join(statements))
+            self.expect_same(self.ingest("PostgreSQL", server.url()))
+
+    def test_duckdb(self) -> None:
+        try:
+            import duckdb
+        except ImportError:
+            self.skipTest("the Python package duckdb is not installed; make check-ecosystem has it")
+        path = self.folder / "sales.duckdb"
+        with duckdb.connect(str(path)) as database:
+            database.execute("CREATE TABLE customers (customer_id INTEGER PRIMARY KEY, city TEXT, joined_at TIMESTAMP)")
+            columns = "order_id INTEGER PRIMARY KEY, customer_id INTEGER, total DOUBLE, ordered_at TIMESTAMP"
+            database.execute(f"CREATE TABLE orders ({columns})")
+            database.executemany("INSERT INTO customers VALUES (?, ?, ?)", CUSTOMERS)
+            database.executemany("INSERT INTO orders VALUES (?, ?, ?, ?)", ORDERS)
+        self.expect_same(self.ingest("DuckDB", path))
+
+
+if __name__ == "__main__":
+    unittest.main()
