@@ -27,8 +27,8 @@ void PHILOX_KERNEL(weir_seed seed, uint32_t domain, uint64_t n, uint32_t first, 
     lanes c0[VECTORS], c1[VECTORS], c2[VECTORS], c3[VECTORS];
     for (int v = 0; v < VECTORS; v++) {
         for (int lane = 0; lane < PHILOX_LANES; lane++)
-            c2[v][lane] = seed.word[2] ^ (first + (uint32_t)(v * PHILOX_LANES + lane));
-        c0[v] = (uint32_t)n - (lanes){0};
+            c2[v][lane] = seed.word[2] ^ (first + WEIR__LOW(uint32_t, v * PHILOX_LANES + lane));
+        c0[v] = WEIR__LOW(uint32_t, n) - (lanes){0};
         c1[v] = (n >> 32) - (lanes){0};
         c3[v] = (uint64_t)(seed.word[3] ^ domain) - (lanes){0};
     }

@@ -58,17 +58,33 @@ static uint64_t extent(const weir_batch *batch, axis a) {
     }
 }
 
+/* Sizes that no memory holds become the largest number, which no allocation grants. */
+static uint64_t times(uint64_t a, uint64_t b) {
+    uint64_t product;
+    return __builtin_mul_overflow(a, b, &product) ? UINT64_MAX : product;
+}
+
+static uint64_t end_of(const weir_tensor *tensor) {
+    uint64_t end;
+    return __builtin_add_overflow(tensor->offset, tensor->size, &end) ? UINT64_MAX : end;
+}
+
+static uint64_t aligned(uint64_t offset) {
+    return offset > UINT64_MAX - ALIGNMENT ? UINT64_MAX
+                                           : (offset + ALIGNMENT - 1) & ~(uint64_t)(ALIGNMENT - 1);
+}
+
 static void place_parts(weir_batch *batch, uint32_t begin, uint32_t end) {
-    uint64_t offset = begin ? batch->tensors[begin - 1].offset + batch->tensors[begin - 1].size : 0;
+    uint64_t offset = begin ? end_of(&batch->tensors[begin - 1]) : 0;
     for (uint32_t i = begin; i < end; i++) {
         weir_tensor *tensor = &batch->tensors[i];
         *tensor = (weir_tensor){.name = parts[i].name, .dtype = parts[i].dtype, .size = parts[i].item_size};
         for (uint32_t k = 0; k < 3 && parts[i].axes[k] != NO_AXIS; k++) {
             tensor->shape[tensor->rank++] = extent(batch, parts[i].axes[k]);
-            tensor->size *= extent(batch, parts[i].axes[k]);
+            tensor->size = times(tensor->size, extent(batch, parts[i].axes[k]));
         }
-        tensor->offset = (offset + ALIGNMENT - 1) & ~(uint64_t)(ALIGNMENT - 1);
-        offset = tensor->offset + tensor->size;
+        tensor->offset = aligned(offset);
+        offset = end_of(tensor);
     }
     batch->size = offset;
 }
@@ -90,7 +106,7 @@ uint64_t weir__batch_capacity(const weir__batch_limits *limits) {
     weir_batch batch = {0};
     weir__batch_place_cells(&batch, limits->sequences, limits->length);
     weir__batch_place_rest(&batch, limits->rows, limits->texts, limits->dim);
-    return (batch.size + ALIGNMENT - 1) & ~(uint64_t)(ALIGNMENT - 1);
+    return aligned(batch.size);
 }
 
 static bool allocate_lists(weir_batch_buffer *b) {
@@ -122,9 +138,9 @@ weir_status weir__batch_buffer_open(const weir_env *env, const weir__batch_limit
     b->limits = *limits;
     b->capacity = weir__batch_capacity(limits);
     b->owns_data = memory == NULL;
-    b->data = memory                   ? memory
-              : b->capacity > SIZE_MAX ? NULL
-                                       : env->map(env->context, -1, (size_t)b->capacity);
+    b->data = memory                      ? memory
+              : b->capacity > PTRDIFF_MAX ? NULL
+                                          : env->map(env->context, -1, (size_t)b->capacity);
     if (!b->data || !allocate_lists(b)) {
         weir_status status =
             weir__fail(error, WEIR_OUT_OF_MEMORY, operator_name,

@@ -48,6 +48,7 @@ void weir__batch_place_cells(weir_batch *batch, uint32_t sequences, uint32_t len
 /* Sets dims R and U, and the places of the rest. */
 void weir__batch_place_rest(weir_batch *batch, uint32_t rows, uint32_t texts, uint32_t dim);
 
+/* UINT64_MAX if it does not fit 64 bits. */
 uint64_t weir__batch_capacity(const weir__batch_limits *limits);
 
 WEIR_CHECKED weir_status weir__batch_buffer_open(const weir_env *env, const weir__batch_limits *limits,

@@ -100,27 +100,29 @@ static void prepare_walk_seed(weir_batch_builder *b, const weir_batch_options *o
     weir_cbor_text(&w, options->dataset);
 }
 
+static weir_status beyond_memory(const weir_batch_builder *b, uint64_t sequences, weir_error *error) {
+    return weir__fail(
+        error, WEIR_OUT_OF_MEMORY, operator_name,
+        "a batch of %llu sequences of %u cells is beyond any memory; use more ranks or a smaller batch",
+        (unsigned long long)sequences, b->config.sequence_length);
+}
+
 static weir_status find_limits(weir_batch_builder *b, const weir_batch_options *options, weir_error *error) {
     const weir_store_info *info = weir_store_describe(b->store);
     uint64_t sequences = weir_manifest_global_batch_size(options->manifest) / options->world_size;
     uint64_t rows = b->config.max_rows < info->row_count ? b->config.max_rows : info->row_count;
-    uint64_t cells = sequences > UINT32_MAX / b->config.sequence_length
-                         ? UINT64_MAX
-                         : sequences * b->config.sequence_length;
-    if (cells == UINT64_MAX)
-        return weir__fail(
-            error, WEIR_OUT_OF_MEMORY, operator_name,
-            "a batch of %llu sequences of %u cells is beyond any memory; use more ranks or a smaller batch",
-            (unsigned long long)sequences, b->config.sequence_length);
+    if (sequences > UINT32_MAX / b->config.sequence_length)
+        return beyond_memory(b, sequences, error);
+    uint64_t cells = sequences * b->config.sequence_length;
     b->limits = (weir__batch_limits){
-        .sequences = (uint32_t)sequences,
+        .sequences = WEIR__NARROW(uint32_t, sequences),
         .length = b->config.sequence_length,
-        .rows = b->config.pad_rows ? b->config.max_rows : (uint32_t)rows,
-        .texts = cells < info->text_count ? (uint32_t)cells : info->text_count,
+        .rows = b->config.pad_rows ? b->config.max_rows : WEIR__NARROW(uint32_t, rows),
+        .texts = cells < info->text_count ? WEIR__NARROW(uint32_t, cells) : info->text_count,
         .dim = info->embedding_dim,
-        .edges = (uint32_t)(rows * weir__most_parents(info)),
+        .edges = WEIR__NARROW(uint32_t, rows * weir__most_parents(info)), /* see WEIR__TABLE_EDGES_MAX */
     };
-    return WEIR_OK;
+    return weir__batch_capacity(&b->limits) > PTRDIFF_MAX ? beyond_memory(b, sequences, error) : WEIR_OK;
 }
 
 static weir_status open_parts(weir_batch_builder *b, const weir_batch_options *options, weir_error *error) {
@@ -300,9 +302,10 @@ static void clear_behind(weir_batch_buffer *buffer, uint64_t old_end) {
         memset(buffer->data + old_end, 0, (size_t)(dirty_end - old_end));
 }
 
+/* Positions are below S, at most 2^16. */
 static inline void write_positions(uint8_t *out, uint32_t first, uint32_t count) {
     for (uint32_t i = 0; i < count; i++)
-        weir__store16(out + 2 * (size_t)i, (uint16_t)(first + i));
+        weir__store16(out + 2 * (size_t)i, WEIR__LOW(uint16_t, first + i));
 }
 
 /* The positions of each row, together, rows in the given order. Short rows are written with a fixed size
@@ -386,7 +389,7 @@ static bool begin_walk(weir_batch_builder *b, weir_batch_buffer *buffer, const w
     weir_seed_row *seed = &b->seeds[i];
     uint64_t epoch = b->stage == WEIR_STAGE_TRAIN ? place.epoch : 0;
     buffer->epochs[i] = place.epoch;
-    if (!weir_store_seed(b->store, b->task, b->first_seed + (uint32_t)b->indices[i], seed))
+    if (!weir_store_seed(b->store, b->task, b->first_seed + WEIR__NARROW(uint32_t, b->indices[i]), seed))
         return false;
     weir__walk_begin(walk, walk_seed_of(b, epoch), place.global_index, seed->row, seed->observation_time);
     return true;
@@ -437,7 +440,7 @@ static void write_padding(weir_batch_builder *b, weir_batch_buffer *buffer, uint
 
 /* Walks and writes all sequences; false where the store is damaged. */
 static bool write_sequences(weir_batch_builder *b, weir_batch_buffer *buffer, const weir_step *step) {
-    uint32_t valid = (uint32_t)step->valid_count;
+    uint32_t valid = WEIR__NARROW(uint32_t, step->valid_count);
     b->writer.texts.use_count = 0;
     for (uint32_t first = 0; first < valid; first += ABREAST)
         if (!write_group(b, buffer, step, first, valid - first < ABREAST ? valid - first : ABREAST))
@@ -493,7 +496,8 @@ weir_status weir_batch_build(weir_batch_builder *b, weir_cursor cursor, weir_bat
     if (status != WEIR_OK)
         return status;
     weir_sampler_indices(b->sampler, &step, b->indices);
-    uint32_t sequences = b->pads ? (uint32_t)step.micro_batch_size : (uint32_t)step.valid_count;
+    uint32_t sequences =
+        b->pads ? WEIR__NARROW(uint32_t, step.micro_batch_size) : WEIR__NARROW(uint32_t, step.valid_count);
     begin(buffer, sequences, b->config.sequence_length);
     const weir_tensor old_adjacency = buffer->batch.tensors[WEIR_FK_ADJ];
     if (!write_sequences(b, buffer, &step))

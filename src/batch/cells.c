@@ -118,7 +118,7 @@ static inline bool bit_at(const uint8_t *bits, uint32_t bit) {
 }
 
 static inline void order_cell(sequence *s, uint32_t at) {
-    weir__store16(s->column_order, (uint16_t)at);
+    weir__store16(s->column_order, WEIR__LOW(uint16_t, at));
     s->column_order += 2;
 }
 
@@ -146,7 +146,7 @@ static inline uint32_t begin_cell(sequence *s, const column *c, uint32_t k, bool
 
 /* A 4-byte slot, 0 where the cell is null. */
 static inline uint32_t word_of(const column *c, uint32_t k, bool is_null) {
-    return weir__load32(c->rows[k].record + c->rule.slot) & ((uint32_t)is_null - 1);
+    return weir__load32(c->rows[k].record + c->rule.slot) & (WEIR__LOW(uint32_t, is_null) - 1);
 }
 
 static inline void write_identifiers(sequence *s, const column *c) {
@@ -299,14 +299,14 @@ static void write_run(sequence *s, const weir__row_rules *rules, uint32_t local,
         memcpy(s->stypes + first, rules->stypes, WEIR__RUN);
         memcpy(s->column_ids + (size_t)first * 4, rules->column_ids, WEIR__RUN * 4);
         for (uint32_t i = 0; i < WEIR__RUN; i++)
-            weir__store16(s->row_ids + 2 * (size_t)(first + i), (uint16_t)local);
+            weir__store16(s->row_ids + 2 * (size_t)(first + i), WEIR__LOW(uint16_t, local));
         return;
     }
     count = count < s->cells - first ? count : s->cells - first;
     memcpy(s->stypes + first, rules->stypes, count);
     memcpy(s->column_ids + (size_t)first * 4, rules->column_ids, (size_t)count * 4);
     for (uint32_t i = 0; i < count; i++)
-        weir__store16(s->row_ids + 2 * (size_t)(first + i), (uint16_t)local);
+        weir__store16(s->row_ids + 2 * (size_t)(first + i), WEIR__LOW(uint16_t, local));
 }
 
 static void write_runs(sequence *s, const weir__walk *walk) {
@@ -320,7 +320,7 @@ static void write_runs(sequence *s, const weir__walk *walk) {
 
 static void write_target(sequence *s, uint32_t column_id, const weir_cell *target) {
     uint32_t bits;
-    s->stypes[0] = (uint8_t)target->stype;
+    s->stypes[0] = WEIR__LOW(uint8_t, target->stype);
     weir__store32(s->column_ids, column_id);
     weir__store16(s->row_ids, 0);
     s->is_null[0] = target->is_null;
@@ -338,7 +338,7 @@ static void write_target(sequence *s, uint32_t column_id, const weir_cell *targe
         s->bools[0] = target->integer != 0;
         break;
     default:
-        weir__store32(s->categories, (uint32_t)target->integer);
+        weir__store32(s->categories, WEIR__LOW(uint32_t, target->integer));
     }
 }
 

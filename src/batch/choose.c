@@ -29,7 +29,7 @@ void weir__chooser_close(weir__chooser *chooser, const weir_env *env) {
 
 static uint32_t scaled(const weir__draws *draws, uint32_t i, uint32_t range_less_one) {
     weir_random x = {draws->k0[i], draws->k1[i]};
-    return (uint32_t)weir__scale(x, (uint64_t)range_less_one + 1);
+    return WEIR__LOW(uint32_t, weir__scale(x, (uint64_t)range_less_one + 1));
 }
 
 /* ---- Narrow ---------------------------------------------------------------------------------- */
@@ -40,7 +40,7 @@ enum { LANES = 4, VECTORS = NARROW / LANES };
 typedef int32_t lanes __attribute__((vector_size(4 * LANES)));
 
 static int32_t in_order(uint32_t number) {
-    return (int32_t)(number ^ (uint32_t)1 << 31);
+    return WEIR__LOW(int32_t, number ^ (uint32_t)1 << 31);
 }
 
 static void load_lanes(lanes out[VECTORS], const uint32_t numbers[NARROW]) {

@@ -11,6 +11,8 @@ static size_t most_bytes(const weir__known_rows *known) {
 
 bool weir__known_open(weir__known_rows *known, const weir_env *env, uint64_t rows) {
     *known = (weir__known_rows){.bits_max = LEAST_BITS};
+    if (rows > WEIR__KNOWN_ROWS_MAX)
+        return false;
     while (known->bits_max < MOST_BITS && (uint64_t)1 << known->bits_max < 2 * rows)
         known->bits_max++;
     /* Mapped, so that what no sequence ever needs is never touched, and opening a builder is quick. */
@@ -57,7 +59,7 @@ void weir__known_grow(weir__known_rows *known) {
     for (uint32_t i = 0; i < old_places; i++) {
         if ((old[i] >> WEIR__GENERATION_SHIFT & WEIR__GENERATION_MAX) != old_generation)
             continue;
-        uint64_t *entry = weir__know(known, (uint32_t)(old[i] >> WEIR__ROW_SHIFT));
+        uint64_t *entry = weir__know(known, WEIR__LOW(uint32_t, old[i] >> WEIR__ROW_SHIFT));
         *entry = (*entry & ~(uint64_t)KEPT_BITS) | (old[i] & KEPT_BITS);
     }
 }

@@ -28,7 +28,10 @@ typedef struct weir__known_rows {
     uint32_t generation;
 } weir__known_rows;
 
-/* For at most `rows` rows; false where there is no memory for them. */
+/* What a walk may know at most: half of the largest table's places. */
+#define WEIR__KNOWN_ROWS_MAX ((uint64_t)1 << 30)
+
+/* For at most `rows` rows; false if they are more than WEIR__KNOWN_ROWS_MAX, or memory is short. */
 bool weir__known_open(weir__known_rows *known, const weir_env *env, uint64_t rows);
 void weir__known_close(weir__known_rows *known, const weir_env *env);
 
@@ -77,7 +80,7 @@ static inline uint16_t weir__local_of(const weir__known_rows *known, uint32_t ro
         uint64_t difference = (entry ^ key) >> WEIR__GENERATION_SHIFT;
         bool is_vacant = (difference & WEIR__GENERATION_MAX) != 0;
         if (is_vacant | (difference == 0))
-            return is_vacant ? WEIR__UNVISITED : (uint16_t)entry;
+            return is_vacant ? WEIR__UNVISITED : WEIR__LOW(uint16_t, entry);
     }
 }
 

@@ -72,7 +72,7 @@ static void rank_children(weir__levels *levels, weir__walk_draws *draws) {
 
 /* Puts them into buckets, at most as many as there are of them, by their highest bits. */
 static void fill_buckets(weir__levels *levels) {
-    uint32_t bits = 31 - (uint32_t)__builtin_clz(levels->ranked_count);
+    uint32_t bits = 31 - WEIR__NARROW(uint32_t, __builtin_clz(levels->ranked_count));
     memset(levels->buckets, 0xFF, sizeof *levels->buckets << bits);
     for (uint32_t i = 0; i < levels->ranked_count; i++) {
         uint32_t *bucket = &levels->buckets[levels->ranked[i].priority >> 1 >> (63 - bits)];

@@ -115,7 +115,7 @@ static void sort_rows(weir__row_orders o, uint32_t rows, const uint32_t *key) {
     for (uint32_t k = 0; k <= rows; k++)
         o.key_starts[k + 1] += o.key_starts[k];
     for (uint32_t r = 0; r < rows; r++)
-        o.by_key[o.key_starts[key[r]]++] = (uint16_t)r;
+        o.by_key[o.key_starts[key[r]]++] = WEIR__LOW(uint16_t, r);
 }
 
 /* Every row's neighbours by (key, number): half edges are brought into that order by the row they start

@@ -16,7 +16,7 @@ static weir__cell_rule rule_of(const weir_store_info *info, uint32_t column) {
         .null_bit = first_bit + c->null_bit,
         .bool_bit = c->bool_bit == WEIR_NONE ? WEIR_NONE : first_bit + c->bool_bit,
         .known_slot = c->known_at == WEIR_NONE ? WEIR_NONE : info->columns[c->known_at].slot,
-        .stype = (uint8_t)c->stype,
+        .stype = WEIR__NARROW(uint8_t, c->stype),
     };
 }
 
@@ -46,7 +46,7 @@ static void make_row_rules(arena *a, const weir__task_rules *rules, const weir_t
             continue;
         out->cells[out->count] = rule_of(rules->info, column);
         weir__store32(&out->column_ids[out->count], column);
-        out->stypes[out->count] = (int8_t)rules->info->columns[column].stype;
+        out->stypes[out->count] = WEIR__NARROW(int8_t, rules->info->columns[column].stype);
         out->count++;
     }
 }

@@ -61,7 +61,7 @@ void weir__localise_texts(const weir__text_gatherer *texts, uint8_t *text_embed_
     uint32_t local = 0;
     for (uint32_t i = 0; i < texts->use_count; i++) {
         local += i > 0 && texts->uses[i] >> 32 != texts->uses[i - 1] >> 32;
-        weir__store32(text_embed_ids + 4 * (size_t)(uint32_t)texts->uses[i], local);
+        weir__store32(text_embed_ids + 4 * (size_t)WEIR__LOW(uint32_t, texts->uses[i]), local);
     }
 }
 

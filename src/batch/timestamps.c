@@ -55,7 +55,7 @@ static void write_timestamp(uint8_t *out, int64_t micros, weir__timestamp_parts 
                             const weir_statistics *statistics) {
     int second_of_day;
     int64_t days = split_day(micros, &second_of_day);
-    uint32_t second = (uint32_t)second_of_day;
+    uint32_t second = WEIR__NARROW(uint32_t, second_of_day);
     float score = weir_normalise((double)micros, statistics);
     memcpy(out, parts->sixtieths[second % 60], WEIR__PAIR_BYTES);
     memcpy(out + WEIR__PAIR_BYTES, parts->sixtieths[second / 60 % 60], WEIR__PAIR_BYTES);

@@ -39,7 +39,7 @@ static inline void weir__fetch_timestamp(uint8_t *out, uint32_t cell) {
 /* Notes the timestamp of a cell, or, without a branch, that it has none. */
 static inline void weir__note_timestamp(weir__timestamps *t, uint32_t cell, int64_t micros, bool is_null) {
     weir__fetch_timestamp(t->out, cell);
-    t->cells[t->count] = (uint16_t)cell;
+    t->cells[t->count] = WEIR__LOW(uint16_t, cell);
     t->micros[t->count] = micros;
     t->count += !is_null;
 }

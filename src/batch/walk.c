@@ -36,7 +36,7 @@ static uint32_t power_of_two_above(uint64_t n) {
     uint64_t power = 64;
     while (power < n)
         power *= 2;
-    return (uint32_t)lesser(power, (uint64_t)1 << 31);
+    return WEIR__NARROW(uint32_t, lesser(power, (uint64_t)1 << 31));
 }
 
 weir_status weir__walk_open(weir__walk *walk, const weir_env *env, const weir__task_rules *rules,
@@ -129,7 +129,7 @@ static void choose(weir__walk *walk, uint64_t *entry, uint32_t row, uint32_t tab
     walk->next = (struct weir__next_row){.record = record_of(&walk->rules->info->tables[table], row),
                                          .row = row,
                                          .table = table,
-                                         .hop = (uint16_t)hop};
+                                         .hop = WEIR__NARROW(uint16_t, hop)};
 }
 
 /* Parents first, then the least child of the lowest level. False where nothing is left. A queued parent is
@@ -146,7 +146,7 @@ static bool choose_next(weir__walk *walk) {
         if (levels->has_ahead)
             fetch_row(walk, levels->ahead.row, levels->ahead.table, levels->current);
         uint64_t *entry = weir__know(&walk->known, child.row);
-        if ((uint16_t)*entry != WEIR__UNVISITED)
+        if (WEIR__LOW(uint16_t, *entry) != WEIR__UNVISITED)
             continue;
         choose(walk, entry, child.row, child.table, levels->current);
         return true;
@@ -183,8 +183,9 @@ static void look_at_parents(weir__walk *walk) {
             return;
         }
         weir__fetch(record_of(parents, parent) + rule->parent_time_offset);
-        walk->links[walk->link_count++] = (weir__link){
-            .parent = parent, .table = (uint16_t)rule->parent_table, .child = (uint16_t)walk->row_count};
+        walk->links[walk->link_count++] = (weir__link){.parent = parent,
+                                                       .table = WEIR__NARROW(uint16_t, rule->parent_table),
+                                                       .child = WEIR__NARROW(uint16_t, walk->row_count)};
     }
 }
 
@@ -259,7 +260,7 @@ static void queue_parents(weir__walk *walk) {
         *entry |= WEIR__QUEUED;
         fetch_row(walk, link.parent, link.table, walk->next.hop + 1u);
         walk->queue[walk->queue_end++ & walk->queue_mask] = (weir__queued_row){
-            .row = link.parent, .hop = (uint16_t)(walk->next.hop + 1), .table = link.table};
+            .row = link.parent, .hop = WEIR__NARROW(uint16_t, walk->next.hop + 1), .table = link.table};
     }
 }
 

@@ -128,18 +128,18 @@ static void write_record(const packing *p, uint32_t i, const totals *before) {
     memcpy(record + RECORD_ANCHOR_ROW, part_at(p, WEIR_ANCHOR_ROW, i), 4);
     weir__store32(record + RECORD_CELLS, p->buffer->cell_counts[i]);
     weir__store32(record + RECORD_ROWS, rows_of(p, i));
-    weir__store32(record + RECORD_FIRST_CELL, (uint32_t)before->cells);
-    weir__store32(record + RECORD_FIRST_ROW, (uint32_t)before->rows);
-    weir__store32(record + RECORD_FIRST_TIME, (uint32_t)before->times);
+    weir__store32(record + RECORD_FIRST_CELL, WEIR__NARROW(uint32_t, before->cells));
+    weir__store32(record + RECORD_FIRST_ROW, WEIR__NARROW(uint32_t, before->rows));
+    weir__store32(record + RECORD_FIRST_TIME, WEIR__NARROW(uint32_t, before->times));
     weir__store32(record + RECORD_TIMES, p->buffer->timestamp_counts[i]);
-    weir__store32(record + RECORD_FIRST_EDGE, (uint32_t)before->edges);
+    weir__store32(record + RECORD_FIRST_EDGE, WEIR__NARROW(uint32_t, before->edges));
     weir__store32(record + RECORD_EDGES, p->buffer->edge_counts[i]);
 }
 
 static void join_flags(uint8_t *restrict out, const uint8_t *stypes, const uint8_t *nulls,
                        const uint8_t *bools, uint32_t cells) {
     for (uint32_t i = 0; i < cells; i++)
-        out[i] = (uint8_t)(stypes[i] | nulls[i] << FLAG_NULL_SHIFT | bools[i] << FLAG_BOOL_SHIFT);
+        out[i] = WEIR__LOW(uint8_t, stypes[i] | nulls[i] << FLAG_NULL_SHIFT | bools[i] << FLAG_BOOL_SHIFT);
 }
 
 /* Of the three tensors at most one is not 0 at a cell: the one of its type. */
@@ -151,7 +151,7 @@ static void join_values(uint8_t *restrict out, const uint8_t *numbers, const uin
 
 static void narrow_columns(uint8_t *restrict out, const uint8_t *columns, uint32_t cells) {
     for (uint32_t i = 0; i < cells; i++)
-        weir__store16(out + 2 * (size_t)i, (uint16_t)weir__load32(columns + 4 * (size_t)i));
+        weir__store16(out + 2 * (size_t)i, WEIR__LOW(uint16_t, weir__load32(columns + 4 * (size_t)i)));
 }
 
 static void write_cells(const packing *p, uint32_t i, uint64_t first) {
@@ -181,7 +181,8 @@ static void write_places(const packing *p, uint32_t i, uint64_t first) {
         const uint16_t *order = weir__row_orders_of(p->buffer, i) + which * (size_t)p->buffer->limits.rows;
         uint32_t next = 0;
         for (uint32_t k = 0; k < rows; k++) {
-            weir__store16(places + (size_t)order[k] * PLACE_SIZE + 4 + 2 * which, (uint16_t)next);
+            weir__store16(places + (size_t)order[k] * PLACE_SIZE + 4 + 2 * which,
+                          WEIR__NARROW(uint16_t, next));
             next += starts[order[k] + 1] - starts[order[k]];
         }
     }
@@ -266,7 +267,7 @@ uint64_t weir_wire_batch_size(const void *wire) {
 static void expand_all(const uint8_t *wire, uint8_t *out) {
     uint64_t sequences = weir__load64(wire + 8 * (size_t)WIRE_SEQUENCES);
     for (uint64_t i = 0; i < sequences; i++)
-        expand(wire, out, (uint32_t)i, 0, 1);
+        expand(wire, out, WEIR__NARROW(uint32_t, i), 0, 1);
 }
 
 void weir_wire_expand(const void *wire, void *out) {

@@ -28,7 +28,7 @@ static void *load_from_usual_places(void) {
     const char *home = getenv("HOME");
     char path[4096];
     if (!library && home &&
-        snprintf(path, sizeof path, "%s/.local/lib/libduckdb.so", home) < (int)sizeof path)
+        snprintf(path, sizeof path, "%s/.local/lib/libduckdb.so", home) < WEIR__NARROW(int, sizeof path))
         library = load(path);
     return library;
 }

@@ -266,7 +266,7 @@ static void list_categories(weir__ingest *ingest, weir_column *column, const wei
     column->category_count = dictionary->count;
     for (uint32_t i = 0; i < dictionary->count; i++) {
         ingest->category_texts[*start + ranks[i]] = dictionary->strings[i];
-        ingest->category_columns[*start + ranks[i]] = (uint32_t)(column - ingest->info_columns);
+        ingest->category_columns[*start + ranks[i]] = WEIR__NARROW(uint32_t, column - ingest->info_columns);
     }
     *start += dictionary->count;
 }
@@ -299,7 +299,7 @@ static weir_status number_categories(weir__ingest *ingest, weir_error *error) {
         if (ingest->tasks[i].category_ranks)
             list_categories(ingest, &ingest->info_columns[ingest->info_tasks[i].column],
                             &ingest->tasks[i].categories, ingest->tasks[i].category_ranks, &start);
-    ingest->info.category_count = (uint32_t)count;
+    ingest->info.category_count = WEIR__NARROW(uint32_t, count);
     return WEIR_OK;
 }
 

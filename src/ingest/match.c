@@ -69,8 +69,9 @@ uint32_t weir__key_index_find(const weir__key_index *index, weir__key key) {
         bool is_whole = key.tag == WEIR__KEY_INT || key.tag == WEIR__KEY_INTEGRAL_REAL ||
                         key.tag == WEIR__KEY_NEGATIVE_ZERO;
         uint64_t row = key.payload - (uint64_t)index->first_key;
-        return is_whole && (int64_t)key.payload >= index->first_key && row < index->row_count ? (uint32_t)row
-                                                                                              : WEIR_NONE;
+        return is_whole && (int64_t)key.payload >= index->first_key && row < index->row_count
+                   ? WEIR__NARROW(uint32_t, row)
+                   : WEIR_NONE;
     }
     uint32_t slot = *find_slot(index, key);
     return slot ? slot - 1 : WEIR_NONE;
@@ -278,7 +279,7 @@ static void run_edge(void *context, size_t index, uint32_t worker) {
     weir__ingest *ingest = context;
     weir__edge_plan *edge = &ingest->edges[index];
     (void)worker;
-    edge->status = match_edge(ingest, (uint32_t)index, &edge->error);
+    edge->status = match_edge(ingest, WEIR__NARROW(uint32_t, index), &edge->error);
     (void)weir__advance(ingest, ingest->tables[edge->table].row_count);
 }
 

@@ -23,7 +23,7 @@ static const char describing[] = "cannot read the database's catalog";
 /* ---- Reading results ------------------------------------------------------------------------- */
 
 static uint32_t number_at(const PGresult *rows, int row, int column) {
-    return (uint32_t)strtoul(PQgetvalue(rows, row, column), NULL, 10);
+    return WEIR__NARROW(uint32_t, strtoul(PQgetvalue(rows, row, column), NULL, 10));
 }
 
 /* The attribute numbers of an int2[] in text form, "{3,1}". Returns how many there are, also beyond `most`.
@@ -32,7 +32,7 @@ static uint32_t read_numbers(const char *text, uint32_t *out, uint32_t most) {
     uint32_t count = 0;
     for (const char *at = strpbrk(text, "0123456789"); at; at = strpbrk(at, "0123456789")) {
         char *end;
-        uint32_t number = (uint32_t)strtoul(at, &end, 10);
+        uint32_t number = WEIR__NARROW(uint32_t, strtoul(at, &end, 10));
         if (count < most)
             out[count] = number;
         count++;
@@ -101,20 +101,21 @@ static uint32_t base_type(const listing *list, uint32_t type) {
 /* ---- Filling --------------------------------------------------------------------------------- */
 
 static weir_status add_tables(listing *list, const PGresult *rows, weir_error *error) {
-    uint32_t count = (uint32_t)PQntuples(rows);
+    uint32_t count = WEIR__NARROW(uint32_t, PQntuples(rows));
     list->tables = weir__allocate_zero(list->catalog->env, count, sizeof *list->tables);
     if (!list->tables)
         return weir__out_of_memory(error, WEIR__SOURCE_OPERATOR, count);
     for (uint32_t i = 0; i < count; i++) {
-        weir__catalog_table *table = weir__catalog_add_table(list->catalog, PQgetvalue(rows, (int)i, 1));
+        weir__catalog_table *table =
+            weir__catalog_add_table(list->catalog, PQgetvalue(rows, WEIR__NARROW(int, i), 1));
         if (!table)
             return weir__out_of_memory(error, WEIR__SOURCE_OPERATOR, sizeof *table);
         double estimate;
-        const char *rows_text = PQgetvalue(rows, (int)i, 3);
+        const char *rows_text = PQgetvalue(rows, WEIR__NARROW(int, i), 3);
         if (weir__parse_real(rows_text, strlen(rows_text), &estimate) && estimate > 0 && estimate < 1e18)
             table->row_estimate = (uint64_t)estimate;
-        list->tables[i].oid = number_at(rows, (int)i, 0);
-        list->tables[i].schema = PQgetvalue(rows, (int)i, 2);
+        list->tables[i].oid = number_at(rows, WEIR__NARROW(int, i), 0);
+        list->tables[i].schema = PQgetvalue(rows, WEIR__NARROW(int, i), 2);
         list->table_count = i + 1;
     }
     return WEIR_OK;

@@ -154,7 +154,7 @@ static weir_status read_row(pg_cursor *cursor, size_t row, weir_error *error) {
     for (uint32_t i = 0; i < count; i++) {
         if (end - at < 4)
             return bad_stream(cursor, error);
-        int32_t size = (int32_t)weir__load32be(at);
+        int32_t size = WEIR__LOW(int32_t, weir__load32be(at));
         at += 4;
         if (size == -1) {
             cells[i] = (weir__value){.type = WEIR__NULL};
@@ -226,12 +226,12 @@ static weir_status read_pending_rows(pg_cursor *cursor, size_t *row, weir_error 
     while (*row < cursor->batch_rows && cursor->pending_offset < cursor->pending_size) {
         if (cursor->pending_size - cursor->pending_offset < 2)
             return bad_stream(cursor, error);
-        int16_t fields = (int16_t)weir__load16be(cursor->pending + cursor->pending_offset);
+        int16_t fields = WEIR__LOW(int16_t, weir__load16be(cursor->pending + cursor->pending_offset));
         if (fields == -1) {
             cursor->pending_offset = cursor->pending_size;
             break;
         }
-        if (fields < 0 || (uint32_t)fields != cursor->base.column_count)
+        if (fields < 0 || WEIR__NARROW(uint32_t, fields) != cursor->base.column_count)
             return bad_stream(cursor, error);
         weir_status status = read_row(cursor, (*row)++, error);
         if (status)
@@ -282,12 +282,12 @@ static weir_status read_text_row(pg_cursor *cursor, const PGresult *result, size
     uint32_t count = cursor->base.column_count;
     weir__value *cells = cursor->cells + row * count;
     for (uint32_t i = 0; i < count; i++) {
-        if (PQgetisnull(result, 0, (int)i)) {
+        if (PQgetisnull(result, 0, WEIR__NARROW(int, i))) {
             cells[i] = (weir__value){.type = WEIR__NULL};
             continue;
         }
-        const char *text = PQgetvalue(result, 0, (int)i);
-        size_t size = (size_t)PQgetlength(result, 0, (int)i);
+        const char *text = PQgetvalue(result, 0, WEIR__NARROW(int, i));
+        size_t size = (size_t)PQgetlength(result, 0, WEIR__NARROW(int, i));
         *bytes += size;
         if (cursor->columns[i].type.form == WEIR__PG_BYTEA) {
             weir_status status = unescape(cursor, text, &cells[i], error);
@@ -308,7 +308,8 @@ static weir_status receive_row(pg_cursor *cursor, PGresult **out, weir_error *er
     PGresult *result = PQgetResult(connection);
     ExecStatusType kind = PQresultStatus(result);
     *out = NULL;
-    if (kind == PGRES_SINGLE_TUPLE && (uint32_t)PQnfields(result) == cursor->base.column_count) {
+    if (kind == PGRES_SINGLE_TUPLE &&
+        WEIR__NARROW(uint32_t, PQnfields(result)) == cursor->base.column_count) {
         *out = result;
         return WEIR_OK;
     }
@@ -518,7 +519,7 @@ static weir_status describe_query(pg_cursor *cursor, const char *sql, PGresult *
 
 static weir_status set_query_columns(pg_cursor *cursor, const PGresult *described, weir_error *error) {
     const weir_env *env = cursor->session->base.env;
-    uint32_t count = (uint32_t)PQnfields(described);
+    uint32_t count = WEIR__NARROW(uint32_t, PQnfields(described));
     if (count == 0)
         return weir__fail(error, WEIR_SOURCE_ERROR, WEIR__SOURCE_OPERATOR, "the query returns no columns");
     weir__release(env, cursor->columns);
@@ -528,7 +529,8 @@ static weir_status set_query_columns(pg_cursor *cursor, const PGresult *describe
     if (!cursor->columns || !cursor->names)
         return weir__out_of_memory(error, WEIR__SOURCE_OPERATOR, count);
     for (uint32_t i = 0; i < count; i++) {
-        if (!set_column(cursor, i, PQfname(described, (int)i), PQftype(described, (int)i)))
+        if (!set_column(cursor, i, PQfname(described, WEIR__NARROW(int, i)),
+                        PQftype(described, WEIR__NARROW(int, i))))
             return weir__out_of_memory(error, WEIR__SOURCE_OPERATOR, count);
         cursor->names[i] = cursor->columns[i].name;
     }

@@ -25,7 +25,8 @@ static void refuse_as(schema_reader *r, weir_status status, const char *key, con
                            key ? key : "", what);
     char path[WEIR_DIAGNOSTIC_CAPACITY];
     int size = snprintf(path, sizeof path, "%s%s%s", r->path, dot, key ? key : "");
-    weir__note_text(r->error, "path", path, size < (int)sizeof path ? (size_t)size : sizeof path - 1);
+    weir__note_text(r->error, "path", path,
+                    size < WEIR__NARROW(int, sizeof path) ? (size_t)size : sizeof path - 1);
 }
 
 static void refuse(schema_reader *r, const char *key, const char *what) {
@@ -41,7 +42,8 @@ static void out_of_memory(schema_reader *r, size_t size) {
 
 static size_t enter(schema_reader *r, const char *key, size_t size) {
     size_t length = strlen(r->path);
-    snprintf(r->path + length, sizeof r->path - length, ".%.*s", (int)(size < 200 ? size : 200), key);
+    snprintf(r->path + length, sizeof r->path - length, ".%.*s", WEIR__NARROW(int, size < 200 ? size : 200),
+             key);
     return length;
 }
 
@@ -93,7 +95,7 @@ static void only_keys(schema_reader *r, const weir_cbor_value *map, const char *
             i++;
         if (!allowed[i]) {
             char name[100];
-            snprintf(name, sizeof name, "%.*s", key.number < 80 ? (int)key.number : 80,
+            snprintf(name, sizeof name, "%.*s", key.number < 80 ? WEIR__NARROW(int, key.number) : 80,
                      (const char *)key.data);
             refuse(r, name, "is not a key that a schema has");
         }
@@ -325,7 +327,7 @@ static void read_permille(schema_reader *r, const weir_cbor_value *map, weir__sc
         uint64_t part = 0;
         if (!weir_cbor_get_uint(&item, &part) || part > 1000)
             part = 10000;
-        split->permille[i] = (uint32_t)part;
+        split->permille[i] = WEIR__NARROW(uint32_t, part);
         sum += part;
     }
     if (sum != 1000)

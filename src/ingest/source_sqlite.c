@@ -440,7 +440,7 @@ static weir_status next_row(weir__cursor *cursor, weir__rows *rows, weir_error *
     if (step != SQLITE_ROW)
         return fail_with_message(self->source, "read", "the rows", error);
     for (uint32_t c = 0; c < cursor->column_count; c++)
-        read_cell(self->statement, (int)c, &self->row[c]);
+        read_cell(self->statement, WEIR__NARROW(int, c), &self->row[c]);
     return WEIR_OK;
 }
 
@@ -472,7 +472,7 @@ static weir_status open_cursor(sqlite_source *source, sqlite3_stmt *statement, u
         return weir__out_of_memory(error, WEIR__SOURCE_OPERATOR, column_count * sizeof *self->row);
     }
     for (uint32_t c = 0; wants_names && c < column_count; c++)
-        self->names[c] = sqlite3_column_name(statement, (int)c);
+        self->names[c] = sqlite3_column_name(statement, WEIR__NARROW(int, c));
     self->base.column_names = self->names;
     *out = &self->base;
     return WEIR_OK;
@@ -484,7 +484,8 @@ static weir_status query(weir__source *source, const char *sql, weir__cursor **o
     weir_status status = prepare(self, sql, &statement, error);
     if (status != WEIR_OK)
         return status;
-    return open_cursor(self, statement, (uint32_t)sqlite3_column_count(statement), true, out, error);
+    return open_cursor(self, statement, WEIR__NARROW(uint32_t, sqlite3_column_count(statement)), true, out,
+                       error);
 }
 
 static void append_selection(sqlite3_str *sql, const weir__catalog_table *table, const uint32_t *columns,

@@ -140,7 +140,7 @@ static void read_target(const weir_store *store, const weir_task *task, uint32_t
     if (out->is_null)
         return;
     if (task->stype == WEIR_NUMERICAL)
-        out->number = float_of_bits((uint32_t)bits);
+        out->number = float_of_bits(WEIR__LOW(uint32_t, bits));
     else
         out->integer = (int64_t)bits;
     if (task->stype == WEIR_CATEGORICAL && bits >= store->info.category_count)

@@ -35,7 +35,7 @@ static uint64_t place_slots(weir_column *columns, uint32_t count, bool are_times
     for (uint32_t i = 0; i < count; i++) {
         weir_stype stype = columns[i].stype;
         if (are_timestamps ? stype == WEIR_TIMESTAMP : has_word_slot(stype)) {
-            columns[i].slot = (uint32_t)offset;
+            columns[i].slot = WEIR__NARROW(uint32_t, offset);
             offset += are_timestamps ? 8 : 4;
         }
     }
@@ -52,18 +52,18 @@ static uint64_t place_bits(weir_column *columns, uint32_t count) {
 }
 
 bool weir__layout_record(weir_table *table, weir_column *columns, weir_edge *edges) {
-    if (table->column_count > UINT32_MAX / 64 || table->edge_count > UINT32_MAX / 64)
+    if (table->column_count > WEIR__TABLE_COLUMNS_MAX || table->edge_count > WEIR__TABLE_EDGES_MAX)
         return false;
     for (uint32_t i = 0; i < table->column_count; i++)
         columns[i].slot = WEIR_NONE;
     uint64_t after_times = place_slots(columns, table->column_count, true, 0);
     uint64_t offset = place_slots(columns, table->column_count, false, after_times);
     for (uint32_t i = 0; i < table->edge_count; i++, offset += 4)
-        edges[i].parent_slot = (uint32_t)offset;
+        edges[i].parent_slot = WEIR__NARROW(uint32_t, offset);
     uint64_t alignment = after_times > 0 ? 8 : offset > 0 ? 4 : 1;
-    table->bits_offset = (uint32_t)offset;
+    table->bits_offset = WEIR__NARROW(uint32_t, offset);
     offset += weir__align(place_bits(columns, table->column_count), 8) / 8;
-    table->stride = (uint32_t)weir__align(offset, alignment);
+    table->stride = WEIR__NARROW(uint32_t, weir__align(offset, alignment));
     table->time_offset = table->temporal_column == WEIR_NONE
                              ? WEIR_NONE
                              : columns[table->temporal_column - table->column_start].slot;

@@ -138,9 +138,9 @@ bool weir_timestamp_parse(const char *text, size_t size, int64_t *micros) {
 
 void weir_timestamp_format(int64_t micros, char out[40]) {
     int64_t seconds = floor_divide(micros, MICROS_PER_SECOND);
-    int fraction = (int)(micros - seconds * MICROS_PER_SECOND);
+    int fraction = WEIR__NARROW(int, micros - seconds * MICROS_PER_SECOND);
     int64_t days = floor_divide(seconds, SECONDS_PER_DAY);
-    int of_day = (int)(seconds - days * SECONDS_PER_DAY);
+    int of_day = WEIR__NARROW(int, seconds - days * SECONDS_PER_DAY);
     civil_date date = civil_from_days(days);
     int size = snprintf(out, 40, "%04lld-%02d-%02dT%02d:%02d:%02d", (long long)date.year, date.month,
                         date.day, of_day / 3600, of_day / 60 % 60, of_day % 60);

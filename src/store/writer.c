@@ -69,7 +69,7 @@ static void end_section(weir__store_writer *writer) {
 
 /* Kinds that are left out on the way are empty sections. */
 void weir__store_writer_begin(weir__store_writer *writer, weir__section_kind kind) {
-    while (writer->section < (int)kind) {
+    while (writer->section < WEIR__NARROW(int, kind)) {
         end_section(writer);
         writer->section++;
         writer->sections[writer->section].offset = writer->position;
@@ -103,7 +103,7 @@ static void write_frame(const weir__store_writer *writer, uint8_t frame[WEIR__FR
     weir__store64(frame + 16, writer->position);
     for (int kind = 1; kind <= WEIR__SECTION_COUNT; kind++) {
         uint8_t *entry = frame + WEIR__HEADER_SIZE + (kind - 1) * WEIR__SECTION_ENTRY_SIZE;
-        weir__store32(entry, (uint32_t)kind);
+        weir__store32(entry, WEIR__NARROW(uint32_t, kind));
         weir__store64(entry + 8, writer->sections[kind].offset);
         weir__store64(entry + 16, writer->sections[kind].size);
         memcpy(entry + 24, writer->sections[kind].hash, WEIR_HASH_SIZE);

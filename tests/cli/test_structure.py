@@ -38,6 +38,13 @@ SYSTEM_CALLS = """malloc calloc realloc reallocarray free aligned_alloc posix_me
 # Where a library is, and the key of an embedding server, are said in the process's environment variables.
 EXCEPTIONS = {"src/ingest/duckdb_api.c": {"getenv"}, "src/ingest/embed_http.c": {"getenv"}}
 
+# Integers become narrower in one of the three ways of src/base/narrow.h; the kernels that a GPU compiles too say so by
+# plain casts.
+NARROWING = "src/base/narrow.h"
+NARROWED = ["base", "store", "ingest", "batch", "device", "pipeline"]
+GPU_KERNELS = {"src/batch/expand_kernel.h", "src/store/calendar.h"}
+CAST = re.compile(r"(?<!\bsizeof)(?<!PERMUTE)\(\s*(?:u?int(?:8|16|32)_t|int|short)\s*\)\s*(?=[A-Za-z_(*&!~-])")
+
 FUNCTION_LINES_MAX = 70
 FILE_LINES_MAX = 700
 
@@ -187,6 +194,25 @@ class Door(unittest.TestCase):
                     continue
                 with self.subTest(file=str(path.relative_to(ROOT)), line=line):
                     self.assertRegex(line, r"\bconst\b")
+
+
+class Narrowing(unittest.TestCase):
+    def test_no_number_is_cut_without_a_word(self):
+        for path in sources(*["src/%s/*.[ch]" % part for part in NARROWED]):
+            name = str(path.relative_to(ROOT))
+            if name in GPU_KERNELS or name == NARROWING:
+                continue
+            for number, line in enumerate(without_comments(path.read_text()).split("\n"), 1):
+                if "static_assert" in line.lower() or re.match(r"\s*(X\(|.*\(\*\w+\)\(int\)|.*\(int\)(PART|STYPE|WEIR)_)", line):
+                    continue
+                with self.subTest(place="%s:%d" % (name, number)):
+                    self.assertIsNone(CAST.search(line), "use weir__fits, WEIR__NARROW or WEIR__LOW: " + line.strip())
+
+    def test_the_check_sees_a_cast(self):
+        for line in "x = (uint16_t)y;", "f((int32_t)(a + b))", "z = (int)*p", "(uint8_t) value":
+            self.assertIsNotNone(CAST.search(line), line)
+        for line in "(uint32_t *)p", "sizeof(uint32_t)", "(uint32_t)1 << 3", "(uint64_t)x", "WEIR__LOW(uint8_t, x)":
+            self.assertIsNone(CAST.search(line), line)
 
 
 class Size(unittest.TestCase):

@@ -98,6 +98,15 @@ static ssize_t memory_write(void *context, int handle, const void *data, size_t 
     return (ssize_t)size;
 }
 
+static ssize_t memory_pwrite(void *context, int handle, const void *data, size_t size, uint64_t offset) {
+    memory_env *memory = context;
+    memory_handle kept = memory->handles[handle];
+    memory->handles[handle] = (memory_handle){.file = kept.file, .offset = (size_t)offset};
+    ssize_t written = memory_write(context, handle, data, size);
+    memory->handles[handle] = kept;
+    return written;
+}
+
 static int memory_sync(void *context, int handle) {
     (void)context;
     (void)handle;
@@ -168,6 +177,7 @@ void memory_env_init(memory_env *memory) {
     memory->env.read = memory_read;
     memory->env.pread = memory_pread;
     memory->env.write = memory_write;
+    memory->env.pwrite = memory_pwrite;
     memory->env.sync = memory_sync;
     memory->env.truncate = memory_truncate;
     memory->env.size = memory_size;
