@@ -12,6 +12,7 @@
 #include "weir/weir.h"
 
 enum { CLI_OK = 0, CLI_FAILED = 1, CLI_USAGE = 2 };
+enum { CLI_PATH_MAX = 4096 };
 
 typedef struct cli_command {
     const char *name;

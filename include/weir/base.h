@@ -93,6 +93,15 @@ WEIR_API size_t weir_error_line(const weir_error *error, char *out, size_t size)
  * POSIX namesakes do and set errno. A test replaces single entries to inject faults. `context` is passed to
  * each call; every call may come from any thread. (jansson, SQLite, libpq, libcurl and CUDA use the
  * system's own.) */
+/* What a path or an open file is. Two are one file if device and number are equal. */
+typedef enum weir_file_kind { WEIR_FILE_REGULAR, WEIR_FILE_FOLDER, WEIR_FILE_OTHER } weir_file_kind;
+typedef struct weir_file_info {
+    weir_file_kind kind; /* OTHER: a pipe, a device, a socket, a link */
+    uint64_t size;
+    uint64_t device;
+    uint64_t number;
+} weir_file_info;
+
 typedef struct weir_env {
     void *context;
 
@@ -130,6 +139,20 @@ typedef struct weir_env {
 
     /* Makes mapped memory (of `map`) read as zeros in a child of fork. 0 or -1. */
     int (*wipe_on_fork)(void *context, void *memory, size_t size);
+
+    /* An open file, or, if `file` is negative, what is at a path: a link itself, not what it leads to. */
+    int (*inspect)(void *context, int file, const char *path, weir_file_info *out);
+
+    /* Calls each(argument, name) for every name in a folder. */
+    int (*list)(void *context, const char *folder, void (*each)(void *argument, const char *name),
+                void *argument);
+
+    /* Locks an open file for as long as it is open here. -1 with EWOULDBLOCK if another process holds it,
+     * with another number if this file system has no locks. */
+    int (*lock)(void *context, int file);
+
+    /* Bytes that nobody can foresee. */
+    int (*random)(void *context, void *out, size_t size);
 } weir_env;
 
 /* The system itself. Static and immutable; any thread. */

@@ -1,6 +1,7 @@
 /* The default environment: the system itself, one thin function an entry. Interrupted calls are retried
  * here, so that nobody above has to think of signals. Also the memory helpers that check sizes before they
  * ask. */
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
@@ -9,7 +10,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/file.h>
 #include <sys/mman.h>
+#include <sys/random.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <time.h>
@@ -158,6 +161,51 @@ static int system_wipe_on_fork(void *context, void *memory, size_t size) {
     return madvise(memory, size, MADV_WIPEONFORK);
 }
 
+static int system_inspect(void *context, int file, const char *path, weir_file_info *out) {
+    (void)context;
+    struct stat status;
+    if ((file >= 0 ? fstat(file, &status) : lstat(path, &status)) != 0)
+        return -1;
+    *out = (weir_file_info){.kind = S_ISREG(status.st_mode)   ? WEIR_FILE_REGULAR
+                                    : S_ISDIR(status.st_mode) ? WEIR_FILE_FOLDER
+                                                              : WEIR_FILE_OTHER,
+                            .size = (uint64_t)status.st_size,
+                            .device = (uint64_t)status.st_dev,
+                            .number = (uint64_t)status.st_ino};
+    return 0;
+}
+
+static int system_list(void *context, const char *folder, void (*each)(void *argument, const char *name),
+                       void *argument) {
+    (void)context;
+    DIR *names = opendir(folder);
+    if (!names)
+        return -1;
+    errno = 0;
+    for (struct dirent *entry; (entry = readdir(names)) != NULL; errno = 0)
+        each(argument, entry->d_name);
+    int number = errno;
+    closedir(names);
+    errno = number;
+    return number == 0 ? 0 : -1;
+}
+
+static int system_lock(void *context, int file) {
+    (void)context;
+    return RETRY_WHEN_INTERRUPTED(flock(file, LOCK_EX | LOCK_NB));
+}
+
+static int system_random(void *context, void *out, size_t size) {
+    (void)context;
+    for (size_t done = 0; done < size;) {
+        ssize_t got = RETRY_WHEN_INTERRUPTED(getrandom((uint8_t *)out + done, size - done, 0));
+        if (got < 0)
+            return -1;
+        done += (size_t)got;
+    }
+    return 0;
+}
+
 const weir_env *weir_env_default(void) {
     static const weir_env system_env = {
         .allocate = system_allocate,
@@ -182,6 +230,10 @@ const weir_env *weir_env_default(void) {
         .wait = system_wait,
         .wake = system_wake,
         .wipe_on_fork = system_wipe_on_fork,
+        .inspect = system_inspect,
+        .list = system_list,
+        .lock = system_lock,
+        .random = system_random,
     };
     return &system_env;
 }

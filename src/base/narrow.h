@@ -4,8 +4,8 @@
  *
  *   weir__fits(value, &out)     a number from outside: false if the type of `out` cannot hold it
  *   WEIR__NARROW(type, value)   a number that earlier checks have bounded: asserted, in release builds too
- *   WEIR__LOW(type, value)      the low bits, on purpose: hashes, encodings, sign conversions, and inner loops
- *                               whose bounds are asserted before them */
+ *   WEIR__LOW(type, value)      the low bits, on purpose: hashes, encodings, sign conversions, and inner
+ * loops whose bounds are asserted before them */
 #ifndef WEIR_SRC_BASE_NARROW_H
 #define WEIR_SRC_BASE_NARROW_H
 

@@ -342,30 +342,26 @@ static weir_status write_sections(weir__ingest *ingest, weir__embedder *embedder
     return status;
 }
 
-weir_status weir__write_store(weir__ingest *ingest, const char *path, weir_ingest_report *report,
+weir_status weir__write_store(weir__ingest *ingest, weir__store_writer *writer, weir_ingest_report *report,
                               weir_error *error) {
     weir__embedder *embedder = NULL;
-    weir__store_writer writer;
     weir_status status = WEIR_OK;
     ingest->info.embedding_provider = "none";
-    if (!ingest->options->no_embeddings) {
+    if (!ingest->options->no_embeddings)
         status = weir__embedder_open(
             ingest->env, ingest->schema.has_embedding ? &ingest->schema.embedding : NULL, &embedder, error);
-        if (status != WEIR_OK)
-            return status;
+    if (embedder) {
         ingest->info.embedding_dim = embedder->dim;
         ingest->info.embedding_provider = embedder->kind->provider;
     }
-    status = number_categories(ingest, error);
     if (status == WEIR_OK)
-        status = weir__store_writer_open(&writer, ingest->env, path, error);
-    if (status == WEIR_OK) {
-        status = write_sections(ingest, embedder, &writer, report, error);
-        if (status == WEIR_OK)
-            status = weir__store_writer_commit(&writer, ingest->info.store_hash, &report->store_bytes, error);
-        else
-            weir__store_writer_abandon(&writer);
-    }
+        status = number_categories(ingest, error);
+    if (status == WEIR_OK)
+        status = write_sections(ingest, embedder, writer, report, error);
+    if (status == WEIR_OK)
+        status = weir__store_writer_commit(writer, ingest->info.store_hash, &report->store_bytes, error);
+    else
+        weir__store_writer_abandon(writer);
     weir__embedder_close(embedder);
     return status;
 }

@@ -233,15 +233,24 @@ static void fill_report(const weir__ingest *ingest, weir_ingest_report *report) 
     report->total_ns = ingest->env->now_ns(ingest->env->context) - ingest->started_ns;
 }
 
-/* The manifest's temporary file is open before the store takes its name: where no manifest can be written,
- * there is no new store either. */
-static weir_status write_files(weir__ingest *ingest, weir_ingest_report *report, weir_error *error) {
+/* Both files are open, and so locked, before a row is read: another ingest into them is refused at once, a
+ * folder that cannot be written is found out before the work, and where no manifest can be written there is
+ * no new store either. */
+static weir_status read_and_write(weir__ingest *ingest, weir_ingest_report *report, weir_error *error) {
     weir__atomic_file manifest;
+    weir__store_writer store;
     weir_status status =
         weir__atomic_open(&manifest, ingest->env, report->manifest_path, WEIR__INGEST_OPERATOR, error);
     if (status != WEIR_OK)
         return status;
-    status = weir__write_store(ingest, report->store_path, report, error);
+    status = weir__store_writer_open(&store, ingest->env, report->store_path, error);
+    if (status == WEIR_OK) {
+        status = run_phases(ingest, report, error);
+        if (status == WEIR_OK)
+            status = weir__write_store(ingest, &store, report, error);
+        else
+            weir__store_writer_abandon(&store);
+    }
     if (status == WEIR_OK)
         status = weir__write_manifest(ingest, &manifest, error);
     if (status != WEIR_OK)
@@ -256,9 +265,7 @@ static weir_status run(weir__ingest *ingest, weir_ingest_report *report, weir_er
     if (status == WEIR_OK)
         status = weir__choose_targets(ingest, report, error);
     if (status == WEIR_OK)
-        status = run_phases(ingest, report, error);
-    if (status == WEIR_OK)
-        status = write_files(ingest, report, error);
+        status = read_and_write(ingest, report, error);
     if (status == WEIR_OK)
         fill_report(ingest, report);
     return status;

@@ -20,6 +20,7 @@
 #include "ingest/dictionary.h"
 #include "ingest/schema.h"
 #include "store/parallel.h"
+#include "store/writer.h"
 #include "weir/ingest.h"
 
 #define WEIR__INGEST_OPERATOR "weir.ingest"
@@ -243,8 +244,9 @@ WEIR_CHECKED weir_status weir__number_texts(weir__ingest *ingest, weir_error *er
 WEIR_CHECKED weir_status weir__make_statistics(weir__ingest *ingest, weir_error *error);
 WEIR_CHECKED weir_status weir__match_keys(weir__ingest *ingest, weir_error *error);
 WEIR_CHECKED weir_status weir__make_tasks(weir__ingest *ingest, weir_error *error);
-WEIR_CHECKED weir_status weir__write_store(weir__ingest *ingest, const char *path, weir_ingest_report *report,
-                                           weir_error *error);
+/* Writes and commits, or abandons the writer. */
+WEIR_CHECKED weir_status weir__write_store(weir__ingest *ingest, weir__store_writer *writer,
+                                           weir_ingest_report *report, weir_error *error);
 /* Writes and commits; where it fails the caller abandons the file. */
 WEIR_CHECKED weir_status weir__write_manifest(weir__ingest *ingest, weir__atomic_file *file,
                                               weir_error *error);

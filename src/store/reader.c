@@ -1,7 +1,6 @@
 /* Opening a store: maps the file, checks the frame and the metadata, and points into the sections. Nothing
  * else is read, so that opening costs the same at any size. All that is followed here is checked: offsets
  * against the file, counts against the sections' sizes. */
-#include <fcntl.h>
 #include <string.h>
 
 #include "base/bytes.h"
@@ -240,13 +239,13 @@ weir_status weir_store_open_memory(const weir_env *env, const void *data, size_t
 static weir_status map_file(weir_store *store, const char *path, weir_error *error) {
     const weir_env *env = store->env;
     uint64_t size = 0;
-    int file = env->open(env->context, path, O_RDONLY, 0);
-    if (file < 0)
-        return weir__io_error(error, operator_name, "open", path);
-    weir_status status = weir__refuse_directory(env, file, path, operator_name, error);
-    if (status == WEIR_OK && env->size(env->context, file, &size) != 0)
+    int file;
+    weir_status status = weir__file_open(env, path, &file, operator_name, error);
+    if (status != WEIR_OK)
+        return status;
+    if (env->size(env->context, file, &size) != 0)
         status = weir__io_error(error, operator_name, "read the size of", path);
-    else if (status == WEIR_OK && size < WEIR__PAGE)
+    else if (size < WEIR__PAGE)
         status = weir__fail(error, WEIR_STORE_CORRUPT, operator_name,
                             "%s is not a weir store: it has only %llu bytes", path, (unsigned long long)size);
     if (status == WEIR_OK) {

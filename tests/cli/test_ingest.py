@@ -224,8 +224,41 @@ class Killed(unittest.TestCase):
                     process.send_signal(signal.SIGKILL)
                 if os.path.exists(store):
                     self.assertEqual(json.loads(weir("verify", store, "--json").stdout)["store_hash"], whole)
+                left = [name for name in os.listdir(folder) if name.endswith(".tmp")]
+            stray = os.path.join(folder, "big.weir.0123456789abcdef.tmp")
+            with open(stray, "w", encoding="utf-8"):
+                pass
             self.assertEqual(json.loads(subprocess.run(command, capture_output=True, check=True).stdout)["store_hash"], whole)
             weir("verify", store)
+            self.assertEqual([name for name in os.listdir(folder) if ".tmp" in name], [], f"removed: {left}")
+
+    def test_two_at_once_into_one_output(self):
+        """One is refused at its start, or they come one after the other; never a mixture."""
+        with tempfile.TemporaryDirectory() as folder:
+            commands = []
+            for name, rows in ("a", 3000), ("b", 4000):
+                source = os.path.join(folder, name + ".sqlite")
+                with sqlite3.connect(source) as db:
+                    db.executescript(f"""
+                        CREATE TABLE t (id INTEGER PRIMARY KEY, x REAL, note TEXT);
+                        WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < {rows})
+                        INSERT INTO t SELECT i, i * 0.5, 'note ' || i FROM n;""")
+                db.close()
+                commands.append([WEIR, "ingest", source, "-o", os.path.join(folder, "out.weir"), "--json"])
+            for _ in range(8):
+                running = [subprocess.Popen(c, stdout=subprocess.PIPE, text=True) for c in commands]
+                outputs = [json.loads(process.communicate(timeout=120)[0]) for process in running]
+                done = [output for output in outputs if "error" not in output]
+                for output in outputs:
+                    if "error" in output:
+                        self.assertIn("another process is writing", output["error"]["message"])
+                if done:
+                    found = json.loads(weir("verify", os.path.join(folder, "out.weir"), "--json").stdout)["store_hash"]
+                    self.assertIn(found, [output["store_hash"] for output in done])
+                    with open(os.path.join(folder, "out.manifest.json"), encoding="utf-8") as manifest:
+                        keys = json.load(manifest)["datasets"].keys()
+                    self.assertTrue(all(key.startswith(("a/", "b/")) for key in keys))
+                self.assertEqual([name for name in os.listdir(folder) if ".tmp" in name], [])
 
 
 if __name__ == "__main__":

@@ -150,6 +150,36 @@ static int memory_rename(void *context, const char *from, const char *to) {
     return 0;
 }
 
+static int memory_inspect(void *context, int handle, const char *path, weir_file_info *out) {
+    memory_env *memory = context;
+    const memory_file *file = handle >= 0 ? memory->handles[handle].file : memory_env_file(memory, path);
+    if (!file) {
+        errno = ENOENT;
+        return -1;
+    }
+    *out = (weir_file_info){
+        .kind = WEIR_FILE_REGULAR, .size = file->size, .number = (uint64_t)(file - memory->files)};
+    return 0;
+}
+
+static int memory_list(void *context, const char *folder, void (*each)(void *argument, const char *name),
+                       void *argument) {
+    memory_env *memory = context;
+    (void)folder; /* paths are just names */
+    for (size_t i = 0; i < MEMORY_FILES; i++)
+        if (memory->files[i].exists) {
+            const char *slash = strrchr(memory->files[i].name, '/');
+            each(argument, slash ? slash + 1 : memory->files[i].name);
+        }
+    return 0;
+}
+
+static int memory_lock(void *context, int handle) {
+    (void)context;
+    (void)handle;
+    return 0;
+}
+
 static void *memory_allocate(void *context, size_t size) {
     (void)context;
     return malloc(size ? size : 1);
@@ -183,6 +213,9 @@ void memory_env_init(memory_env *memory) {
     memory->env.size = memory_size;
     memory->env.rename = memory_rename;
     memory->env.remove = memory_remove;
+    memory->env.inspect = memory_inspect;
+    memory->env.list = memory_list;
+    memory->env.lock = memory_lock;
 }
 
 void memory_env_close(memory_env *memory) {

@@ -323,6 +323,39 @@ static int fault_unmap(void *context, void *memory, size_t size) {
     return base()->unmap(NULL, memory, size);
 }
 
+static int fault_inspect(void *context, int file, const char *path, weir_file_info *out) {
+    if (strikes(context, FAULT_INSPECT)) {
+        errno = EIO;
+        return -1;
+    }
+    return base()->inspect(NULL, file, path, out);
+}
+
+static int fault_list(void *context, const char *folder, void (*each)(void *argument, const char *name),
+                      void *argument) {
+    if (strikes(context, FAULT_LIST)) {
+        errno = EIO;
+        return -1;
+    }
+    return base()->list(NULL, folder, each, argument);
+}
+
+static int fault_lock(void *context, int file) {
+    if (strikes(context, FAULT_LOCK)) {
+        errno = ENOLCK;
+        return -1;
+    }
+    return base()->lock(NULL, file);
+}
+
+static int fault_random(void *context, void *out, size_t size) {
+    if (strikes(context, FAULT_RANDOM)) {
+        errno = ENOSYS;
+        return -1;
+    }
+    return base()->random(NULL, out, size);
+}
+
 static int fault_start_thread(void *context, void *(*run)(void *), void *argument, uintptr_t *thread) {
     if (strikes(context, FAULT_THREAD))
         return EAGAIN;
@@ -348,6 +381,10 @@ void fault_env_init(fault_env *faults) {
     faults->env.map = fault_map;
     faults->env.unmap = fault_unmap;
     faults->env.start_thread = fault_start_thread;
+    faults->env.inspect = fault_inspect;
+    faults->env.list = fault_list;
+    faults->env.lock = fault_lock;
+    faults->env.random = fault_random;
 }
 
 /* jansson takes no context: the sweep under way, or NULL. */

@@ -74,6 +74,10 @@ typedef enum fault_kind {
     FAULT_THREAD,
     FAULT_CLOSE, /* the file is closed all the same, as Linux does */
     FAULT_TRUNCATE,
+    FAULT_INSPECT,
+    FAULT_LIST,
+    FAULT_LOCK, /* there are no locks */
+    FAULT_RANDOM,
     FAULT_JSON, /* jansson's own memory, where hook_jansson was called */
     FAULT_KINDS
 } fault_kind;
