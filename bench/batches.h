@@ -45,6 +45,8 @@ typedef struct batches {
 
 /* Batches of a dataset of the store, with sequences of `length` cells. */
 void batches_open(batches *b, const batches_store *store, const char *dataset, uint32_t length, int count);
+void batches_open_as(batches *b, const batches_store *store, weir_verify verify, const char *dataset,
+                     uint32_t length, int count);
 void batches_close(batches *b);
 
 /* Builds `count` batches from the first on, into the ring. A round for bench_best. */

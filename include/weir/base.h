@@ -6,7 +6,8 @@
  *   - Handles are opaque; X_open makes one, X_close frees it and takes NULL. A handle belongs to one thread
  *     at a time unless its comment says otherwise; distinct handles never share mutable state.
  *   - A weir_env is borrowed: it must outlive every handle opened with it. NULL means weir_env_default().
- *   - The library never writes to stdout or stderr, never exits, and has no global mutable state. */
+ *   - The library never writes to stdout or stderr, never exits, and has no global mutable state but the
+ *     handler of SIGBUS that guards mapped stores (weir_store_open). */
 #ifndef WEIR_BASE_H
 #define WEIR_BASE_H
 
@@ -139,6 +140,12 @@ typedef struct weir_env {
 
     /* Makes mapped memory (of `map`) read as zeros in a child of fork. 0 or -1. */
     int (*wipe_on_fork)(void *context, void *memory, size_t size);
+
+    /* While mapped file memory is guarded, a page of it that cannot be read (the file was cut, the disk
+     * failed) gives zeros, from there to the end, and sets *failed to 1, where the process would die
+     * otherwise. `failed` must outlive the guard. 0 or -1. */
+    int (*guard)(void *context, const void *memory, size_t size, uint32_t *failed);
+    void (*unguard)(void *context, const void *memory);
 
     /* An open file, or, if `file` is negative, what is at a path: a link itself, not what it leads to. */
     int (*inspect)(void *context, int file, const char *path, weir_file_info *out);

@@ -54,6 +54,8 @@ class Loader:
     does not count, and copy is not for them. wire: how they travel, "plain", "compact" (packed, and expanded on the
     device), or "best" of the two. "host" is a device on any machine.
 
+    verify: how stores that are given as paths are opened; see Store.
+
     with_digests: compute each batch's digest. pad: fill up partial batches. any_hash: take a dataset whose hash is not
     the store's. Any thread may use a loader; batches go to whoever asks first. A loader that has begun does not survive
     a fork.
@@ -87,8 +89,9 @@ class Loader:
         device: object = None,
         wire: str = "best",
         depth: int = 4,
+        verify: str = "touched",
     ) -> None:
-        self.stores, self.manifest = as_stores(stores), as_manifest(manifest)
+        self.stores, self.manifest = as_stores(stores, verify), as_manifest(manifest)
         self.rank, self.world_size = rank_and_world_size(rank, world_size)
         _check_numbers(64, steps=steps or 0, first_step=first_step, memory_limit=memory_limit or 0)
         _check_numbers(

@@ -18,6 +18,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "base/guard.h"
 #include "base/internal.h"
 
 #define RETRY_WHEN_INTERRUPTED(call)                                                                         \
@@ -230,6 +231,8 @@ const weir_env *weir_env_default(void) {
         .wait = system_wait,
         .wake = system_wake,
         .wipe_on_fork = system_wipe_on_fork,
+        .guard = weir__guard_system,
+        .unguard = weir__unguard_system,
         .inspect = system_inspect,
         .list = system_list,
         .lock = system_lock,

@@ -55,9 +55,11 @@ weir_status weir__file_open(const weir_env *env, const char *path, int *file, co
     weir_status status = WEIR_OK;
     if (env->inspect(env->context, *file, path, &info) != 0)
         status = weir__io_error(error, failure_operator, "look at", path);
-    else if (info.kind == WEIR_FILE_FOLDER)
+    else if (info.kind == WEIR_FILE_FOLDER) {
         status = weir__fail(error, WEIR_IO_ERROR, failure_operator, "%s is a directory", path);
-    else if (info.kind != WEIR_FILE_REGULAR)
+        weir__note_int(error, "errno", EISDIR);
+        weir__note_text(error, "path", path, strlen(path));
+    } else if (info.kind != WEIR_FILE_REGULAR)
         status =
             weir__fail(error, WEIR_IO_ERROR, failure_operator,
                        "%s is a device or a pipe, not a file; write what it gives into a file first", path);

@@ -8,6 +8,7 @@
 #include "batch/fetch.h"
 #include "batch/order.h"
 #include "batch/texts.h"
+#include "store/reader.h"
 
 static const char operator_name[] = "weir.batch.build";
 
@@ -357,9 +358,12 @@ static void begin(weir_batch_buffer *buffer, uint32_t sequences, uint32_t length
     weir__batch_place_cells(batch, sequences, length);
 }
 
-static weir_status corrupt(weir_batch_buffer *buffer, weir_error *error) {
+static weir_status corrupt(const weir_batch_builder *b, weir_batch_buffer *buffer, weir_error *error) {
     buffer->has_batch = false;
     buffer->written = buffer->capacity; /* anything may be there: the next batch clears all of it */
+    weir_status status = weir_store_status(b->store, error);
+    if (status != WEIR_OK)
+        return status;
     return weir__fail(
         error, WEIR_STORE_CORRUPT, operator_name,
         "the store's rows point to rows that do not exist; run 'weir verify' on it and ingest anew");
@@ -450,8 +454,9 @@ static bool write_sequences(weir_batch_builder *b, weir_batch_buffer *buffer, co
     return true;
 }
 
-/* Everything behind the cells: places, adjacency, permutations, digests of the samples, texts, fields. */
-static void complete(weir_batch_builder *b, weir_batch_buffer *buffer, const weir_step *step,
+/* Everything behind the cells: places, adjacency, permutations, digests of the samples, texts, fields. False
+ * if the store is damaged. */
+static bool complete(weir_batch_builder *b, weir_batch_buffer *buffer, const weir_step *step,
                      uint64_t old_adjacency_end) {
     weir_batch *batch = &buffer->batch;
     const weir_store_info *info = weir_store_describe(b->store);
@@ -472,11 +477,13 @@ static void complete(weir_batch_builder *b, weir_batch_buffer *buffer, const wei
             buffer->digests[i] = weir__sample_digest(&b->digester, buffer, i, b->row_counts[i]);
     }
     weir__localise_texts(&b->writer.texts, buffer->data + batch->tensors[WEIR_TEXT_EMBED_IDS].offset);
-    if (batch->embedding_dim > 0)
-        weir__copy_texts(&b->writer.texts, info,
-                         buffer->data + batch->tensors[WEIR_TEXT_BATCH_EMBEDDINGS].offset);
+    if (batch->embedding_dim > 0 &&
+        !weir__copy_texts(&b->writer.texts, b->store,
+                          buffer->data + batch->tensors[WEIR_TEXT_BATCH_EMBEDDINGS].offset))
+        return false;
     if (b->digester.is_open)
         weir__batch_digest(&b->digester, batch, buffer->data, batch->batch_digest);
+    return true;
 }
 
 static bool fits(const weir__batch_limits *needed, const weir__batch_limits *there) {
@@ -500,9 +507,10 @@ weir_status weir_batch_build(weir_batch_builder *b, weir_cursor cursor, weir_bat
         b->pads ? WEIR__NARROW(uint32_t, step.micro_batch_size) : WEIR__NARROW(uint32_t, step.valid_count);
     begin(buffer, sequences, b->config.sequence_length);
     const weir_tensor old_adjacency = buffer->batch.tensors[WEIR_FK_ADJ];
-    if (!write_sequences(b, buffer, &step))
-        return corrupt(buffer, error);
-    complete(b, buffer, &step, old_adjacency.offset + old_adjacency.size);
+    bool is_whole = write_sequences(b, buffer, &step) &&
+                    complete(b, buffer, &step, old_adjacency.offset + old_adjacency.size);
+    if (!is_whole || weir__store_is_unreadable(b->store))
+        return corrupt(b, buffer, error);
     describe(b, buffer, &step);
     buffer->has_batch = true;
     return WEIR_OK;

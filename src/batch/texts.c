@@ -6,6 +6,7 @@
 
 #include "base/bytes.h"
 #include "batch/fetch.h"
+#include "store/reader.h"
 
 static const char operator_name[] = "weir.batch.texts";
 
@@ -75,13 +76,18 @@ static void fetch_ahead(const weir__text_gatherer *texts, const uint8_t *embeddi
         weir__fetch(next + line);
 }
 
-void weir__copy_texts(const weir__text_gatherer *texts, const weir_store_info *info, uint8_t *out) {
+bool weir__copy_texts(const weir__text_gatherer *texts, const weir_store *store, uint8_t *out) {
+    const weir_store_info *info = weir_store_describe(store);
     size_t size = 2 * (size_t)info->embedding_dim;
+    bool is_whole = true;
     for (uint32_t i = 0; i < texts->use_count; i++) {
         fetch_ahead(texts, info->text_embeddings, size, i);
         if (i > 0 && texts->uses[i] >> 32 == texts->uses[i - 1] >> 32)
             continue;
-        memcpy(out, info->text_embeddings + size * (size_t)(texts->uses[i] >> 32), size);
+        const uint8_t *from = info->text_embeddings + size * (size_t)(texts->uses[i] >> 32);
+        is_whole &= weir__store_touch(store, WEIR__SECTION_TEXT_EMBEDDINGS, from, size);
+        memcpy(out, from, size);
         out += size;
     }
+    return is_whole;
 }

@@ -26,8 +26,9 @@ static inline void weir__use_text(weir__text_gatherer *texts, uint32_t text, uin
 /* Sorts the uses by text; returns how many texts there are. Numbers are below text_count. */
 uint32_t weir__gather_texts(weir__text_gatherer *texts, uint32_t text_count);
 
-/* After that: writes every use's batch-local number into the tensor, and each text's embedding, in order. */
+/* After that: writes every use's batch-local number into the tensor, and each text's embedding, in order;
+ * false if one of these is damaged. */
 void weir__localise_texts(const weir__text_gatherer *texts, uint8_t *text_embed_ids);
-void weir__copy_texts(const weir__text_gatherer *texts, const weir_store_info *info, uint8_t *out);
+bool weir__copy_texts(const weir__text_gatherer *texts, const weir_store *store, uint8_t *out);
 
 #endif

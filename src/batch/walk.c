@@ -9,6 +9,7 @@
 
 #include "base/bytes.h"
 #include "batch/fetch.h"
+#include "store/reader.h"
 
 static const char operator_name[] = "weir.batch.walk";
 
@@ -103,6 +104,11 @@ static const uint8_t *record_of(const weir_table *table, uint32_t row) {
 
 static bool has_row(const weir_table *table, uint32_t row) {
     return row - table->row_start < table->row_count;
+}
+
+/* Nothing of the store is used before it is verified: a walk over what is damaged is corrupt. */
+static void touch(weir__walk *walk, weir__section_kind kind, const uint8_t *at, size_t size) {
+    walk->is_corrupt |= !weir__store_touch(walk->store, kind, at, size);
 }
 
 /* ---- Choosing the next row ------------------------------------------------------------------- */
@@ -208,6 +214,8 @@ static void look_at_children(const weir__walk *walk) {
 
 void weir__walk_look(weir__walk *walk) {
     const weir_table *table = &walk->rules->info->tables[walk->next.table];
+    if (table->stride > 0)
+        touch(walk, WEIR__SECTION_ROWS, walk->next.record, table->stride);
     /* An anchor from the future shows neither its cells nor its foreign keys. No other row is from there. */
     if (walk->row_count == 0 && row_time(table, walk->next.record) > walk->observation_time)
         walk->next.record = walk->rules->blank_record;
@@ -219,7 +227,7 @@ void weir__walk_look(weir__walk *walk) {
 /* ---- Visiting -------------------------------------------------------------------------------- */
 
 /* Whether the target column's cell of a row is left out: the anchor's is, as it stands before the rest. */
-static bool hides_label(const weir__walk *walk, uint32_t table, uint32_t row) {
+static bool hides_label(weir__walk *walk, uint32_t table, uint32_t row) {
     const weir__task_rules *rules = walk->rules;
     const weir_task *task = rules->task;
     if (!task->is_cell || table != task->anchor_table)
@@ -229,6 +237,7 @@ static bool hides_label(const weir__walk *walk, uint32_t table, uint32_t row) {
     if (rules->label_visibility == WEIR_LABELS_ALL)
         return false;
     uint32_t index = row - rules->info->tables[table].row_start;
+    touch(walk, WEIR__SECTION_SEED_BITS, task->held_out + index / 8, 1);
     return task->held_out[index / 8] >> index % 8 & 1;
 }
 
@@ -251,9 +260,12 @@ static void queue_parents(weir__walk *walk) {
     const weir_table *tables = walk->rules->info->tables;
     for (uint32_t i = walk->next.first_link; i < walk->link_count; i++) {
         weir__link link = walk->links[i];
+        const weir_table *table = &tables[link.table];
+        const uint8_t *record = record_of(table, link.parent);
         uint64_t *entry = weir__know(&walk->known, link.parent);
-        bool is_visible = row_time(&tables[link.table], record_of(&tables[link.table], link.parent)) <=
-                          walk->observation_time;
+        if (table->time_offset != WEIR_NONE)
+            touch(walk, WEIR__SECTION_ROWS, record + table->time_offset, 8);
+        bool is_visible = row_time(table, record) <= walk->observation_time;
         bool is_new = (*entry & (WEIR__QUEUED | WEIR__UNVISITED)) == WEIR__UNVISITED;
         if (!is_new || !is_visible)
             continue;
@@ -264,6 +276,20 @@ static void queue_parents(weir__walk *walk) {
     }
 }
 
+/* Before the children at `places` (ascending) of a list are read: together, unless they lie far apart. */
+static void touch_chosen(weir__walk *walk, const uint8_t *list, const uint32_t *places, uint32_t count) {
+    if (count == 0)
+        return;
+    size_t first = 4 * (size_t)places[0];
+    size_t size = 4 * ((size_t)places[count - 1] + 1) - first;
+    if (size <= WEIR__SUBTREE_SIZE) {
+        touch(walk, WEIR__SECTION_CHILD_ROWS, list + first, size);
+        return;
+    }
+    for (uint32_t i = 0; i < count; i++)
+        touch(walk, WEIR__SECTION_CHILD_ROWS, list + 4 * (size_t)places[i], 4);
+}
+
 /* The rows of `count` children from the start-th on that are taken of n, into chooser.taken; returns how
  * many. They are read all at once, so that their cache misses overlap. */
 static uint32_t take_children(weir__walk *walk, const weir_edge *edge, uint32_t start, uint32_t n) {
@@ -272,13 +298,17 @@ static uint32_t take_children(weir__walk *walk, const weir_edge *edge, uint32_t 
     if (n <= width || walk->policy == WEIR_CHILDREN_RECENT) {
         uint32_t count = n <= width ? n : width;
         const uint8_t *from = edge->child_rows + 4 * ((size_t)start + n - count);
+        if (count > 0)
+            touch(walk, WEIR__SECTION_CHILD_ROWS, from, 4 * (size_t)count);
         for (uint32_t i = 0; i < count; i++)
             taken[i] = weir__load32(from + 4 * (size_t)i);
         return count;
     }
     weir__choose(&walk->chooser, &walk->draws, n);
+    const uint8_t *list = edge->child_rows + 4 * (size_t)start;
+    touch_chosen(walk, list, taken, width);
     for (uint32_t i = 0; i < width; i++)
-        taken[i] = weir__load32(edge->child_rows + 4 * ((size_t)start + taken[i]));
+        taken[i] = weir__load32(list + 4 * (size_t)taken[i]);
     return width;
 }
 
@@ -310,9 +340,9 @@ static void list_children(weir__walk *walk) {
     const weir__table_rules *rules = &walk->rules->tables[walk->next.table];
     for (uint32_t i = 0; i < rules->inbound_count; i++) {
         const weir_edge *edge = &info->edges[rules->inbound[i]];
-        uint32_t known;
-        uint32_t start = weir_store_children(walk->store, rules->inbound[i], walk->next.row,
-                                             walk->observation_time, &known);
+        uint32_t known, start;
+        walk->is_corrupt |= !weir__store_children(walk->store, rules->inbound[i], walk->next.row,
+                                                  walk->observation_time, &start, &known);
         uint32_t count = take_children(walk, edge, start, known);
         walk->is_corrupt |= !has_all_rows(&info->tables[edge->table], walk->chooser.taken, count);
         if (walk->is_corrupt)

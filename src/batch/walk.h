@@ -68,7 +68,7 @@ typedef struct weir__walk {
         uint32_t first_link;
     } next;
     int64_t observation_time;
-    bool is_corrupt; /* a number of the store led nowhere */
+    bool is_corrupt; /* a part of the store is damaged, or a number of it led nowhere */
 } weir__walk;
 
 WEIR_CHECKED weir_status weir__walk_open(weir__walk *walk, const weir_env *env, const weir__task_rules *rules,

@@ -15,8 +15,11 @@ enum {
     WEIR__SECTION_ENTRY_SIZE = 64,
     WEIR__ROOT_OFFSET = 32,
     WEIR__TABLE_ALIGNMENT = 64,
+    WEIR__TAIL_VERSION = 1,
+    WEIR__TAIL_HEADER_SIZE = 64,
 };
-#define WEIR__ROWS_MAX (UINT32_MAX - 1) /* a RowIdx is a uint32, and WEIR_NONE is none */
+#define WEIR__TAIL_MAGIC "WEIRBLK\n"
+#define WEIR__ROWS_MAX   (UINT32_MAX - 1) /* a RowIdx is a uint32, and WEIR_NONE is none */
 
 /* What a store may have at most. Metadata beyond it is refused when it is read, and a source when it is
  * ingested, so that what is computed from these numbers fits its type: a table's number 16 bits, the bits of

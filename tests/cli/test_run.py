@@ -13,6 +13,7 @@ import subprocess
 import sys
 import tempfile
 import termios
+import time
 import unittest
 from pathlib import Path
 
@@ -524,6 +525,83 @@ class Kill(WithFolder):
                 trace.unlink()
                 checkpoint.unlink()
             self.assertGreater(at, 20)
+
+
+class Damage(WithFolder):
+    """A store that is damaged, or cut while a run reads it."""
+
+    def setUp(self):
+        super().setUp()
+        self.store = self.folder / "shop.weir"
+        shutil.copy(shop / "shop.weir", self.store)
+
+    def command(self, *arguments):
+        return [WEIR, "run", "--store", str(self.store), "--manifest", str(shop / "shop.manifest.json"),
+                *map(str, arguments)]
+
+    def flip(self, section, share):
+        """Flips a bit at a share of a section."""
+        sections = json.loads(weir("info", self.store, "--json").stdout)["sections"]
+        place = next(s for s in sections if s["name"] == section)
+        at = place["offset"] + int(share * place["size"])
+        with open(self.store, "r+b") as file:
+            file.seek(at)
+            byte = file.read(1)[0]
+            file.seek(at)
+            file.write(bytes([byte ^ 4]))
+
+    def test_damage_is_an_error_unless_nobody_asks(self):
+        whole = self.folder / "whole.trace"
+        subprocess.run(self.command("--steps", STEPS, "--trace", whole), check=True, capture_output=True)
+        self.flip("rows", 0.5)
+        for verify in "touched", "all":
+            result = subprocess.run(self.command("--steps", 2000, "--verify", verify, "--json"), capture_output=True, text=True)
+            record = json.loads(result.stdout)["error"]
+            self.assertEqual((result.returncode, record["code_id"]), (1, "STORE_CORRUPT"))
+            self.assertIn("section rows", record["message"])
+            if verify == "touched":
+                self.assertIn(str(self.store), record["message"])
+        self.assertEqual(subprocess.run(self.command("--steps", 200, "--verify", "none"), capture_output=True).returncode, 0)
+        result = subprocess.run(self.command("--verify", "some"), capture_output=True, text=True)
+        self.assertEqual(result.returncode, 2)
+        self.assertIn("none, touched or all", result.stderr)
+
+    def test_a_store_cut_under_a_run_ends_it_with_its_trace(self):
+        with subprocess.Popen(self.command("--workers", 2, "--trace", self.trace, "--checkpoint", self.checkpoint,
+                                           "--checkpoint-every", 20, "--json"), stdout=subprocess.PIPE, text=True) as process:
+            deadline = time.monotonic() + 60
+            while time.monotonic() < deadline and not (self.trace.exists() and self.trace.stat().st_size > 20000):
+                time.sleep(0.005)
+            os.truncate(self.store, 8192)
+            record = json.loads(process.communicate(timeout=60)[0])["error"]
+        self.assertEqual((process.returncode, record["code_id"]), (1, "IO_ERROR"))
+        self.assertIn(str(self.store), record["message"])
+        shutil.copy(shop / "shop.weir", self.store)
+        replayed = weir("replay", self.trace, "--store", self.store)
+        self.assertEqual(replayed.returncode, 0, replayed.stderr)
+        again = subprocess.run(self.command("--steps", 10**6, "--trace", self.trace, "--checkpoint", self.checkpoint,
+                                            "--resume", self.checkpoint, "--plan"), capture_output=True, text=True)
+        self.assertEqual(again.returncode, 0, again.stderr)
+
+    def test_one_batch_is_verified_too(self):
+        call = ["batch", "--store", self.store, "--manifest", shop / "shop.manifest.json", "--dataset",
+                "shop/churn/train", "--stage", "infer"]
+        sound = json.loads(weir(*call, "--json").stdout)["batch_digest"]
+        self.flip("seed_rows", 0)
+        for verify in [], ["--verify", "touched"], ["--verify", "all"]:
+            self.assertIn("STORE_CORRUPT", weir(*call, *verify).stderr)
+        with open(self.store, "r+b") as file:
+            file.truncate(4096 + 100)
+        self.assertIn("STORE_CORRUPT", weir(*call).stderr)
+        shutil.copy(shop / "shop.weir", self.store)
+        self.assertEqual(json.loads(weir(*call, "--json", "--verify", "all").stdout)["batch_digest"], sound)
+
+    def test_embeddings_and_texts_are_verified(self):
+        self.flip("text_embeddings", 0.01)
+        self.assertIn("STORE_CORRUPT", weir("embed", self.store, "--texts", 3000).stderr)
+        shutil.copy(shop / "shop.weir", self.store)
+        self.flip("text_bytes", 0.01)
+        self.assertIn("STORE_CORRUPT", weir("embed", self.store, "--texts", 3000, "--json").stdout)
 
 
 class Ranks(WithFolder):

@@ -26,8 +26,11 @@ MAY_USE = {
 HEADER_OF = {"errors": "base", "hash": "base", "cbor": "base", "manifest": "sampler", "wire": "batch",
              "prefetch": "pipeline", "loader": "pipeline", "staging": "pipeline"}
 
-# Only src/base/env.c speaks to the system; everything else goes through a weir_env.
-DOOR = "src/base/env.c"
+# Only the default environment speaks to the system; everything else goes through a weir_env.
+DOOR = {"src/base/env.c", "src/base/guard.c"}
+
+# Signals belong to the process: what handles them has state of its own, the only one of the library.
+PROCESS_STATE = "src/base/guard.c"
 SYSTEM_CALLS = """malloc calloc realloc reallocarray free aligned_alloc posix_memalign strdup strndup asprintf
     open openat creat close read write pread pwrite readv writev lseek ftruncate truncate fsync fdatasync rename
     renameat unlink remove mkdir mmap munmap mremap fopen fdopen fclose fread fwrite fgets fputs fputc fprintf
@@ -174,7 +177,7 @@ class Door(unittest.TestCase):
         call = re.compile(r"(?<![\w.>])(%s)\s*\(" % "|".join(SYSTEM_CALLS))
         for path in sources("src/*/*.[ch]"):
             name = str(path.relative_to(ROOT))
-            if name == DOOR:
+            if name in DOOR:
                 continue
             for number, line in enumerate(without_comments(path.read_text()).split("\n"), 1):
                 for found in call.findall(line):
@@ -188,6 +191,8 @@ class Door(unittest.TestCase):
 
     def test_no_global_state_that_changes(self):
         for path in sources("src/*/*.[ch]"):
+            if str(path.relative_to(ROOT)) == PROCESS_STATE:
+                continue
             text = without_comments(path.read_text())
             for line in re.findall(r"^(?:static )?(?:[\w*]+ )+[\w*]+(?:\[[^\]]*\])*(?: =.*)?;$", text, re.M):
                 if line.startswith(("typedef", "struct", "union", "enum", "return", "extern const")):

@@ -67,10 +67,15 @@ static void describe_column(maker *m, uint32_t table, uint32_t number, bool is_k
 
 /* A timestamp column of a table, or WEIR_NONE. */
 static uint32_t time_column(maker *m, const weir_table *table) {
-    if (table->column_count == 0 || below(m, 3) == 0)
-        return WEIR_NONE;
-    uint32_t column = table->column_start + below(m, table->column_count);
-    return m->columns[column].stype == WEIR_TIMESTAMP ? column : WEIR_NONE;
+    uint32_t count = table->column_count;
+    uint32_t start = below(m, count);
+    bool is_wanted = below(m, 3) > 0;
+    for (uint32_t i = 0; i < count && is_wanted; i++) {
+        uint32_t column = table->column_start + (start + i) % count;
+        if (m->columns[column].stype == WEIR_TIMESTAMP)
+            return column;
+    }
+    return WEIR_NONE;
 }
 
 static void describe_table(maker *m, uint32_t t) {
