@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/floating.h"
 #include "base/internal.h"
 #include "weir/cbor.h"
 
@@ -94,9 +95,11 @@ weir_status weir_json_read(const char *text, size_t size, const char *name, weir
                            weir_cbor_writer *w, weir_error *error) {
     json_error_t fault = {0};
     locale_t kept = weir__enter_c_locale();
+    weir__floating floating = weir__enter_floating();
     errno = 0;
     json_t *tree = json_loadb(text ? text : "", size, JSON_REJECT_DUPLICATES | JSON_DECODE_ANY, &fault);
     int number = errno;
+    weir__leave_floating(&floating);
     weir__leave_c_locale(kept);
     if (!tree)
         return report_failure(&fault, number, name, family, error);

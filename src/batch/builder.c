@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "base/bytes.h"
+#include "base/floating.h"
 #include "batch/cells.h"
 #include "batch/digest.h"
 #include "batch/fetch.h"
@@ -492,8 +493,8 @@ static bool fits(const weir__batch_limits *needed, const weir__batch_limits *the
            needed->edges <= there->edges;
 }
 
-weir_status weir_batch_build(weir_batch_builder *b, weir_cursor cursor, weir_batch_buffer *buffer,
-                             weir_error *error) {
+static __attribute__((noinline)) weir_status build(weir_batch_builder *b, weir_cursor cursor,
+                                                   weir_batch_buffer *buffer, weir_error *error) {
     weir_step step;
     if (!fits(&b->limits, &buffer->limits))
         return weir__fail(
@@ -514,4 +515,12 @@ weir_status weir_batch_build(weir_batch_builder *b, weir_cursor cursor, weir_bat
     describe(b, buffer, &step);
     buffer->has_batch = true;
     return WEIR_OK;
+}
+
+weir_status weir_batch_build(weir_batch_builder *b, weir_cursor cursor, weir_batch_buffer *buffer,
+                             weir_error *error) {
+    weir__floating kept = weir__enter_floating();
+    weir_status status = build(b, cursor, buffer, error);
+    weir__leave_floating(&kept);
+    return status;
 }

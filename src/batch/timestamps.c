@@ -56,7 +56,7 @@ static void write_timestamp(uint8_t *out, int64_t micros, weir__timestamp_parts 
     int second_of_day;
     int64_t days = split_day(micros, &second_of_day);
     uint32_t second = WEIR__NARROW(uint32_t, second_of_day);
-    float score = weir_normalise((double)micros, statistics);
+    float score = weir__normalise((double)micros, statistics);
     memcpy(out, parts->sixtieths[second % 60], WEIR__PAIR_BYTES);
     memcpy(out + WEIR__PAIR_BYTES, parts->sixtieths[second / 60 % 60], WEIR__PAIR_BYTES);
     memcpy(out + 2 * WEIR__PAIR_BYTES, parts->hours[second / SECONDS_PER_HOUR], WEIR__PAIR_BYTES);

@@ -4,6 +4,7 @@
 
 #include <assert.h>
 
+#include "base/floating.h"
 #include "batch/buffer.h"
 #include "batch/expand_kernel.h"
 
@@ -264,10 +265,16 @@ uint64_t weir_wire_batch_size(const void *wire) {
     return weir__load64((const uint8_t *)wire + 8 * (size_t)WIRE_BATCH_SIZE);
 }
 
-static void expand_all(const uint8_t *wire, uint8_t *out) {
+static __attribute__((noinline)) void expand_sequences(const uint8_t *wire, uint8_t *out) {
     uint64_t sequences = weir__load64(wire + 8 * (size_t)WIRE_SEQUENCES);
     for (uint64_t i = 0; i < sequences; i++)
         expand(wire, out, WEIR__NARROW(uint32_t, i), 0, 1);
+}
+
+static void expand_all(const uint8_t *wire, uint8_t *out) {
+    weir__floating kept = weir__enter_floating();
+    expand_sequences(wire, out);
+    weir__leave_floating(&kept);
 }
 
 void weir_wire_expand(const void *wire, void *out) {

@@ -2,6 +2,7 @@
  * what they made. Nothing is on disk but temporary files until the store takes its name. */
 #include <string.h>
 
+#include "base/floating.h"
 #include "ingest/state.h"
 
 /* ---- Progress -------------------------------------------------------------------------------- */
@@ -172,8 +173,8 @@ static weir_status get_schema(weir__ingest *ingest, weir_error *error) {
                              options->schema_name ? options->schema_name : "the schema", error);
 }
 
-weir_status weir_schema_draft(const weir_env *env, const weir_ingest_options *options, weir_json_writer *w,
-                              weir_error *error) {
+static __attribute__((noinline)) weir_status draft(const weir_env *env, const weir_ingest_options *options,
+                                                   weir_json_writer *w, weir_error *error) {
     weir__ingest *ingest = weir__allocate(weir__env(env), 1, sizeof *ingest);
     if (!ingest)
         return weir__out_of_memory(error, WEIR__INGEST_OPERATOR, sizeof *ingest);
@@ -182,6 +183,14 @@ weir_status weir_schema_draft(const weir_env *env, const weir_ingest_options *op
         status = weir__draft_schema(ingest, w, error);
     end(ingest);
     weir__release(weir__env(env), ingest);
+    return status;
+}
+
+weir_status weir_schema_draft(const weir_env *env, const weir_ingest_options *options, weir_json_writer *w,
+                              weir_error *error) {
+    weir__floating kept = weir__enter_floating();
+    weir_status status = draft(env, options, w, error);
+    weir__leave_floating(&kept);
     return status;
 }
 
@@ -271,8 +280,9 @@ static weir_status run(weir__ingest *ingest, weir_ingest_report *report, weir_er
     return status;
 }
 
-weir_status weir_ingest(const weir_env *env, const weir_ingest_options *options, weir_ingest_report *report,
-                        weir_error *error) {
+static __attribute__((noinline)) weir_status ingest_all(const weir_env *env,
+                                                        const weir_ingest_options *options,
+                                                        weir_ingest_report *report, weir_error *error) {
     const weir_env *used = weir__env(env);
     weir__ingest *ingest = weir__allocate(used, 1, sizeof *ingest);
     weir_ingest_report *own = weir__allocate_zero(used, 1, sizeof *own);
@@ -289,5 +299,14 @@ weir_status weir_ingest(const weir_env *env, const weir_ingest_options *options,
     }
     weir__release(used, own);
     weir__release(used, ingest);
+    return status;
+}
+
+/* Threads, DuckDB's too, begin with the floating-point state of their starter. */
+weir_status weir_ingest(const weir_env *env, const weir_ingest_options *options, weir_ingest_report *report,
+                        weir_error *error) {
+    weir__floating kept = weir__enter_floating();
+    weir_status status = ingest_all(env, options, report, error);
+    weir__leave_floating(&kept);
     return status;
 }

@@ -3,6 +3,8 @@
 
 #include <string.h>
 
+#include "base/floating.h"
+
 weir_status weir__sampler_fail_at(const weir_sampler *s, weir_status code, weir_cursor cursor,
                                   const char *what, weir_error *error) {
     weir_status status =
@@ -84,7 +86,7 @@ static void describe(weir_sampler *s, weir_cursor cursor, weir_step *step) {
     step->sampler_block_size = s->data.sampler_block_size;
     step->micro_batch_size = s->micro_batch_size;
     step->global_batch_size = s->global_batch_size;
-    step->effective_q = (double)s->global_batch_size / (double)s->cardinality;
+    step->effective_q = weir__quotient(s->global_batch_size, s->cardinality);
     step->subsampling_mode = s->subsampling_mode;
     step->sampling_mode = s->sampling_mode;
     memcpy(step->sampler_config_hash, s->sampler_config_hash, WEIR_HASH_SIZE);

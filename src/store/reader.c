@@ -5,6 +5,7 @@
 
 #include "base/bytes.h"
 #include "base/file.h"
+#include "base/floating.h"
 #include "store/reader.h"
 
 static const char operator_name[] = WEIR__STORE_OPERATOR;
@@ -220,8 +221,10 @@ static weir_status read_store(weir_store *store, const weir_store_options *optio
     if (status == WEIR_OK)
         status = weir__touched_open(store->touched, store->env, store->sections, store->data, tail,
                                     options->verify == WEIR_VERIFY_NONE, error);
+    weir__floating kept = weir__enter_floating();
     if (status == WEIR_OK)
         status = read_metadata(store, path, error);
+    weir__leave_floating(&kept);
     if (status == WEIR_OK && !(point_into_rows(store) && point_into_edges(store) && point_into_seeds(store) &&
                                point_into_texts(store) && point_into_embeddings(store)))
         return weir__fail(error, WEIR_STORE_CORRUPT, operator_name,

@@ -1,6 +1,7 @@
 /* Timestamps: ISO 8601 text to microseconds and back, and the floats that a batch delivers (calendar.h). */
 #include <stdio.h>
 
+#include "base/floating.h"
 #include "base/internal.h"
 #include "store/format.h"
 #include "store/timestamp.h"
@@ -163,15 +164,29 @@ void weir__date_floats(int64_t days, float out[WEIR__DATE_FLOATS]) {
     write_date_floats(days, out);
 }
 
-void weir_timestamp_floats(int64_t micros, const weir_statistics *statistics,
-                           float out[WEIR_TIMESTAMP_FLOATS]) {
+__attribute__((noinline)) float weir__normalise(double value, const weir_statistics *statistics) {
+    return normalised(value, statistics->mean, statistics->std);
+}
+
+float weir_normalise(double value, const weir_statistics *statistics) {
+    weir__floating kept = weir__enter_floating();
+    float result = weir__normalise(value, statistics);
+    weir__leave_floating(&kept);
+    return result;
+}
+
+static __attribute__((noinline)) void write_floats(int64_t micros, const weir_statistics *statistics,
+                                                   float out[WEIR_TIMESTAMP_FLOATS]) {
     int second_of_day;
     int64_t days = split_day(micros, &second_of_day);
     write_clock_floats(second_of_day, out);
     write_date_floats(days, out + WEIR__CLOCK_FLOATS);
-    out[14] = weir_normalise((double)micros, statistics);
+    out[14] = weir__normalise((double)micros, statistics);
 }
 
-float weir_normalise(double value, const weir_statistics *statistics) {
-    return normalised(value, statistics->mean, statistics->std);
+void weir_timestamp_floats(int64_t micros, const weir_statistics *statistics,
+                           float out[WEIR_TIMESTAMP_FLOATS]) {
+    weir__floating kept = weir__enter_floating();
+    write_floats(micros, statistics, out);
+    weir__leave_floating(&kept);
 }

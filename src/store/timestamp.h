@@ -4,6 +4,9 @@
 
 #include "weir/store.h"
 
+/* weir_normalise in the usual floating-point state, which the caller has entered. */
+float weir__normalise(double value, const weir_statistics *statistics);
+
 enum { WEIR__CLOCK_FLOATS = 6, WEIR__DATE_FLOATS = 8 };
 
 /* second, minute, hour; and weekday, day of month, month, day of year: a pair each. */
