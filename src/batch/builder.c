@@ -260,8 +260,9 @@ static void write_fields(weir_batch_buffer *buffer, uint32_t i, uint64_t sample,
 /* Writes the cells of a finished walk; keeps its edges and row orders for when R is known. */
 static void write_sequence(weir_batch_builder *b, weir_batch_buffer *buffer, uint32_t i, weir__walk *walk) {
     weir__write_cells(&b->writer, buffer, i, walk, &b->seeds[i].target);
-    uint32_t edges =
-        b->rules.may_repeat_parents ? weir__unique_edges(walk->edges, walk->edge_count) : walk->edge_count;
+    uint32_t edges = b->rules.may_repeat_parents
+                         ? weir__unique_edges(&b->orders, walk->row_count, walk->edges, walk->edge_count)
+                         : walk->edge_count;
     memcpy(buffer->edges + (size_t)i * buffer->limits.edges, walk->edges, edges * sizeof *buffer->edges);
     buffer->edge_counts[i] = edges;
     b->row_counts[i] = walk->row_count;

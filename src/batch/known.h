@@ -1,7 +1,7 @@
 /* The rows that a walk knows: visited, queued as a parent, or listed as a child. A small open table of
  * 8-byte entries that stays near; it starts at 32 KiB and grows where a sequence needs it. A generation in
- * each entry makes emptying it free. Looking a row up and adding it are one thing, done without a branch on
- * whether it was there, which nothing could foresee. */
+ * each entry makes emptying it nearly free. Looking a row up and adding it are one thing, done without a
+ * branch on whether it was there, which nothing could foresee. */
 #ifndef WEIR_SRC_BATCH_KNOWN_H
 #define WEIR_SRC_BATCH_KNOWN_H
 
@@ -25,7 +25,8 @@ typedef struct weir__known_rows {
     uint32_t count;
     uint32_t bits; /* the table has 2^bits places, at most 2^bits_max */
     uint32_t bits_max;
-    uint32_t generation;
+    uint32_t bits_used;  /* the most that it ever had */
+    uint32_t generation; /* 1 to WEIR__GENERATION_MAX, and again */
 } weir__known_rows;
 
 /* What a walk may know at most: half of the largest table's places. */

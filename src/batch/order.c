@@ -49,15 +49,18 @@ void weir__row_orders_close(weir__row_orders *orders, const weir_env *env) {
     *orders = (weir__row_orders){0};
 }
 
-/* Those of one child are few: as many as its table has foreign keys. */
-uint32_t weir__unique_edges(struct weir__local_edge *edges, uint32_t count) {
+/* Each parent keeps the last child that named it, plus one. */
+uint32_t weir__unique_edges(weir__row_orders *orders, uint32_t rows, struct weir__local_edge *edges,
+                            uint32_t count) {
+    uint32_t *last_child = orders->ends;
     uint32_t kept = 0;
+    memset(last_child, 0, (size_t)rows * sizeof *last_child);
     for (uint32_t i = 0; i < count; i++) {
-        bool is_double = false;
-        for (uint32_t k = kept; k-- > 0 && edges[k].child == edges[i].child;)
-            is_double = is_double || edges[k].parent == edges[i].parent;
-        if (!is_double)
-            edges[kept++] = edges[i];
+        struct weir__local_edge edge = edges[i];
+        bool is_new = last_child[edge.parent] != edge.child + 1u;
+        last_child[edge.parent] = edge.child + 1u;
+        edges[kept] = edge;
+        kept += is_new;
     }
     return kept;
 }

@@ -30,8 +30,9 @@ WEIR_CHECKED weir_status weir__row_orders_open(weir__row_orders *orders, const w
                                                uint32_t edges, weir_error *error);
 void weir__row_orders_close(weir__row_orders *orders, const weir_env *env);
 
-/* Drops doubles from edges that come by child; returns how many are left. */
-uint32_t weir__unique_edges(struct weir__local_edge *edges, uint32_t count);
+/* Removes duplicates from edges that are sorted by child, between `rows` rows; returns how many are left. */
+uint32_t weir__unique_edges(weir__row_orders *orders, uint32_t rows, struct weir__local_edge *edges,
+                            uint32_t count);
 
 /* The final (reversed) order of the rows of a sequence, keyed by degree (`out`) and by number of children
  * (`in`). The edges come by child, without doubles. */

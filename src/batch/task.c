@@ -92,19 +92,25 @@ static bool drops_its_target(const weir__task_rules *rules) {
     return false;
 }
 
-static bool repeats_parents(const weir__table_rules *rules) {
-    for (uint32_t i = 0; i < rules->parent_count; i++)
-        for (uint32_t k = 0; k < i; k++)
-            if (rules->parents[i].parent_table == rules->parents[k].parent_table)
-                return true;
-    return false;
+/* Whether two foreign keys of table `number` lead to one table; `last_child` has a place for each table, none
+ * of them with this number. */
+static bool repeats_parents(const weir__table_rules *rules, uint32_t number, uint32_t *last_child) {
+    bool repeats = false;
+    for (uint32_t i = 0; i < rules->parent_count; i++) {
+        uint32_t *last = &last_child[rules->parents[i].parent_table];
+        repeats |= *last == number;
+        *last = number;
+    }
+    return repeats;
 }
 
 static void make_rules(arena *a, weir__task_rules *rules) {
     const weir_store_info *info = rules->info;
     weir__table_rules *tables = take(a, info->table_count, sizeof *tables);
     uint32_t target = rules->task->is_cell ? rules->task->column : WEIR_NONE;
+    uint32_t shown_target = drops_its_target(rules) ? target : WEIR_NONE;
     uint32_t blank_size = info->tables[rules->task->anchor_table].stride;
+    uint32_t *last_child = take(a, info->table_count, sizeof *last_child);
     rules->tables = tables;
     rules->blank_record = take(a, blank_size, 1);
     if (rules->blank_record)
@@ -112,10 +118,11 @@ static void make_rules(arena *a, weir__task_rules *rules) {
     for (uint32_t t = 0; t < info->table_count; t++) {
         weir__table_rules counted;
         weir__table_rules *out = tables ? &tables[t] : &counted;
-        make_row_rules(a, rules, &info->tables[t], drops_its_target(rules) ? target : WEIR_NONE, &out->plain);
+        make_row_rules(a, rules, &info->tables[t], shown_target, &out->plain);
         make_row_rules(a, rules, &info->tables[t], target, &out->unlabelled);
         make_parent_rules(a, rules, &info->tables[t], out);
-        rules->may_repeat_parents |= repeats_parents(out);
+        if (last_child)
+            rules->may_repeat_parents |= repeats_parents(out, t + 1, last_child);
     }
 }
 

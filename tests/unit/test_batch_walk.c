@@ -34,7 +34,7 @@ static void test_known_rows_are_found_again(void **state) {
     weir__known_rows known;
     assert_true(weir__known_open(&known, weir__env(NULL), ROWS));
     for (int walk = 0; walk < WALKS; walk++) {
-        uint32_t count = walk % 1000 == 0 ? 15000 : 5; /* grows, or does not */
+        uint32_t count = walk % 1000 == 0 ? 15000 : walk % 97 == 0 ? 3000 : 5; /* grows, or does not */
         weir__known_begin(&known);
         memset(local, 0xFF, sizeof local);
         for (uint16_t i = 0; i < count; i++) {
@@ -58,6 +58,65 @@ static int by_priority(const void *a, const void *b) {
     if (x->priority != y->priority)
         return x->priority < y->priority ? -1 : 1;
     return x->row < y->row ? -1 : x->row > y->row;
+}
+
+/* Visits a row of the generation's own, so that what its last turn left would be taken for this one's. */
+static void visit_by_generation(weir__known_rows *known) {
+    uint32_t row = known->generation * 2654435761u;
+    uint64_t *entry = weir__know(known, row);
+    if ((uint16_t)*entry != WEIR__UNVISITED)
+        fail_msg("row %u is known in generation %u", row, known->generation);
+    *entry = (*entry & ~(uint64_t)WEIR__UNVISITED) | 7;
+}
+
+/* Every walk grows its table twice and so takes three generations, a third of which are 5461 walks: after so
+ * many, each has the same size of table again as in its last turn. */
+static void test_no_generation_is_taken_for_its_last_turn(void **state) {
+    (void)state;
+    enum { ROWS = 8000, WALKS = 3 * 5461 };
+    weir__known_rows known;
+    assert_true(weir__known_open(&known, weir__env(NULL), ROWS));
+    for (uint32_t walk = 0; walk < WALKS; walk++) {
+        weir__known_begin(&known);
+        visit_by_generation(&known);
+        for (; known.bits < known.bits_max; visit_by_generation(&known))
+            weir__known_grow(&known);
+    }
+    assert_int_equal(known.generation, WEIR__GENERATION_MAX);
+    weir__known_close(&known, weir__env(NULL));
+}
+
+/* Emptying a large table is shared out over all walks: none clears more than its part, together they clear
+ * all that was ever used, and nothing else is touched. */
+static void test_known_rows_are_cleared_in_instalments(void **state) {
+    (void)state;
+    enum { ROWS = 300000, GROWN = 4, SHARE = 128 };
+    weir__known_rows known;
+    assert_true(weir__known_open(&known, weir__env(NULL), ROWS));
+    size_t places = (size_t)1 << known.bits_max;
+    assert_int_equal(2 * places >> 14, SHARE);
+    weir__known_begin(&known);
+    for (int i = 0; i < GROWN; i++)
+        weir__known_grow(&known);
+    size_t used = (size_t)1 << known.bits;
+    assert_true(used < places);
+    memset(known.memory, 0xFF, 2 * places * sizeof *known.memory);
+    size_t cleared = 0;
+    for (int walk = 0; walk < WEIR__GENERATION_MAX; walk++) {
+        weir__known_begin(&known);
+        if (walk % 500 > 1 && walk < WEIR__GENERATION_MAX - 4)
+            continue;
+        size_t now = 0;
+        for (size_t i = 0; i < 2 * places; i++)
+            now += known.memory[i] == 0;
+        assert_true(walk % 500 == 0 || now - cleared <= 2 * SHARE);
+        cleared = now;
+    }
+    for (size_t i = 0; i < places; i++) {
+        assert_true((known.memory[i] == 0) == (i < used));
+        assert_true((known.memory[places + i] == 0) == (i < used));
+    }
+    weir__known_close(&known, weir__env(NULL));
 }
 
 /* Runs into two levels, with a level between them that stays empty. */
@@ -143,6 +202,8 @@ static void test_choices_are_floyds(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_known_rows_are_found_again),
+        cmocka_unit_test(test_no_generation_is_taken_for_its_last_turn),
+        cmocka_unit_test(test_known_rows_are_cleared_in_instalments),
         cmocka_unit_test(test_levels_come_in_order),
         cmocka_unit_test(test_choices_are_floyds),
     };

@@ -1,4 +1,6 @@
 /* Row orders of a sequence against the golden vectors, whose edges come by child. */
+#include <stdlib.h>
+
 #include "support/testing.h"
 
 #include "batch/order.h"
@@ -79,12 +81,33 @@ static void doubled_edges_count_once(void **state) {
     (void)state;
     struct weir__local_edge edges[] = {{0, 1}, {1, 2}, {1, 0}, {1, 2}, {1, 2}, {3, 3}, {3, 3}, {4, 0}};
     const struct weir__local_edge once[] = {{0, 1}, {1, 2}, {1, 0}, {3, 3}, {4, 0}};
-    assert_int_equal(weir__unique_edges(edges, 8), 5);
+    weir__row_orders orders;
+    weir_error error;
+    assert_ok(weir__row_orders_open(&orders, weir__env(NULL), 5, 8, &error), &error);
+    assert_int_equal(weir__unique_edges(&orders, 5, edges, 8), 5);
     for (size_t i = 0; i < 5; i++) {
         assert_int_equal(edges[i].child, once[i].child);
         assert_int_equal(edges[i].parent, once[i].parent);
     }
-    assert_int_equal(weir__unique_edges(edges, 0), 0);
+    assert_int_equal(weir__unique_edges(&orders, 5, edges, 0), 0);
+    weir__row_orders_close(&orders, weir__env(NULL));
+}
+
+/* As many foreign keys as a table may have, all different: comparing them with each other would take minutes.
+ */
+static void many_edges_of_a_row_are_no_burden(void **state) {
+    enum { ROWS = UINT16_MAX, CHILDREN = 400, KEYS = 32767 };
+    struct weir__local_edge *edges = malloc((size_t)CHILDREN * KEYS * sizeof *edges);
+    weir__row_orders orders;
+    weir_error error;
+    (void)state;
+    assert_non_null(edges);
+    assert_ok(weir__row_orders_open(&orders, weir__env(NULL), ROWS, 1, &error), &error);
+    for (uint32_t i = 0; i < CHILDREN * KEYS; i++)
+        edges[i] = (struct weir__local_edge){(uint16_t)(i / KEYS), (uint16_t)(i % KEYS)};
+    assert_int_equal(weir__unique_edges(&orders, ROWS, edges, CHILDREN * KEYS), CHILDREN * KEYS);
+    weir__row_orders_close(&orders, weir__env(NULL));
+    free(edges);
 }
 
 int main(void) {
@@ -92,6 +115,7 @@ int main(void) {
         cmocka_unit_test(row_orders_are_those_of_the_vectors),
         cmocka_unit_test(scratch_can_be_used_again),
         cmocka_unit_test(doubled_edges_count_once),
+        cmocka_unit_test(many_edges_of_a_row_are_no_burden),
     };
     return cmocka_run_group_tests_name("rcm", tests, NULL, NULL);
 }
