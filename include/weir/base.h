@@ -92,7 +92,7 @@ WEIR_API size_t weir_error_line(const weir_error *error, char *out, size_t size)
 
 /* Everything that the library asks of the system: memory, files, time, threads. Calls return what their
  * POSIX namesakes do and set errno. A test replaces single entries to inject faults. `context` is passed to
- * each call; every call may come from any thread. (jansson, SQLite, libpq, libcurl and CUDA use the
+ * each call; every call may come from any thread. (SQLite, libpq, libcurl and CUDA use the
  * system's own.) */
 /* What a path or an open file is. Two are one file if device and number are equal. */
 typedef enum weir_file_kind { WEIR_FILE_REGULAR, WEIR_FILE_FOLDER, WEIR_FILE_OTHER } weir_file_kind;

@@ -387,36 +387,6 @@ void fault_env_init(fault_env *faults) {
     faults->env.random = fault_random;
 }
 
-/* jansson takes no context: the sweep under way, or NULL. */
-static fault_env *jansson_faults;
-
-/* jansson 2.14 does not notice that its token buffer cannot grow, and reads past it. The buffer doubles
- * from 16 bytes on: these sizes are spared. */
-static bool may_be_token_buffer(size_t size) {
-    return size == 32 || size == 64 || size == 128;
-}
-
-static void *jansson_allocate(size_t size) {
-    if (jansson_faults && !may_be_token_buffer(size) && strikes(jansson_faults, FAULT_JSON)) {
-        errno = ENOMEM;
-        return NULL;
-    }
-    void *memory = malloc(size ? size : 1);
-    if (memory && jansson_faults)
-        count(&jansson_faults->live_allocations, 1);
-    return memory;
-}
-
-static void jansson_release(void *memory) {
-    if (memory && jansson_faults)
-        count(&jansson_faults->live_allocations, -1);
-    free(memory);
-}
-
-void hook_jansson(void) {
-    json_set_alloc_funcs(jansson_allocate, jansson_release);
-}
-
 static bool is_allowed(weir_status status) {
     return status == WEIR_OUT_OF_MEMORY || status == WEIR_IO_ERROR;
 }
@@ -438,9 +408,7 @@ static uint64_t sweep_kind(fault_kind kind, bool from_then_on,
         faults.kind = kind;
         faults.fail_at = fail_at;
         faults.from_then_on = from_then_on;
-        jansson_faults = &faults;
         weir_status status = attempt(&faults.env, context, &error);
-        jansson_faults = NULL;
         assert_nothing_is_live(&faults);
         bool struck = faults.calls[kind] >= fail_at;
         if (status == WEIR_OK && !struck)
