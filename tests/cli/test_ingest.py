@@ -11,6 +11,8 @@ import tempfile
 import time
 import unittest
 
+from tests.support.processes import start
+
 WEIR = os.environ["WEIR"]
 VECTORS = os.path.join(os.path.dirname(__file__), "..", "golden", "vectors")
 
@@ -171,7 +173,7 @@ class Shop(unittest.TestCase):
     def test_interrupt(self):
         """A signal while it runs: CANCELLED and no file, or it was done before."""
         store = os.path.join(self.folder.name, "interrupted.weir")
-        with subprocess.Popen([WEIR, "ingest", self.source, "-o", store, "--json"], stdout=subprocess.PIPE) as process:
+        with start([WEIR, "ingest", self.source, "-o", store, "--json"], stdout=subprocess.PIPE) as process:
             process.send_signal(signal.SIGINT)
             output = process.stdout.read()
         names = [name for name in os.listdir(self.folder.name) if name.startswith("interrupted")]
@@ -219,7 +221,7 @@ class Killed(unittest.TestCase):
                 for path in os.listdir(folder):
                     if path != "big.sqlite":
                         os.unlink(os.path.join(folder, path))
-                with subprocess.Popen(command, stdout=subprocess.DEVNULL) as process:
+                with start(command, stdout=subprocess.DEVNULL) as process:
                     time.sleep(chance.random() * duration * 1.1)
                     process.send_signal(signal.SIGKILL)
                 if os.path.exists(store):
@@ -246,7 +248,7 @@ class Killed(unittest.TestCase):
                 db.close()
                 commands.append([WEIR, "ingest", source, "-o", os.path.join(folder, "out.weir"), "--json"])
             for _ in range(8):
-                running = [subprocess.Popen(c, stdout=subprocess.PIPE, text=True) for c in commands]
+                running = [start(c, stdout=subprocess.PIPE, text=True) for c in commands]
                 outputs = [json.loads(process.communicate(timeout=120)[0]) for process in running]
                 done = [output for output in outputs if "error" not in output]
                 for output in outputs:

@@ -10,6 +10,7 @@ import unittest
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", ".."))
 from tests.support import shop  # noqa: E402
 from tests.support.postgres import Proxy, Server, find_binaries, free_port  # noqa: E402
+from tests.support.processes import start  # noqa: E402
 from tests.support.scan import ABSENT, DECLARED, SCAN, WEIR, comparable, ingest, lines, real, rows, scan  # noqa: E402
 
 BINARIES = find_binaries()
@@ -162,7 +163,7 @@ class Postgres(unittest.TestCase):
         self.server.run("CREATE DATABASE moving")
         self.server.run("CREATE TABLE m (id int, version int); INSERT INTO m SELECT i, 0 FROM generate_series(1, 20000) i",
                         "moving")
-        writer = subprocess.Popen([self.server.program("psql"), "-X", "-q", "-d", self.server.url("moving")],
+        writer = start([self.server.program("psql"), "-X", "-q", "-d", self.server.url("moving")],
                                   stdin=subprocess.PIPE, stdout=subprocess.DEVNULL)
         try:
             writer.stdin.write(b"UPDATE m SET version = version + 1;\n" * 40)

@@ -21,6 +21,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 from reference import cbor  # noqa: E402
 from reference.manifest import Manifest  # noqa: E402
 from reference.mix import Mixer  # noqa: E402
+from tests.support.processes import start  # noqa: E402
 
 WEIR = os.environ["WEIR"]
 KILLS = int(os.environ.get("WEIR_KILLS", "24"))
@@ -396,7 +397,7 @@ class Signals(WithFolder):
             with self.subTest(signal=number):
                 trace, checkpoint = self.folder / f"{status}.trace", self.folder / f"{status}.checkpoint"
                 call = command("--trace", trace, "--checkpoint", checkpoint, "--json")
-                process = subprocess.Popen(call, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment())
+                process = start(call, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment())
                 while not trace.exists() or trace.stat().st_size < 100000:  # it is under way
                     self.assertIsNone(process.poll())
                 process.send_signal(number)
@@ -426,7 +427,7 @@ class Signals(WithFolder):
                 path.unlink(missing_ok=True)
 
     def test_a_signal_that_is_ignored_stays_ignored(self):
-        process = subprocess.Popen(command("--trace", self.trace, "--json"), stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+        process = start(command("--trace", self.trace, "--json"), stdout=subprocess.PIPE, stderr=subprocess.PIPE,
                                    text=True, env=environment(),
                                    preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_IGN))
         while not self.trace.exists() or self.trace.stat().st_size < 100000:
@@ -450,7 +451,7 @@ class Signals(WithFolder):
 
     def test_two_runs_do_not_write_one_trace(self):
         call = ["--trace", self.trace, "--checkpoint", self.checkpoint, "--resume", self.checkpoint, "--checkpoint-every", 10]
-        process = subprocess.Popen(command(*call), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, env=environment())
+        process = start(command(*call), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, env=environment())
         while not self.trace.exists() or self.trace.stat().st_size < 100000:
             self.assertIsNone(process.poll())
         record = self.assert_error("IO_ERROR", *call)
@@ -463,7 +464,7 @@ class Signals(WithFolder):
         self.assertEqual(json.loads(weir("replay", self.trace, "--json").stdout)["steps"], stopped + 5)
 
     def test_without_a_checkpoint_it_says_so(self):
-        process = subprocess.Popen(command("--trace", self.trace), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+        process = start(command("--trace", self.trace), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
                                    env=environment())
         while not self.trace.exists() or self.trace.stat().st_size < 100000:
             self.assertIsNone(process.poll())
@@ -487,7 +488,7 @@ class Kill(WithFolder):
             while status != 0:
                 call = command("--steps", STEPS, "--workers", chance.choice([1, 2, 4]), "--trace", trace, "--checkpoint",
                                checkpoint, "--checkpoint-every", chance.choice([1, 1, 2, 5]), "--resume", checkpoint)
-                process = subprocess.Popen(call, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment())
+                process = start(call, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment())
                 try:
                     _, errors = process.communicate(timeout=chance.choice([0.01, 0.03, 0.06, 0.1]) * chance.random()
                                                     if kills < KILLS else 60)
@@ -567,7 +568,7 @@ class Damage(WithFolder):
         self.assertIn("none, touched or all", result.stderr)
 
     def test_a_store_cut_under_a_run_ends_it_with_its_trace(self):
-        with subprocess.Popen(self.command("--workers", 2, "--trace", self.trace, "--checkpoint", self.checkpoint,
+        with start(self.command("--workers", 2, "--trace", self.trace, "--checkpoint", self.checkpoint,
                                            "--checkpoint-every", 20, "--json"), stdout=subprocess.PIPE, text=True) as process:
             deadline = time.monotonic() + 60
             while time.monotonic() < deadline and not (self.trace.exists() and self.trace.stat().st_size > 20000):

@@ -2,9 +2,14 @@
 of the system, how long a function may be. Run from the repository's root with the program's path in WEIR."""
 import os
 import re
+import signal
 import subprocess
+import sys
+import time
 import unittest
 from pathlib import Path
+
+from tests.support.processes import start
 
 ROOT = Path(__file__).resolve().parents[2]
 BUILD = Path(os.environ["WEIR"]).resolve().parent
@@ -218,6 +223,35 @@ class Narrowing(unittest.TestCase):
             self.assertIsNotNone(CAST.search(line), line)
         for line in "(uint32_t *)p", "sizeof(uint32_t)", "(uint32_t)1 << 3", "(uint64_t)x", "WEIR__LOW(uint8_t, x)":
             self.assertIsNone(CAST.search(line), line)
+
+
+class Processes(unittest.TestCase):
+    def test_what_tests_start_dies_with_them(self):
+        for path in sources("tests/*/*.py"):
+            if path.name in ("processes.py", "test_structure.py"):
+                continue
+            with self.subTest(file=str(path.relative_to(ROOT))):
+                self.assertNotIn("subprocess.Popen(", path.read_text(), "use tests.support.processes.start")
+
+    def test_a_killed_test_leaves_no_process(self):
+        script = ("import sys, time; from tests.support.processes import start\n"
+                  "print(start(['sleep', '600']).pid, flush=True); time.sleep(600)")
+        test = start([sys.executable, "-B", "-c", script], stdout=subprocess.PIPE, text=True, cwd=ROOT,
+                     env={**os.environ, "PYTHONPATH": str(ROOT)})
+        child = int(test.stdout.readline())
+        test.kill()
+        test.wait()
+        test.stdout.close()
+        for _ in range(1000):
+            try:
+                state = Path(f"/proc/{child}/stat").read_text().rsplit(")", 1)[1].split()[0]
+            except FileNotFoundError:
+                return
+            if state == "Z":  # dead, and nobody has asked yet
+                return
+            time.sleep(0.01)
+        os.kill(child, signal.SIGKILL)
+        self.fail("a process outlived the test that started it")
 
 
 class Size(unittest.TestCase):
