@@ -1,5 +1,6 @@
 /* See cli.h. */
 #include "cli.h"
+#include "signals.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -177,11 +178,13 @@ int cli_flush(void) {
 }
 
 int cli_fail(const weir_error *error, bool as_json) {
+    bool is_stopped = error->status == WEIR_CANCELLED && cli_signals_caught();
+    int exit_status = is_stopped ? 128 + cli_signals_caught() : CLI_FAILED;
     if (!as_json) {
         char line[WEIR_MESSAGE_CAPACITY + 64];
         weir_error_line(error, line, sizeof line);
         fprintf(stderr, "%s\n", line);
-        return CLI_FAILED;
+        return exit_status;
     }
     weir_json_writer w;
     weir_json_writer_memory(&w, NULL);
@@ -190,7 +193,7 @@ int cli_fail(const weir_error *error, bool as_json) {
     weir_error_json(error, &w);
     weir_json_end_object(&w);
     cli_print_json(&w);
-    return CLI_FAILED;
+    return exit_status;
 }
 
 int cli_print_json(weir_json_writer *w) {

@@ -1,11 +1,11 @@
 /* weir ingest SOURCE: a database becomes a store, with a report of what a person should look at. An
  * interrupt ends it cleanly, without a temporary file left behind. */
 #include <inttypes.h>
-#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "progress.h"
+#include "signals.h"
 
 static void put_seconds(weir_json_writer *w, const char *key, uint64_t ns) {
     weir_json_key(w, key);
@@ -160,17 +160,6 @@ static int print_report(const weir_ingest_report *report) {
     return cli_flush();
 }
 
-static volatile sig_atomic_t is_interrupted;
-
-static void note_interrupt(int signal_number) {
-    (void)signal_number;
-    is_interrupted = 1;
-}
-
-static bool show_unless_interrupted(void *context, const weir_progress *state) {
-    return cli_progress_show(context, state) && !is_interrupted;
-}
-
 static int ingest(weir_ingest_options *options, const char *schema_path, bool as_json) {
     weir_error error;
     weir_ingest_report report;
@@ -183,12 +172,12 @@ static int ingest(weir_ingest_options *options, const char *schema_path, bool as
         options->schema = schema;
         options->schema_name = schema_path;
     }
-    options->progress = show_unless_interrupted;
-    signal(SIGINT, note_interrupt);
-    signal(SIGTERM, note_interrupt);
+    options->progress = cli_progress_show;
     options->progress_context = &progress;
+    cli_signals_catch(NULL, NULL);
     if (status == WEIR_OK)
         status = weir_ingest(NULL, options, &report, &error);
+    cli_signals_release();
     cli_progress_end(&progress);
     free(schema);
     if (status != WEIR_OK)
@@ -207,6 +196,7 @@ static int run(const cli_command *self, int argc, char **argv) {
                             {"--manifest", CLI_TEXT, &used.manifest, false, false},
                             {"--batch-size", CLI_UINT, &used.batch_size, false, false},
                             {"--threads", CLI_UINT32, &used.threads, false, false},
+                            {"--source-timeout", CLI_UINT32, &used.silence_s, false, false},
                             {"--strict", CLI_FLAG, &used.strict, false, false},
                             {"--no-embeddings", CLI_FLAG, &used.no_embeddings, false, false}};
     for (int i = 0; i < argc && i < 64; i++)
@@ -225,7 +215,7 @@ const cli_command cli_ingest = {
     .summary = "make a store from a database",
     .usage = "weir ingest SOURCE [--schema F] [-o OUT.weir] [--manifest F] [--batch-size N] [--strict] "
              "[--threads N] "
-             "[--no-embeddings] [--json]",
+             "[--source-timeout S] [--no-embeddings] [--json]",
     .help =
         "  SOURCE            a SQLite file, or another source that weir reads\n"
         "  --schema F        what to read and what it means (default: drafted, see weir schema)\n"
@@ -233,6 +223,7 @@ const cli_command cli_ingest = {
         "  --manifest F      the manifest (default: beside the store, NAME.manifest.json)\n"
         "  --batch-size N    global_batch_size in the manifest (default 32)\n"
         "  --threads N       (default: the number of processors); the store is the same for any number\n"
+        "  --source-timeout S  seconds without a row or an answer before a server is given up (3600)\n"
         "  --strict          a foreign key without a match is an error\n"
         "  --no-embeddings   leave the embeddings out\n"
         "  --json            print the report as JSON\n\n"

@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "progress.h"
+#include "signals.h"
 
 /* JSON on many lines: the outer objects a member a line, what lies deeper (a column's description) in one. */
 static void print_indented(const char *json) {
@@ -37,7 +38,9 @@ static int print_draft(const weir_ingest_options *options, bool as_json) {
     used.progress = cli_progress_show;
     used.progress_context = &progress;
     weir_json_writer_memory(&w, NULL);
+    cli_signals_catch(NULL, NULL);
     weir_status status = weir_schema_draft(NULL, &used, &w, &error);
+    cli_signals_release();
     if (status == WEIR_OK)
         status = weir_json_finish(&w, &error);
     cli_progress_end(&progress);

@@ -23,7 +23,9 @@ typedef struct weir_progress {
     uint64_t elapsed_ns;  /* since the call began */
 } weir_progress;
 
-/* Called some times a second from any one thread at a time; returning false stops the work with CANCELLED. */
+/* Called a few times per second from the thread that called ingest (or, if no second thread can be started,
+ * from one of its own, one at a time). Returning false stops the work with CANCELLED, also inside a source's
+ * query. */
 typedef bool (*weir_progress_report)(void *context, const weir_progress *progress);
 
 typedef struct weir_ingest_options {
@@ -40,6 +42,7 @@ typedef struct weir_ingest_options {
     bool no_embeddings;   /* leaves the embedding sections empty (dim 0) */
     weir_progress_report progress; /* or NULL */
     void *progress_context;
+    uint32_t silence_s; /* how long a server may give no row and no answer; 0: 3600 */
 } weir_ingest_options;
 
 #define WEIR_INGEST_OPTIONS ((weir_ingest_options){.size = sizeof(weir_ingest_options)})

@@ -5,72 +5,42 @@
 #include "base/floating.h"
 #include "ingest/state.h"
 
-/* ---- Progress -------------------------------------------------------------------------------- */
-
-#define REPORT_EVERY_NS 100000000u
-
-/* Calls the user's report; the lock is held. */
-static void report_progress(weir__ingest *ingest, uint64_t now) {
-    uint64_t done = atomic_load_explicit(&ingest->done, memory_order_relaxed);
-    weir_progress progress = {.phase = ingest->phase,
-                              .done = done,
-                              .total = ingest->total,
-                              .total_bytes = ingest->total_bytes,
-                              .elapsed_ns = now - ingest->started_ns};
-    if (ingest->total > 0 && done < ingest->total)
-        progress.done_bytes = (uint64_t)((unsigned __int128)ingest->total_bytes * done / ingest->total);
-    else
-        progress.done_bytes = ingest->total_bytes;
-    if (!ingest->options->progress(ingest->options->progress_context, &progress))
-        atomic_store_explicit(&ingest->is_cancelled, true, memory_order_relaxed);
-    ingest->progress_due_ns = now + REPORT_EVERY_NS;
-}
-
-void weir__begin_phase(weir__ingest *ingest, const char *phase, uint64_t total, uint64_t total_bytes) {
-    ingest->phase = phase;
-    ingest->total = total;
-    ingest->total_bytes = total_bytes;
-    atomic_store_explicit(&ingest->done, 0, memory_order_relaxed);
-    if (ingest->options->progress)
-        report_progress(ingest, ingest->env->now_ns(ingest->env->context));
-}
-
-bool weir__advance(weir__ingest *ingest, uint64_t done) {
-    atomic_fetch_add_explicit(&ingest->done, done, memory_order_relaxed);
-    if (ingest->options->progress && pthread_mutex_trylock(&ingest->progress_lock) == 0) {
-        uint64_t now = ingest->env->now_ns(ingest->env->context);
-        if (now >= ingest->progress_due_ns)
-            report_progress(ingest, now);
-        pthread_mutex_unlock(&ingest->progress_lock);
-    }
-    return !atomic_load_explicit(&ingest->is_cancelled, memory_order_relaxed);
-}
-
-weir_status weir__cancelled(weir_error *error) {
-    return weir__fail(error, WEIR_CANCELLED, WEIR__INGEST_OPERATOR,
-                      "the ingest was cancelled; nothing was written");
-}
-
 /* ---- Opening and closing --------------------------------------------------------------------- */
 
+static void add_session(weir__ingest *ingest, weir__source *session) {
+    pthread_mutex_lock(&ingest->progress_lock);
+    ingest->sessions[ingest->session_count++] = session;
+    pthread_mutex_unlock(&ingest->progress_lock);
+}
+
+/* Closed when nobody can interrupt it any more. */
+static void close_last_session(weir__ingest *ingest) {
+    pthread_mutex_lock(&ingest->progress_lock);
+    weir__source *session = ingest->sessions[--ingest->session_count];
+    pthread_mutex_unlock(&ingest->progress_lock);
+    weir__source_close(session);
+}
+
 static weir_status open_sessions(weir__ingest *ingest, weir_error *error) {
-    weir_status status = weir__source_open(ingest->env, ingest->options->source, &ingest->sessions[0], error);
+    weir__source *first;
+    weir_status status = weir__source_open(ingest->env, ingest->options->source, &first, error);
     if (status != WEIR_OK)
         return status;
-    ingest->session_count = 1;
+    if (ingest->options->silence_s > 0)
+        first->silence_ns = ingest->options->silence_s * UINT64_C(1000000000);
+    add_session(ingest, first);
     const weir__source_kind *kind = ingest->sessions[0]->kind;
     while (kind->fork && ingest->session_count < ingest->threads) {
         weir__source *session = NULL;
         status = kind->fork(ingest->sessions[0], &session, error);
         if (status != WEIR_OK || !session)
             return status;
-        ingest->sessions[ingest->session_count++] = session;
+        add_session(ingest, session);
     }
     return WEIR_OK;
 }
 
-static weir_status begin(weir__ingest *ingest, const weir_env *env, const weir_ingest_options *options,
-                         weir_error *error) {
+static void prepare(weir__ingest *ingest, const weir_env *env, const weir_ingest_options *options) {
     memset(ingest, 0, sizeof *ingest);
     ingest->env = weir__env(env);
     ingest->options = options;
@@ -81,7 +51,11 @@ static weir_status begin(weir__ingest *ingest, const weir_env *env, const weir_i
     weir__arena_init(&ingest->schema.arena, ingest->env);
     weir__dictionary_init(&ingest->texts, ingest->env);
     pthread_mutex_init(&ingest->progress_lock, NULL);
-    if (!options->source)
+    pthread_mutex_init(&ingest->report_lock, NULL);
+}
+
+static weir_status begin(weir__ingest *ingest, weir_error *error) {
+    if (!ingest->options->source)
         return weir__fail(error, WEIR_CONTRACT_VIOLATION, WEIR__INGEST_OPERATOR, "no source is given");
     weir_status status = open_sessions(ingest, error);
     if (status == WEIR_OK)
@@ -145,9 +119,19 @@ static void end(weir__ingest *ingest) {
         weir__schema_release(&ingest->schema);
     weir__catalog_release(&ingest->catalog);
     while (ingest->session_count > 0)
-        weir__source_close(ingest->sessions[--ingest->session_count]);
+        close_last_session(ingest);
     weir__arena_release(&ingest->arena);
+}
+
+/* What a source says when it is interrupted is not what happened. */
+static weir_status say_if_cancelled(const weir__ingest *ingest, weir_status status, weir_error *error) {
+    return status != WEIR_OK && atomic_load(&ingest->is_cancelled) ? weir__cancelled(error) : status;
+}
+
+static void finish(weir__ingest *ingest) {
     pthread_mutex_destroy(&ingest->progress_lock);
+    pthread_mutex_destroy(&ingest->report_lock);
+    weir__release(ingest->env, ingest);
 }
 
 /* ---- The schema ------------------------------------------------------------------------------ */
@@ -173,16 +157,31 @@ static weir_status get_schema(weir__ingest *ingest, weir_error *error) {
                              options->schema_name ? options->schema_name : "the schema", error);
 }
 
+typedef struct draft_work {
+    weir__ingest *ingest;
+    weir_json_writer *w;
+    weir_status status;
+    weir_error *error;
+} draft_work;
+
+static void draft_now(void *context) {
+    draft_work *work = context;
+    work->status = begin(work->ingest, work->error);
+    if (work->status == WEIR_OK)
+        work->status = weir__draft_schema(work->ingest, work->w, work->error);
+    end(work->ingest);
+}
+
 static __attribute__((noinline)) weir_status draft(const weir_env *env, const weir_ingest_options *options,
                                                    weir_json_writer *w, weir_error *error) {
     weir__ingest *ingest = weir__allocate(weir__env(env), 1, sizeof *ingest);
     if (!ingest)
         return weir__out_of_memory(error, WEIR__INGEST_OPERATOR, sizeof *ingest);
-    weir_status status = begin(ingest, env, options, error);
-    if (status == WEIR_OK)
-        status = weir__draft_schema(ingest, w, error);
-    end(ingest);
-    weir__release(weir__env(env), ingest);
+    draft_work work = {.ingest = ingest, .w = w, .error = error};
+    prepare(ingest, env, options);
+    weir__watch(ingest, draft_now, &work);
+    weir_status status = say_if_cancelled(ingest, work.status, error);
+    finish(ingest);
     return status;
 }
 
@@ -280,25 +279,40 @@ static weir_status run(weir__ingest *ingest, weir_ingest_report *report, weir_er
     return status;
 }
 
+typedef struct ingest_work {
+    weir__ingest *ingest;
+    weir_ingest_report *report;
+    weir_status status;
+    weir_error *error;
+} ingest_work;
+
+static void ingest_now(void *context) {
+    ingest_work *work = context;
+    work->status = begin(work->ingest, work->error);
+    if (work->status == WEIR_OK)
+        work->status = run(work->ingest, work->report, work->error);
+    end(work->ingest);
+}
+
 static __attribute__((noinline)) weir_status ingest_all(const weir_env *env,
                                                         const weir_ingest_options *options,
                                                         weir_ingest_report *report, weir_error *error) {
     const weir_env *used = weir__env(env);
     weir__ingest *ingest = weir__allocate(used, 1, sizeof *ingest);
     weir_ingest_report *own = weir__allocate_zero(used, 1, sizeof *own);
-    weir_status status = WEIR_OK;
     if (!ingest || !own) {
-        status = weir__out_of_memory(error, WEIR__INGEST_OPERATOR, sizeof *ingest);
-    } else {
-        status = begin(ingest, used, options, error);
-        if (status == WEIR_OK)
-            status = run(ingest, own, error);
-        end(ingest);
-        if (status == WEIR_OK && report)
-            *report = *own;
+        weir__release(used, own);
+        weir__release(used, ingest);
+        return weir__out_of_memory(error, WEIR__INGEST_OPERATOR, sizeof *ingest);
     }
+    ingest_work work = {.ingest = ingest, .report = own, .error = error};
+    prepare(ingest, used, options);
+    weir__watch(ingest, ingest_now, &work);
+    weir_status status = say_if_cancelled(ingest, work.status, error);
+    if (status == WEIR_OK && report)
+        *report = *own;
     weir__release(used, own);
-    weir__release(used, ingest);
+    finish(ingest);
     return status;
 }
 

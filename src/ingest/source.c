@@ -27,9 +27,14 @@ weir_status weir__source_open(const weir_env *env, const char *location, weir__s
     if (is_stream(env, location))
         return weir__fail(error, WEIR_SOURCE_ERROR, WEIR__SOURCE_OPERATOR,
                           "%s is a device or a pipe, not a database; give the path of a file", location);
-    for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++)
-        if (kinds[i]->accepts(env, location))
-            return kinds[i]->open(env, location, out, error);
+    for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++) {
+        if (!kinds[i]->accepts(env, location))
+            continue;
+        weir_status status = kinds[i]->open(env, location, out, error);
+        if (status == WEIR_OK)
+            (*out)->silence_ns = WEIR__SOURCE_SILENCE_NS;
+        return status;
+    }
     return weir__fail(error, WEIR_SOURCE_ERROR, WEIR__SOURCE_OPERATOR,
                       "%s is no source that weir reads: give the path of an existing database", location);
 }

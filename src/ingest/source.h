@@ -12,7 +12,8 @@
  *   - Order is free. Rows of a scan may come in any order and in any batches; every row comes exactly once
  *     over all parts. (Rows that come in key order make ingest faster.)
  *   - Text is handed over as bytes; ingest checks that it is UTF-8 and says which row is not.
- *   - Every failure is SOURCE_ERROR with the source's own message (OUT_OF_MEMORY where memory is short). */
+ *   - Every failure is SOURCE_ERROR with the source's own message (OUT_OF_MEMORY where memory is short).
+ *   - An interrupted session ends whatever it is doing, soon and with an error, and does nothing more. */
 #ifndef WEIR_SRC_INGEST_SOURCE_H
 #define WEIR_SRC_INGEST_SOURCE_H
 
@@ -148,12 +149,16 @@ typedef struct weir__source_kind {
 
     /* Runs a query of the user's, read-only; the cursor's columns are known at once. */
     weir_status (*query)(weir__source *source, const char *sql, weir__cursor **out, weir_error *error);
+
+    /* Ends what the session is doing: from another thread, any number of times. */
+    void (*interrupt)(weir__source *source);
 } weir__source_kind;
 
 /* The base of every session and cursor: the first member of the source's own struct. */
 struct weir__source {
     const weir__source_kind *kind;
     const weir_env *env;
+    uint64_t silence_ns; /* how long a server may give no row and no answer */
 };
 
 struct weir__cursor {
@@ -168,6 +173,10 @@ struct weir__cursor {
 /* Finds the kind and opens; SOURCE_ERROR where no kind accepts the location. */
 WEIR_CHECKED weir_status weir__source_open(const weir_env *env, const char *location, weir__source **out,
                                            weir_error *error);
+
+/* What silence_ns is unless somebody says otherwise: a query may think for an hour before its first row. */
+#define WEIR__SOURCE_SILENCE_S  3600
+#define WEIR__SOURCE_SILENCE_NS (WEIR__SOURCE_SILENCE_S * UINT64_C(1000000000))
 void weir__source_close(weir__source *source);
 
 extern const weir__source_kind weir__source_postgres;

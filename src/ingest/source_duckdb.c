@@ -206,6 +206,11 @@ weir_status weir__duck_query(weir__source *source, const char *sql, weir__cursor
     return weir__duck_start((weir__duck_session *)source, sql, true, "the query", out, error);
 }
 
+static void interrupt(weir__source *source) {
+    const weir__duck_session *session = (const weir__duck_session *)source;
+    session->api.interrupt(session->connection);
+}
+
 const weir__source_kind weir__source_duckdb = {
     .name = "duckdb",
     .accepts = accepts,
@@ -215,4 +220,5 @@ const weir__source_kind weir__source_duckdb = {
     .describe = weir__duck_describe,
     .scan = weir__duck_scan,
     .query = weir__duck_query,
+    .interrupt = interrupt,
 };

@@ -528,6 +528,10 @@ static weir_status scan(weir__source *source, const weir__catalog_table *table, 
     return status == WEIR_OK ? open_cursor(self, statement, column_count, false, out, error) : status;
 }
 
+static void interrupt(weir__source *source) {
+    sqlite3_interrupt(((sqlite_source *)source)->connection);
+}
+
 const weir__source_kind weir__source_sqlite = {
     .name = "sqlite",
     .accepts = accepts,
@@ -537,4 +541,5 @@ const weir__source_kind weir__source_sqlite = {
     .describe = describe,
     .scan = scan,
     .query = query,
+    .interrupt = interrupt,
 };

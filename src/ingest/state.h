@@ -217,17 +217,27 @@ typedef struct weir__ingest {
     weir_edge *info_edges;
     weir_task *info_tasks;
 
+    bool has_watcher;     /* the caller's thread reports, another one works (watch.c) */
+    atomic_uint asked;    /* reports that the work has waited for, */
+    atomic_uint answered; /* and those that were made */
+    atomic_uint is_over;  /* 1: the work has ended */
+    atomic_uint bell;     /* what the watcher sleeps on */
     atomic_bool is_cancelled;
     atomic_bool has_failed; /* a worker failed: the others stop early */
     atomic_ullong done;
     uint64_t total;
     uint64_t total_bytes;
     const char *phase;
-    pthread_mutex_t progress_lock;
+    pthread_mutex_t progress_lock; /* of the phase, its totals and the list of sessions */
+    pthread_mutex_t report_lock;   /* of the one who reports, without a watcher */
     uint64_t progress_due_ns;
 } weir__ingest;
 
 /* ---- Progress -------------------------------------------------------------------------------- */
+
+/* Does the work on a thread of its own, if somebody wants to know how it goes, while the caller's thread
+ * reports and asks whether to stop: also while the work waits for a source. */
+void weir__watch(weir__ingest *ingest, void (*work)(void *context), void *context);
 
 void weir__begin_phase(weir__ingest *ingest, const char *phase, uint64_t total, uint64_t total_bytes);
 /* Counts work done; false where the caller of ingest has cancelled it. Any thread. */

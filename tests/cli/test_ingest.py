@@ -11,6 +11,7 @@ import tempfile
 import time
 import unittest
 
+from tests.support.endless import check_signals
 from tests.support.processes import start
 
 WEIR = os.environ["WEIR"]
@@ -177,10 +178,18 @@ class Shop(unittest.TestCase):
             process.send_signal(signal.SIGINT)
             output = process.stdout.read()
         names = [name for name in os.listdir(self.folder.name) if name.startswith("interrupted")]
-        if process.returncode == 1:
+        if process.returncode == 130:
             self.assertEqual(json.loads(output)["error"]["code_id"], "CANCELLED")
         self.assertEqual(names, sorted(names) if process.returncode == 0 else [])
         self.assertFalse([name for name in names if ".tmp" in name])
+
+    def test_signals_inside_a_query(self):
+        source = os.path.join(self.folder.name, "endless.sqlite")
+        with sqlite3.connect(source) as db:
+            db.executescript("CREATE TABLE t (id INTEGER PRIMARY KEY, w REAL); INSERT INTO t VALUES (1, 0.5)")
+        db.close()
+        check_signals(self, source, self.folder.name, "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n) "
+                      "SELECT i AS id, '2024-01-01' AS at, i AS y FROM n WHERE i < 0")
 
     def test_progress_on_a_terminal(self):
         try:
