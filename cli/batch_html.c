@@ -119,15 +119,17 @@ static void forget_places(sequence *s) {
 
 /* ---- Times ----------------------------------------------------------------------------------- */
 
-/* When a cell or an edge is known: with its row, or as late as another column says. */
-static int64_t known_time(const sequence *s, uint32_t row, uint32_t known_at) {
-    int64_t time = weir_store_row_time(s->context->store, row);
-    weir_cell cell;
-    if (known_at == WEIR_NONE)
+/* When a cell or an edge is known, by its known_slot: with its row, or as late as another time says. The
+ * anchor of a task that shows what was known of it counts as always there. */
+static int64_t known_time(const sequence *s, uint32_t row, uint32_t known_slot) {
+    bool was_always_there = row == s->rows[0] && s->task->before_anchor == WEIR_BEFORE_ANCHOR_SHOW_KNOWN;
+    int64_t time = was_always_there ? WEIR_TIME_ALWAYS : weir_store_row_time(s->context->store, row);
+    int64_t known = weir_store_time_at(s->context->store, row, known_slot);
+    if (known_slot == WEIR_NONE)
         return time;
-    if (!weir_store_cell(s->context->store, row, known_at, &cell) || cell.is_null)
+    if (known == WEIR_TIME_ALWAYS)
         return WEIR_TIME_NEVER;
-    return cell.integer > time ? cell.integer : time;
+    return known > time ? known : time;
 }
 
 static bool is_known(const sequence *s, int64_t time) {
@@ -193,18 +195,36 @@ static void write_value(weir_json_writer *w, const sequence *s, uint32_t column,
     }
 }
 
-/* The target may be among its task's own dropped columns: then other rows leave it out whatever it is. */
-static bool is_dropped(const sequence *s, const weir_table *table, uint32_t column) {
-    size_t table_size = strlen(table->name);
-    if (s->task->column_dropped[column])
+/* What an identifier says, where the store keeps keys: its part of the row's own key, or the row that it
+ * leads to. False where nothing is known of it. */
+static bool write_identifier(weir_json_writer *w, const sequence *s, uint32_t row, uint32_t column) {
+    const weir_table *table = &s->info->tables[s->info->columns[column].table];
+    char key[LONGEST_VALUE], text[LONGEST_VALUE + 100];
+    for (uint32_t e = table->edge_start; e < table->edge_start + table->edge_count; e++) {
+        uint32_t parent = weir_store_parent(s->context->store, row, e);
+        if (s->info->edges[e].column != column || parent == WEIR_NONE ||
+            weir_store_key_text(s->context->store, parent, key, sizeof key) == 0)
+            continue;
+        snprintf(text, sizeof text, "\xe2\x86\x92 %.90s %s",
+                 s->info->tables[s->info->edges[e].parent_table].name, key);
+        weir_json_text(w, text);
         return true;
-    for (uint32_t i = 0; i < s->task->drop_column_count; i++) {
-        const char *dropped = s->task->drop_columns[i];
-        if (strncmp(dropped, table->name, table_size) == 0 && dropped[table_size] == '.' &&
-            strcmp(dropped + table_size + 1, s->info->columns[column].name) == 0)
-            return true;
+    }
+    for (uint32_t i = 0; i < table->primary_key_count; i++) {
+        weir_key_value value;
+        if (strcmp(table->primary_key[i], s->info->columns[column].name) != 0 ||
+            !weir_store_key(s->context->store, row, i, &value))
+            continue;
+        weir_store_key_part_text(&value, text, sizeof text);
+        weir_json_text(w, text);
+        return true;
     }
     return false;
+}
+
+/* The target may be among its task's own dropped columns: then other rows leave it out whatever it is. */
+static bool is_dropped(const sequence *s, uint32_t column) {
+    return s->task->column_dropped[column] || (s->task->drops_target && column == s->task->column);
 }
 
 static bool is_hidden_label(const sequence *s, uint32_t local, uint32_t column) {
@@ -224,7 +244,7 @@ static cell_state state_of(const sequence *s, uint32_t local, uint32_t column, i
             return CELL_SHOWN;
         return cell->is_null ? CELL_NULL : CELL_LATE;
     }
-    if (is_dropped(s, table_of(s, local), column))
+    if (is_dropped(s, column))
         return CELL_DROPPED;
     return is_hidden_label(s, local, column) ? CELL_LABEL : CELL_CUT;
 }
@@ -240,9 +260,10 @@ static void write_cell(weir_json_writer *w, const sequence *s, uint32_t local, u
     weir_json_array(w);
     weir_json_uint(w, state);
     weir_json_int(w, position);
-    write_value(w, s, column, &cell);
+    if (cell.is_null || cell.stype != WEIR_IDENTIFIER || !write_identifier(w, s, s->rows[local], column))
+        write_value(w, s, column, &cell);
     if (state == CELL_LATE)
-        write_time(w, known_time(s, s->rows[local], described->known_at));
+        write_time(w, known_time(s, s->rows[local], described->known_slot));
     weir_json_end_array(w);
 }
 
@@ -251,7 +272,7 @@ static void write_cell(weir_json_writer *w, const sequence *s, uint32_t local, u
 /* Why an edge is seen or not, and what time that is about. */
 static edge_state state_of_edge(const sequence *s, uint32_t local, uint32_t edge, uint32_t parent,
                                 int64_t *time) {
-    *time = known_time(s, s->rows[local], s->info->edges[edge].known_at);
+    *time = known_time(s, s->rows[local], s->info->edges[edge].known_slot);
     if (s->task->edge_hidden[edge])
         return EDGE_HIDDEN;
     if (!is_known(s, *time))
@@ -283,7 +304,10 @@ static void write_parents(weir_json_writer *w, const sequence *s, uint32_t local
 static void write_row(weir_json_writer *w, const sequence *s, uint32_t local) {
     const weir_table *table = table_of(s, local);
     weir_json_object(w);
+    char key[LONGEST_VALUE];
     cli_json_uint(w, "row", s->rows[local]);
+    if (weir_store_key_text(s->context->store, s->rows[local], key, sizeof key) > 0)
+        cli_json_text(w, "key", key);
     cli_json_uint(w, "table", (uint64_t)(table - s->info->tables));
     weir_json_key(w, "time");
     write_time(w, weir_store_row_time(s->context->store, s->rows[local]));
@@ -361,7 +385,23 @@ static void write_link(weir_json_writer *w, const char *key, uint32_t value) {
         weir_json_uint(w, value);
 }
 
-static void write_tables(weir_json_writer *w, const weir_store_info *info) {
+/* When a column's cells are known, in words; null: with their rows. */
+static void write_known_at(weir_json_writer *w, const weir_store *store, const weir_column *column) {
+    const weir_store_info *info = weir_store_describe(store);
+    char text[1024];
+    weir_json_key(w, "known_at");
+    if (column->known_time != WEIR_NONE) {
+        weir_store_time_text(store, column->table, column->known_time, text, sizeof text);
+        weir_json_text(w, text);
+    } else if (column->known_at != WEIR_NONE) {
+        weir_json_text(w, info->columns[column->known_at].name);
+    } else {
+        weir_json_null(w);
+    }
+}
+
+static void write_tables(weir_json_writer *w, const weir_store *store) {
+    const weir_store_info *info = weir_store_describe(store);
     weir_json_key(w, "tables");
     weir_json_array(w);
     for (uint32_t t = 0; t < info->table_count; t++) {
@@ -379,7 +419,7 @@ static void write_tables(weir_json_writer *w, const weir_store_info *info) {
         cli_json_text(w, "name", info->columns[c].name);
         cli_json_text(w, "about", info->columns[c].description);
         cli_json_text(w, "stype", weir_stype_name(info->columns[c].stype));
-        write_link(w, "known_at", info->columns[c].known_at);
+        write_known_at(w, store, &info->columns[c]);
         weir_json_end_object(w);
     }
     weir_json_end_array(w);
@@ -433,7 +473,7 @@ static void write_head(weir_json_writer *w, const weir_batch *batch, const cli_b
     write_uint(w, "bytes", batch->size);
     cli_json_hex(w, "digest", batch->batch_digest, sizeof batch->batch_digest);
     write_task(w, info, &info->tasks[batch->task]);
-    write_tables(w, info);
+    write_tables(w, context->store);
     write_edges(w, info);
 }
 

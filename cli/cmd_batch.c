@@ -24,7 +24,9 @@ static uint64_t load(const weir_batch *batch, weir_tensor_id id, uint32_t index)
     return value;
 }
 
-static void write_sequences(weir_json_writer *w, const weir_batch *batch) {
+static void write_sequences(weir_json_writer *w, const weir_store *store, const weir_batch *batch) {
+    const weir_store_info *info = weir_store_describe(store);
+    bool has_keys = info->tables[info->tasks[batch->task].anchor_table].key_form != WEIR_KEYS_NONE;
     weir_json_key(w, "sequences");
     weir_json_array(w);
     for (uint32_t i = 0; i < batch->sequence_count; i++) {
@@ -34,6 +36,13 @@ static void write_sequences(weir_json_writer *w, const weir_batch *batch) {
         cli_json_uint(w, "epoch", batch->epochs[i]);
         cli_json_uint(w, "position", load(batch, WEIR_POSITION, i));
         cli_json_uint(w, "anchor_row", load(batch, WEIR_ANCHOR_ROW, i));
+        if (has_keys) {
+            weir_json_key(w, "anchor_key");
+            if (load(batch, WEIR_NUM_ROWS, i) > 0)
+                weir_store_key_json(store, (uint32_t)load(batch, WEIR_ANCHOR_ROW, i), w);
+            else
+                weir_json_null(w);
+        }
         weir_json_key(w, "observation_time");
         weir_json_int(w, (int64_t)load(batch, WEIR_OBSERVATION_TIME, i));
         cli_json_uint(w, "num_cells", load(batch, WEIR_NUM_CELLS, i));
@@ -106,12 +115,22 @@ static int print_json(const request *r, const weir_store *store, const weir_batc
     cli_json_uint(&w, "cat_emb_count", batch->category_count);
     write_dims(&w, batch);
     cli_json_hex(&w, "batch_digest", batch->batch_digest, sizeof batch->batch_digest);
-    write_sequences(&w, batch);
+    write_sequences(&w, store, batch);
     cli_json_cursor(&w, "cursor_next", batch->step.cursor_next);
     if (r->with_tensors)
         write_tensors(&w, batch);
     weir_json_end_object(&w);
     return cli_print_json(&w);
+}
+
+/* "row 653", or "customers 5 (row 653)" where the store keeps keys. */
+static void print_anchor(const weir_store *store, const weir_task *task, uint32_t row) {
+    char key[200], printable[200];
+    if (weir_store_key_text(store, row, key, sizeof key) > 0)
+        printf("%s %s (row %" PRIu32 ")", weir_store_describe(store)->tables[task->anchor_table].name,
+               cli_printable(key, printable, sizeof printable), row);
+    else
+        printf("row %" PRIu32, row);
 }
 
 static int print_text(const request *r, const weir_store *store, const weir_batch *batch) {
@@ -126,11 +145,11 @@ static int print_text(const request *r, const weir_store *store, const weir_batc
         char time[40] = "everything";
         if (seen != INT64_MAX)
             weir_timestamp_format(seen, time);
-        printf("  sample %" PRIu64 " (epoch %" PRIu64 ", position %" PRIu64 "): row %" PRIu64
-               " as of %s, %" PRIu64 " cells of %" PRIu64 " rows, digest %016" PRIx64 "\n",
-               load(batch, WEIR_SAMPLE_INDEX, i), batch->epochs[i], load(batch, WEIR_POSITION, i),
-               load(batch, WEIR_ANCHOR_ROW, i), time, load(batch, WEIR_NUM_CELLS, i),
-               load(batch, WEIR_NUM_ROWS, i), batch->sample_digests[i]);
+        printf("  sample %" PRIu64 " (epoch %" PRIu64 ", position %" PRIu64 "): ",
+               load(batch, WEIR_SAMPLE_INDEX, i), batch->epochs[i], load(batch, WEIR_POSITION, i));
+        print_anchor(store, task, (uint32_t)load(batch, WEIR_ANCHOR_ROW, i));
+        printf(" as of %s, %" PRIu64 " cells of %" PRIu64 " rows, digest %016" PRIx64 "\n", time,
+               load(batch, WEIR_NUM_CELLS, i), load(batch, WEIR_NUM_ROWS, i), batch->sample_digests[i]);
     }
     printf("next: epoch %" PRIu64 ", position %" PRIu64 "\n", batch->step.cursor_next.epoch,
            batch->step.cursor_next.global_index);

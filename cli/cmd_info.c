@@ -1,9 +1,14 @@
-/* weir info STORE: what is in it. */
+/* weir info STORE: what is in it; with --key or --row, which row a key is and which key a row has. */
+#include <errno.h>
+#include <inttypes.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "progress.h"
 
-static void print_column(const weir_store_info *info, const weir_column *column) {
+static void print_column(const weir_store *store, const weir_column *column) {
+    const weir_store_info *info = weir_store_describe(store);
+    char time[512];
     printf("    %-24s %-11s", column->name, weir_stype_name(column->stype));
     if (column->nulls > 0)
         printf(" %llu null", (unsigned long long)column->nulls);
@@ -13,18 +18,44 @@ static void print_column(const weir_store_info *info, const weir_column *column)
         printf(" %u categories", column->category_count);
     if (column->known_at != WEIR_NONE)
         printf(" known at %s", info->columns[column->known_at].name);
+    if (column->known_time != WEIR_NONE) {
+        weir_store_time_text(store, column->table, column->known_time, time, sizeof time);
+        printf(" known at %s", time);
+    }
     printf("\n");
 }
 
-static void print_table(const weir_store_info *info, const weir_table *table) {
+static void print_table(const weir_store *store, uint32_t number) {
+    const weir_store_info *info = weir_store_describe(store);
+    const weir_table *table = &info->tables[number];
+    char time[512];
     printf("  %s: %u rows of %u bytes", table->name, table->row_count, table->stride);
     for (uint32_t i = 0; i < table->primary_key_count; i++)
         printf("%s%s", i ? ", " : "; key ", table->primary_key[i]);
     if (table->temporal_column != WEIR_NONE)
         printf("; time %s", info->columns[table->temporal_column].name);
+    if (table->temporal_time != WEIR_NONE) {
+        weir_store_time_text(store, number, table->temporal_time, time, sizeof time);
+        printf("; time %s", time);
+        if (table->times[table->temporal_time].nulls > 0)
+            printf(" (null in %" PRIu64 ")", table->times[table->temporal_time].nulls);
+    }
+    if (table->key_form != WEIR_KEYS_NONE)
+        printf("; keys kept");
     printf("\n");
     for (uint32_t c = 0; c < table->column_count; c++)
-        print_column(info, &info->columns[table->column_start + c]);
+        print_column(store, &info->columns[table->column_start + c]);
+}
+
+/* Which rows the statistics of columns are over. */
+static void print_statistics(const weir_store_info *info) {
+    char time[40];
+    if (!info->has_statistics_until) {
+        printf("statistics over all rows\n");
+        return;
+    }
+    weir_timestamp_format(info->statistics_until, time);
+    printf("statistics over rows up to %s, and rows without a time\n", time);
 }
 
 static void print_edges(const weir_store_info *info) {
@@ -47,6 +78,12 @@ static void print_tasks(const weir_store_info *info) {
                task->is_cell ? "cell" : "derived", weir_stype_name(task->stype),
                info->tables[task->anchor_table].name, task->split_start[1],
                task->split_start[2] - task->split_start[1], task->split_start[3] - task->split_start[2]);
+        if (task->early_seeds > 0)
+            printf("    %" PRIu64 " seeds were observed before their anchor row: %s\n", task->early_seeds,
+                   task->before_anchor == WEIR_BEFORE_ANCHOR_MOVE ? "their time was moved to it"
+                                                                  : "they see what was known of it");
+        if (task->has_train_statistics)
+            printf("    the target's statistics are over the train split\n");
     }
 }
 
@@ -60,7 +97,8 @@ static void print_sections(const weir_store_info *info) {
     }
 }
 
-static int print_text(const weir_store_info *info) {
+static int print_text(const weir_store *store) {
+    const weir_store_info *info = weir_store_describe(store);
     char size[32];
     cli_format_bytes(info->file_size, size);
     printf(
@@ -69,37 +107,160 @@ static int print_text(const weir_store_info *info) {
         info->embedding_provider, info->embedding_dim);
     for (int i = 0; i < WEIR_HASH_SIZE; i++)
         printf("%02x", info->store_hash[i]);
-    printf("\ntables\n");
+    printf("\n");
+    print_statistics(info);
+    printf("tables\n");
     for (uint32_t t = 0; t < info->table_count; t++)
-        print_table(info, &info->tables[t]);
+        print_table(store, t);
     print_edges(info);
     print_tasks(info);
     print_sections(info);
     return cli_flush();
 }
 
-static int run(const cli_command *self, int argc, char **argv) {
-    bool as_json = false;
-    cli_option options[] = {{"--json", CLI_FLAG, &as_json, false, false}};
-    const char *path;
-    weir_error error;
-    weir_store *store;
-    int count = cli_parse(self, options, 1, argc, argv, &path, 1);
-    if (count < 0)
-        return CLI_USAGE;
-    if (count != 1)
-        return cli_usage(self, "say which store");
-    if (weir_store_open(NULL, path, &store, &error) != WEIR_OK)
-        return cli_fail(&error, as_json);
-    int result;
+/* ---- One row --------------------------------------------------------------------------------- */
+
+static int print_row(const weir_store *store, uint32_t row, bool as_json) {
+    const weir_store_info *info = weir_store_describe(store);
+    uint32_t table = weir_store_table_of(store, row);
+    int64_t time = weir_store_row_time(store, row);
+    char key[1024], printable[1024], when[40];
     if (as_json) {
         weir_json_writer w;
         weir_json_writer_memory(&w, NULL);
-        weir_store_info_json(store, &w);
-        result = cli_print_json(&w);
-    } else {
-        result = print_text(weir_store_describe(store));
+        weir_json_object(&w);
+        cli_json_text(&w, "table", info->tables[table].name);
+        cli_json_uint(&w, "row", row);
+        weir_json_key(&w, "key");
+        weir_store_key_json(store, row, &w);
+        weir_json_key(&w, "time");
+        if (time == WEIR_TIME_ALWAYS)
+            weir_json_null(&w);
+        else
+            weir_json_int(&w, time);
+        weir_json_end_object(&w);
+        return cli_print_json(&w);
     }
+    printf("%s", info->tables[table].name);
+    if (weir_store_key_text(store, row, key, sizeof key) > 0)
+        printf(" %s", cli_printable(key, printable, sizeof printable));
+    printf(": row %u of the store, %u of the table", row, row - info->tables[table].row_start);
+    if (time != WEIR_TIME_ALWAYS) {
+        weir_timestamp_format(time, when);
+        printf(", there since %s", when);
+    }
+    printf("\n");
+    return cli_flush();
+}
+
+enum { KEY_PARTS_MAX = 64 };
+
+/* A key as people write it: a whole number, a list in JSON of the values of several columns, or a text.
+ * Returns how many values it has. */
+static uint32_t read_key(const char *text, weir_cbor_writer *document, weir_key_value *out) {
+    weir_error ignored;
+    char *end = NULL;
+    uint32_t count = 0;
+    *out = (weir_key_value){.type = WEIR_KEY_TEXT, .bytes = {text, strlen(text)}};
+    errno = 0;
+    long long number = strtoll(text, &end, 10);
+    if (*text && *end == 0 && errno == 0)
+        *out = (weir_key_value){.type = WEIR_KEY_INTEGER, .integer = number};
+    if (*text != '[' ||
+        weir_json_read(text, strlen(text), "the key", WEIR_CBOR_INVALID, document, &ignored) != WEIR_OK ||
+        weir_cbor_finish(document, &ignored) != WEIR_OK)
+        return 1;
+    weir_cbor_value list = weir_cbor_view(document->data), item;
+    weir_cbor_iterator it = weir_cbor_children(&list);
+    while (count < KEY_PARTS_MAX && weir_cbor_next(&it, NULL, &item))
+        out[count++] = weir_key_value_of(&item);
+    return count;
+}
+
+static uint32_t find_table(const weir_store_info *info, const char *name) {
+    for (uint32_t t = 0; t < info->table_count; t++)
+        if (strcmp(info->tables[t].name, name) == 0)
+            return t;
+    return WEIR_NONE;
+}
+
+/* Prints the row of a key; digits may also be a text. */
+static int print_key(const weir_store *store, const char *table_name, const char *text, bool as_json) {
+    const weir_store_info *info = weir_store_describe(store);
+    weir_error error;
+    weir_cbor_writer document;
+    weir_key_value values[KEY_PARTS_MAX];
+    uint32_t table = find_table(info, table_name);
+    if (table == WEIR_NONE) {
+        (void)cli_error(&error, WEIR_CONTRACT_VIOLATION, "the store has no table %s", table_name);
+        return cli_fail(&error, as_json);
+    }
+    if (info->tables[table].key_form == WEIR_KEYS_NONE) {
+        (void)cli_error(&error, WEIR_CONTRACT_VIOLATION,
+                        "the store keeps no keys of %s; ingest with \"keys\": true in the schema, and a "
+                        "primary_key",
+                        table_name);
+        return cli_fail(&error, as_json);
+    }
+    weir_cbor_writer_memory(&document, NULL);
+    uint32_t count = read_key(text, &document, values);
+    uint32_t row = weir_store_find_row(store, table, values, count);
+    if (row == WEIR_NONE && values[0].type == WEIR_KEY_INTEGER && count == 1) {
+        values[0] = (weir_key_value){.type = WEIR_KEY_TEXT, .bytes = {text, strlen(text)}};
+        row = weir_store_find_row(store, table, values, 1);
+    }
+    weir_cbor_release(&document);
+    if (row != WEIR_NONE)
+        return print_row(store, row, as_json);
+    (void)cli_error(&error, WEIR_CONTRACT_VIOLATION,
+                    "%s has no row with the key %s; its key has %u column%s%s", table_name, text,
+                    info->tables[table].primary_key_count,
+                    info->tables[table].primary_key_count == 1 ? "" : "s",
+                    info->tables[table].primary_key_count == 1 ? "" : ": write it as a list, [1, \"x\"]");
+    return cli_fail(&error, as_json);
+}
+
+static int show(const weir_store *store, const char *table, const char *key, const uint32_t *row,
+                bool as_json) {
+    weir_error error;
+    if (table)
+        return print_key(store, table, key, as_json);
+    if (row && *row < weir_store_describe(store)->row_count)
+        return print_row(store, *row, as_json);
+    if (row) {
+        (void)cli_error(&error, WEIR_CONTRACT_VIOLATION, "the store has no row %u; it has %u", *row,
+                        weir_store_describe(store)->row_count);
+        return cli_fail(&error, as_json);
+    }
+    if (!as_json)
+        return print_text(store);
+    weir_json_writer w;
+    weir_json_writer_memory(&w, NULL);
+    weir_store_info_json(store, &w);
+    return cli_print_json(&w);
+}
+
+static int run(const cli_command *self, int argc, char **argv) {
+    bool as_json = false;
+    const char *table = NULL;
+    uint32_t row = 0;
+    cli_option options[] = {{"--json", CLI_FLAG, &as_json, false, false},
+                            {"--key", CLI_TEXT, &table, false, false},
+                            {"--row", CLI_UINT32, &row, false, false}};
+    const char *given[2] = {NULL, NULL};
+    weir_error error;
+    weir_store *store;
+    int count = cli_parse(self, options, 3, argc, argv, given, 2);
+    if (count < 0)
+        return CLI_USAGE;
+    if (count == 0)
+        return cli_usage(self, "say which store");
+    if (table ? count != 2 : count != 1)
+        return cli_usage(self, table ? "--key needs a table and a key" : "unexpected argument '%s'",
+                         given[1]);
+    if (weir_store_open(NULL, given[0], &store, &error) != WEIR_OK)
+        return cli_fail(&error, as_json);
+    int result = show(store, table, given[1], options[2].given ? &row : NULL, as_json);
     weir_store_close(store);
     return result;
 }
@@ -107,10 +268,15 @@ static int run(const cli_command *self, int argc, char **argv) {
 const cli_command cli_info = {
     .name = "info",
     .summary = "say what is in a store",
-    .usage = "weir info STORE [--json]",
-    .help = "  STORE    a file that weir ingest wrote\n"
-            "  --json   everything, as one JSON object\n\n"
-            "Tables, columns with statistics, edges, tasks, splits, sizes.\n",
+    .usage = "weir info STORE [--key TABLE KEY | --row N] [--json]",
+    .help =
+        "  STORE             a file that weir ingest wrote\n"
+        "  --key TABLE KEY   the row of a key: 27005, AA, or a list of several columns: \'[1, \"x\"]\'\n"
+        "  --row N           the table, key and time of a row, by its number in the whole store\n"
+        "  --json            everything, as one JSON object\n\n"
+        "Tables, columns with statistics and the rows that they are over, edges, tasks, splits, sizes. Keys "
+        "are there\n"
+        "where the schema says \"keys\": true.\n",
     .example = "  weir info shop.weir\n",
     .run = run,
 };

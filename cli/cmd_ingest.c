@@ -12,7 +12,60 @@ static void put_seconds(weir_json_writer *w, const char *key, uint64_t ns) {
     weir_json_double(w, (double)ns * 1e-9);
 }
 
-static int print_json(const weir_ingest_report *report) {
+/* Warnings come before the report and are part of it, so that copies are kept. */
+typedef struct kept_warning {
+    char *code, *table, *column, *task, *message;
+} kept_warning;
+
+typedef struct kept_warnings {
+    kept_warning *list;
+    size_t count;
+} kept_warnings;
+
+static char *copy_of(const char *text) {
+    return text ? strdup(text) : NULL;
+}
+
+static void keep_warning(void *context, const weir_warning *warning) {
+    kept_warnings *kept = context;
+    kept_warning *grown = realloc(kept->list, (kept->count + 1) * sizeof *grown);
+    if (!grown)
+        return;
+    kept->list = grown;
+    kept->list[kept->count++] =
+        (kept_warning){copy_of(warning->code), copy_of(warning->table), copy_of(warning->column),
+                       copy_of(warning->task), copy_of(warning->message)};
+}
+
+static void release_warnings(kept_warnings *kept) {
+    for (size_t i = 0; i < kept->count; i++) {
+        free(kept->list[i].code);
+        free(kept->list[i].table);
+        free(kept->list[i].column);
+        free(kept->list[i].task);
+        free(kept->list[i].message);
+    }
+    free(kept->list);
+}
+
+static void put_warnings(weir_json_writer *w, const kept_warnings *kept) {
+    weir_json_key(w, "warnings");
+    weir_json_array(w);
+    for (size_t i = 0; i < kept->count; i++) {
+        const kept_warning *warning = &kept->list[i];
+        const char *const names[] = {"code", "table", "column", "task", "message"};
+        const char *const texts[] = {warning->code, warning->table, warning->column, warning->task,
+                                     warning->message};
+        weir_json_object(w);
+        for (size_t k = 0; k < 5; k++)
+            if (texts[k])
+                cli_json_text(w, names[k], texts[k]);
+        weir_json_end_object(w);
+    }
+    weir_json_end_array(w);
+}
+
+static int print_json(const weir_ingest_report *report, const kept_warnings *warnings) {
     weir_json_writer w;
     weir_json_writer_memory(&w, NULL);
     weir_json_object(&w);
@@ -32,6 +85,7 @@ static int print_json(const weir_ingest_report *report) {
     cli_json_uint(&w, "source_bytes", report->source_bytes);
     cli_json_uint(&w, "store_bytes", report->store_bytes);
     cli_json_uint(&w, "embedding_bytes", report->embedding_bytes);
+    put_warnings(&w, warnings);
     weir_json_key(&w, "seconds");
     weir_json_object(&w);
     put_seconds(&w, "total", report->total_ns);
@@ -86,21 +140,29 @@ static void begin_list(bool *is_begun, const char *heading) {
     *is_begun = true;
 }
 
-static void print_time_rules(const weir_store_info *info) {
+static void print_time_rules(const weir_store *store) {
+    const weir_store_info *info = weir_store_describe(store);
+    char time[512];
     const char *heading = "What is known when:";
     bool is_begun = false;
     for (uint32_t t = 0; t < info->table_count; t++)
-        if (info->tables[t].temporal_column == WEIR_NONE && info->tables[t].row_count > 0) {
+        if (info->tables[t].time_offset == WEIR_NONE && info->tables[t].row_count > 0) {
             begin_list(&is_begun, heading);
             printf("  rows of %s have no time: every seed sees them\n", info->tables[t].name);
+        } else if (info->tables[t].temporal_time != WEIR_NONE) {
+            begin_list(&is_begun, heading);
+            weir_store_time_text(store, t, info->tables[t].temporal_time, time, sizeof time);
+            printf("  rows of %s are shown from %s on\n", info->tables[t].name, time);
         }
     for (uint32_t c = 0; c < info->table_column_count; c++) {
         const weir_column *column = &info->columns[c];
-        if (column->known_at == WEIR_NONE || column->known_at == c)
+        if (column->known_slot == WEIR_NONE || column->known_at == c)
             continue;
         begin_list(&is_begun, heading);
+        if (column->known_time != WEIR_NONE)
+            weir_store_time_text(store, column->table, column->known_time, time, sizeof time);
         printf("  %s.%s is shown from %s on\n", info->tables[column->table].name, column->name,
-               info->columns[column->known_at].name);
+               column->known_time != WEIR_NONE ? time : info->columns[column->known_at].name);
     }
 }
 
@@ -139,10 +201,12 @@ static void print_summary(const weir_ingest_report *report) {
     printf(" in %.1f s\n", (double)report->total_ns * 1e-9);
 }
 
-static int print_report(const weir_ingest_report *report) {
+static int print_report(const weir_ingest_report *report, const kept_warnings *warnings) {
     weir_store *opened;
     weir_error error;
     print_summary(report);
+    for (size_t i = 0; i < warnings->count; i++)
+        printf("WARNING: %s\n", warnings->list[i].message ? warnings->list[i].message : "");
     if (weir_store_open(NULL, report->store_path, &opened, &error) != WEIR_OK)
         return cli_fail(&error, false);
     const weir_store_info *info = weir_store_describe(opened);
@@ -153,7 +217,7 @@ static int print_report(const weir_ingest_report *report) {
                plural(report->ignored_columns), report->ignored_columns == 1 ? "is" : "are");
     print_column_notes(info);
     print_edge_notes(info);
-    print_time_rules(info);
+    print_time_rules(opened);
     print_tasks(info);
     printf("%s names the datasets\n", report->manifest_path);
     weir_store_close(opened);
@@ -164,6 +228,7 @@ static int ingest(weir_ingest_options *options, const char *schema_path, bool as
     weir_error error;
     weir_ingest_report report;
     cli_progress progress;
+    kept_warnings warnings = {0};
     char *schema = NULL;
     weir_status status = WEIR_OK;
     cli_progress_begin(&progress);
@@ -174,15 +239,19 @@ static int ingest(weir_ingest_options *options, const char *schema_path, bool as
     }
     options->progress = cli_progress_show;
     options->progress_context = &progress;
+    options->warning = keep_warning;
+    options->warning_context = &warnings;
     cli_signals_catch(NULL, NULL);
     if (status == WEIR_OK)
         status = weir_ingest(NULL, options, &report, &error);
     cli_signals_release();
     cli_progress_end(&progress);
     free(schema);
-    if (status != WEIR_OK)
-        return cli_fail(&error, as_json);
-    return as_json ? print_json(&report) : print_report(&report);
+    int result = status != WEIR_OK ? cli_fail(&error, as_json)
+                 : as_json         ? print_json(&report, &warnings)
+                                   : print_report(&report, &warnings);
+    release_warnings(&warnings);
+    return result;
 }
 
 static int run(const cli_command *self, int argc, char **argv) {
@@ -192,6 +261,7 @@ static int run(const cli_command *self, int argc, char **argv) {
     char *arguments[64];
     cli_option options[] = {{"--json", CLI_FLAG, &as_json, false, false},
                             {"--schema", CLI_TEXT, &schema, false, false},
+                            {"--pg-schema", CLI_TEXT, &used.search_path, false, false},
                             {"--output", CLI_TEXT, &used.output, false, false},
                             {"--manifest", CLI_TEXT, &used.manifest, false, false},
                             {"--batch-size", CLI_UINT, &used.batch_size, false, false},
@@ -213,12 +283,14 @@ static int run(const cli_command *self, int argc, char **argv) {
 const cli_command cli_ingest = {
     .name = "ingest",
     .summary = "make a store from a database",
-    .usage = "weir ingest SOURCE [--schema F] [-o OUT.weir] [--manifest F] [--batch-size N] [--strict] "
+    .usage = "weir ingest SOURCE [--schema F] [--pg-schema A,B] [-o OUT.weir] [--manifest F] [--batch-size "
+             "N] [--strict] "
              "[--threads N] "
              "[--source-timeout S] [--no-embeddings] [--json]",
     .help =
         "  SOURCE            a SQLite file, or another source that weir reads\n"
         "  --schema F        what to read and what it means (default: drafted, see weir schema)\n"
+        "  --pg-schema A,B   schemas of PostgreSQL or DuckDB in which tables are found by their bare names\n"
         "  -o, --output F    the store (default: NAME.weir, by the schema's name)\n"
         "  --manifest F      the manifest (default: beside the store, NAME.manifest.json)\n"
         "  --batch-size N    global_batch_size in the manifest (default 32)\n"

@@ -73,8 +73,9 @@ static int run(const cli_command *self, int argc, char **argv) {
     cli_option options[] = {{"--json", CLI_FLAG, &as_json, false, false},
                             {"--json-schema", CLI_FLAG, &json_schema, false, false},
                             {"--check", CLI_TEXT, &check, false, false},
+                            {"--pg-schema", CLI_TEXT, &ingest.search_path, false, false},
                             {"--threads", CLI_UINT32, &ingest.threads, false, false}};
-    int count = cli_parse(self, options, 4, argc, argv, &ingest.source, 1);
+    int count = cli_parse(self, options, 5, argc, argv, &ingest.source, 1);
     if (count < 0)
         return CLI_USAGE;
     if (json_schema) {
@@ -89,16 +90,18 @@ static int run(const cli_command *self, int argc, char **argv) {
 const cli_command cli_schema = {
     .name = "schema",
     .summary = "draft a schema from a database",
-    .usage =
-        "weir schema SOURCE [--threads N] [--json] | weir schema --check FILE | weir schema --json-schema",
-    .help = "  SOURCE          a SQLite file, or another source that weir reads\n"
-            "  --threads N     connections that read at once (default: the number of processors)\n"
-            "  --json          print the draft in one line\n"
-            "  --check FILE    say whether a schema is well-formed, without a source\n"
-            "  --json-schema   print a JSON Schema of schemas, for editors\n\n"
-            "The draft follows the source's declarations (keys, types) and what its values look like; edit "
-            "it, then give\n"
-            "it to weir ingest --schema.\n",
+    .usage = "weir schema SOURCE [--pg-schema A,B] [--threads N] [--json] | weir schema --check FILE | weir "
+             "schema --json-schema",
+    .help =
+        "  SOURCE          a SQLite file, or another source that weir reads\n"
+        "  --pg-schema A,B schemas of PostgreSQL or DuckDB in which tables are found by their bare names\n"
+        "  --threads N     connections that read at once (default: the number of processors)\n"
+        "  --json          print the draft in one line\n"
+        "  --check FILE    say whether a schema is well-formed, without a source\n"
+        "  --json-schema   print a JSON Schema of schemas, for editors\n\n"
+        "The draft follows the source's declarations (keys, types) and what its values look like; edit "
+        "it, then give\n"
+        "it to weir ingest --schema.\n",
     .example = "  weir schema shop.sqlite > shop.schema.json\n",
     .run = run,
 };

@@ -20,6 +20,7 @@
 static const char schema[] =
     "{\n"
     " `name`: `shop`,\n"
+    " `keys`: true,\n"
     " `tables`: {\n"
     "  `categories`: {\n"
     "   `primary_key`: `category`,\n"

@@ -7,6 +7,7 @@ builds it, nor on what stands beside it; only text numbers are counted anew in e
 digest takes the global ones.
 """
 
+import math
 import struct
 from collections.abc import Callable, Sequence as Items
 from dataclasses import dataclass
@@ -80,7 +81,7 @@ class TrainingBatch:
             "dims": self.dims,
             "shapes": {name: tensor.shape for name, tensor in self.tensors.items()},
             "batch_digest": f"{self.batch_digest:032x}",
-            "sequences": [_printed(*pair) for pair in zip(self.sequences, self.sample_digests)],
+            "sequences": [_printed(self.task, *pair) for pair in zip(self.sequences, self.sample_digests)],
             "cursor_next": {"epoch": self.cursor_next.epoch, "global_index": self.cursor_next.global_index},
         }
         if with_tensors:
@@ -88,12 +89,28 @@ class TrainingBatch:
         return printed
 
 
-def _printed(sequence: Sequence, sample_digest: int) -> dict[str, Any]:
+def _printed_key(task: Task, sequence: Sequence) -> dict[str, Any]:
+    """The anchor's key, where the store keeps keys of its table."""
+
+    def printed(value: Any) -> Any:
+        if isinstance(value, list):
+            return [printed(part) for part in value]
+        if isinstance(value, bytes):
+            return {"bytes": value.hex()}
+        return None if isinstance(value, float) and not math.isfinite(value) else value
+
+    if not task.anchor.keeps_keys:
+        return {}
+    return {"anchor_key": printed(task.anchor.split_key(sequence.anchor_row)) if sequence.rows else None}
+
+
+def _printed(task: Task, sequence: Sequence, sample_digest: int) -> dict[str, Any]:
     return {
         "sample_index": sequence.sample_index,
         "epoch": sequence.epoch,
         "position": sequence.position,
         "anchor_row": sequence.anchor_row,
+        **_printed_key(task, sequence),
         "observation_time": sequence.observation_time,
         "num_cells": len(sequence.cells),
         "num_rows": len(sequence.rows),

@@ -17,11 +17,18 @@ BOOLEAN, TIME, INTEGER, REAL, NUMERIC, TEXT, BLOB, NOTHING = (
 
 
 @dataclass
+class DeclaredKey:
+    columns: list[str]
+    table: str
+    to: list[str]
+
+
+@dataclass
 class DeclaredTable:
     name: str
     columns: dict[str, str] = field(default_factory=dict)  # name -> what it is declared as, in declared order
     primary_key: list[str] = field(default_factory=list)
-    foreign_keys: dict[str, tuple[str, str]] = field(default_factory=dict)  # column -> (table, column)
+    foreign_keys: list[DeclaredKey] = field(default_factory=list)
 
 
 def declared_as(type_name: str) -> str:
@@ -61,16 +68,19 @@ class Database:
         self._connection = sqlite3.connect(f"{Path(path).resolve().as_uri()}?mode=ro", uri=True)
         self._connection.text_factory = _decoded
         self._connection.execute("PRAGMA query_only = 1")
-        self.tables = {name: self._declared(name) for name in self._table_names()}
+        self.tables = {name: self._declared(name) for name in self._names_of("table")}
+        self._views = self._names_of("view")
+        self._rows_of_queries: dict[str, list[tuple[Stored, ...]]] = {}
         self._resolve_foreign_keys()
 
     def close(self) -> None:
         self._connection.close()
 
-    def _table_names(self) -> list[str]:
+    def _names_of(self, kind: str) -> list[str]:
         rows = self._connection.execute(
-            "SELECT name FROM pragma_table_list WHERE schema = 'main' AND type = 'table'"
-            " AND name NOT LIKE 'sqlite\\_%' ESCAPE '\\'"
+            "SELECT name FROM pragma_table_list WHERE schema = 'main' AND type = ?"
+            " AND name NOT LIKE 'sqlite\\_%' ESCAPE '\\'",
+            (kind,),
         )
         return sorted((name for (name,) in rows), key=lambda name: name.encode("utf-8"))
 
@@ -87,23 +97,48 @@ class Database:
         return table
 
     def _resolve_foreign_keys(self) -> None:
-        """Keys of one column, as declared; where a column has several, the first counts. A key without a
-        column means the parent's primary key. What leads nowhere is left out."""
+        """As declared; where the same columns have several keys, the first counts. A key without columns to
+        lead to means the parent's primary key. What leads nowhere is left out."""
         for table in self.tables.values():
-            declared = self._connection.execute(
-                'SELECT "from", "table", "to" FROM pragma_foreign_key_list(?)'
-                " GROUP BY id HAVING count(*) = 1 ORDER BY id DESC",
+            declared: dict[int, list[tuple[str, str, str | None]]] = {}
+            for number, *key in self._connection.execute(
+                'SELECT id, "from", "table", "to" FROM pragma_foreign_key_list(?) ORDER BY id DESC, seq',
                 (table.name,),
-            ).fetchall()
-            for column, parent_name, parent_column in declared:
-                parent = self.tables.get(parent_name)
-                if parent_column is None and parent is not None and len(parent.primary_key) == 1:
-                    parent_column = parent.primary_key[0]
-                if parent is not None and parent_column in parent.columns:
-                    table.foreign_keys.setdefault(column, (parent_name, parent_column))
+            ):
+                declared.setdefault(number, []).append(tuple(key))
+            for key in declared.values():
+                columns, to = [column for column, _, _ in key], [column for _, _, column in key]
+                parent = self.tables.get(key[0][1])
+                if parent is not None and None in to:
+                    to = list(parent.primary_key)
+                is_there = parent is not None and len(to) == len(columns) and set(to) <= parent.columns.keys()
+                if is_there and all(columns != other.columns for other in table.foreign_keys):
+                    table.foreign_keys.append(DeclaredKey(columns, parent.name, to))
+            places = list(table.columns)
+            table.foreign_keys.sort(
+                key=lambda key: [places.index(column) for column in key.columns]
+            )
+
+    def provide(self, name: str, query: str | None) -> bool:
+        """Makes a query's rows a table, or a view's; says whether there is such a table then. sqlite3.Error
+        where the query fails, ValueError where its columns have no use."""
+        if query is None and name in self.tables:
+            return True
+        if query is None and name not in self._views:
+            return False
+        names, rows = self.query(query or f"SELECT * FROM {_quoted(name)}")
+        if not names or len(set(names)) < len(names):
+            raise ValueError("gives no columns, or two with one name")
+        self.tables[name] = DeclaredTable(name, dict.fromkeys(names, NOTHING))
+        self._rows_of_queries[name] = rows
+        return True
 
     def rows(self, table: str, columns: list[str]) -> list[dict[str, Stored]]:
         """The cells of some columns, row by row, in no particular order."""
+        if table in self._rows_of_queries:
+            names = list(self.tables[table].columns)
+            places = {column: names.index(column) for column in columns}
+            return [{c: cells[place] for c, place in places.items()} for cells in self._rows_of_queries[table]]
         if not columns:
             return [{} for _ in self._connection.execute(f"SELECT 1 FROM {_quoted(table)}")]
         selection = ", ".join(_quoted(column) for column in columns)

@@ -17,7 +17,12 @@ TIME_WORDS = ("created", "date", "time", "at", "timestamp", "on")
 
 def draft_schema(database: Database) -> dict[str, Any]:
     """The schema that `weir schema` writes, as a JSON value."""
-    targets = {target for table in database.tables.values() for target in table.foreign_keys.values()}
+    targets = {
+        (key.table, column)
+        for table in database.tables.values()
+        for key in table.foreign_keys
+        for column in key.to
+    }
     return {
         "name": database.name,
         "tables": {name: _draft_table(database, table, targets) for name, table in database.tables.items()},
@@ -27,16 +32,21 @@ def draft_schema(database: Database) -> dict[str, Any]:
 
 def _draft_table(database: Database, table: DeclaredTable, targets: set[tuple[str, str]]) -> dict[str, Any]:
     rows = database.rows(table.name, list(table.columns))
-    columns: dict[str, dict[str, str]] = {}
+    keys = set(table.primary_key) | {column for key in table.foreign_keys for column in key.columns}
+    columns: dict[str, dict[str, Any]] = {}
     for name, declared in table.columns.items():
-        if name in table.primary_key or name in table.foreign_keys or (table.name, name) in targets:
+        if name in keys or (table.name, name) in targets:
             columns[name] = {"stype": "identifier"}
         else:
             present = [row[name] for row in rows if row[name] is not None]
             columns[name] = {"stype": semantic_type(name, declared, present)}
-        if name in table.foreign_keys:
-            columns[name]["foreign_key"] = ".".join(table.foreign_keys[name])
     drafted: dict[str, Any] = {"columns": columns}
+    for key in table.foreign_keys:
+        if len(key.columns) == 1:
+            columns[key.columns[0]]["foreign_key"] = _joined(key.table, key.to[0], database)
+        else:
+            written = {"columns": key.columns, "table": key.table, "to": key.to}
+            drafted.setdefault("foreign_keys", []).append(written)
     if table.primary_key:
         drafted["primary_key"] = table.primary_key[0] if len(table.primary_key) == 1 else table.primary_key
     times = [name for name, column in columns.items() if column["stype"] == "timestamp"]
@@ -44,6 +54,13 @@ def _draft_table(database: Database, table: DeclaredTable, targets: set[tuple[st
     if times:
         drafted["temporal_column"] = times[0]
     return drafted
+
+
+def _joined(table: str, column: str, database: Database) -> str | list[str]:
+    """table.column, or the list where that would be read otherwise."""
+    text = f"{table}.{column}"
+    tables_before_a_dot = [text[:i] for i, letter in enumerate(text) if letter == "." and text[:i] in database.tables]
+    return text if tables_before_a_dot[0] == table else [table, column]
 
 
 def _sounds_like_a_time(name: str) -> bool:

@@ -1,7 +1,8 @@
 """Rows: a table's cells as they mean something, in the order that numbers them.
 
 Follows the section "Numbering" and, for a row's time, "Time: what was known when" of the specification.
-RowIdx is global: the tables in bytewise order of name, one after the other.
+RowIdx is global: the tables in bytewise order of name, one after the other. A time that goes through foreign
+keys is looked up in `times`, which the store fills in when all tables are there.
 """
 
 from dataclasses import dataclass, field
@@ -10,7 +11,7 @@ from typing import Any, NoReturn
 from . import cbor, values
 from .database import Database
 from .errors import WeirError
-from .schema import ColumnSchema, TableSchema
+from .schema import ColumnSchema, ForeignKeySchema, Path, TableSchema
 from .timestamps import ALWAYS
 from .values import Stored
 
@@ -38,21 +39,33 @@ class Row:
 class Table:
     name: str
     primary_key: list[str]
-    temporal_column: str | None
+    temporal: Path | None
     declared_columns: list[str]
     schema: dict[str, ColumnSchema]  # of all columns that the schema names
+    foreign_keys: dict[str, ForeignKeySchema]  # by name
     columns: list[Column]
-    key_columns: list[str]  # foreign keys and their targets, also where they are ignored otherwise
+    key_columns: list[str]  # of foreign keys and their targets, also where they are ignored otherwise
+    keeps_keys: bool
     rows: list[Row] = field(default_factory=list)
     row_start: int = 0
+    times: dict[Path, list[int | None]] = field(default_factory=dict)  # of paths through foreign keys, by row
 
     def cell(self, row: int, column: str) -> Any:
         return self.rows[row - self.row_start].cells[column]
 
+    def time_at(self, row: int, path: Path) -> int | None:
+        """The value of a timestamp column of the table, or of one that foreign keys lead to."""
+        return self.cell(row, path[0]) if len(path) == 1 else self.times[path][row - self.row_start]
+
     def row_time(self, row: int) -> int:
-        """When a row came to be; "always" without a temporal column or where it is null."""
-        time = None if self.temporal_column is None else self.cell(row, self.temporal_column)
+        """When a row came to be; "always" without a time or where it is null."""
+        time = None if self.temporal is None else self.time_at(row, self.temporal)
         return ALWAYS if time is None else time
+
+    @property
+    def temporal_column(self) -> str | None:
+        """The column of its own that is the row's time."""
+        return self.temporal[0] if self.temporal is not None and len(self.temporal) == 1 else None
 
     def split_key(self, row: int) -> Any:
         """What a row is told apart by in a split that lasts."""
@@ -63,16 +76,20 @@ class Table:
             return [stored[name] for name in self.primary_key]
         return self.sorting_values(self.rows[row - self.row_start])
 
-    def rows_by(self, column: str) -> dict[Any, int]:
-        """RowIdx by the value of a column that has no value twice; nulls are not in it."""
+    def key_of(self, row: int, columns: list[str]) -> Any:
+        """What some columns of a row are matched by; None where one of them is null."""
+        stored = [self.rows[row - self.row_start].stored[column] for column in columns]
+        return None if None in stored else tuple(values.key_order(value) for value in stored)
+
+    def rows_by(self, columns: list[str]) -> dict[Any, int]:
+        """RowIdx by the values of columns that have no values twice; rows with a null are not in it."""
         found: dict[Any, int] = {}
-        for number, row in enumerate(self.rows, self.row_start):
-            value = row.stored[column]
-            if value is None:
+        for number in range(self.row_start, self.row_start + len(self.rows)):
+            key = self.key_of(number, columns)
+            if key is None:
                 continue
-            key = values.key_order(value)
             if key in found:
-                refuse(self.name, column, f"has the value {value!r} twice, though keys point to it")
+                refuse(self.name, "+".join(columns), f"has the values {key!r} twice, though keys point to them")
             found[key] = number
         return found
 
@@ -98,9 +115,11 @@ def read_table(name: str, schema: TableSchema, targets: set[str], database: Data
     declared = list(database.tables[name].columns)
     named = {column: schema.columns[column] for column in declared if column in schema.columns}
     columns = [Column(name, given.stype, given) for name, given in named.items() if given.stype != "ignored"]
-    foreign_keys = {column for column, given in named.items() if given.foreign_key}
-    keys = [column for column in declared if column in targets | foreign_keys]
-    table = Table(name, schema.primary_key, schema.temporal_column, declared, named, columns, keys)
+    keys = [column for column in declared if column in targets | schema.key_columns()]
+    table = Table(
+        name, schema.primary_key, schema.temporal, declared, named, schema.foreign_keys, columns, keys,
+        schema.keeps_keys and bool(schema.primary_key),
+    )  # fmt: skip
     needed = {column.name for column in columns} | set(keys) | set(schema.primary_key)
     for stored in database.rows(name, [column for column in declared if column in needed]):
         table.rows.append(Row(stored, _converted_cells(table, stored)))

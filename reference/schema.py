@@ -1,11 +1,16 @@
 """The schema: which tables and columns are read, what they mean, and which tasks are made of them.
 
-Follows the section "Schema" and, for what a task may say, "Tasks and seeds" of the specification. What is
-wrong is SCHEMA_INVALID, or TASK_INVALID for what the specification names so, with the path in the document.
-Whether tables and columns exist is checked against the database, by `check_against`.
+Follows the section "Schema" and, for what a task may say, "Tasks and seeds" of the specification, with its
+additions (docs/spec/04-store-additions.md): keys of several columns, times through foreign keys, tables from
+queries. What is wrong is SCHEMA_INVALID, or TASK_INVALID for what the specification names so, with the path in
+the document. Whether tables and columns exist is checked against the database, by `check_against`.
+
+A time is written down as a path: names of foreign keys, then that of a timestamp column. A path of one name is
+a column of the table itself.
 """
 
 import re
+import sqlite3
 from dataclasses import dataclass, field
 from typing import Any, NoReturn
 
@@ -19,23 +24,43 @@ TARGET_STYPES = ("numerical", "timestamp", "boolean", "categorical")
 SPLITS = ("train", "val", "test")
 NOT_GIVEN = object()
 
+MOST_KEYS_ON_A_PATH, MOST_KEY_COLUMNS = 16, 32
+
 Json = Any
+Path = tuple[str, ...]
 
 
 @dataclass
 class ColumnSchema:
     stype: str
-    foreign_key: tuple[str, str] | None = None
-    known_at: str | None = None  # as it holds, also where the schema says nothing of a timestamp column
+    known_at: Path | None = None  # as it holds, also where the schema says nothing of a timestamp column
     description: str = ""
     unit: str = "s"
+    written_known_at: Json = NOT_GIVEN
+
+
+@dataclass
+class ForeignKeySchema:
+    name: str
+    columns: list[str]
+    table: str
+    to: list[str]
+    known_at: list[Path] = field(default_factory=list)  # known at the latest of these; empty: with the row
+    written_known_at: Json = NOT_GIVEN
 
 
 @dataclass
 class TableSchema:
     primary_key: list[str]
-    temporal_column: str | None
+    temporal: Path | None
     columns: dict[str, ColumnSchema]
+    foreign_keys: dict[str, ForeignKeySchema]  # by name
+    query: str | None = None  # None: a table or view of the source
+    keeps_keys: bool = False
+
+    def key_columns(self) -> set[str]:
+        """The columns of its foreign keys."""
+        return {column for key in self.foreign_keys.values() for column in key.columns}
 
 
 @dataclass
@@ -52,7 +77,7 @@ class SplitSchema:
 class TaskSchema:
     query: str | None  # None: every row of the anchor table, in a task that nobody wrote
     anchor_table: str
-    anchor_key: str
+    anchor_key: list[str]
     target_column: str
     target_stype: str
     observation_time_column: str | None = None
@@ -60,6 +85,9 @@ class TaskSchema:
     unit: str = "s"
     drop_columns: list[tuple[str, str]] = field(default_factory=list)
     split: SplitSchema = field(default_factory=SplitSchema)
+    is_key_for_sure: bool = False
+    before_anchor: str = "keep"
+    target_statistics: str = "all"
 
 
 @dataclass
@@ -67,8 +95,13 @@ class Schema:
     name: str | None
     tables: dict[str, TableSchema]
     tasks: dict[str, TaskSchema] | None  # None: the schema does not say
-    statistics_until: int | None
+    statistics_until: int | str | None  # "train": the end of the train split
     embedding_dim: int
+
+    def targets(self, table: str) -> set[str]:
+        """The columns of a table that foreign keys lead to."""
+        keys = [key for other in self.tables.values() for key in other.foreign_keys.values()]
+        return {column for key in keys if key.table == table for column in key.to}
 
 
 # ---- Reading a document ------------------------------------------------------------------------------------
@@ -94,8 +127,17 @@ class _Reader:
             refuse(f"{self.path}.{key}", "has the wrong type")
         return value
 
-    def has(self, key: str) -> bool:
-        return key in self._members
+    def take_as_written(self, key: str, kind: type | tuple[type, ...]) -> Any:
+        """A member to be looked at later: None where it is null, NOT_GIVEN where it is not there."""
+        return self.take(key, kind, None) if key in self._members else NOT_GIVEN
+
+    def take_bool(self, key: str, default: bool) -> bool:
+        value = self._members.pop(key, None)
+        if value is None:
+            return default
+        if not isinstance(value, bool):
+            refuse(f"{self.path}.{key}", "must be true or false")
+        return value
 
     def finish(self) -> None:
         for key in self._members:
@@ -112,9 +154,20 @@ def read_schema(text: bytes | str) -> Schema:
     name = document.take("name", str, None)
     if name is not None and (name == "" or name.startswith(".") or "/" in name):
         refuse("$.name", "must be a file's name")
+    if document.take("search_path", (str, list), None) is not None:
+        refuse("$.search_path", "is for PostgreSQL and DuckDB, which are not simulated")
+    keeps_keys = document.take_bool("keys", False)
     written_tables = document.take("tables", dict)
-    tables = {key: _read_table(_Reader(value, f"$.tables.{key}")) for key, value in written_tables.items()}
-    _check_foreign_keys(tables)
+    if not written_tables:
+        refuse("$.tables", "has no table")
+    tables = {
+        key: _read_table(_Reader(value, f"$.tables.{key}"), written_tables, keeps_keys)
+        for key, value in written_tables.items()
+    }
+    for table_name, table in tables.items():
+        _settle_foreign_keys(table_name, table, tables)
+    for table_name, table in tables.items():
+        _settle_times(table_name, table, tables, written_tables[table_name].get("temporal_column"))
     written_tasks = document.take("tasks", dict, None)
     tasks = None
     if written_tasks is not None:
@@ -122,41 +175,143 @@ def read_schema(text: bytes | str) -> Schema:
             key: _read_task(_Reader(value, f"$.tasks.{key}"), tables) for key, value in written_tasks.items()
         }
     until = document.take("statistics_until", str, None)
-    statistics_until = None if until is None else _time(until, "s", "$.statistics_until")
+    statistics_until = until
+    if until == "train":
+        if all(task.split.method == "hash" for task in (tasks or {}).values()):
+            refuse("$.statistics_until", "is train, but no task has a train split that ends")
+    elif until is not None:
+        statistics_until = _time(until, "s", "$.statistics_until")
     embedding_dim = _read_embedding(_Reader(document.take("embedding", dict, {}), "$.embedding"))
     document.finish()
     return Schema(name, tables, tasks, statistics_until, embedding_dim)
 
 
-def _read_table(reader: _Reader) -> TableSchema:
-    primary_key = reader.take("primary_key", (str, list), [])
-    temporal_column = reader.take("temporal_column", str, None)
-    columns = {
-        key: _read_column(_Reader(value, f"{reader.path}.columns.{key}"), key, key == temporal_column)
-        for key, value in reader.take("columns", dict).items()
-    }
-    reader.finish()
-    for time_column in [temporal_column, *(column.known_at for column in columns.values())]:
-        is_timestamp = time_column in columns and columns[time_column].stype == "timestamp"
-        if time_column is not None and not is_timestamp:
-            refuse(reader.path, f"takes {time_column} for a time, which is no timestamp column of the table")
-    if isinstance(primary_key, str):
-        primary_key = [primary_key]
-    return TableSchema(primary_key, temporal_column, columns)
+def _names(value: Json, path: str, code_id: str = "SCHEMA_INVALID") -> list[str]:
+    """A name, or a list of names."""
+    names = [value] if isinstance(value, str) else value
+    if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
+        refuse(path, "must be a name or a list of names", code_id)
+    return list(names)
 
 
-def _read_column(reader: _Reader, name: str, is_temporal: bool) -> ColumnSchema:
-    stype = _read_stype(reader, "stype")
-    unit = _read_unit(reader)
-    description = reader.take("description", str, "")
-    says_known_at = reader.has("known_at")
-    known_at = reader.take("known_at", str, None)
-    if stype == "timestamp" and not is_temporal and not says_known_at:
-        known_at = name
-    foreign_key = reader.take("foreign_key", str, None)
+def _read_table(reader: _Reader, tables: Json, keeps_keys: bool) -> TableSchema:
+    """Everything but what needs the other tables read; a foreign key without `to` has none yet."""
+    primary_key = _names(reader.take("primary_key", (str, list), []), f"{reader.path}.primary_key")
+    if len(set(primary_key)) < len(primary_key):
+        refuse(f"{reader.path}.primary_key", "names a column twice")
+    reader.take("temporal_column", (str, list), None)  # settled later
+    query = reader.take("query", str, None)
+    keeps_keys = reader.take_bool("keys", keeps_keys)
+    table = TableSchema(primary_key, None, {}, {}, query, keeps_keys)
+    for key, value in reader.take("columns", dict).items():
+        column_reader = _Reader(value, f"{reader.path}.columns.{key}")
+        table.columns[key] = ColumnSchema(
+            stype=_read_stype(column_reader, "stype"),
+            unit=_read_unit(column_reader),
+            description=column_reader.take("description", str, ""),
+            written_known_at=column_reader.take_as_written("known_at", (str, list)),
+        )
+        parent = column_reader.take("foreign_key", (str, list), None)
+        if parent is not None:
+            parent_table, parent_column = _joined_names(parent, tables, f"{column_reader.path}.foreign_key")
+            table.foreign_keys[key] = ForeignKeySchema(key, [key], parent_table, [parent_column])
+        column_reader.finish()
+    for number, value in enumerate(reader.take("foreign_keys", list, [])):
+        key_reader = _Reader(value, f"{reader.path}.foreign_keys[{number}]")
+        foreign_key = _read_foreign_key(key_reader, tables)
+        if foreign_key.name in table.foreign_keys:
+            refuse(key_reader.path, f"{foreign_key.name} is the name of two foreign keys")
+        table.foreign_keys[foreign_key.name] = foreign_key
     reader.finish()
-    parent = None if foreign_key is None else _split_at_first_dot(foreign_key, f"{reader.path}.foreign_key")
-    return ColumnSchema(stype, parent, known_at, description, unit)
+    return table
+
+
+def _read_foreign_key(reader: _Reader, tables: Json) -> ForeignKeySchema:
+    columns = _names(reader.take("columns", (str, list)), f"{reader.path}.columns")
+    written_to = reader.take("to", (str, list), None)
+    to = [] if written_to is None else _names(written_to, f"{reader.path}.to")
+    key = ForeignKeySchema(
+        name=reader.take("name", str, "+".join(columns)),
+        columns=columns,
+        table=reader.take("table", str),
+        to=to,
+        written_known_at=reader.take_as_written("known_at", (str, list)),
+    )
+    reader.finish()
+    if not 1 <= len(columns) <= MOST_KEY_COLUMNS or len(set(columns)) < len(columns):
+        refuse(f"{reader.path}.columns", "must be 1 to 32 different names")
+    if written_to is not None and (len(to) != len(columns) or len(set(to)) < len(to)):
+        refuse(f"{reader.path}.to", "must be as many different names as columns")
+    if key.table not in tables:
+        refuse(f"{reader.path}.table", "names a table that the schema does not have")
+    if key.name == "":
+        refuse(f"{reader.path}.name", "must not be empty")
+    return key
+
+
+def _settle_foreign_keys(name: str, table: TableSchema, tables: dict[str, TableSchema]) -> None:
+    """A foreign key that says nothing else leads to its parent's primary key."""
+    for key in table.foreign_keys.values():
+        key.to = key.to or list(tables[key.table].primary_key)
+        if len(key.to) != len(key.columns):
+            refuse(f"$.tables.{name}.foreign_keys", f"{key.name} leads to a primary key of another size")
+
+
+def _settle_times(
+    name: str, table: TableSchema, tables: dict[str, TableSchema], written_temporal: Json
+) -> None:
+    """The row's time, and when cells and edges are known."""
+    path = f"$.tables.{name}"
+    table.temporal = _read_time(written_temporal, name, tables, f"{path}.temporal_column")
+    for column_name, column in table.columns.items():
+        if column.written_known_at is not NOT_GIVEN:
+            known_path = f"{path}.columns.{column_name}.known_at"
+            column.known_at = _read_time(column.written_known_at, name, tables, known_path)
+        elif column.stype == "timestamp" and table.temporal != (column_name,):
+            column.known_at = (column_name,)
+    for key in table.foreign_keys.values():
+        if key.written_known_at is not NOT_GIVEN:
+            known_at = _read_time(key.written_known_at, name, tables, f"{path}.foreign_keys.{key.name}")
+            key.known_at = [] if known_at is None else [known_at]
+        else:
+            of_columns = [table.columns[column].known_at for column in key.columns if column in table.columns]
+            key.known_at = list(dict.fromkeys(known_at for known_at in of_columns if known_at is not None))
+
+
+def _read_time(written: Json, table: str, tables: dict[str, TableSchema], path: str) -> Path | None:
+    """A path, checked: foreign keys that are there, then a timestamp column."""
+    if written is None:
+        return None
+    if isinstance(written, str):
+        names = _names_on_a_path(written, table, tables, path)
+    else:
+        names = _names(written, path)
+    if not 1 <= len(names) <= MOST_KEYS_ON_A_PATH + 1:
+        refuse(path, "must be a column, or up to 16 foreign keys and a column")
+    for name in names[:-1]:
+        if name not in tables[table].foreign_keys:
+            refuse(path, f"{table} has no foreign key {name}")
+        table = tables[table].foreign_keys[name].table
+    column = tables[table].columns.get(names[-1])
+    if column is None or column.stype != "timestamp":
+        refuse(path, f"{names[-1]} is not a timestamp column of {table}")
+    return tuple(names)
+
+
+def _names_on_a_path(text: str, table: str, tables: dict[str, TableSchema], path: str) -> list[str]:
+    """The text form, such as "order_id -> orders.ordered_at"."""
+    if text in tables[table].columns or "->" not in text:
+        return [text]
+    first, *others = (part.strip(" \t") for part in text.split("->"))
+    names = [first]
+    for part in others:
+        if names[-1] not in tables[table].foreign_keys:
+            refuse(path, f"{table} has no foreign key {names[-1]}")
+        table = tables[table].foreign_keys[names[-1]].table
+        if not part.startswith(table + "."):
+            refuse(path, f"must say {table}.… after {names[-1]}")
+        names.append(part[len(table) + 1 :])
+    return names
 
 
 def _read_stype(reader: _Reader, key: str) -> str:
@@ -173,19 +328,22 @@ def _read_unit(reader: _Reader) -> str:
     return unit
 
 
-def _split_at_first_dot(text: str, path: str, code_id: str = "SCHEMA_INVALID") -> tuple[str, str]:
-    table, dot, column = text.partition(".")
-    if not dot:
+def _joined_names(
+    written: Json, tables: Json, path: str, code_id: str = "SCHEMA_INVALID"
+) -> tuple[str, str]:
+    """A table and its column: as a list, or as a text that is split at the first dot after a table's name."""
+    if isinstance(written, list):
+        if len(written) != 2 or not all(isinstance(name, str) for name in written):
+            refuse(path, "must be table.column, or a list of table and column", code_id)
+        if written[0] not in tables:
+            refuse(path, "names a table that the schema does not have", code_id)
+        return written[0], written[1]
+    if not isinstance(written, str) or "." not in written:
         refuse(path, "must be table.column", code_id)
-    return table, column
-
-
-def _check_foreign_keys(tables: dict[str, TableSchema]) -> None:
-    for table_name, table in tables.items():
-        for column_name, column in table.columns.items():
-            if column.foreign_key is not None and column.foreign_key[0] not in tables:
-                path = f"$.tables.{table_name}.columns.{column_name}.foreign_key"
-                refuse(path, "names a table that the schema does not have")
+    for dot in [place for place, character in enumerate(written) if character == "."]:
+        if written[:dot] in tables:
+            return written[:dot], written[dot + 1 :]
+    refuse(path, "names a table that the schema does not have", code_id)
 
 
 def _time(value: Json, unit: str, path: str) -> int:
@@ -223,15 +381,21 @@ def _read_task(reader: _Reader, tables: dict[str, TableSchema]) -> TaskSchema:
     task = TaskSchema(
         query=reader.take("query", str),
         anchor_table=reader.take("anchor_table", str),
-        anchor_key=reader.take("anchor_key", str),
+        anchor_key=_names(reader.take("anchor_key", (str, list)), f"{reader.path}.anchor_key"),
         target_column=reader.take("target_column", str),
         target_stype=_read_stype(reader, "target_stype"),
         observation_time_column=reader.take("observation_time_column", str, None),
         kind=reader.take("kind", str, None),
         unit=_read_unit(reader),
+        before_anchor=reader.take("before_anchor", str, "keep"),
+        target_statistics=reader.take("target_statistics", str, "all"),
     )
+    meaning = reader.take("anchor_key_is", str, None)
+    if meaning not in (None, "primary_key"):
+        refuse(f"{reader.path}.anchor_key_is", "must be primary_key", "TASK_INVALID")
+    task.is_key_for_sure = meaning is not None
     for name in reader.take("drop_columns", list, []):
-        task.drop_columns.append(_split_at_first_dot(name, f"{reader.path}.drop_columns", "TASK_INVALID"))
+        task.drop_columns.append(_joined_names(name, tables, f"{reader.path}.drop_columns", "TASK_INVALID"))
     split = reader.take("split", dict, None)
     if split is not None:
         task.split = _read_split(_Reader(split, f"{reader.path}.split"), task.unit)
@@ -240,8 +404,17 @@ def _read_task(reader: _Reader, tables: dict[str, TableSchema]) -> TaskSchema:
         refuse(f"{reader.path}.kind", "must be cell or derived", "TASK_INVALID")
     if task.target_stype not in TARGET_STYPES:
         refuse(f"{reader.path}.target_stype", "cannot be a target", "TASK_INVALID")
+    if task.before_anchor not in ("keep", "show_known", "move"):
+        refuse(f"{reader.path}.before_anchor", "must be keep, show_known or move", "TASK_INVALID")
+    if task.target_statistics not in ("all", "train"):
+        refuse(f"{reader.path}.target_statistics", "must be all or train", "TASK_INVALID")
     if task.anchor_table not in tables:
         refuse(f"{reader.path}.anchor_table", "names a table that the schema does not have", "TASK_INVALID")
+    primary_key = tables[task.anchor_table].primary_key
+    if not primary_key:
+        refuse(f"{reader.path}.anchor_table", "names a table without a primary key", "TASK_INVALID")
+    if len(task.anchor_key) != len(primary_key):
+        refuse(f"{reader.path}.anchor_key", "has not as many columns as the primary key", "TASK_INVALID")
     return task
 
 
@@ -270,23 +443,26 @@ def _read_split(reader: _Reader, unit: str) -> SplitSchema:
 
 
 def check_against(schema: Schema, database: Database) -> None:
-    """Every table and column that the schema names must be there."""
+    """Every table and column that the schema names must be there. Queries and views become tables."""
     for table_name, table in schema.tables.items():
         path = f"$.tables.{table_name}"
-        if table_name not in database.tables:
+        try:
+            is_there = database.provide(table_name, table.query)
+        except (sqlite3.Error, sqlite3.Warning, ValueError) as fault:
+            refuse(f"{path}.query", f"fails: {fault}")
+        if not is_there:
             refuse(path, "is no table of the source")
-        declared = database.tables[table_name].columns
         for column in [*table.columns, *table.primary_key]:
-            if column not in declared:
+            if column not in database.tables[table_name].columns:
                 refuse(f"{path}.columns.{column}", "is no column of the source's table")
     for table_name, table in schema.tables.items():
-        for column_name, column_schema in table.columns.items():
-            parent_table, parent_column = column_schema.foreign_key or (table_name, column_name)
-            if parent_column not in database.tables[parent_table].columns:
-                path = f"$.tables.{table_name}.columns.{column_name}.foreign_key"
-                refuse(path, "names a column that the source's table does not have")
+        for key in table.foreign_keys.values():
+            for owner, columns in ((table_name, key.columns), (key.table, key.to)):
+                if not set(columns) <= database.tables[owner].columns.keys():
+                    path = f"$.tables.{table_name}.foreign_keys.{key.name}"
+                    refuse(path, "names a column that the source's table does not have")
     for task_name, task in (schema.tasks or {}).items():
         for table_name, column in task.drop_columns:
-            if table_name not in schema.tables or column not in database.tables[table_name].columns:
+            if column not in database.tables[table_name].columns:
                 path = f"$.tasks.{task_name}.drop_columns"
                 refuse(path, f"names {table_name}.{column}, which does not exist", "TASK_INVALID")

@@ -14,7 +14,7 @@ from .manifest import BatchConfig
 from .moments import Statistics, normalise
 from .rows import Column, Table
 from .schema import STYPES
-from .store import Store, known_time
+from .store import Store
 from .tasks import Seed, Task
 from .walk import View, Walk, WalkDraws, foreign_keys_between, is_known
 
@@ -72,7 +72,7 @@ class SequenceMaker:
         rows = Walk(self.view, self.config, seed.time, draws, cell_count_of).run(seed.row)
         cells = [self._target_cell(seed)]
         for number, row in enumerate(rows):
-            cells += [self._cell(row, number, column, seed.time) for column in self._columns_of(row, seed.row)]
+            cells += [self._cell(row, number, column, seed) for column in self._columns_of(row, seed.row)]
         foreign_keys = foreign_keys_between(self.view, rows, seed.time)
         cells = cells[: self.config.sequence_length]
         return Sequence(sample_index, epoch, position, seed.row, seed.time, cells, rows, foreign_keys)
@@ -100,10 +100,11 @@ class SequenceMaker:
 
     # -- What is in them --
 
-    def _cell(self, row: int, number: int, column: Column, observation_time: int) -> Cell:
+    def _cell(self, row: int, number: int, column: Column, seed: Seed) -> Cell:
         table = self.view.table_of(row)
         cell = Cell(STYPES.index(column.stype), column.column_idx, number)
-        if is_known(known_time(table, row, column.schema.known_at), observation_time):
+        known_at = [] if column.schema.known_at is None else [column.schema.known_at]
+        if is_known(self.view.known_time(row, known_at, seed.row), seed.time):
             statistics = self.store.statistics.get(column.column_idx)
             self._fill(cell, table.cell(row, column.name), statistics, column.categories, column.category_start)
         return cell

@@ -12,27 +12,31 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from . import embed, values
+from . import cbor, embed
 from .database import Database
 from .draft import draft_schema
+from .errors import WeirError
 from .moments import statistics_of
 from .rows import Column, Table, read_table
-from .schema import SPLITS, Schema, check_against, read_schema
+from .schema import SPLITS, ForeignKeySchema, Path as TimePath, Schema, check_against, read_schema
 from .tasks import Task, make_task, tasks_nobody_wrote
 from .timestamps import ALWAYS, NEVER
 
 
 @dataclass
 class EdgeType:
-    """A foreign key column, and the edges that it gives."""
+    """A foreign key, and the edges that it gives."""
 
     table: Table
-    column: str
+    key: ForeignKeySchema
     parent_table: Table
-    known_at: str | None
     parents: dict[int, int] = field(default_factory=dict)  # child -> parent
     children: dict[int, list[tuple[int, int]]] = field(default_factory=dict)  # parent -> sorted (time, child)
     dangling: int = 0
+
+    @property
+    def name(self) -> str:
+        return self.key.name
 
 
 class Store:
@@ -41,20 +45,29 @@ class Store:
     def __init__(self, schema: Schema, database: Database) -> None:
         check_against(schema, database)
         self.name = schema.name or database.name
-        self.statistics_until = schema.statistics_until
         self.embedding_dim = schema.embedding_dim
-        targets = {
-            column.foreign_key
-            for table in schema.tables.values()
-            for column in table.columns.values()
-            if column.foreign_key is not None
-        }
-        self.tables: list[Table] = []
-        for name in in_bytewise_order(schema.tables):
-            targets_here = {column for table, column in targets if table == name}
-            self.tables.append(read_table(name, schema.tables[name], targets_here, database))
+        self.tables: list[Table] = [
+            read_table(name, schema.tables[name], schema.targets(name), database)
+            for name in in_bytewise_order(schema.tables)
+        ]
         self._table_by_name = {table.name: table for table in self.tables}
         self._number_rows_and_columns()
+        self.texts = self._texts_by_first_appearance()
+        self.edges = [self._match(table, key) for table in self.tables for key in edge_order(table)]
+        self._edge_by_name = {(edge.table.name, edge.name): edge for edge in self.edges}
+        for table in self.tables:
+            for path in {path for paths in stored_times(table) for path in paths if len(path) > 1}:
+                rows = range(table.row_start, table.row_start + len(table.rows))
+                table.times[path] = [self._time_through_keys(table, row, path) for row in rows]
+        for edge_type in self.edges:
+            self._list_children(edge_type)
+        task_schemas = tasks_nobody_wrote(self.tables) if schema.tasks is None else schema.tasks
+        self.tasks: list[Task] = []
+        for name in in_bytewise_order(task_schemas):
+            anchor = self._table_by_name[task_schemas[name].anchor_table]
+            self.tasks.append(make_task(name, task_schemas[name], anchor, database))
+        self._number_derived_tasks()
+        self.statistics_until = self._end_of_statistics(schema.statistics_until)
         self.statistics = {
             column.column_idx: statistics_of(self._values_in_statistics(table, column))
             for table, column in self.all_columns("numerical")
@@ -62,19 +75,6 @@ class Store:
         self.timestamps = statistics_of(
             *(self._values_in_statistics(table, column) for table, column in self.all_columns("timestamp"))
         )
-        self.texts = self._texts_by_first_appearance()
-        self.edges = [
-            self._make_edges(table, name)
-            for table in self.tables
-            for name, column_schema in table.schema.items()
-            if column_schema.foreign_key
-        ]
-        task_schemas = tasks_nobody_wrote(self.tables, targets) if schema.tasks is None else schema.tasks
-        self.tasks: list[Task] = []
-        for name in in_bytewise_order(task_schemas):
-            anchor = self._table_by_name[task_schemas[name].anchor_table]
-            self.tasks.append(make_task(name, task_schemas[name], anchor, database))
-        self._number_derived_tasks()
         self.categories = self._number_categories()
 
     @classmethod
@@ -142,6 +142,16 @@ class Store:
 
     # ---- Statistics ----------------------------------------------------------------------------------------
 
+    def _end_of_statistics(self, until: int | str | None) -> int | None:
+        """The last time that counts; "train" stands for the earliest end of a task's train split."""
+        if not isinstance(until, str):
+            return until
+        ends = [task.end_of_train() for task in self.tasks]
+        known = [end for end in ends if end is not None]
+        if not known:
+            raise WeirError("SCHEMA_INVALID", "no task has a train split that ends", path="$.statistics_until")
+        return min(known)
+
     def _values_in_statistics(self, table: Table, column: Column) -> list[float | None]:
         """A column's values as f64, without those of rows that are later than statistics_until."""
         counted: list[float | None] = []
@@ -153,26 +163,36 @@ class Store:
 
     # ---- Edges ---------------------------------------------------------------------------------------------
 
-    def _make_edges(self, table: Table, column: str) -> EdgeType:
-        column_schema = table.schema[column]
-        assert column_schema.foreign_key is not None
-        parent_name, parent_column = column_schema.foreign_key
-        parent_table = self._table_by_name[parent_name]
-        edge_type = EdgeType(table, column, parent_table, column_schema.known_at)
-        parent_by_key = parent_table.rows_by(parent_column)
-        for number, row in enumerate(table.rows, table.row_start):
-            if row.stored[column] is None:
+    def _match(self, table: Table, key: ForeignKeySchema) -> EdgeType:
+        """The parents; a row with a null among its values has none and does not dangle."""
+        edge_type = EdgeType(table, key, self._table_by_name[key.table])
+        parent_by_key = edge_type.parent_table.rows_by(key.to)
+        for row in range(table.row_start, table.row_start + len(table.rows)):
+            values = table.key_of(row, key.columns)
+            if values is None:
                 continue
-            parent = parent_by_key.get(values.key_order(row.stored[column]))
-            if parent is None:
+            if values in parent_by_key:
+                edge_type.parents[row] = parent_by_key[values]
+            else:
                 edge_type.dangling += 1
-                continue
-            edge_type.parents[number] = parent
-            time = known_time(table, number, column_schema.known_at)
-            edge_type.children.setdefault(parent, []).append((time, number))
+        return edge_type
+
+    def _list_children(self, edge_type: EdgeType) -> None:
+        for child, parent in edge_type.parents.items():
+            time = known_time(edge_type.table, child, edge_type.key.known_at)
+            edge_type.children.setdefault(parent, []).append((time, child))
         for children in edge_type.children.values():
             children.sort()
-        return edge_type
+
+    def _time_through_keys(self, table: Table, row: int, path: TimePath) -> int | None:
+        """What a path leads to from a row; None where a key on it has no match, or the value is null."""
+        *keys, column = path
+        for key in keys:
+            edge_type = self._edge_by_name[table.name, key]
+            if row not in edge_type.parents:
+                return None
+            table, row = edge_type.parent_table, edge_type.parents[row]
+        return table.cell(row, column)
 
     # ---- What is embedded ----------------------------------------------------------------------------------
 
@@ -198,12 +218,12 @@ class Store:
         return {
             "name": self.name,
             "rows": self.row_count,
-            "tables": [_table_info(table) for table in self.tables],
+            "tables": [self._table_info(table) for table in self.tables],
             "columns": [self._column_info(table, column) for table, column in self.all_columns()],
             "num_columns": self.column_count,
             "statistics_until": self.statistics_until,
             "timestamps": self.timestamps.as_json_value(),
-            "edges": [_edge_info(edge_type) for edge_type in self.edges],
+            "edges": [self._edge_info(edge_type) for edge_type in self.edges],
             "tasks": [self._task_info(number, task) for number, task in enumerate(self.tasks)],
             "datasets": {
                 f"{self.name}/{task.name}/{split}": len(task.seeds_of(split))
@@ -215,13 +235,57 @@ class Store:
             "embedding": {"provider": "hash_v1", "dim": self.embedding_dim},
         }
 
+    def time_text(self, table: Table, paths: list[TimePath]) -> str:
+        """When something is known, for people: "order_id -> orders.ordered_at"."""
+
+        def one(path: TimePath) -> str:
+            text, at = path[0], table
+            for key, name in zip(path, path[1:]):
+                at = self._table_by_name[at.foreign_keys[key].table]
+                text += f" -> {at.name}.{name}"
+            return text
+
+        texts = ", ".join(one(path) for path in paths)
+        return texts if len(paths) == 1 else f"the latest of {texts}"
+
+    def _known_info(self, table: Table, paths: list[TimePath]) -> dict[str, Any]:
+        """`known_at` names a column of the table; any other time is `known_time`, in words."""
+        if not paths or (len(paths) == 1 and len(paths[0]) == 1):
+            return {"known_at": paths[0][0] if paths else None}
+        return {"known_at": None, "known_time": self.time_text(table, paths)}
+
+    def _table_info(self, table: Table) -> dict[str, Any]:
+        info: dict[str, Any] = {
+            "name": table.name,
+            "row_start": table.row_start,
+            "rows": len(table.rows),
+            "primary_key": table.primary_key,
+            "temporal_column": table.temporal_column,
+        }
+        keys = kept_keys(table)
+        if keys is not None:
+            info["keys"] = keys["form"]
+        if table.temporal is not None and len(table.temporal) > 1:
+            info["time"] = self.time_text(table, [table.temporal])
+        return info
+
+    def _edge_info(self, edge_type: EdgeType) -> dict[str, Any]:
+        return {
+            "table": edge_type.table.name,
+            "column": edge_type.name,
+            "parent_table": edge_type.parent_table.name,
+            **self._known_info(edge_type.table, edge_type.key.known_at),
+            "edges": len(edge_type.parents),
+            "dangling": edge_type.dangling,
+        }
+
     def _column_info(self, table: Table, column: Column) -> dict[str, Any]:
         info: dict[str, Any] = {
             "column_idx": column.column_idx,
             "table": table.name,
             "name": column.name,
             "stype": column.stype,
-            "known_at": column.schema.known_at,
+            **self._known_info(table, [column.schema.known_at] if column.schema.known_at else []),
             "nulls": sum(row.cells[column.name] is None for row in table.rows),
         }
         if column.stype == "numerical":
@@ -244,6 +308,8 @@ class Store:
             "splits": {split: len(task.seeds_of(split)) for split in SPLITS},
             "drop_columns": task.drop_names(self.tables),
         }
+        if task.schema.before_anchor != "keep":
+            info.update(before_anchor=task.schema.before_anchor, early=task.early)
         if task.statistics is not None:
             info.update(task.statistics.as_json_value())
         if task.categories is not None:
@@ -255,34 +321,50 @@ def in_bytewise_order(names: Any) -> list[str]:
     return sorted(names, key=lambda name: name.encode("utf-8"))
 
 
-def known_time(table: Table, row: int, known_at: str | None) -> int:
-    """When a cell, or the edge that it makes, is known: with its row, or as late as another column says."""
-    if known_at is None:
-        return table.row_time(row)
-    value = table.cell(row, known_at)
-    return NEVER if value is None else max(table.row_time(row), value)
+def edge_order(table: Table) -> list[ForeignKeySchema]:
+    """The foreign keys of a table as its edge types are numbered."""
+
+    def place(key: ForeignKeySchema) -> tuple[int, int, bytes]:
+        return table.declared_columns.index(key.columns[0]), len(key.columns), key.name.encode("utf-8")
+
+    return sorted(table.foreign_keys.values(), key=place)
+
+
+def stored_times(table: Table) -> list[list[TimePath]]:
+    """The times of a table's rows, cells and edges that are no columns of its own, each the latest of some paths,
+    in the order in which they are first needed."""
+    times = [[table.temporal]] if table.temporal is not None else []
+    times += [[column.schema.known_at] for column in table.columns if column.schema.known_at is not None]
+    times += [key.known_at for key in edge_order(table) if key.known_at]
+    found: list[list[TimePath]] = []
+    for paths in times:
+        is_own_column = len(paths) == 1 and len(paths[0]) == 1
+        if not is_own_column and paths not in found:
+            found.append(paths)
+    return found
+
+
+def kept_keys(table: Table) -> dict[str, Any] | None:
+    """How the file keeps a table's primary keys, as its metadata says it: integers without gaps as their first
+    one, others as what is added to it, anything else as CBOR items."""
+    if not table.keeps_keys:
+        return None
+    keys = [table.split_key(table.row_start + i) for i in range(len(table.rows))]
+    if len(table.primary_key) == 1 and all(isinstance(key, int) for key in keys):
+        first = keys[0] if keys else 0
+        if keys == list(range(first, first + len(keys))):
+            return {"form": "range", "first": first}
+        width = next(width for width in (1, 2, 4, 8) if keys[-1] - first < 256**width)
+        return {"form": "packed", "first": first, "width": width}
+    return {"form": "cbor", "size": sum(len(cbor.encode(key)) for key in keys)}
+
+
+def known_time(table: Table, row: int, known_at: list[TimePath], was_always_there: bool = False) -> int:
+    """When a cell, or the edge that a key makes, is known: with its row, or as late as other columns say."""
+    times = [table.time_at(row, path) for path in known_at]
+    since = ALWAYS if was_always_there else table.row_time(row)
+    return NEVER if None in times else max([since, *times])
 
 
 def time_in_words(time: int) -> int | str:
     return {ALWAYS: "always", NEVER: "never"}.get(time, time)
-
-
-def _table_info(table: Table) -> dict[str, Any]:
-    return {
-        "name": table.name,
-        "row_start": table.row_start,
-        "rows": len(table.rows),
-        "primary_key": table.primary_key,
-        "temporal_column": table.temporal_column,
-    }
-
-
-def _edge_info(edge_type: EdgeType) -> dict[str, Any]:
-    return {
-        "table": edge_type.table.name,
-        "column": edge_type.column,
-        "parent_table": edge_type.parent_table.name,
-        "known_at": edge_type.known_at,
-        "edges": len(edge_type.parents),
-        "dangling": edge_type.dangling,
-    }

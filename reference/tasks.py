@@ -43,6 +43,7 @@ class Task:
     categories: list[str] | None = None  # of a derived task with a categorical target, sorted
     category_start: int = 0
     column_idx: int = 0
+    early: int = 0  # seeds that are observed before their anchor is there
 
     @property
     def is_cell(self) -> bool:
@@ -50,6 +51,13 @@ class Task:
 
     def seeds_of(self, split: str) -> list[Seed]:
         return [seed for seed in self.seeds if seed.split == split]
+
+    def end_of_train(self) -> int | None:
+        """The last time of the train split, where it ends before other splits begin; None: it has no end."""
+        if self.schema.split.method == "temporal":
+            return self.schema.split.val - 1
+        times = [seed.time for seed in self.seeds_of("train")] if self.schema.split.method == "column" else []
+        return None if not times or max(times) == SEES_EVERYTHING else max(times)
 
     def drop_names(self, tables: list[Table]) -> list[str]:
         """The dropped columns in order of table and column."""
@@ -62,16 +70,18 @@ def refuse(name: str, reason: str) -> NoReturn:
     raise WeirError("TASK_INVALID", f"task {name}: {reason}")
 
 
-def tasks_nobody_wrote(tables: list[Table], targets: set[tuple[str, str]]) -> dict[str, TaskSchema]:
-    """Without tasks in the schema, each column is one that can be a target, is no key and no row's time."""
+def tasks_nobody_wrote(tables: list[Table]) -> dict[str, TaskSchema]:
+    """Without tasks in the schema, each column is one that can be a target, is no key and no row's time. (A column
+    that foreign keys lead to may be one.)"""
     tasks: dict[str, TaskSchema] = {}
     for table in tables:
-        keys = set(table.primary_key) | {name for name, schema in table.schema.items() if schema.foreign_key}
+        keys = {*table.primary_key, *(c for key in table.foreign_keys.values() for c in key.columns)}
         for column in table.columns:
-            is_key = column.name in keys or (table.name, column.name) in targets
-            if column.stype in TARGET_STYPES and not is_key and column.name != table.temporal_column:
-                tasks[f"{table.name}.{column.name}"] = TaskSchema(
-                    None, table.name, "", column.name, column.stype, kind="cell"
+            is_free = column.name not in keys and column.name != table.temporal_column
+            if column.stype in TARGET_STYPES and is_free:
+                names = (f"{table.name}.{column.name}{end}" for end in ["", *map("#{}".format, range(2, 10**6))])
+                tasks[next(name for name in names if name not in tasks)] = TaskSchema(
+                    None, table.name, [], column.name, column.stype, kind="cell"
                 )
     return tasks
 
@@ -84,6 +94,7 @@ def make_task(name: str, schema: TaskSchema, anchor: Table, database: Database) 
     column = _target_cell(name, schema, anchor)
     asked = _every_row(anchor) if schema.query is None else _asked(name, schema, anchor, database)
     seeds: list[Seed] = []
+    early = 0
     for row, cells in asked:
         if row is None:
             continue
@@ -92,12 +103,17 @@ def make_task(name: str, schema: TaskSchema, anchor: Table, database: Database) 
         else:
             target = _fitting(name, cells[schema.target_column], schema.target_stype, schema.unit)
         time = _observation_time(name, schema, cells, anchor.row_time(row))
+        is_early = time < anchor.row_time(row)
+        early += is_early
+        if is_early and schema.before_anchor == "move":
+            time = anchor.row_time(row)
         split = _split_of(name, schema.split, anchor.split_key(row), time, cells)
         seeds.append(Seed(row, time, target, split))
     seeds.sort(key=lambda seed: (seed.row, seed.time, cbor.encode(seed.target)))
-    task = Task(name, schema, anchor, column, seeds, sum(row is None for row, _ in asked))
+    task = Task(name, schema, anchor, column, seeds, sum(row is None for row, _ in asked), early=early)
     if column is None and schema.target_stype == "numerical":
-        task.statistics = statistics_of([seed.target for seed in seeds])
+        counted = ("train",) if schema.target_statistics == "train" else SPLITS
+        task.statistics = statistics_of([seed.target if seed.split in counted else None for seed in seeds])
     if column is None and schema.target_stype == "categorical":
         present = {seed.target for seed in seeds if seed.target is not None}
         task.categories = sorted(present, key=lambda text: text.encode("utf-8"))
@@ -123,24 +139,32 @@ def _every_row(anchor: Table) -> list[AskedRow]:
 
 
 def _asked(name: str, schema: TaskSchema, anchor: Table, database: Database) -> list[AskedRow]:
-    if len(anchor.primary_key) != 1:
-        refuse(name, f"the anchor table {anchor.name} has no primary key of one column")
     try:
         names, found = database.query(schema.query or "")
     except (sqlite3.Error, sqlite3.Warning) as fault:
         refuse(name, f"the query fails: {fault}")
-    needed = [schema.anchor_key, schema.target_column, schema.observation_time_column]
+    needed = [*schema.anchor_key, schema.target_column, schema.observation_time_column]
     needed += [schema.split.column] if schema.split.method == "column" else []
     for column in needed:
         if column is not None and column not in names:
             refuse(name, f"the query gives no column {column}")
-    rows_by_key = anchor.rows_by(anchor.primary_key[0])
+    _check_anchor_key(name, schema, anchor)
+    rows_by_key = anchor.rows_by(anchor.primary_key)
     asked: list[AskedRow] = []
     for values_of_row in found:
         cells = dict(reversed(list(zip(names, values_of_row))))  # of two columns with one name, the first
-        key = cells[schema.anchor_key]
-        asked.append((None if key is None else rows_by_key.get(values.key_order(key)), cells))
+        keys = [cells[column] for column in schema.anchor_key]
+        key = None if None in keys else tuple(values.key_order(key) for key in keys)
+        asked.append((rows_by_key.get(key), cells))
     return asked
+
+
+def _check_anchor_key(name: str, schema: TaskSchema, anchor: Table) -> None:
+    """A column that is called like one of the anchor table that is not its key is not the key. (Where a query's
+    columns come from, which a source may know, is not simulated.)"""
+    for given, key in zip(schema.anchor_key, anchor.primary_key):
+        if not schema.is_key_for_sure and given != key and given in anchor.declared_columns:
+            refuse(name, f"{given} is a column of {anchor.name}, but not its primary key {key}")
 
 
 def _fitting(name: str, value: Stored, stype: str, unit: str) -> Any:

@@ -15,6 +15,7 @@ from dataclasses import dataclass, field
 from . import philox
 from .manifest import BatchConfig
 from .rows import Table
+from .schema import Path
 from .store import EdgeType, Store, known_time
 from .tasks import Task
 from .timestamps import NEVER
@@ -26,14 +27,16 @@ def is_known(time: int, observation_time: int) -> bool:
 
 
 class View:
-    """What a task may see of a store: all but the edges that it hides."""
+    """What a task may see of a store: all but the edges that it hides. A task may show what was known of its
+    anchor before the row was there: then the seed's own row counts as one that was always there."""
 
     def __init__(self, store: Store, task: Task) -> None:
         self.store = store
+        self._shows_known = task.schema.before_anchor == "show_known"
         hidden = set(task.schema.drop_columns)
         if task.column is not None:
             hidden.add((task.anchor.name, task.column.name))
-        shown = [edge_type for edge_type in store.edges if (edge_type.table.name, edge_type.column) not in hidden]
+        shown = [edge for edge in store.edges if not hidden & {(edge.table.name, c) for c in edge.key.columns}]
         self._out_of: dict[str, list[EdgeType]] = {table.name: [] for table in store.tables}
         self._into: dict[str, list[EdgeType]] = {table.name: [] for table in store.tables}
         for edge_type in shown:
@@ -48,12 +51,17 @@ class View:
     def is_row_visible(self, row: int, observation_time: int) -> bool:
         return self.table_of(row).row_time(row) <= observation_time
 
-    def parents(self, row: int, observation_time: int) -> Iterator[int]:
+    def known_time(self, row: int, known_at: list[Path], anchor_row: int) -> int:
+        """When a cell or a foreign key of a row is known in a sequence of this anchor."""
+        was_always_there = row == anchor_row and self._shows_known
+        return known_time(self.table_of(row), row, known_at, was_always_there)
+
+    def parents(self, row: int, observation_time: int, anchor_row: int) -> Iterator[int]:
         """By the foreign keys of the row that are known, in column order; not all of these rows are visible."""
-        table = self.table_of(row)
-        for edge_type in self._out_of[table.name]:
+        for edge_type in self._out_of[self.table_of(row).name]:
             parent = edge_type.parents.get(row)
-            if parent is not None and is_known(known_time(table, row, edge_type.known_at), observation_time):
+            time = self.known_time(row, edge_type.key.known_at, anchor_row)
+            if parent is not None and is_known(time, observation_time):
                 yield parent
 
     def children(self, row: int, observation_time: int) -> Iterator[list[int]]:
@@ -99,6 +107,7 @@ class Walk:
     cell_count_of: Callable[[int], int]  # how many cells a row gives the sequence
     rows: list[int] = field(default_factory=list)
     cell_count: int = 0
+    _anchor_row: int = 0
     _visited: set[int] = field(default_factory=set)
     _parent_queue: deque[tuple[int, int]] = field(default_factory=deque)  # (row, hop)
     _queued: set[int] = field(default_factory=set)
@@ -106,6 +115,7 @@ class Walk:
     _listed: set[int] = field(default_factory=set)
 
     def run(self, anchor_row: int) -> list[int]:
+        self._anchor_row = anchor_row
         self._visit(anchor_row, 0)
         while self.cell_count < self.config.sequence_length and len(self.rows) < self.config.max_rows:
             following = self._next()
@@ -123,7 +133,7 @@ class Walk:
             self._list_children(row, hop + 1)
 
     def _queue_parents(self, row: int, hop: int) -> None:
-        for parent in self.view.parents(row, self.observation_time):
+        for parent in self.view.parents(row, self.observation_time, self._anchor_row):
             is_new = parent not in self._visited and parent not in self._queued
             if is_new and self.view.is_row_visible(parent, self.observation_time):
                 self._queued.add(parent)
@@ -167,12 +177,13 @@ class Walk:
 
 
 def foreign_keys_between(view: View, rows: list[int], observation_time: int) -> list[tuple[int, int]]:
-    """The known foreign keys between rows of a sequence, as (child, parent) by their number in it."""
+    """The known foreign keys between rows of a sequence, as (child, parent) by their number in it. The first
+    row is the anchor."""
     number = {row: i for i, row in enumerate(rows)}
     found = {
         (number[row], number[parent])
         for row in rows
-        for parent in view.parents(row, observation_time)
+        for parent in view.parents(row, observation_time, rows[0])
         if parent in number
     }
     return sorted(found)

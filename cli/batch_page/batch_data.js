@@ -21,8 +21,13 @@ function hueOf(table) {
   return Math.round(table * 137.5 + 205) % 360;
 }
 
+// A row's key, where the store keeps keys; else its number in the table.
+function rowLabel(row) {
+  return row.key ?? `#${row.row - tableOf(row).row_start}`;
+}
+
 function rowName(row) {
-  return `${tableOf(row).name} #${row.row - tableOf(row).row_start}`;
+  return `${tableOf(row).name} ${rowLabel(row)}`;
 }
 
 function columnOf(row, index) {
@@ -68,7 +73,7 @@ function againstCutoff(seconds, sequence) {
 // The value of a cell as the page writes it.
 function valueText(column, value) {
   if (value === null) return "null";
-  if (column.stype === "identifier") return "present";
+  if (column.stype === "identifier") return value || "present";
   if (column.stype === "timestamp") return shortTime(value);
   return value === "" ? "(empty)" : value;
 }

@@ -95,7 +95,9 @@ function makeCard(sequence, number, place, withHidden) {
   head.type = "button";
   const table = element("span", "table");
   table.append(element("bdi", "", tableOf(row).name));
-  head.append(table, element("span", "number", `#${row.row - tableOf(row).row_start}`));
+  const label = element("span", "number");
+  label.append(element("bdi", "", rowLabel(row)));
+  head.append(table, label);
   const when = element("span", "when", row.time === null ? "" : dayOf(row.time[0]));
   const seen = cutoff(sequence);
   if (row.time !== null && seen !== null && row.time[1] > seen) when.classList.add("is-late");

@@ -52,7 +52,7 @@ function cellFacts(sequence, row, index) {
   const entries = [["value", valueText(column, cell[2])], ["type", column.stype]];
   if (column.about) entries.push(["about", column.about]);
   entries.push(["position", cell[1] < 0 ? "not in the sequence" : `${cell[1]}`]);
-  if (column.known_at !== null) entries.push(["known at", batch.columns[column.known_at].name]);
+  if (column.known_at !== null) entries.push(["known at", column.known_at]);
   return {column, cell, entries};
 }
 

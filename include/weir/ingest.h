@@ -28,10 +28,24 @@ typedef struct weir_progress {
  * query. */
 typedef bool (*weir_progress_report)(void *context, const weir_progress *progress);
 
+/* What somebody should look at: it may be a mistake. A list of the codes is in docs/warnings.md. */
+typedef struct weir_warning {
+    const char *code;  /* such as "constant_label"; it does not change */
+    const char *table; /* what it is about; or NULL, likewise */
+    const char *column;
+    const char *task;
+    const char *message; /* one sentence: what was seen, and what to do */
+} weir_warning;
+
+/* Called from the thread that called ingest, before anything is written; texts are valid during the call. */
+typedef void (*weir_warning_report)(void *context, const weir_warning *warning);
+
 typedef struct weir_ingest_options {
-    size_t size;        /* sizeof(weir_ingest_options) */
-    const char *source; /* path or URL */
-    const char *schema; /* JSON text, or NULL: drafted from the source */
+    size_t size;             /* sizeof(weir_ingest_options) */
+    const char *source;      /* path or URL */
+    const char *search_path; /* schemas of PostgreSQL or DuckDB in which bare names are found, "sales,public";
+                                NULL: what the schema says, else the source's own */
+    const char *schema;      /* JSON text, or NULL: drafted from the source */
     size_t schema_size;
     const char *schema_name; /* what messages call the schema, such as its path */
     const char *output;      /* the store's path; NULL: NAME.weir in the working directory */
@@ -42,6 +56,8 @@ typedef struct weir_ingest_options {
     bool no_embeddings;   /* leaves the embedding sections empty (dim 0) */
     weir_progress_report progress; /* or NULL */
     void *progress_context;
+    weir_warning_report warning; /* or NULL */
+    void *warning_context;
     uint32_t silence_s; /* how long a server may give no row and no answer; 0: 3600 */
 } weir_ingest_options;
 

@@ -40,6 +40,13 @@ typedef enum weir_stype {
 
 typedef enum weir_split { WEIR_TRAIN = 0, WEIR_VAL = 1, WEIR_TEST = 2, WEIR_SPLITS = 3 } weir_split;
 
+/* What a task does with seeds that are observed before their anchor row exists. */
+typedef enum weir_before_anchor {
+    WEIR_BEFORE_ANCHOR_KEEP,       /* the anchor's cells are null, its foreign keys hidden */
+    WEIR_BEFORE_ANCHOR_SHOW_KNOWN, /* its cells and foreign keys are known by their known_at alone */
+    WEIR_BEFORE_ANCHOR_MOVE,       /* the observation time became that of the anchor row */
+} weir_before_anchor;
+
 WEIR_API const char *weir_stype_name(weir_stype stype); /* "identifier" … */
 WEIR_API const char *weir_split_name(weir_split split); /* "train", "val", "test" */
 
@@ -49,9 +56,32 @@ typedef struct weir_statistics {
     uint64_t count; /* values in them */
 } weir_statistics;
 
+/* A time that a table's rows have beside their timestamp columns: the latest of some paths, each through
+ * foreign keys to a timestamp column of another table. It lies in the record as a timestamp column does. */
+typedef struct weir_time_path {
+    const char *const *names; /* foreign keys, then the column */
+    uint32_t count;
+} weir_time_path;
+
+typedef struct weir_stored_time {
+    const weir_time_path *paths;
+    uint32_t path_count;
+    uint32_t slot;  /* offset in the record */
+    uint64_t nulls; /* rows that have none */
+} weir_stored_time;
+
+/* How a table keeps the primary keys of its rows, which are sorted by them (docs/format.md). */
+typedef enum weir_key_form {
+    WEIR_KEYS_NONE,
+    WEIR_KEYS_RANGE,  /* row i has the integer key_first + i */
+    WEIR_KEYS_PACKED, /* row i has key_first + the i-th unsigned integer of key_width bytes */
+    WEIR_KEYS_CBOR,   /* any keys, as CBOR items */
+} weir_key_form;
+
 /* A table's rows lie one after the other, `stride` bytes each, row r at records + (r - row_start) * stride.
  * In a record, all little-endian:
- *   - 8-byte slots: int64 microseconds of every timestamp column; WEIR_TIME_ALWAYS where it is null;
+ *   - 8-byte slots: int64 microseconds of every timestamp column, then of every stored time;
+ *     WEIR_TIME_ALWAYS where it is null;
  *   - 4-byte slots: float32 (normalised), category or text number of every numerical, categorical and text
  *     column; 0 where it is null;
  *   - 4-byte slots: the parent's RowIdx of every edge type of the table; WEIR_NONE where there is none;
@@ -68,12 +98,20 @@ typedef struct weir_table {
     uint32_t column_start; /* ColumnIdx of its first column; they are consecutive */
     uint32_t column_count;
     uint32_t temporal_column; /* ColumnIdx or WEIR_NONE */
-    uint32_t edge_start;      /* its foreign keys are edges[edge_start …), in column order */
+    uint32_t temporal_time;   /* instead: a number in `times`, or WEIR_NONE */
+    const weir_stored_time *times;
+    uint32_t time_count;
+    uint32_t edge_start; /* its foreign keys are edges[edge_start …), in column order */
     uint32_t edge_count;
     const uint32_t *inbound; /* edge types into this table, in order (child table, column) */
     uint32_t inbound_count;
     const char *const *primary_key; /* column names */
     uint32_t primary_key_count;
+    weir_key_form key_form;
+    int64_t key_first;
+    uint32_t key_width;
+    uint64_t key_size; /* of the CBOR items */
+    const uint8_t *keys;
     const uint8_t *records;
 } weir_table;
 
@@ -84,11 +122,13 @@ typedef struct weir_column {
     uint32_t table;          /* WEIR_NONE for a derived task's */
     uint32_t task;           /* WEIR_NONE for a table's */
     weir_stype stype;
-    uint32_t slot;     /* offset of the value's slot in the record; WEIR_NONE for identifier and boolean */
-    uint32_t null_bit; /* number of the bit that is set where the cell is null */
-    uint32_t bool_bit; /* number of the value's bit of a boolean; else WEIR_NONE */
-    uint32_t known_at; /* ColumnIdx of the timestamp column that says when the cell is known, as it holds (a
-                          timestamp column's own too); WEIR_NONE: with the row */
+    uint32_t slot;       /* offset of the value's slot in the record; WEIR_NONE for identifier and boolean */
+    uint32_t null_bit;   /* number of the bit that is set where the cell is null */
+    uint32_t bool_bit;   /* number of the value's bit of a boolean; else WEIR_NONE */
+    uint32_t known_at;   /* ColumnIdx of the timestamp column that says when the cell is known, as it holds (a
+                            timestamp column's own too), or WEIR_NONE */
+    uint32_t known_time; /* instead: a number in the table's `times`, or WEIR_NONE */
+    uint32_t known_slot; /* offset of that time in the record; WEIR_NONE: known with the row */
     uint64_t nulls;
     uint64_t not_finite;        /* of a numerical column: values that count as null for that */
     weir_statistics statistics; /* of a numerical column or derived numerical task */
@@ -96,15 +136,19 @@ typedef struct weir_column {
     uint32_t category_count;
 } weir_column;
 
-/* An edge type: a foreign key column. The children of the parent table's i-th row are child_rows[starts[i]
+/* An edge type: a foreign key. The children of the parent table's i-th row are child_rows[starts[i]
  * … starts[i + 1]), sorted by (edge time, RowIdx), with their times beside them. */
 typedef struct weir_edge {
-    const char *name; /* of the column */
+    const char *name; /* of the column, or what the schema calls the key */
     uint32_t table;   /* the child's */
-    uint32_t column;  /* ColumnIdx; WEIR_NONE where the column is ignored otherwise */
+    uint32_t column;  /* ColumnIdx; WEIR_NONE for a column that is ignored otherwise, and for several */
+    const char *const *columns; /* their names */
+    uint32_t column_count;
     uint32_t parent_table;
     uint32_t parent_slot; /* offset in the child's record */
-    uint32_t known_at;    /* ColumnIdx or WEIR_NONE */
+    uint32_t known_at;    /* as of a column */
+    uint32_t known_time;
+    uint32_t known_slot;
     uint64_t edges;
     uint64_t dangling;
     const uint8_t *starts;      /* uint32, parent rows + 1 */
@@ -123,12 +167,16 @@ typedef struct weir_task {
     uint32_t anchor_table;
     uint32_t seed_count;
     uint64_t dropped; /* seeds whose anchor key matched no row */
+    weir_before_anchor before_anchor;
+    uint64_t early_seeds;      /* that were observed before their anchor; 0 where before_anchor is KEEP */
+    bool has_train_statistics; /* of a derived numerical target: over the train split alone */
     uint32_t split_start[WEIR_SPLITS + 1];
     const uint8_t
         *column_dropped; /* a byte a ColumnIdx: 1 where the task leaves the column out (not the target) */
     const uint8_t *edge_hidden;      /* a byte an edge type: 1 where the task does not show it */
     const char *const *drop_columns; /* "table.column", in order of table and column */
     uint32_t drop_column_count;
+    bool drops_target;           /* a cell task whose target column is among them: no other row shows it */
     const uint8_t *seed_rows;    /* uint32 RowIdx */
     const uint8_t *seed_times;   /* int64; NULL: the anchor row's time, 2^63-1 where that is always */
     const uint8_t *seed_targets; /* 8 bytes a seed; NULL in a cell task */
@@ -244,6 +292,15 @@ WEIR_API const uint8_t *weir_store_record(const weir_store *store, uint32_t row)
 WEIR_API int64_t weir_store_row_time(const weir_store *store, uint32_t row);
 WEIR_API uint32_t weir_store_parent(const weir_store *store, uint32_t row, uint32_t edge);
 
+/* The time at an 8-byte slot of a row's record, such as a column's known_slot; WEIR_TIME_ALWAYS where it is
+ * null or there is none. */
+WEIR_API int64_t weir_store_time_at(const weir_store *store, uint32_t row, uint32_t slot);
+
+/* A table's stored time for people: "order_id -> orders.ordered_at". Written to `out`, cut to size and
+ * terminated; returns the full length. */
+WEIR_API size_t weir_store_time_text(const weir_store *store, uint32_t table, uint32_t time, char *out,
+                                     size_t size);
+
 /* A cell. `number` is the normalised value of a numerical one, `integer` the microseconds of a timestamp, 0
  * or 1 of a boolean, the category or text number; all 0 where it is null. False where there is no such
  * cell. */
@@ -254,6 +311,44 @@ typedef struct weir_cell {
     int64_t integer;
 } weir_cell;
 WEIR_API bool weir_store_cell(const weir_store *store, uint32_t row, uint32_t column, weir_cell *out);
+
+/* ---- Keys: what joins predictions back to the database ----------------------------------------
+ * A key has one value for each column of the primary key, as the source stored it. Stores keep them where
+ * the schema says "keys": true. */
+typedef enum weir_key_type {
+    WEIR_KEY_NONE, /* no such key */
+    WEIR_KEY_INTEGER,
+    WEIR_KEY_REAL,
+    WEIR_KEY_TEXT,
+    WEIR_KEY_BYTES,
+} weir_key_type;
+
+typedef struct weir_key_value {
+    weir_key_type type;
+    int64_t integer;
+    double real;
+    weir_text_view bytes; /* of text and bytes; points into the store */
+} weir_key_value;
+
+/* A CBOR integer, float, text or byte string as a key's value (it borrows the bytes); WEIR_KEY_NONE for all
+ * else. */
+WEIR_API weir_key_value weir_key_value_of(const weir_cbor_value *item);
+
+/* The value of a row's key in column `part` of the primary key; false where the table keeps no keys, or
+ * there is no such row or column. */
+WEIR_API bool weir_store_key(const weir_store *store, uint32_t row, uint32_t part, weir_key_value *out);
+
+/* The row of a table that has this key (one value a column of the primary key; an integer and a real that
+ * are equal are the same key), by binary search; WEIR_NONE where there is none or the table keeps no keys. */
+WEIR_API uint32_t weir_store_find_row(const weir_store *store, uint32_t table, const weir_key_value *values,
+                                      uint32_t count);
+
+/* A row's key for people: 27005, 'AA', (1, 'x'). Written to `out`, cut to size and terminated; returns the
+ * full length, 0 where there is no key. And as JSON: the value, or an array of several; bytes as
+ * {"bytes": hex}, a missing key as null. */
+WEIR_API size_t weir_store_key_text(const weir_store *store, uint32_t row, char *out, size_t size);
+WEIR_API size_t weir_store_key_part_text(const weir_key_value *value, char *out, size_t size);
+WEIR_API void weir_store_key_json(const weir_store *store, uint32_t row, weir_json_writer *w);
 
 /* The children of a parent row by an edge type into its table that are known at `observation_time`: the
  * first *count of all of them. Returns the place of the first in child_rows and child_times. */

@@ -172,6 +172,98 @@ static PyObject *column(PyObject *self, PyObject *args) {
     return wants_nulls ? bits_of(self, table, found->null_bit) : values_of(self, table, found);
 }
 
+/* ---- Keys -------------------------------------------------------------------------------------- */
+
+static PyObject *object_of(const weir_key_value *value) {
+    switch (value->type) {
+    case WEIR_KEY_INTEGER:
+        return PyLong_FromLongLong(value->integer);
+    case WEIR_KEY_REAL:
+        return PyFloat_FromDouble(value->real);
+    case WEIR_KEY_TEXT:
+        return PyUnicode_DecodeUTF8(value->bytes.data, (Py_ssize_t)value->bytes.size, "replace");
+    case WEIR_KEY_BYTES:
+        return PyBytes_FromStringAndSize(value->bytes.data, (Py_ssize_t)value->bytes.size);
+    default:
+        PyErr_SetString(PyExc_KeyError, "the row has no key in the store");
+        return NULL;
+    }
+}
+
+/* _key(row): the value, or a tuple of those of several columns. */
+static PyObject *key(PyObject *self, PyObject *number) {
+    uint32_t row = 0;
+    if (!py_to_uint32(number, &row))
+        return NULL;
+    const weir_store *store = store_of(self);
+    uint32_t table = weir_store_table_of(store, row);
+    uint32_t count = table == WEIR_NONE ? 1 : weir_store_describe(store)->tables[table].primary_key_count;
+    PyObject *parts = count > 1 ? PyTuple_New((Py_ssize_t)count) : NULL;
+    if (count > 1 && !parts)
+        return NULL;
+    for (uint32_t i = 0; i < count || i == 0; i++) {
+        weir_key_value value;
+        (void)weir_store_key(store, row, i, &value);
+        PyObject *part = object_of(&value);
+        if (!parts)
+            return part;
+        if (!part || PyTuple_SetItem(parts, (Py_ssize_t)i, part) != 0) {
+            Py_DECREF(parts);
+            return NULL;
+        }
+    }
+    return parts;
+}
+
+/* False, with an exception, for what is no value of a key. */
+static bool value_from(PyObject *object, weir_key_value *out) {
+    Py_ssize_t size = 0;
+    *out = (weir_key_value){.type = WEIR_KEY_NONE};
+    if (PyUnicode_Check(object)) {
+        out->type = WEIR_KEY_TEXT;
+        out->bytes.data = PyUnicode_AsUTF8AndSize(object, &size);
+        out->bytes.size = (size_t)size;
+        return out->bytes.data != NULL;
+    }
+    if (PyBytes_Check(object)) {
+        out->type = WEIR_KEY_BYTES;
+        out->bytes = (weir_text_view){PyBytes_AsString(object), (size_t)PyBytes_Size(object)};
+        return true;
+    }
+    if (PyFloat_Check(object)) {
+        out->type = WEIR_KEY_REAL;
+        out->real = PyFloat_AsDouble(object);
+        return true;
+    }
+    int overflow = 0;
+    PyObject *whole = PyNumber_Index(object);
+    if (!whole)
+        return false;
+    out->integer = PyLong_AsLongLongAndOverflow(whole, &overflow);
+    out->type = overflow ? WEIR_KEY_NONE : WEIR_KEY_INTEGER;
+    Py_DECREF(whole);
+    return !PyErr_Occurred();
+}
+
+/* _find_row(table number, tuple of values): the row, or None. */
+static PyObject *find_row(PyObject *self, PyObject *args) {
+    enum { PARTS_MAX = 64 };
+    weir_key_value values[PARTS_MAX];
+    uint32_t table = 0;
+    PyObject *parts = NULL;
+    if (!PyArg_ParseTuple(args, "O&O!:_find_row", py_to_uint32, &table, &PyTuple_Type, &parts))
+        return NULL;
+    Py_ssize_t count = PyTuple_Size(parts);
+    for (Py_ssize_t i = 0; i < count && i < PARTS_MAX; i++)
+        if (!value_from(PyTuple_GetItem(parts, i), &values[i]))
+            return NULL;
+    uint32_t row =
+        count > PARTS_MAX ? WEIR_NONE : weir_store_find_row(store_of(self), table, values, (uint32_t)count);
+    if (row == WEIR_NONE)
+        Py_RETURN_NONE;
+    return PyLong_FromUnsignedLong(row);
+}
+
 /* ---- Texts and datasets ------------------------------------------------------------------------ */
 
 static PyObject *text_of(const weir_store *store, weir_text_view text) {
@@ -227,6 +319,8 @@ static PyMethodDef methods[] = {
     {"_verify", verify, METH_O, "Checks every byte with so many threads."},
     {"_embeddings", embeddings, METH_VARARGS, "The embeddings of columns, categories or texts."},
     {"_column", column, METH_VARARGS, "The values, or the nulls, of the column with this index."},
+    {"_key", key, METH_O, "The primary key of a row; KeyError where the store has none."},
+    {"_find_row", find_row, METH_VARARGS, "The row of a key in the table with this number, or None."},
     {"text", text, METH_O, "The text with this number; empty where there is none."},
     {"category", category, METH_O, "The value of the category with this number; empty where there is none."},
     {NULL, NULL, 0, NULL}};

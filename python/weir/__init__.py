@@ -18,7 +18,7 @@ from weir._manifest import Location, Manifest, Mix
 from weir._plan import Plan, plan
 from weir._replay import ReplayReport, replay
 from weir._sampler import BatchSampler, Sampler
-from weir._store import Store, Table
+from weir._store import Keys, Store, Table
 from weir._weir import Array
 from weir._weir import version as __version__
 from weir.errors import (
@@ -48,6 +48,7 @@ __all__ = [
     "FileError",
     "GraphError",
     "IngestReport",
+    "Keys",
     "Loader",
     "Location",
     "Manifest",

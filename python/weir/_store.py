@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import operator
 import os
 from collections.abc import Iterator, Mapping
 from functools import cached_property
@@ -47,6 +48,65 @@ class Table(Mapping[str, Array]):
         return f"<weir.Table {self.name}: {self.row_count} rows, {', '.join(self._values)}>"
 
 
+KeyValue = int | float | str | bytes
+Key = KeyValue | tuple[KeyValue, ...]
+
+
+class Keys:
+    """The primary keys of a table's rows, as the database has them: what joins predictions back to it.
+
+    Rows are counted as in a batch's `anchor_row`: over the whole store. A key of several columns is a tuple.
+
+        >>> keys = Store("shop.weir").keys("order_items")
+        >>> keys.columns, keys[keys.row((3, 1))]
+        (('order_id', 'line'), (3, 1))
+
+    `dict(zip(keys[batch.anchor_row], scores))` is a prediction for each key.
+    """
+
+    def __init__(self, store: Store, table: str) -> None:
+        numbers = [number for number, described in enumerate(store.info["tables"]) if described["name"] == table]
+        if not numbers:
+            raise KeyError(f"the store has no table {table!r}")
+        described = store.info["tables"][numbers[0]]
+        if "keys" not in described:
+            raise KeyError(
+                f'the store keeps no keys of {table!r}; ingest with "keys": true in the schema, and a primary_key'
+            )
+        self._store = store
+        self._number: int = numbers[0]
+        self.columns: tuple[str, ...] = tuple(described["primary_key"])
+        self._rows = range(described["row_start"], described["row_start"] + described["rows"])
+
+    def _one(self, row: int) -> Key:
+        if row not in self._rows:
+            raise IndexError(f"row {row} is not one of the table's, {self._rows.start} to {self._rows.stop - 1}")
+        key: Key = self._store._key(row)
+        return key
+
+    def __getitem__(self, rows: Any) -> Any:
+        """The key of a row, or a list of keys for several rows: any array or iterable of integers."""
+        if hasattr(rows, "__index__") and not getattr(rows, "ndim", 0):
+            return self._one(operator.index(rows))
+        return [self._one(operator.index(row)) for row in (rows.tolist() if hasattr(rows, "tolist") else rows)]
+
+    def row(self, key: Key) -> int:
+        """The row of a key, by binary search; KeyError where there is none."""
+        row = self._store._find_row(self._number, key if isinstance(key, tuple) else (key,))
+        if row is None:
+            raise KeyError(key)
+        return row
+
+    def __len__(self) -> int:
+        return len(self._rows)
+
+    def __iter__(self) -> Iterator[Key]:
+        return map(self._one, self._rows)
+
+    def __repr__(self) -> str:
+        return f"<weir.Keys {', '.join(self.columns)}: {len(self)} rows>"
+
+
 class Store(_weir.Store):
     """An immutable store file, mapped into memory and shared by all processes that open it. Any thread may use it.
 
@@ -82,6 +142,10 @@ class Store(_weir.Store):
     def embeddings(self) -> dict[str, Array]:
         """float16 [count, dim] of `columns`, `categories` and `texts`: what the model's input layers look up."""
         return {kind: self._embeddings(kind) for kind in ("columns", "categories", "texts")}
+
+    def keys(self, table: str) -> Keys:
+        """The primary keys of a table's rows; KeyError where the store keeps none."""
+        return Keys(self, table)
 
     def verify(self, threads: int = 1) -> None:
         """Reads every byte; weir.errors.StoreCorrupt where one is damaged."""

@@ -15,7 +15,7 @@ static weir__cell_rule rule_of(const weir_store_info *info, uint32_t column) {
         .slot = c->slot,
         .null_bit = first_bit + c->null_bit,
         .bool_bit = c->bool_bit == WEIR_NONE ? WEIR_NONE : first_bit + c->bool_bit,
-        .known_slot = c->known_at == WEIR_NONE ? WEIR_NONE : info->columns[c->known_at].slot,
+        .known_slot = c->known_slot,
         .stype = WEIR__NARROW(uint8_t, c->stype),
     };
 }
@@ -67,29 +67,13 @@ static void make_parent_rules(arena *a, const weir__task_rules *rules, const wei
         out->parents[out->parent_count++] = (weir__parent_rule){
             .parent_table = edge->parent_table,
             .parent_slot = edge->parent_slot,
-            .known_slot = edge->known_at == WEIR_NONE ? WEIR_NONE : info->columns[edge->known_at].slot,
+            .known_slot = edge->known_slot,
             .parent_time_offset = time_offset == WEIR_NONE ? 0 : time_offset,
         };
     }
     for (uint32_t i = 0; i < table->inbound_count; i++)
         if (!rules->task->edge_hidden[table->inbound[i]])
             out->inbound[out->inbound_count++] = table->inbound[i];
-}
-
-/* A cell task may list its own target among the dropped columns: then no other row shows it, whatever the
- * labels' visibility. */
-static bool drops_its_target(const weir__task_rules *rules) {
-    const weir_task *task = rules->task;
-    const char *table = rules->info->tables[task->anchor_table].name;
-    const char *column = rules->info->columns[task->column].name;
-    size_t table_size = strlen(table);
-    for (uint32_t i = 0; task->is_cell && i < task->drop_column_count; i++) {
-        const char *dropped = task->drop_columns[i];
-        if (strncmp(dropped, table, table_size) == 0 && dropped[table_size] == '.' &&
-            strcmp(dropped + table_size + 1, column) == 0)
-            return true;
-    }
-    return false;
 }
 
 /* Whether two foreign keys of table `number` lead to one table; `last_child` has a place for each table, none
@@ -108,7 +92,7 @@ static void make_rules(arena *a, weir__task_rules *rules) {
     const weir_store_info *info = rules->info;
     weir__table_rules *tables = take(a, info->table_count, sizeof *tables);
     uint32_t target = rules->task->is_cell ? rules->task->column : WEIR_NONE;
-    uint32_t shown_target = drops_its_target(rules) ? target : WEIR_NONE;
+    uint32_t shown_target = rules->task->drops_target ? target : WEIR_NONE;
     uint32_t blank_size = info->tables[rules->task->anchor_table].stride;
     uint32_t *last_child = take(a, info->table_count, sizeof *last_child);
     rules->tables = tables;

@@ -216,8 +216,10 @@ void weir__walk_look(weir__walk *walk) {
     const weir_table *table = &walk->rules->info->tables[walk->next.table];
     if (table->stride > 0)
         touch(walk, WEIR__SECTION_ROWS, walk->next.record, table->stride);
-    /* An anchor from the future shows neither its cells nor its foreign keys. No other row is from there. */
-    if (walk->row_count == 0 && row_time(table, walk->next.record) > walk->observation_time)
+    /* An anchor from the future shows neither its cells nor its foreign keys, unless the task shows what is
+     * known of it by then. No other row is from there. */
+    if (walk->row_count == 0 && walk->rules->task->before_anchor != WEIR_BEFORE_ANCHOR_SHOW_KNOWN &&
+        row_time(table, walk->next.record) > walk->observation_time)
         walk->next.record = walk->rules->blank_record;
     look_at_parents(walk);
     if (walk->next.hop < walk->max_hops)

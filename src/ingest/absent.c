@@ -11,10 +11,10 @@ static bool accepts_postgres(const weir_env *env, const char *location) {
     return strncmp(location, "postgresql://", 13) == 0 || strncmp(location, "postgres://", 11) == 0;
 }
 
-static weir_status open_postgres(const weir_env *env, const char *location, weir__source **out,
+static weir_status open_postgres(const weir_env *env, const weir__source_options *options, weir__source **out,
                                  weir_error *error) {
     (void)env;
-    (void)location;
+    (void)options;
     *out = NULL;
     return weir__fail(error, WEIR_SOURCE_ERROR, WEIR__SOURCE_OPERATOR,
                       "this weir was built without PostgreSQL; use a build with WEIR_POSTGRES=ON");

@@ -202,14 +202,15 @@ static bool is_key_column(const weir__catalog *catalog, const weir__catalog_tabl
         if (table->primary_key[i] == column)
             return true;
     for (uint32_t i = 0; i < table->foreign_key_count; i++)
-        if (table->foreign_keys[i].column == column)
-            return true;
+        for (uint32_t k = 0; k < table->foreign_keys[i].column_count; k++)
+            if (table->foreign_keys[i].columns[k] == column)
+                return true;
     for (uint32_t t = 0; t < catalog->table_count; t++)
         for (uint32_t i = 0; i < catalog->tables[t].foreign_key_count; i++) {
             const weir__catalog_key *key = &catalog->tables[t].foreign_keys[i];
-            if (strcmp(key->parent_table, table->name) == 0 &&
-                strcmp(key->parent_column, table->columns[column].name) == 0)
-                return true;
+            for (uint32_t k = 0; k < key->column_count && strcmp(key->parent_table, table->name) == 0; k++)
+                if (strcmp(key->parent_columns[k], table->columns[column].name) == 0)
+                    return true;
         }
     return false;
 }
@@ -279,7 +280,7 @@ static weir_status profile_table(weir__ingest *ingest, weir__source *session, ta
     for (uint32_t c = 0; c < count; c++)
         positions[c] = c;
     weir__cursor *cursor = NULL;
-    status = session->kind->scan(session, table->source, positions, count, 0, 1, &cursor, error);
+    status = weir__source_scan(session, table->source, positions, count, 0, 1, &cursor, error);
     if (status == WEIR_OK) {
         status = look_at_rows(ingest, table, cursor, error);
         cursor->close(cursor);
@@ -310,31 +311,62 @@ static void put_primary_key(weir_json_writer *w, const weir__catalog_table *tabl
         weir_json_end_array(w);
 }
 
-static const weir__catalog_key *foreign_key_of(const weir__catalog_table *table, uint32_t column) {
-    for (uint32_t i = 0; i < table->foreign_key_count; i++)
-        if (table->foreign_keys[i].column == column)
-            return &table->foreign_keys[i];
-    return NULL;
+static bool is_table(const void *context, const char *name, size_t size) {
+    const weir__catalog *catalog = context;
+    for (uint32_t t = 0; t < catalog->table_count; t++)
+        if (strlen(catalog->tables[t].name) == size && memcmp(catalog->tables[t].name, name, size) == 0)
+            return true;
+    return false;
 }
 
+/* A key of one column stands at its column. */
 static bool put_column(weir__ingest *ingest, weir_json_writer *w, const table_profile *table, uint32_t c) {
-    const weir__catalog_key *key = foreign_key_of(table->source, c);
+    bool is_fine = true;
     weir_json_key(w, table->source->columns[c].name);
     weir_json_object(w);
     weir_json_key(w, "stype");
     weir_json_text(w, weir_stype_name(table->stypes[c]));
-    if (key) {
-        size_t size = strlen(key->parent_table) + strlen(key->parent_column) + 2;
-        char *name = weir__allocate(ingest->env, size, 1);
-        if (!name)
-            return false;
-        stpcpy(stpcpy(stpcpy(name, key->parent_table), "."), key->parent_column);
+    for (uint32_t i = 0; i < table->source->foreign_key_count && is_fine; i++) {
+        const weir__catalog_key *key = &table->source->foreign_keys[i];
+        if (key->column_count != 1 || key->columns[0] != c)
+            continue;
         weir_json_key(w, "foreign_key");
-        weir_json_text(w, name);
-        weir__release(ingest->env, name);
+        is_fine = weir__json_joined_name(w, ingest->env, key->parent_table, key->parent_columns[0], is_table,
+                                         &ingest->catalog);
     }
     weir_json_end_object(w);
-    return true;
+    return is_fine;
+}
+
+/* Keys of several columns. */
+static void put_foreign_keys(weir_json_writer *w, const weir__catalog_table *table) {
+    bool has_begun = false;
+    for (uint32_t i = 0; i < table->foreign_key_count; i++) {
+        const weir__catalog_key *key = &table->foreign_keys[i];
+        if (key->column_count == 1)
+            continue;
+        if (!has_begun) {
+            weir_json_key(w, "foreign_keys");
+            weir_json_array(w);
+        }
+        has_begun = true;
+        weir_json_object(w);
+        weir_json_key(w, "columns");
+        weir_json_array(w);
+        for (uint32_t k = 0; k < key->column_count; k++)
+            weir_json_text(w, table->columns[key->columns[k]].name);
+        weir_json_end_array(w);
+        weir_json_key(w, "table");
+        weir_json_text(w, key->parent_table);
+        weir_json_key(w, "to");
+        weir_json_array(w);
+        for (uint32_t k = 0; k < key->column_count; k++)
+            weir_json_text(w, key->parent_columns[k]);
+        weir_json_end_array(w);
+        weir_json_end_object(w);
+    }
+    if (has_begun)
+        weir_json_end_array(w);
 }
 
 static bool put_table(weir__ingest *ingest, weir_json_writer *w, const table_profile *table) {
@@ -348,6 +380,7 @@ static bool put_table(weir__ingest *ingest, weir_json_writer *w, const table_pro
             weir_json_text(w, source->columns[c].name);
             break;
         }
+    put_foreign_keys(w, source);
     weir_json_key(w, "columns");
     weir_json_object(w);
     for (uint32_t c = 0; c < source->column_count; c++)
@@ -362,6 +395,13 @@ static bool put_draft(weir__ingest *ingest, weir_json_writer *w, const table_pro
     weir_json_object(w);
     weir_json_key(w, "name");
     weir_json_text(w, ingest->catalog.name);
+    if (ingest->source.search_path_count > 0) {
+        weir_json_key(w, "search_path");
+        weir_json_array(w);
+        for (uint32_t i = 0; i < ingest->source.search_path_count; i++)
+            weir_json_text(w, ingest->source.search_path[i]);
+        weir_json_end_array(w);
+    }
     weir_json_key(w, "tables");
     weir_json_object(w);
     for (uint32_t t = 0; t < ingest->catalog.table_count; t++)

@@ -113,7 +113,7 @@ typedef struct weir__duck_session {
     weir__duck_connection connection;
     bool is_fork; /* the database is the origin's to close */
     bool is_directory;
-    char *location;
+    const weir__source_options *options;
 } weir__duck_session;
 
 /* A catalog table's detail: rows that the parts of a scan share out by rowid; 0: it cannot be shared. */
@@ -132,6 +132,12 @@ WEIR_CHECKED weir_status weir__duck_scan(weir__source *source, const weir__catal
                                          uint32_t part_count, weir__cursor **out, weir_error *error);
 WEIR_CHECKED weir_status weir__duck_query(weir__source *source, const char *sql, weir__cursor **out,
                                           weir_error *error);
+WEIR_CHECKED weir_status weir__duck_describe_query(weir__source *source, const char *sql,
+                                                   weir__catalog *catalog, weir__catalog_table *table,
+                                                   weir_error *error);
+/* Runs a statement whose rows do not matter. `what` is for messages. */
+WEIR_CHECKED weir_status weir__duck_run(weir__duck_session *session, const char *statement, const char *what,
+                                        weir_error *error);
 
 /* What a column of a type is declared as. */
 weir__declared weir__duck_declared(int type);

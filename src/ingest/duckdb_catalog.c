@@ -1,6 +1,7 @@
-/* The catalog of a DuckDB source: the tables of the current schema, or the views of a folder's files (one
- * table a file, named as the file without its ending; no keys). DuckDB's own catalog functions are read
- * through the same cursors as everything else. */
+/* The catalog of a DuckDB source: the tables and views of a database (what a bare name does not find is
+ * called schema.table, and hidden from drafts), or the views of a folder's files (one table a file, named as
+ * the file without its ending; no keys). DuckDB's own catalog functions are read through the same cursors as
+ * everything else. */
 #include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
@@ -27,8 +28,8 @@ static weir_status for_each_row(weir__duck_session *session, const char *stateme
     return status;
 }
 
-static weir_status run(weir__duck_session *session, const char *statement, const char *what,
-                       weir_error *error) {
+weir_status weir__duck_run(weir__duck_session *session, const char *statement, const char *what,
+                           weir_error *error) {
     weir__duck_result result;
     weir_status status = WEIR_OK;
     if (session->api.query(session->connection, statement, &result) != 0)
@@ -116,15 +117,15 @@ static void add_pattern(weir__sql *sql, const char *folder) {
 static weir_status list_files(weir__duck_session *session, file_list *list, weir_error *error) {
     weir__sql sql = {.env = env_of(session)};
     weir__sql_add(&sql, "SELECT file FROM glob(");
-    add_pattern(&sql, session->location);
+    add_pattern(&sql, session->options->location);
     weir__sql_add(&sql, ") ORDER BY file");
-    weir_status status = sql.failed
-                             ? weir__out_of_memory(error, WEIR__SOURCE_OPERATOR, sql.size)
-                             : for_each_row(session, sql.data, session->location, take_file, list, error);
+    weir_status status =
+        sql.failed ? weir__out_of_memory(error, WEIR__SOURCE_OPERATOR, sql.size)
+                   : for_each_row(session, sql.data, session->options->location, take_file, list, error);
     weir__sql_release(&sql);
     if (!status && list->count == 0)
         status = weir__fail(error, WEIR_SOURCE_ERROR, WEIR__SOURCE_OPERATOR,
-                            "%s has no .parquet, .csv or .csv.gz file", session->location);
+                            "%s has no .parquet, .csv or .csv.gz file", session->options->location);
     for (size_t i = 0; i < list->count && !status; i++)
         for (size_t j = 0; j < i && !status; j++)
             if (strcmp(list->files[i].table, list->files[j].table) == 0)
@@ -164,7 +165,7 @@ static weir_status add_csv_arguments(weir__duck_session *session, weir__sql *sql
     weir__sql_add_literal(&sniff, path);
     weir__sql_add(&sniff, ", sample_size = -1)");
     weir_status status = sniff.failed ? weir__out_of_memory(error, WEIR__SOURCE_OPERATOR, sniff.size)
-                                      : run(session, literal_macro, path, error);
+                                      : weir__duck_run(session, literal_macro, path, error);
     if (!status)
         status = for_each_row(session, sniff.data, path, take_text, sql, error);
     weir__sql_release(&sniff);
@@ -194,7 +195,7 @@ static weir_status view_file(weir__duck_session *session, const data_file *file,
     if (!status && sql.failed)
         status = weir__out_of_memory(error, WEIR__SOURCE_OPERATOR, sql.size);
     if (!status)
-        status = run(session, sql.data, file->path, error);
+        status = weir__duck_run(session, sql.data, file->path, error);
     weir__sql_release(&sql);
     return status;
 }
@@ -216,9 +217,10 @@ weir_status weir__duck_view_files(weir__duck_session *session, weir_error *error
 
 static const char describing[] = "the catalog";
 
-static weir__catalog_table *find_table(weir__catalog *catalog, const weir__value *name) {
+static weir__catalog_table *find_table(weir__catalog *catalog, const weir__value *schema,
+                                       const weir__value *name) {
     for (uint32_t i = 0; i < catalog->table_count; i++)
-        if (cell_is(name, catalog->tables[i].name))
+        if (cell_is(schema, catalog->tables[i].schema) && cell_is(name, catalog->tables[i].bare))
             return &catalog->tables[i];
     return NULL;
 }
@@ -232,14 +234,19 @@ static bool find_column(const weir__catalog_table *table, const weir__value *nam
     return false;
 }
 
-/* A row of (name, estimated rows). */
+/* A row of (name, estimated rows, schema, whether a bare name finds it, whether it is a view to be read as a
+ * query). */
 static bool take_table(void *context, const weir__value *cells) {
     weir__catalog *catalog = context;
-    char *name = copy_cell(catalog->env, &cells[0]);
-    weir__catalog_table *table = name ? weir__catalog_add_table(catalog, name) : NULL;
+    char *name = copy_cell(catalog->env, &cells[0]), *schema = copy_cell(catalog->env, &cells[2]);
+    weir__catalog_table *table =
+        name && schema ? weir__catalog_add_table_of(catalog, schema, name, cells[3].integer == 1) : NULL;
     weir__release(catalog->env, name);
+    weir__release(catalog->env, schema);
     if (!table)
         return false;
+    table->is_view = cells[4].integer == 1;
+    table->is_hidden = table->is_hidden || table->is_view;
     weir__duck_table *detail = weir__allocate_zero(catalog->env, 1, sizeof *detail);
     table->detail = detail;
     if (detail && cells[1].type == WEIR__INT && cells[1].integer > 0)
@@ -247,36 +254,38 @@ static bool take_table(void *context, const weir__value *cells) {
     return detail != NULL;
 }
 
-/* A row of (table, column). */
+/* A row of (schema, table, column). */
 static bool take_primary_key(void *context, const weir__value *cells) {
     weir__catalog *catalog = context;
-    weir__catalog_table *table = find_table(catalog, &cells[0]);
+    weir__catalog_table *table = find_table(catalog, &cells[0], &cells[1]);
     uint32_t column;
-    return !table || !find_column(table, &cells[1], &column) ||
+    return !table || !find_column(table, &cells[2], &column) ||
            weir__catalog_add_primary_key(catalog, table, column);
 }
 
-/* A row of (table, column, parent table, parent column). */
+/* A row of (schema, table, column, parent table, parent column, place in the key); the key begins at place
+ * 1. A parent is in its child's schema. */
 static bool take_foreign_key(void *context, const weir__value *cells) {
     weir__catalog *catalog = context;
-    weir__catalog_table *table = find_table(catalog, &cells[0]);
-    weir__catalog_table *parent = find_table(catalog, &cells[2]);
-    uint32_t column, parent_column;
-    if (!table || !parent || !find_column(table, &cells[1], &column) ||
-        !find_column(parent, &cells[3], &parent_column))
+    weir__catalog_table *table = find_table(catalog, &cells[0], &cells[1]);
+    weir__catalog_table *parent = find_table(catalog, &cells[0], &cells[3]);
+    uint32_t column = UINT32_MAX, parent_column = UINT32_MAX;
+    if (!table || !parent)
         return true;
-    return weir__catalog_add_foreign_key(catalog, table, column, parent->name,
-                                         parent->columns[parent_column].name) != NULL;
+    bool is_there = find_column(table, &cells[2], &column) && find_column(parent, &cells[4], &parent_column);
+    if (cells[5].integer == 1 && !weir__catalog_add_foreign_key(catalog, table, parent->name))
+        return false;
+    weir__catalog_key *key = &table->foreign_keys[table->foreign_key_count - 1];
+    return weir__catalog_add_key_columns(catalog, key, is_there ? column : UINT32_MAX,
+                                         is_there ? parent->columns[parent_column].name : "");
 }
 
 /* Names and types of a table's columns, from a result without rows. */
-static weir_status add_columns(weir__duck_session *session, weir__catalog *catalog, uint32_t number,
-                               weir_error *error) {
+static weir_status add_columns(weir__duck_session *session, weir__catalog *catalog,
+                               weir__catalog_table *table, weir_error *error) {
     const weir__duck_api *api = &session->api;
     weir__sql sql = {.env = catalog->env};
-    weir__sql_add(&sql, "SELECT * FROM ");
-    weir__sql_add_identifier(&sql, catalog->tables[number].name);
-    weir__sql_add(&sql, " LIMIT 0");
+    weir__sql_add(&sql, "SELECT * FROM %s LIMIT 0", table->sql_name);
     if (sql.failed) {
         weir__sql_release(&sql);
         return weir__out_of_memory(error, WEIR__SOURCE_OPERATOR, sql.size);
@@ -284,10 +293,10 @@ static weir_status add_columns(weir__duck_session *session, weir__catalog *catal
     weir__duck_result result;
     weir_status status = WEIR_OK;
     if (api->query(session->connection, sql.data, &result) != 0)
-        status = weir__duck_fail(error, catalog->tables[number].name, api->result_error(&result));
+        status = weir__duck_fail(error, table->name, api->result_error(&result));
     uint64_t count = status ? 0 : api->column_count(&result);
     for (uint64_t i = 0; i < count && !status; i++)
-        if (!weir__catalog_add_column(catalog, &catalog->tables[number], api->column_name(&result, i),
+        if (!weir__catalog_add_column(catalog, table, api->column_name(&result, i),
                                       weir__duck_declared(api->column_type(&result, i))))
             status = weir__out_of_memory(error, WEIR__SOURCE_OPERATOR, 1);
     api->destroy_result(&result);
@@ -295,21 +304,53 @@ static weir_status add_columns(weir__duck_session *session, weir__catalog *catal
     return status;
 }
 
+typedef struct described_query {
+    weir__catalog *catalog;
+    weir__catalog_table *table;
+} described_query;
+
+/* A row of DESCRIBE begins with the column's name. */
+static bool take_column(void *context, const weir__value *cells) {
+    described_query *query = context;
+    char *name = copy_cell(query->catalog->env, &cells[0]);
+    bool is_added =
+        name && weir__catalog_add_column(query->catalog, query->table, name, WEIR__DECLARED_NOTHING);
+    weir__release(query->catalog->env, name);
+    return is_added;
+}
+
+/* DESCRIBE only binds the query. It has the names as they are, where a subquery would make repeated ones
+ * different. */
+weir_status weir__duck_describe_query(weir__source *source, const char *query, weir__catalog *catalog,
+                                      weir__catalog_table *table, weir_error *error) {
+    weir__sql sql = {.env = catalog->env};
+    described_query described = {catalog, table};
+    weir__sql_add(&sql, "DESCRIBE ");
+    weir__sql_add_text(&sql, query, weir__sql_trimmed_size(query));
+    weir_status status = sql.failed ? weir__out_of_memory(error, WEIR__SOURCE_OPERATOR, sql.size)
+                                    : for_each_row((weir__duck_session *)source, sql.data, "the query",
+                                                   take_column, &described, error);
+    weir__sql_release(&sql);
+    return status;
+}
+
 static weir_status add_keys(weir__duck_session *session, weir__catalog *catalog, weir_error *error) {
-    weir_status status =
-        for_each_row(session,
-                     "SELECT table_name, unnest(constraint_column_names) FROM duckdb_constraints() WHERE "
-                     "database_name = current_database() AND schema_name = current_schema() "
-                     "AND constraint_type = 'PRIMARY KEY'",
-                     describing, take_primary_key, catalog, error);
+    weir_status status = for_each_row(session,
+                                      "SELECT schema_name, table_name, unnest(constraint_column_names) "
+                                      "FROM duckdb_constraints() WHERE database_name = current_database() "
+                                      "AND constraint_type = 'PRIMARY KEY'",
+                                      describing, take_primary_key, catalog, error);
     if (status)
         return status;
-    return for_each_row(session,
-                        "SELECT table_name, constraint_column_names[1], referenced_table, "
-                        "referenced_column_names[1] FROM duckdb_constraints() WHERE "
-                        "database_name = current_database() AND schema_name = current_schema() "
-                        "AND constraint_type = 'FOREIGN KEY' AND len(constraint_column_names) = 1",
-                        describing, take_foreign_key, catalog, error);
+    status = for_each_row(session,
+                          "SELECT schema_name, table_name, constraint_column_names[place], "
+                          "referenced_table, referenced_column_names[place], place FROM (SELECT *, "
+                          "unnest(range(1, len(constraint_column_names) + 1)) AS place "
+                          "FROM duckdb_constraints() WHERE database_name = current_database() "
+                          "AND constraint_type = 'FOREIGN KEY') "
+                          "ORDER BY schema_name, table_name, constraint_index, place",
+                          describing, take_foreign_key, catalog, error);
+    return status ? status : weir__catalog_resolve_keys(catalog, strcmp, error);
 }
 
 /* What a draft calls the source: the last part of the path without its ending. */
@@ -327,7 +368,7 @@ static char *name_of(const weir_env *env, const char *location) {
 
 static void add_size(const weir__duck_session *session, weir__catalog *catalog) {
     const weir_env *env = catalog->env;
-    int file = session->is_directory ? -1 : env->open(env->context, session->location, O_RDONLY, 0);
+    int file = session->is_directory ? -1 : env->open(env->context, session->options->location, O_RDONLY, 0);
     if (file < 0)
         return;
     if (env->size(env->context, file, &catalog->size_bytes) != 0)
@@ -336,18 +377,30 @@ static void add_size(const weir__duck_session *session, weir__catalog *catalog) 
 }
 
 static weir_status fill(weir__duck_session *session, weir__catalog *out, weir_error *error) {
-    out->name = name_of(out->env, session->location);
+    out->name = name_of(out->env, session->options->location);
     if (!out->name)
-        return weir__out_of_memory(error, WEIR__SOURCE_OPERATOR, strlen(session->location));
+        return weir__out_of_memory(error, WEIR__SOURCE_OPERATOR, strlen(session->options->location));
     add_size(session, out);
-    const char *tables =
-        session->is_directory
-            ? "SELECT view_name, NULL FROM duckdb_views() WHERE NOT internal"
-            : "SELECT table_name, estimated_size FROM duckdb_tables() WHERE NOT internal AND "
-              "database_name = current_database() AND schema_name = current_schema()";
+    /* Bare names find what is first on the search path. The files of a folder are views that are read as
+     * tables. */
+    static const char tables[] =
+        "WITH given AS (SELECT CASE WHEN len(current_schemas(false)) = 0 THEN [current_schema()] "
+        "ELSE current_schemas(false) END AS schemas), path AS (SELECT unnest(schemas) AS schema, "
+        "generate_subscripts(schemas, 1) AS place FROM given), all_tables AS (SELECT table_name AS name, "
+        "estimated_size AS rows, schema_name AS schema, 0 AS is_view FROM duckdb_tables() WHERE NOT internal "
+        "AND database_name = current_database() UNION ALL SELECT view_name, NULL, schema_name, 1 "
+        "FROM duckdb_views() WHERE NOT internal AND database_name = current_database()), placed AS "
+        "(SELECT *, (SELECT min(place) FROM path WHERE path.schema = all_tables.schema) AS place "
+        "FROM all_tables) SELECT name, rows, schema, CASE WHEN place = min(place) OVER (PARTITION BY name) "
+        "THEN 1 ELSE 0 END, is_view FROM placed ORDER BY schema, name";
     weir_status status = for_each_row(session, tables, describing, take_table, out, error);
-    for (uint32_t i = 0; i < out->table_count && !status; i++)
-        status = add_columns(session, out, i, error);
+    for (uint32_t i = 0; i < out->table_count && !status; i++) {
+        weir__catalog_table *table = &out->tables[i];
+        if (session->is_directory)
+            table->is_view = table->is_hidden = false;
+        if (!table->is_view)
+            status = add_columns(session, out, table, error);
+    }
     return status ? status : add_keys(session, out, error);
 }
 

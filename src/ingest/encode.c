@@ -107,13 +107,18 @@ static void compose_block(const row_block *block) {
     const weir__table_plan *table = &ingest->tables[block->table];
     const weir_table *layout = &ingest->info_tables[block->table];
     memset(block->bytes, 0, (size_t)block->count * layout->stride);
-    for (uint32_t c = 0; c < table->column_count; c++) {
+    for (uint32_t c = 0; c < table->column_count; c++)
         if (table->columns[c].column_idx != WEIR_NONE)
             compose_column(block, table, c);
-        if (table->columns[c].edge == WEIR_NONE)
-            continue;
-        const uint32_t *parents = ingest->edges[table->columns[c].edge].parents + block->first;
-        uint8_t *slot = block->bytes + ingest->info_edges[table->columns[c].edge].parent_slot;
+    for (uint32_t t = 0; t < table->time_count; t++) {
+        const int64_t *times = table->times[t].values + block->first;
+        uint8_t *slot = block->bytes + layout->times[t].slot;
+        for (uint32_t i = 0; i < block->count; i++, slot += layout->stride)
+            weir__store64(slot, (uint64_t)times[i]);
+    }
+    for (uint32_t e = layout->edge_start; e < layout->edge_start + layout->edge_count; e++) {
+        const uint32_t *parents = ingest->edges[e].parents + block->first;
+        uint8_t *slot = block->bytes + ingest->info_edges[e].parent_slot;
         for (uint32_t i = 0; i < block->count; i++, slot += layout->stride)
             weir__store32(slot, parents[i]);
     }
@@ -339,7 +344,7 @@ static weir_status write_sections(weir__ingest *ingest, weir__embedder *embedder
     status = embedder ? weir__write_embeddings(ingest, embedder, w, error) : WEIR_OK;
     report->embed_ns = env->now_ns(env->context) - wrote;
     report->embedding_bytes = w->position - before;
-    return status;
+    return status == WEIR_OK ? weir__write_keys(ingest, w, error) : status;
 }
 
 weir_status weir__write_store(weir__ingest *ingest, weir__store_writer *writer, weir_ingest_report *report,
@@ -354,6 +359,8 @@ weir_status weir__write_store(weir__ingest *ingest, weir__store_writer *writer, 
         ingest->info.embedding_dim = embedder->dim;
         ingest->info.embedding_provider = embedder->kind->provider;
     }
+    if (status == WEIR_OK)
+        status = weir__choose_key_forms(ingest, error);
     if (status == WEIR_OK)
         status = number_categories(ingest, error);
     if (status == WEIR_OK)

@@ -10,4 +10,8 @@
 WEIR_CHECKED weir_status weir__write_embeddings(weir__ingest *ingest, weir__embedder *embedder,
                                                 weir__store_writer *w, weir_error *error);
 
+/* The primary keys of the tables that keep them: how, before the metadata is written; and the section. */
+WEIR_CHECKED weir_status weir__choose_key_forms(weir__ingest *ingest, weir_error *error);
+WEIR_CHECKED weir_status weir__write_keys(weir__ingest *ingest, weir__store_writer *w, weir_error *error);
+
 #endif

@@ -1,5 +1,7 @@
 /* Ingest from beginning to end: opens the source, gets the schema, runs the phases (state.h), and frees
  * what they made. Nothing is on disk but temporary files until the store takes its name. */
+#include <stdarg.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "base/floating.h"
@@ -21,9 +23,25 @@ static void close_last_session(weir__ingest *ingest) {
     weir__source_close(session);
 }
 
+/* ---- Warnings -------------------------------------------------------------------------------- */
+
+void weir__warn(weir__ingest *ingest, const char *code, const char *table, const char *column,
+                const char *task, const char *format, ...) {
+    char message[1024];
+    va_list arguments;
+    va_start(arguments, format);
+    vsnprintf(message, sizeof message, format, arguments);
+    va_end(arguments);
+    if (ingest->warning_count++ == 0)
+        snprintf(ingest->first_warning, sizeof ingest->first_warning, "%s: %.300s", code, message);
+    weir_warning warning = {code, table, column, task, message};
+    if (ingest->options->warning)
+        ingest->options->warning(ingest->options->warning_context, &warning);
+}
+
 static weir_status open_sessions(weir__ingest *ingest, weir_error *error) {
     weir__source *first;
-    weir_status status = weir__source_open(ingest->env, ingest->options->source, &first, error);
+    weir_status status = weir__source_open(ingest->env, &ingest->source, &first, error);
     if (status != WEIR_OK)
         return status;
     if (ingest->options->silence_s > 0)
@@ -40,6 +58,41 @@ static weir_status open_sessions(weir__ingest *ingest, weir_error *error) {
     return WEIR_OK;
 }
 
+/* The names between the commas of "sales,public". */
+static weir_status split_search_path(weir__ingest *ingest, const char *text, weir_error *error) {
+    size_t count = 1;
+    for (const char *at = text; (at = strchr(at, ',')) != NULL; at++)
+        count++;
+    const char **names = weir__arena_take_zero(&ingest->arena, count, sizeof *names);
+    for (size_t i = 0; i < count && names; i++) {
+        size_t size = strcspn(text, ",");
+        names[i] = weir__arena_text(&ingest->arena, text, size);
+        if (!names[i])
+            names = NULL;
+        text += size + 1;
+    }
+    if (!names)
+        return weir__out_of_memory(error, WEIR__INGEST_OPERATOR, count * sizeof *names);
+    ingest->source.search_path = names;
+    ingest->source.search_path_count = WEIR__NARROW(uint32_t, count);
+    return WEIR_OK;
+}
+
+/* A schema that is given is read before the source is opened: it may say where names are found. */
+static weir_status prepare_source(weir__ingest *ingest, bool reads_schema, weir_error *error) {
+    const weir_ingest_options *options = ingest->options;
+    weir_status status = WEIR_OK;
+    if (reads_schema && options->schema)
+        status = weir__schema_read(&ingest->schema, ingest->env, options->schema, options->schema_size,
+                                   options->schema_name ? options->schema_name : "the schema", error);
+    if (status != WEIR_OK)
+        return status;
+    ingest->source = (weir__source_options){.location = options->source,
+                                            .search_path = ingest->schema.search_path,
+                                            .search_path_count = ingest->schema.search_path_count};
+    return options->search_path ? split_search_path(ingest, options->search_path, error) : WEIR_OK;
+}
+
 static void prepare(weir__ingest *ingest, const weir_env *env, const weir_ingest_options *options) {
     memset(ingest, 0, sizeof *ingest);
     ingest->env = weir__env(env);
@@ -54,10 +107,12 @@ static void prepare(weir__ingest *ingest, const weir_env *env, const weir_ingest
     pthread_mutex_init(&ingest->report_lock, NULL);
 }
 
-static weir_status begin(weir__ingest *ingest, weir_error *error) {
+static weir_status begin(weir__ingest *ingest, bool reads_schema, weir_error *error) {
     if (!ingest->options->source)
         return weir__fail(error, WEIR_CONTRACT_VIOLATION, WEIR__INGEST_OPERATOR, "no source is given");
-    weir_status status = open_sessions(ingest, error);
+    weir_status status = prepare_source(ingest, reads_schema, error);
+    if (status == WEIR_OK)
+        status = open_sessions(ingest, error);
     if (status == WEIR_OK)
         status = ingest->sessions[0]->kind->describe(ingest->sessions[0], &ingest->catalog, error);
     return status;
@@ -70,6 +125,8 @@ static void release_table(weir__ingest *ingest, weir__table_plan *table) {
         table->parts[p].strings.env = env;
         weir__arena_release(&table->parts[p].strings);
     }
+    for (uint32_t i = 0; i < table->time_count; i++)
+        weir__release(env, table->times[i].values);
     for (uint32_t c = 0; c < table->column_count; c++) {
         if (table->data)
             weir__column_data_release(env, &table->data[c]);
@@ -136,25 +193,22 @@ static void finish(weir__ingest *ingest) {
 
 /* ---- The schema ------------------------------------------------------------------------------ */
 
-static weir_status draft_and_read(weir__ingest *ingest, weir_error *error) {
-    weir_json_writer draft;
-    weir_json_writer_memory(&draft, ingest->env);
-    weir_status status = weir__draft_schema(ingest, &draft, error);
-    if (status == WEIR_OK)
-        status = weir_json_finish(&draft, error);
-    if (status == WEIR_OK)
-        status = weir__schema_read(&ingest->schema, ingest->env, draft.data, draft.size, "the drafted schema",
-                                   error);
-    weir_json_release(&draft);
-    return status;
+static weir_status draft(weir__ingest *ingest, weir_json_writer *w, weir_error *error) {
+    weir_status status = weir__catalog_keep_drafted(&ingest->catalog, error);
+    return status == WEIR_OK ? weir__draft_schema(ingest, w, error) : status;
 }
 
-static weir_status get_schema(weir__ingest *ingest, weir_error *error) {
-    const weir_ingest_options *options = ingest->options;
-    if (!options->schema)
-        return draft_and_read(ingest, error);
-    return weir__schema_read(&ingest->schema, ingest->env, options->schema, options->schema_size,
-                             options->schema_name ? options->schema_name : "the schema", error);
+/* Where no schema is given, the draft is read as one. */
+static weir_status draft_and_read(weir__ingest *ingest, weir_error *error) {
+    weir_json_writer w;
+    weir_json_writer_memory(&w, ingest->env);
+    weir_status status = draft(ingest, &w, error);
+    if (status == WEIR_OK)
+        status = weir_json_finish(&w, error);
+    if (status == WEIR_OK)
+        status = weir__schema_read(&ingest->schema, ingest->env, w.data, w.size, "the drafted schema", error);
+    weir_json_release(&w);
+    return status;
 }
 
 typedef struct draft_work {
@@ -166,14 +220,14 @@ typedef struct draft_work {
 
 static void draft_now(void *context) {
     draft_work *work = context;
-    work->status = begin(work->ingest, work->error);
+    work->status = begin(work->ingest, false, work->error);
     if (work->status == WEIR_OK)
-        work->status = weir__draft_schema(work->ingest, work->w, work->error);
+        work->status = draft(work->ingest, work->w, work->error);
     end(work->ingest);
 }
 
-static __attribute__((noinline)) weir_status draft(const weir_env *env, const weir_ingest_options *options,
-                                                   weir_json_writer *w, weir_error *error) {
+static __attribute__((noinline)) weir_status
+draft_all(const weir_env *env, const weir_ingest_options *options, weir_json_writer *w, weir_error *error) {
     weir__ingest *ingest = weir__allocate(weir__env(env), 1, sizeof *ingest);
     if (!ingest)
         return weir__out_of_memory(error, WEIR__INGEST_OPERATOR, sizeof *ingest);
@@ -188,7 +242,7 @@ static __attribute__((noinline)) weir_status draft(const weir_env *env, const we
 weir_status weir_schema_draft(const weir_env *env, const weir_ingest_options *options, weir_json_writer *w,
                               weir_error *error) {
     weir__floating kept = weir__enter_floating();
-    weir_status status = draft(env, options, w, error);
+    weir_status status = draft_all(env, options, w, error);
     weir__leave_floating(&kept);
     return status;
 }
@@ -204,8 +258,8 @@ static weir_status run_phases(weir__ingest *ingest, weir_ingest_report *report, 
     const weir_env *env = ingest->env;
     const timed_phase phases[] = {
         {weir__read_rows, &report->read_ns},     {weir__order_rows, &report->order_ns},
-        {weir__number_texts, &report->order_ns}, {weir__make_statistics, &report->order_ns},
-        {weir__match_keys, &report->match_ns},   {weir__make_tasks, &report->tasks_ns},
+        {weir__number_texts, &report->order_ns}, {weir__match_keys, &report->match_ns},
+        {weir__make_tasks, &report->tasks_ns},   {weir__make_statistics, &report->order_ns},
     };
     for (size_t i = 0; i < sizeof phases / sizeof *phases; i++) {
         uint64_t began = env->now_ns(env->context);
@@ -255,6 +309,8 @@ static weir_status read_and_write(weir__ingest *ingest, weir_ingest_report *repo
     if (status == WEIR_OK) {
         status = run_phases(ingest, report, error);
         if (status == WEIR_OK)
+            weir__warn_of_times(ingest);
+        if (status == WEIR_OK)
             status = weir__write_store(ingest, &store, report, error);
         else
             weir__store_writer_abandon(&store);
@@ -267,7 +323,7 @@ static weir_status read_and_write(weir__ingest *ingest, weir_ingest_report *repo
 }
 
 static weir_status run(weir__ingest *ingest, weir_ingest_report *report, weir_error *error) {
-    weir_status status = get_schema(ingest, error);
+    weir_status status = ingest->options->schema ? WEIR_OK : draft_and_read(ingest, error);
     if (status == WEIR_OK)
         status = weir__plan_make(ingest, error);
     if (status == WEIR_OK)
@@ -288,7 +344,7 @@ typedef struct ingest_work {
 
 static void ingest_now(void *context) {
     ingest_work *work = context;
-    work->status = begin(work->ingest, work->error);
+    work->status = begin(work->ingest, true, work->error);
     if (work->status == WEIR_OK)
         work->status = run(work->ingest, work->report, work->error);
     end(work->ingest);

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "ingest/state.h"
+#include "store/keys.h"
 
 static const weir__string *string_of(weir__key key) {
     return (const weir__string *)(uintptr_t)key.payload;
@@ -69,27 +70,13 @@ static bool is_whole(weir__key key) {
            key.tag == WEIR__KEY_NEGATIVE_ZERO;
 }
 
-/* An integer against a real that is none: the real is not whole or beyond int64, so rounding the integer
- * cannot make them equal when they are not; where both round to one double the real's own whole part
- * decides. */
-static int compare_whole_with_real(int64_t whole, double real) {
-    if (real >= 0x1p63)
-        return -1;
-    if (real < -0x1p63)
-        return 1;
-    int64_t truncated = (int64_t)real;
-    if (whole != truncated)
-        return whole < truncated ? -1 : 1;
-    return real > (double)truncated ? -1 : 1;
-}
-
 static int compare_numbers(weir__key a, weir__key b) {
     if (is_whole(a) && is_whole(b))
         return (int64_t)a.payload < (int64_t)b.payload ? -1 : (int64_t)a.payload > (int64_t)b.payload;
     if (is_whole(a))
-        return compare_whole_with_real((int64_t)a.payload, real_of(b));
+        return weir__compare_integer_with_real((int64_t)a.payload, real_of(b));
     if (is_whole(b))
-        return -compare_whole_with_real((int64_t)b.payload, real_of(a));
+        return -weir__compare_integer_with_real((int64_t)b.payload, real_of(a));
     return real_of(a) < real_of(b) ? -1 : real_of(a) > real_of(b);
 }
 
@@ -159,16 +146,27 @@ void weir__key_cbor(weir__key key, weir_cbor_writer *w) {
     }
 }
 
-void weir__row_key_describe(const weir__table_plan *table, const weir__column_data *columns, uint32_t row,
-                            char *out, size_t size) {
+void weir__values_describe(const weir__column_data *data, const uint32_t *columns, uint32_t count,
+                           uint32_t row, char *out, size_t size) {
     char one[96];
     size_t used = 0;
     out[0] = 0;
-    for (uint32_t i = 0; i < table->primary_key_count && used < size; i++) {
-        weir__key_describe(weir__key_at(&columns[table->primary_key[i]], row), one);
-        const char *before = i == 0 ? (table->primary_key_count > 1 ? ", key (" : ", key ") : ", ";
-        const char *after = i + 1 == table->primary_key_count && i > 0 ? ")" : "";
+    for (uint32_t i = 0; i < count && used < size; i++) {
+        weir__key_describe(weir__key_at(&data[columns[i]], row), one);
+        const char *before = i > 0 ? ", " : count > 1 ? "(" : "";
+        const char *after = i > 0 && i + 1 == count ? ")" : "";
         int added = snprintf(out + used, size - used, "%s%s%s", before, one, after);
         used += added > 0 ? (size_t)added : 0;
     }
+}
+
+void weir__row_key_describe(const weir__table_plan *table, const weir__column_data *columns, uint32_t row,
+                            char *out, size_t size) {
+    static const char before[] = ", key ";
+    out[0] = 0;
+    if (table->primary_key_count == 0 || size <= sizeof before)
+        return;
+    memcpy(out, before, sizeof before);
+    weir__values_describe(columns, table->primary_key, table->primary_key_count, row, out + sizeof before - 1,
+                          size - sizeof before + 1);
 }

@@ -1,156 +1,229 @@
-/* Matching: foreign keys become parent rows, and parent rows get their lists of children.
+/* Matching: foreign keys become parent rows, times that go through them are looked up, and parent rows get
+ * their lists of children, in this order, because children are sorted by their times.
  *
- * The rows of a key are found by position where integer keys run without gaps, else by a hash table. A
- * parent's children are filled in row order by counting, then sorted by edge time where they are not yet. */
+ * A parent's children are filled in row order by counting, then sorted by edge time where they are not
+ * yet. */
 #include <stdlib.h>
 #include <string.h>
 
 #include "ingest/state.h"
 
-/* ---- Finding the row of a key ---------------------------------------------------------------- */
+/* ---- Times ----------------------------------------------------------------------------------- */
 
-/* first_key, first_key + 1, …: the row is the difference. */
-static bool is_dense(const weir__column_data *column, uint32_t row_count) {
-    if (column->tags || row_count == 0)
-        return false;
-    for (uint32_t r = 0; r < row_count; r++)
-        if (column->keys[r] != column->keys[0] + r)
-            return false;
-    return true;
+const int64_t *weir__known_times(const weir__table_plan *table, weir__known known) {
+    if (known.time != WEIR_NONE)
+        return table->times[known.time].values;
+    return known.column == WEIR_NONE ? NULL : table->data[known.column].values;
 }
 
-/* The slot of a key, or the free one where it belongs. */
-static uint32_t *find_slot(const weir__key_index *index, weir__key key) {
-    for (uint64_t at = weir__key_hash(key) & index->slot_mask;; at = (at + 1) & index->slot_mask) {
-        uint32_t *slot = &index->slots[at];
-        if (*slot == 0 || weir__key_equal(weir__key_at(index->column, *slot - 1), key))
-            return slot;
-    }
+int64_t weir__row_time(const weir__table_plan *table, uint32_t row) {
+    const int64_t *times = weir__known_times(table, table->temporal);
+    return times ? times[row] : WEIR_TIME_ALWAYS;
 }
 
-weir_status weir__key_index_make(const weir_env *env, const weir__column_data *column, uint32_t row_count,
-                                 weir__key_index *out, uint32_t *duplicate, weir_error *error) {
-    *out = (weir__key_index){.env = env, .column = column, .row_count = row_count};
-    *duplicate = WEIR_NONE;
-    out->is_dense = is_dense(column, row_count);
-    if (out->is_dense) {
-        out->first_key = (int64_t)column->keys[0];
-        return WEIR_OK;
+int64_t weir__known_time(const weir__table_plan *table, weir__known known, uint32_t row) {
+    int64_t time = weir__row_time(table, row);
+    const int64_t *times = weir__known_times(table, known);
+    if (!times)
+        return time;
+    if (times[row] == WEIR_TIME_ALWAYS) /* null */
+        return WEIR_TIME_NEVER;
+    return times[row] > time ? times[row] : time;
+}
+
+static const weir__edge_plan *find_edge(const weir__ingest *ingest, uint32_t table, const char *name) {
+    for (uint32_t e = 0; e < ingest->edge_count; e++)
+        if (ingest->edges[e].table == table && strcmp(ingest->edges[e].key->name, name) == 0)
+            return &ingest->edges[e];
+    return NULL; /* never: the schema was checked */
+}
+
+/* A path with numbers for names: the edge types to follow, then the times of the table that they end in. */
+typedef struct followed_path {
+    const weir__edge_plan *edges[WEIR__TIME_KEYS_MAX];
+    uint32_t edge_count;
+    const int64_t *times;
+} followed_path;
+
+static followed_path follow(const weir__ingest *ingest, uint32_t table, const weir__schema_time *path) {
+    followed_path out = {.edge_count = path->count - 1};
+    for (uint32_t i = 0; i < out.edge_count; i++) {
+        out.edges[i] = find_edge(ingest, table, path->names[i]);
+        table = out.edges[i]->parent_table;
     }
-    uint64_t slots = 16;
-    while (slots < (uint64_t)row_count * 2)
-        slots *= 2;
-    out->slot_mask = slots - 1;
-    out->slots = weir__allocate_zero(env, slots, sizeof *out->slots);
-    if (!out->slots)
-        return weir__out_of_memory(error, WEIR__INGEST_OPERATOR, slots * sizeof *out->slots);
-    for (uint32_t r = 0; r < row_count; r++) {
-        weir__key key = weir__key_at(column, r);
-        if (key.tag == WEIR__KEY_NULL)
-            continue;
-        uint32_t *slot = find_slot(out, key);
-        if (*slot != 0 && *duplicate == WEIR_NONE)
-            *duplicate = r;
-        *slot = *slot ? *slot : r + 1;
+    const weir__table_plan *last = &ingest->tables[table];
+    for (uint32_t c = 0; c < last->column_count; c++)
+        if (strcmp(last->columns[c].name, path->names[out.edge_count]) == 0)
+            out.times = last->data[c].values;
+    return out;
+}
+
+/* WEIR_TIME_ALWAYS where a key on the way has no match, or the value is null. */
+static int64_t time_at(const weir__ingest *ingest, const followed_path *path, uint32_t row) {
+    for (uint32_t i = 0; i < path->edge_count; i++) {
+        uint32_t parent = path->edges[i]->parents[row];
+        if (parent == WEIR_NONE)
+            return WEIR_TIME_ALWAYS;
+        row = parent - ingest->tables[path->edges[i]->parent_table].row_start;
     }
+    return path->times[row];
+}
+
+/* Rows of a table are looked up in blocks, which threads share. */
+enum { LOOK_UP_ROWS = 1 << 18 };
+
+typedef struct time_work {
+    const weir__ingest *ingest;
+    const weir__table_plan *table;
+    weir__time_plan *time;
+    followed_path *paths;
+    atomic_ullong nulls;
+} time_work;
+
+/* The latest of the paths' times, null where one is. */
+static int64_t latest_at(const time_work *work, uint32_t row) {
+    int64_t latest = WEIR_TIME_ALWAYS;
+    for (uint32_t p = 0; p < work->time->path_count; p++) {
+        int64_t value = time_at(work->ingest, &work->paths[p], row);
+        if (value == WEIR_TIME_ALWAYS)
+            return WEIR_TIME_ALWAYS;
+        latest = value > latest ? value : latest;
+    }
+    return latest;
+}
+
+static void look_up_block(void *context, size_t index, uint32_t worker) {
+    time_work *work = context;
+    uint64_t nulls = 0, first = index * (uint64_t)LOOK_UP_ROWS, end = first + LOOK_UP_ROWS;
+    (void)worker;
+    for (uint64_t r = first; r < end && r < work->table->row_count; r++) {
+        work->time->values[r] = latest_at(work, WEIR__NARROW(uint32_t, r));
+        nulls += work->time->values[r] == WEIR_TIME_ALWAYS ? 1 : 0;
+    }
+    atomic_fetch_add_explicit(&work->nulls, nulls, memory_order_relaxed);
+}
+
+static weir_status look_up_time(weir__ingest *ingest, uint32_t t, uint32_t number, weir_error *error) {
+    const weir__table_plan *table = &ingest->tables[t];
+    weir__time_plan *time = &table->times[number];
+    time_work work = {.ingest = ingest, .table = table, .time = time};
+    time->values = weir__allocate(ingest->env, table->row_count, sizeof *time->values);
+    work.paths = weir__allocate(ingest->env, time->path_count, sizeof *work.paths);
+    bool has_memory = time->values && work.paths;
+    for (uint32_t p = 0; p < time->path_count && has_memory; p++)
+        work.paths[p] = follow(ingest, t, &time->paths[p]);
+    if (has_memory)
+        weir__parallel(ingest->env, ingest->threads,
+                       ((size_t)table->row_count + LOOK_UP_ROWS - 1) / LOOK_UP_ROWS, look_up_block, &work);
+    weir__release(ingest->env, work.paths);
+    if (!has_memory)
+        return weir__out_of_memory(error, WEIR__INGEST_OPERATOR, table->row_count * sizeof *time->values);
+    time->nulls = atomic_load_explicit(&work.nulls, memory_order_relaxed);
+    ((weir_stored_time *)ingest->info_tables[t].times)[number].nulls = time->nulls;
     return WEIR_OK;
 }
 
-void weir__key_index_release(weir__key_index *index) {
-    if (index->env)
-        weir__release(index->env, index->slots);
-    index->slots = NULL;
-}
-
-uint32_t weir__key_index_find(const weir__key_index *index, weir__key key) {
-    if (key.tag == WEIR__KEY_NULL)
-        return WEIR_NONE;
-    if (index->is_dense) {
-        bool is_whole = key.tag == WEIR__KEY_INT || key.tag == WEIR__KEY_INTEGRAL_REAL ||
-                        key.tag == WEIR__KEY_NEGATIVE_ZERO;
-        uint64_t row = key.payload - (uint64_t)index->first_key;
-        return is_whole && (int64_t)key.payload >= index->first_key && row < index->row_count
-                   ? WEIR__NARROW(uint32_t, row)
-                   : WEIR_NONE;
-    }
-    uint32_t slot = *find_slot(index, key);
-    return slot ? slot - 1 : WEIR_NONE;
-}
-
-/* ---- Times ----------------------------------------------------------------------------------- */
-
-int64_t weir__row_time(const weir__table_plan *table, uint32_t row) {
-    return table->temporal == WEIR_NONE ? WEIR_TIME_ALWAYS
-                                        : ((const int64_t *)table->data[table->temporal].values)[row];
-}
-
-int64_t weir__cell_time(const weir__table_plan *table, uint32_t known_at, uint32_t row) {
-    int64_t time = weir__row_time(table, row);
-    if (known_at == WEIR_NONE)
-        return time;
-    int64_t known = ((const int64_t *)table->data[known_at].values)[row];
-    if (known == WEIR_TIME_ALWAYS) /* null */
-        return WEIR_TIME_NEVER;
-    return known > time ? known : time;
+static weir_status look_up_times(weir__ingest *ingest, weir_error *error) {
+    weir_status status = WEIR_OK;
+    for (uint32_t t = 0; t < ingest->table_count; t++)
+        for (uint32_t i = 0; i < ingest->tables[t].time_count && status == WEIR_OK; i++)
+            status = look_up_time(ingest, t, i, error);
+    return status;
 }
 
 /* ---- Parents --------------------------------------------------------------------------------- */
 
-static weir_status fail_for_duplicate(const weir__table_plan *parent, uint32_t column, uint32_t row,
-                                      const weir__table_plan *child, uint32_t child_column,
+static weir_status fail_for_duplicate(const weir__ingest *ingest, const weir__edge_plan *edge, uint32_t row,
                                       weir_error *error) {
-    char key[96];
-    weir__key_describe(weir__key_at(&parent->data[column], row), key);
+    char key[200];
+    const weir__table_plan *parent = &ingest->tables[edge->parent_table];
+    weir__values_describe(parent->data, edge->parent_columns, edge->key->column_count, row, key, sizeof key);
     return weir__fail(error, WEIR_SCHEMA_INVALID, WEIR__INGEST_OPERATOR,
-                      "the foreign key %s.%s leads to %s.%s, which has the value %s twice", child->name,
-                      child->columns[child_column].name, parent->name, parent->columns[column].name, key);
+                      "the foreign key %s.%s leads to %s.%s%s, which has the value %s twice",
+                      ingest->tables[edge->table].name, edge->key->name, parent->name, edge->key->to[0],
+                      edge->key->column_count > 1 ? ", …" : "", key);
 }
 
-static weir_status fail_for_dangling(const weir__table_plan *table, uint32_t column, uint32_t row,
+static weir_status fail_for_dangling(const weir__ingest *ingest, const weir__edge_plan *edge, uint32_t row,
                                      weir_error *error) {
-    char key[96], row_key[200];
-    weir__key_describe(weir__key_at(&table->data[column], row), key);
+    char key[200], row_key[200];
+    const weir__table_plan *table = &ingest->tables[edge->table];
+    weir__values_describe(table->data, edge->columns, edge->key->column_count, row, key, sizeof key);
     weir__row_key_describe(table, table->data, row, row_key, sizeof row_key);
     return weir__fail(error, WEIR_SCHEMA_INVALID, WEIR__INGEST_OPERATOR,
                       "table %s, column %s%s: there is no row with the key %s (--strict)", table->name,
-                      table->columns[column].name, row_key, key);
+                      edge->key->name, row_key, key);
 }
 
-/* Keys that are equal as bits were found just before: runs of one key are common, and text is interned. */
+/* A row's values of a foreign key; whether they are, as bits, those that were there before: runs of one key
+ * are common, and text is interned. */
+static bool read_keys(const weir__table_plan *table, const weir__edge_plan *edge, uint32_t row,
+                      weir__key *keys) {
+    bool is_same = true;
+    for (uint32_t i = 0; i < edge->key->column_count; i++) {
+        weir__key key = weir__key_at(&table->data[edge->columns[i]], row);
+        is_same = is_same && key.tag == keys[i].tag && key.payload == keys[i].payload;
+        keys[i] = key;
+    }
+    return is_same;
+}
+
+static bool has_null(const weir__key *keys, uint32_t count) {
+    for (uint32_t i = 0; i < count; i++)
+        if (keys[i].tag == WEIR__KEY_NULL)
+            return true;
+    return false;
+}
+
 static weir_status find_parents(weir__ingest *ingest, weir__edge_plan *edge, const weir__key_index *index,
                                 weir_edge *info, weir_error *error) {
     const weir__table_plan *table = &ingest->tables[edge->table];
-    const weir__column_data *column = &table->data[edge->column];
-    uint32_t parent_start = ingest->tables[table->columns[edge->column].parent_table].row_start;
-    weir__key before = {WEIR__KEY_NULL, 0};
+    uint32_t parent_start = ingest->tables[edge->parent_table].row_start;
+    weir__key keys[WEIR__KEY_COLUMNS_MAX] = {{WEIR__KEY_NULL, 0}};
     uint32_t found = WEIR_NONE;
     for (uint32_t r = 0; r < table->row_count; r++) {
-        weir__key key = weir__key_at(column, r);
-        if (key.tag != before.tag || key.payload != before.payload)
-            found = weir__key_index_find(index, key);
-        before = key;
+        if (!read_keys(table, edge, r, keys))
+            found = weir__key_index_find(index, keys);
         edge->parents[r] = found == WEIR_NONE ? WEIR_NONE : found + parent_start;
         if (found != WEIR_NONE) {
             info->edges++;
-        } else if (key.tag != WEIR__KEY_NULL) {
+        } else if (!has_null(keys, edge->key->column_count)) {
             info->dangling++;
             if (ingest->options->strict)
-                return fail_for_dangling(table, edge->column, r, error);
+                return fail_for_dangling(ingest, edge, r, error);
         }
     }
     return WEIR_OK;
 }
 
+static weir_status match_edge(weir__ingest *ingest, uint32_t number, weir_error *error) {
+    weir__edge_plan *edge = &ingest->edges[number];
+    const weir__table_plan *table = &ingest->tables[edge->table];
+    weir__key_index index = {0};
+    uint32_t duplicate;
+    edge->parents = weir__allocate(ingest->env, table->row_count, sizeof *edge->parents);
+    if (!edge->parents)
+        return weir__out_of_memory(error, WEIR__INGEST_OPERATOR, table->row_count * sizeof *edge->parents);
+    weir_status status =
+        weir__key_index_make(ingest->env, &ingest->tables[edge->parent_table], edge->parent_columns,
+                             edge->key->column_count, &index, &duplicate, error);
+    if (status == WEIR_OK && duplicate != WEIR_NONE)
+        status = fail_for_duplicate(ingest, edge, duplicate, error);
+    if (status == WEIR_OK)
+        status = find_parents(ingest, edge, &index, &ingest->info_edges[number], error);
+    weir__key_index_release(&index);
+    return status;
+}
+
 /* ---- Children -------------------------------------------------------------------------------- */
 
 static int64_t edge_time(const weir__ingest *ingest, const weir__edge_plan *edge, uint32_t row) {
-    const weir__table_plan *table = &ingest->tables[edge->table];
-    return weir__cell_time(table, table->columns[edge->column].known_at, row);
+    return weir__known_time(&ingest->tables[edge->table], edge->known, row);
 }
 
 static bool has_times(const weir__ingest *ingest, const weir__edge_plan *edge) {
     const weir__table_plan *table = &ingest->tables[edge->table];
-    if (table->temporal == WEIR_NONE && table->columns[edge->column].known_at == WEIR_NONE)
+    if (!weir__known_times(table, table->temporal) && !weir__known_times(table, edge->known))
         return false;
     for (uint32_t r = 0; r < table->row_count; r++)
         if (edge->parents[r] != WEIR_NONE && edge_time(ingest, edge, r) != WEIR_TIME_ALWAYS)
@@ -232,9 +305,10 @@ static bool sort_children(const weir_env *env, weir__edge_plan *edge, uint32_t p
     return true;
 }
 
-static weir_status make_children(weir__ingest *ingest, weir__edge_plan *edge, const weir_edge *info,
-                                 weir_error *error) {
+static weir_status make_children(weir__ingest *ingest, uint32_t number, weir_error *error) {
     const weir_env *env = ingest->env;
+    weir__edge_plan *edge = &ingest->edges[number];
+    weir_edge *info = &ingest->info_edges[number];
     const weir__table_plan *parents = &ingest->tables[info->parent_table];
     edge->starts = weir__allocate(env, (size_t)parents->row_count + 1, sizeof *edge->starts);
     edge->child_rows = weir__allocate(env, info->edges, sizeof *edge->child_rows);
@@ -246,36 +320,27 @@ static weir_status make_children(weir__ingest *ingest, weir__edge_plan *edge, co
         fill_children(ingest, edge, parents);
     if (is_fine && wants_times)
         is_fine = sort_children(env, edge, parents->row_count);
+    info->child_times = (const uint8_t *)edge->child_times;
     return is_fine ? WEIR_OK : weir__out_of_memory(error, WEIR__INGEST_OPERATOR, info->edges * 12);
 }
 
 /* ---- All edge types -------------------------------------------------------------------------- */
 
-static weir_status match_edge(weir__ingest *ingest, uint32_t number, weir_error *error) {
-    weir__edge_plan *edge = &ingest->edges[number];
-    weir_edge *info = &ingest->info_edges[number];
-    const weir__table_plan *table = &ingest->tables[edge->table];
-    const weir__column_plan *column = &table->columns[edge->column];
-    const weir__table_plan *parent = &ingest->tables[column->parent_table];
-    weir__key_index index = {0};
-    uint32_t duplicate;
-    edge->parents = weir__allocate(ingest->env, table->row_count, sizeof *edge->parents);
-    if (!edge->parents)
-        return weir__out_of_memory(error, WEIR__INGEST_OPERATOR, table->row_count * sizeof *edge->parents);
-    weir_status status = weir__key_index_make(ingest->env, &parent->data[column->parent_column],
-                                              parent->row_count, &index, &duplicate, error);
-    if (status == WEIR_OK && duplicate != WEIR_NONE)
-        status = fail_for_duplicate(parent, column->parent_column, duplicate, table, edge->column, error);
-    if (status == WEIR_OK)
-        status = find_parents(ingest, edge, &index, info, error);
-    weir__key_index_release(&index);
-    if (status == WEIR_OK)
-        status = make_children(ingest, edge, info, error);
-    info->child_times = (const uint8_t *)edge->child_times;
-    return status;
+/* Runs one step for every edge type, in parallel; the first failure in their order is the error. */
+static weir_status for_each_edge(weir__ingest *ingest,
+                                 void (*step)(void *context, size_t index, uint32_t worker),
+                                 weir_error *error) {
+    weir__parallel(ingest->env, ingest->threads, ingest->edge_count, step, ingest);
+    for (uint32_t e = 0; e < ingest->edge_count; e++)
+        if (ingest->edges[e].status != WEIR_OK) {
+            if (error)
+                *error = ingest->edges[e].error;
+            return ingest->edges[e].status;
+        }
+    return WEIR_OK;
 }
 
-static void run_edge(void *context, size_t index, uint32_t worker) {
+static void run_match(void *context, size_t index, uint32_t worker) {
     weir__ingest *ingest = context;
     weir__edge_plan *edge = &ingest->edges[index];
     (void)worker;
@@ -283,33 +348,40 @@ static void run_edge(void *context, size_t index, uint32_t worker) {
     (void)weir__advance(ingest, ingest->tables[edge->table].row_count);
 }
 
+static void run_children(void *context, size_t index, uint32_t worker) {
+    weir__ingest *ingest = context;
+    weir__edge_plan *edge = &ingest->edges[index];
+    (void)worker;
+    edge->status = make_children(ingest, WEIR__NARROW(uint32_t, index), &edge->error);
+    (void)weir__advance(ingest, ingest->tables[edge->table].row_count);
+}
+
 /* Foreign keys have done their work; other keys are still looked up by tasks. */
 static void release_foreign_keys(weir__ingest *ingest) {
-    for (uint32_t e = 0; e < ingest->edge_count; e++) {
-        const weir__table_plan *table = &ingest->tables[ingest->edges[e].table];
-        const weir__column_plan *column = &table->columns[ingest->edges[e].column];
-        weir__column_data *data = &table->data[ingest->edges[e].column];
-        if (column->is_primary || column->is_target)
-            continue;
-        weir__release(ingest->env, data->keys);
-        weir__release(ingest->env, data->tags);
-        data->keys = NULL;
-        data->tags = NULL;
+    for (uint32_t t = 0; t < ingest->table_count; t++) {
+        const weir__table_plan *table = &ingest->tables[t];
+        for (uint32_t c = 0; c < table->column_count; c++) {
+            if (!table->columns[c].is_foreign || table->columns[c].is_primary || table->columns[c].is_target)
+                continue;
+            weir__release(ingest->env, table->data[c].keys);
+            weir__release(ingest->env, table->data[c].tags);
+            table->data[c].keys = NULL;
+            table->data[c].tags = NULL;
+        }
     }
 }
 
 weir_status weir__match_keys(weir__ingest *ingest, weir_error *error) {
     uint64_t total = 0;
     for (uint32_t e = 0; e < ingest->edge_count; e++)
-        total += ingest->tables[ingest->edges[e].table].row_count;
+        total += 2 * (uint64_t)ingest->tables[ingest->edges[e].table].row_count;
     weir__begin_phase(ingest, "match", total, 0);
-    weir__parallel(ingest->env, ingest->threads, ingest->edge_count, run_edge, ingest);
-    for (uint32_t e = 0; e < ingest->edge_count; e++)
-        if (ingest->edges[e].status != WEIR_OK) {
-            if (error)
-                *error = ingest->edges[e].error;
-            return ingest->edges[e].status;
-        }
-    release_foreign_keys(ingest);
-    return WEIR_OK;
+    weir_status status = for_each_edge(ingest, run_match, error);
+    if (status == WEIR_OK)
+        status = look_up_times(ingest, error);
+    if (status == WEIR_OK)
+        status = for_each_edge(ingest, run_children, error);
+    if (status == WEIR_OK)
+        release_foreign_keys(ingest);
+    return status;
 }

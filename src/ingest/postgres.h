@@ -22,7 +22,7 @@ typedef struct weir__pg_session {
     PGconn *connection; /* NULL: it has hung up, because of `fault` */
     const char *fault;  /* static */
     atomic_bool is_interrupted;
-    char *location;
+    const weir__source_options *options;
     char snapshot[64];   /* the exported snapshot's name; empty where the server cannot export one */
     bool can_copy;       /* COPY … TO STDOUT (FORMAT binary) works */
     bool has_savepoints; /* SAVEPOINT works */
@@ -113,11 +113,14 @@ const char *weir__pg_decode_text(weir__pg_form form, const char *data, size_t si
 
 /* ---- Tables ---------------------------------------------------------------------------------- */
 
-/* A catalog table's detail: one block of memory, so that releasing it releases all. */
+/* A catalog table's detail. */
 typedef struct weir__pg_table {
+    uint32_t oid;
     uint32_t block_count; /* pages that the parts of a scan share out; 0: it cannot be shared */
-    const char *sql_name; /* "schema"."table" */
-    uint32_t types[];     /* by column: the type's number */
+    struct {
+        uint32_t type; /* its number */
+        uint32_t attribute;
+    } columns[];
 } weir__pg_table;
 
 WEIR_CHECKED weir_status weir__pg_describe(weir__source *source, weir__catalog *out, weir_error *error);
@@ -126,5 +129,8 @@ WEIR_CHECKED weir_status weir__pg_scan(weir__source *source, const weir__catalog
                                        uint32_t part_count, weir__cursor **out, weir_error *error);
 WEIR_CHECKED weir_status weir__pg_query(weir__source *source, const char *sql, weir__cursor **out,
                                         weir_error *error);
+WEIR_CHECKED weir_status weir__pg_describe_query(weir__source *source, const char *sql,
+                                                 weir__catalog *catalog, weir__catalog_table *table,
+                                                 weir_error *error);
 
 #endif

@@ -1,9 +1,10 @@
-/* The catalog of a PostgreSQL database: the tables that a bare name finds (the schemas of search_path,
- * which a URL can set with ?options=-csearch_path%3Da,b), their columns in declared order, and their keys.
- * The queries keep to what every server of the family has; arrays are read from their text.
+/* The catalog of a PostgreSQL database: its tables and views, their columns in declared order, and their
+ * keys. What a bare name finds (in the schemas of the search path, which a URL can set with
+ * ?options=-csearch_path%3Da,b) is called by it; all else is schema.table, and hidden from drafts. The
+ * queries keep to what every server of the family has; arrays are read from their text.
  *
  * Tables, partitioned tables, foreign tables and materialized views are listed; partitions and tables that
- * inherit are not, because a scan of their parent has their rows. */
+ * inherit are not, because a scan of their parent has their rows. Of views only the names are taken down. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -15,7 +16,7 @@ static const char describing[] = "cannot read the database's catalog";
 
 #define LISTED_TABLES                                                                                        \
     "FROM pg_catalog.pg_class c JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace "                   \
-    "WHERE c.relkind IN ('r', 'p', 'f', 'm') AND pg_catalog.pg_table_is_visible(c.oid) "                     \
+    "WHERE c.relkind IN ('r', 'p', 'f', 'm', 'v') "                                                          \
     "AND n.nspname NOT IN ('pg_catalog', 'information_schema', 'pg_toast', 'pg_extension', 'pg_internal', "  \
     "'crdb_internal') AND n.nspname NOT LIKE 'pg!_temp!_%' ESCAPE '!' "                                      \
     "AND c.oid NOT IN (SELECT i.inhrelid FROM pg_catalog.pg_inherits i) "
@@ -66,7 +67,6 @@ static weir_status bad_number(weir_error *error) {
  * columns by attribute number (dropped columns leave gaps, so these are not the columns' own numbers). */
 typedef struct listed_table {
     uint32_t oid;
-    const char *schema; /* in the rows of the first query */
     uint32_t *attributes;
     uint32_t *types;
     size_t attribute_capacity;
@@ -146,11 +146,14 @@ static weir_status add_tables(listing *list, const weir__pg_rows *rows, weir_err
         listed_table *listed = &list->tables[i];
         if (!number_at(rows, i, 0, &listed->oid) || (i > 0 && listed->oid <= list->tables[i - 1].oid))
             return bad_number(error);
-        weir__catalog_table *table = weir__catalog_add_table(list->catalog, weir__pg_cell(rows, i, 1));
+        bool is_visible = *weir__pg_cell(rows, i, 4) == 't';
+        weir__catalog_table *table = weir__catalog_add_table_of(list->catalog, weir__pg_cell(rows, i, 2),
+                                                                weir__pg_cell(rows, i, 1), is_visible);
         if (!table)
             return weir__out_of_memory(error, WEIR__SOURCE_OPERATOR, sizeof *table);
         table->row_estimate = estimate_at(rows, i, 3);
-        listed->schema = weir__pg_cell(rows, i, 2);
+        table->is_view = *weir__pg_cell(rows, i, 5) == 'v';
+        table->is_hidden = table->is_hidden || table->is_view;
         list->table_count++;
     }
     return WEIR_OK;
@@ -198,7 +201,8 @@ static weir_status add_columns(listing *list, weir_error *error) {
     weir_status status = weir__pg_read_rows(
         list->session,
         "SELECT a.attrelid, a.attnum, a.attname, a.atttypid FROM pg_catalog.pg_attribute a "
-        "WHERE a.attnum > 0 AND NOT a.attisdropped AND a.attrelid IN (SELECT c.oid " LISTED_TABLES ") "
+        "WHERE a.attnum > 0 AND NOT a.attisdropped AND a.attrelid IN (SELECT c.oid " LISTED_TABLES
+        "AND c.relkind <> 'v') "
         "ORDER BY a.attrelid, a.attnum",
         4, describing, &rows, error);
     for (size_t i = 0; !status && i < rows.row_count; i++) {
@@ -218,8 +222,9 @@ static weir_status add_columns(listing *list, weir_error *error) {
     return status;
 }
 
+enum { KEY_COLUMNS_MAX = 32 }; /* of PostgreSQL */
+
 static bool add_primary_key(listing *list, uint32_t table, const char *attributes) {
-    enum { KEY_COLUMNS_MAX = 32 };
     uint32_t numbers[KEY_COLUMNS_MAX];
     uint32_t count = read_numbers(attributes, numbers, KEY_COLUMNS_MAX);
     for (uint32_t i = 0; i < count && count <= KEY_COLUMNS_MAX; i++) {
@@ -233,15 +238,24 @@ static bool add_primary_key(listing *list, uint32_t table, const char *attribute
 
 static bool add_foreign_key(listing *list, uint32_t table, const char *attributes, uint32_t parent_oid,
                             const char *parent_attributes) {
-    uint32_t attribute, parent_attribute, parent, column, parent_column;
-    if (read_numbers(attributes, &attribute, 1) != 1 ||
-        read_numbers(parent_attributes, &parent_attribute, 1) != 1 ||
-        !find_table(list, parent_oid, &parent) || !find_column(list, table, attribute, &column) ||
-        !find_column(list, parent, parent_attribute, &parent_column))
+    uint32_t numbers[KEY_COLUMNS_MAX], parent_numbers[KEY_COLUMNS_MAX], parent;
+    uint32_t count = read_numbers(attributes, numbers, KEY_COLUMNS_MAX);
+    if (count > KEY_COLUMNS_MAX ||
+        count != read_numbers(parent_attributes, parent_numbers, KEY_COLUMNS_MAX) ||
+        !find_table(list, parent_oid, &parent))
         return true;
     const weir__catalog_table *to = &list->catalog->tables[parent];
-    return weir__catalog_add_foreign_key(list->catalog, &list->catalog->tables[table], column, to->name,
-                                         to->columns[parent_column].name) != NULL;
+    weir__catalog_key *key =
+        weir__catalog_add_foreign_key(list->catalog, &list->catalog->tables[table], to->name);
+    for (uint32_t i = 0; i < count && key; i++) {
+        uint32_t column = UINT32_MAX, to_column = UINT32_MAX;
+        bool is_there = find_column(list, table, numbers[i], &column) &&
+                        find_column(list, parent, parent_numbers[i], &to_column);
+        if (!weir__catalog_add_key_columns(list->catalog, key, is_there ? column : UINT32_MAX,
+                                           is_there ? to->columns[to_column].name : ""))
+            return false;
+    }
+    return key != NULL;
 }
 
 static weir_status add_keys(listing *list, weir_error *error) {
@@ -266,25 +280,19 @@ static weir_status add_keys(listing *list, weir_error *error) {
     return status;
 }
 
-/* The detail in one block: the struct, the types, the name. */
 static weir_status add_detail(listing *list, uint32_t number, weir_error *error) {
     weir__catalog_table *table = &list->catalog->tables[number];
-    weir__sql name = {.env = list->catalog->env};
-    weir__sql_add_identifier(&name, list->tables[number].schema);
-    weir__sql_add_text(&name, ".", 1);
-    weir__sql_add_identifier(&name, table->name);
-    size_t fixed = sizeof(weir__pg_table) + table->column_count * sizeof(uint32_t);
-    weir__pg_table *detail = name.failed ? NULL : weir__allocate_zero(name.env, 1, fixed + name.size + 1);
-    if (detail) {
-        if (table->column_count > 0)
-            memcpy(detail->types, list->tables[number].types, table->column_count * sizeof(uint32_t));
-        char *copy = (char *)detail + fixed;
-        memcpy(copy, name.data, name.size + 1);
-        detail->sql_name = copy;
-        table->detail = detail;
+    size_t size = sizeof(weir__pg_table) + table->column_count * sizeof(((weir__pg_table *)0)->columns[0]);
+    weir__pg_table *detail = weir__allocate_zero(list->catalog->env, 1, size);
+    if (!detail)
+        return weir__out_of_memory(error, WEIR__SOURCE_OPERATOR, size);
+    detail->oid = list->tables[number].oid;
+    for (uint32_t i = 0; i < table->column_count && list->tables[number].types; i++) {
+        detail->columns[i].type = list->tables[number].types[i];
+        detail->columns[i].attribute = list->tables[number].attributes[i];
     }
-    weir__sql_release(&name);
-    return detail ? WEIR_OK : weir__out_of_memory(error, WEIR__SOURCE_OPERATOR, fixed);
+    table->detail = detail;
+    return WEIR_OK;
 }
 
 /* A guess for tables that were never analysed. */
@@ -298,7 +306,7 @@ static weir_status add_sizes(listing *list, weir_error *error) {
         list->session,
         "SELECT t.oid, max(pg_catalog.pg_relation_size(l.oid)) / current_setting('block_size')::int8, "
         "sum(pg_catalog.pg_table_size(l.oid)), bool_and(m.amname IS NOT NULL AND m.amname = 'heap') "
-        "FROM (SELECT c.oid, c.relkind " LISTED_TABLES ") t CROSS JOIN LATERAL ("
+        "FROM (SELECT c.oid, c.relkind " LISTED_TABLES "AND c.relkind <> 'v') t CROSS JOIN LATERAL ("
         "SELECT t.oid AS leaf WHERE t.relkind <> 'p' UNION ALL SELECT p.relid "
         "FROM pg_catalog.pg_partition_tree(t.oid) p WHERE t.relkind = 'p' AND p.isleaf) x "
         "JOIN pg_catalog.pg_class l ON l.oid = x.leaf LEFT JOIN pg_catalog.pg_am m ON m.oid = l.relam "
@@ -308,7 +316,8 @@ static weir_status add_sizes(listing *list, weir_error *error) {
         uint32_t table, oid;
         if (!number_at(&rows, i, 0, &oid) || !find_table(list, oid, &table))
             continue;
-        list->catalog->size_bytes += estimate_at(&rows, i, 2);
+        if (!list->catalog->tables[table].is_hidden)
+            list->catalog->size_bytes += estimate_at(&rows, i, 2);
         weir__pg_table *detail = list->catalog->tables[table].detail;
         if (*weir__pg_cell(&rows, i, 3) == 't' && !number_at(&rows, i, 1, &detail->block_count))
             detail->block_count = 0;
@@ -327,6 +336,8 @@ static weir_status fill(listing *list, const weir__pg_rows *tables, weir_error *
         status = add_columns(list, error);
     if (!status)
         status = add_keys(list, error);
+    if (!status)
+        status = weir__catalog_resolve_keys(list->catalog, strcmp, error);
     for (uint32_t i = 0; i < list->table_count && !status; i++)
         status = add_detail(list, i, error);
     if (!status && list->session->can_share)
@@ -354,8 +365,10 @@ weir_status weir__pg_describe(weir__source *source, weir__catalog *out, weir_err
         out->name ? WEIR_OK : weir__out_of_memory(error, WEIR__SOURCE_OPERATOR, strlen(name ? name : ""));
     if (!status)
         status = weir__pg_read_rows(
-            session, "SELECT c.oid, c.relname, n.nspname, c.reltuples " LISTED_TABLES "ORDER BY c.oid", 4,
-            describing, &tables, error);
+            session,
+            "SELECT c.oid, c.relname, n.nspname, c.reltuples, pg_catalog.pg_table_is_visible(c.oid), "
+            "c.relkind " LISTED_TABLES "ORDER BY c.oid",
+            6, describing, &tables, error);
     if (!status)
         status = fill(&list, &tables, error);
     release_listing(&list);

@@ -23,7 +23,9 @@ enum { EMPTY_MESSAGES_MAX = 1000 }; /* a header and a trailer have no row; nothi
 typedef struct column {
     char *name; /* for messages and for the names of a query's columns */
     weir__pg_type type;
-    uint32_t uuid; /* its number among the columns that are uuids */
+    uint32_t uuid;  /* its number among the columns that are uuids */
+    uint32_t table; /* of a query: the table and attribute that it passes on, 0 where it is computed */
+    uint32_t attribute;
 } column;
 
 typedef struct pg_cursor {
@@ -466,8 +468,9 @@ static void add_range(weir__sql *sql, const weir__pg_table *table, uint32_t part
                       (unsigned long long)end);
 }
 
-static void add_scan(weir__sql *sql, const pg_cursor *cursor, const weir__pg_table *table, uint32_t part,
+static void add_scan(weir__sql *sql, const pg_cursor *cursor, const weir__catalog_table *table, uint32_t part,
                      uint32_t part_count) {
+    const weir__pg_table *detail = table->detail;
     add_opening(sql, cursor->is_copy);
     for (uint32_t i = 0; i < cursor->base.column_count; i++) {
         if (i > 0)
@@ -476,8 +479,8 @@ static void add_scan(weir__sql *sql, const pg_cursor *cursor, const weir__pg_tab
         add_cast(sql, cursor, i);
     }
     weir__sql_add(sql, " FROM %s", table->sql_name);
-    if (table->block_count > 0)
-        add_range(sql, table, part, part_count);
+    if (detail->block_count > 0)
+        add_range(sql, detail, part, part_count);
     else if (part > 0)
         weir__sql_add(sql, " WHERE false");
     add_end(sql, cursor->is_copy);
@@ -497,10 +500,10 @@ weir_status weir__pg_scan(weir__source *source, const weir__catalog_table *table
     cursor->is_copy = session->can_copy;
     bool has_memory = true;
     for (uint32_t i = 0; i < column_count && has_memory; i++)
-        has_memory = set_column(cursor, i, table->columns[columns[i]].name, detail->types[columns[i]]);
+        has_memory = set_column(cursor, i, table->columns[columns[i]].name, detail->columns[columns[i]].type);
     weir__sql sql = {.env = source->env};
     if (has_memory)
-        add_scan(&sql, cursor, detail, part, part_count);
+        add_scan(&sql, cursor, table, part, part_count);
     status = !has_memory || sql.failed ? weir__out_of_memory(error, WEIR__SOURCE_OPERATOR, sql.size)
                                        : set_savepoint(cursor, error);
     if (!status)
@@ -537,6 +540,22 @@ static weir_status describe_query(pg_cursor *cursor, const char *sql, PGresult *
     return WEIR_OK;
 }
 
+static bool origin_of(const weir__cursor *base, uint32_t number, const weir__catalog *catalog,
+                      weir__origin *out) {
+    const column *asked = &((const pg_cursor *)base)->columns[number];
+    for (uint32_t t = 0; asked->table != 0 && t < catalog->table_count; t++) {
+        const weir__pg_table *detail = catalog->tables[t].detail;
+        if (!detail || detail->oid != asked->table)
+            continue;
+        for (uint32_t c = 0; c < catalog->tables[t].column_count && !catalog->tables[t].query; c++)
+            if (detail->columns[c].attribute == asked->attribute) {
+                *out = (weir__origin){&catalog->tables[t], c};
+                return true;
+            }
+    }
+    return false;
+}
+
 static weir_status set_query_columns(pg_cursor *cursor, const PGresult *described, weir_error *error) {
     const weir_env *env = cursor->session->base.env;
     uint32_t count = WEIR__NARROW(uint32_t, PQnfields(described));
@@ -553,8 +572,11 @@ static weir_status set_query_columns(pg_cursor *cursor, const PGresult *describe
                         PQftype(described, WEIR__NARROW(int, i))))
             return weir__out_of_memory(error, WEIR__SOURCE_OPERATOR, count);
         cursor->names[i] = cursor->columns[i].name;
+        cursor->columns[i].table = PQftable(described, WEIR__NARROW(int, i));
+        cursor->columns[i].attribute = WEIR__LOW(uint32_t, PQftablecol(described, WEIR__NARROW(int, i)));
     }
     cursor->base.column_names = cursor->names;
+    cursor->base.origin = origin_of;
     return WEIR_OK;
 }
 
@@ -597,6 +619,25 @@ static weir_status start_query(pg_cursor *cursor, const char *query, weir_error 
     status =
         sql.failed ? weir__out_of_memory(error, WEIR__SOURCE_OPERATOR, size) : start(cursor, sql.data, error);
     weir__sql_release(&sql);
+    return status;
+}
+
+weir_status weir__pg_describe_query(weir__source *source, const char *sql, weir__catalog *catalog,
+                                    weir__catalog_table *table, weir_error *error) {
+    pg_cursor *cursor;
+    PGresult *described = NULL;
+    weir_status status = make_cursor((weir__pg_session *)source, 0, "the query", &cursor, error);
+    if (status)
+        return status;
+    status = set_savepoint(cursor, error);
+    if (!status)
+        status = describe_query(cursor, sql, &described, error);
+    for (int i = 0; !status && i < PQnfields(described); i++)
+        if (!weir__catalog_add_column(catalog, table, PQfname(described, i),
+                                      weir__pg_type_of(PQftype(described, i)).declared))
+            status = weir__out_of_memory(error, WEIR__SOURCE_OPERATOR, 1);
+    PQclear(described);
+    close_cursor(&cursor->base);
     return status;
 }
 

@@ -366,10 +366,10 @@ static weir_status read_part(weir__ingest *ingest, weir__source *session, weir__
     weir__cursor *cursor = NULL;
     weir_status status = part_init(ingest, table, part, error);
     if (status == WEIR_OK)
-        status = session->kind->scan(session, table->source, table->positions, table->column_count, number,
-                                     table->part_count, &cursor, error);
+        status = weir__source_scan(session, table->source, table->positions, table->column_count, number,
+                                   table->part_count, &cursor, error);
     if (status != WEIR_OK)
-        return status;
+        return weir__plan_blame_query(table->source, status, error);
     row_reader reader = {.ingest = ingest, .table = table, .part = part};
     weir__rows rows;
     uint64_t unreported = 0;
@@ -390,7 +390,7 @@ static weir_status read_part(weir__ingest *ingest, weir__source *session, weir__
     }
     (void)weir__advance(ingest, unreported);
     cursor->close(cursor);
-    return status;
+    return weir__plan_blame_query(table->source, status, error);
 }
 
 typedef struct read_piece {

@@ -1,5 +1,6 @@
-/* A schema: what to read, what it means, and which tasks to make (docs/schema.md). Read from JSON by
- * schema_read.c, drafted from a source by draft.c. Names only: nothing here knows the source. */
+/* A schema: what to read, what it means, and which tasks to make (docs/store.md, docs/spec). Read from JSON
+ * by schema_read.c, schema_keys.c and schema_tasks.c, drafted from a source by draft.c. Names only: nothing
+ * here knows the source. */
 #ifndef WEIR_SRC_INGEST_SCHEMA_H
 #define WEIR_SRC_INGEST_SCHEMA_H
 
@@ -9,24 +10,46 @@
 
 #define WEIR__SCHEMA_OPERATOR "weir.ingest.schema"
 
+enum { WEIR__KEY_COLUMNS_MAX = 32, WEIR__TIME_KEYS_MAX = 16 };
+
+/* A time that is written in a schema: names of foreign keys, each of the table that the one before leads
+ * to, then that of a timestamp column. One name is a column of the table itself; none: no time. */
+typedef struct weir__schema_time {
+    const char *const *names;
+    uint32_t count;
+} weir__schema_time;
+
 typedef struct weir__schema_column {
     const char *name;
     weir_stype stype;
-    const char *description;   /* "" where there is none */
-    const char *foreign_table; /* NULL: no foreign key */
-    const char *foreign_column;
-    bool has_known_at;    /* the schema says something */
-    const char *known_at; /* NULL: null */
+    const char *description;    /* "" if there is none */
+    bool has_known_at;          /* the schema says something */
+    weir__schema_time known_at; /* none: null */
     weir__unit unit;
 } weir__schema_column;
 
+/* A foreign key, of one column (also one that is written at its column) or several. */
+typedef struct weir__schema_key {
+    const char *name; /* of one that is written at its column, the column's; no two of a table are equal */
+    const char *const *columns;
+    uint32_t column_count;
+    const char *table;
+    const char *const *to; /* as many columns of that table */
+    bool has_known_at;
+    weir__schema_time known_at;
+} weir__schema_key;
+
 typedef struct weir__schema_table {
     const char *name;
+    const char *query; /* NULL: a table or view of the source */
     const char *const *primary_key;
     uint32_t primary_key_count;
-    const char *temporal_column; /* or NULL */
+    weir__schema_time temporal;
     weir__schema_column *columns;
     uint32_t column_count;
+    weir__schema_key *foreign_keys;
+    uint32_t foreign_key_count;
+    bool keeps_keys; /* in the store */
 } weir__schema_table;
 
 typedef enum weir__task_kind { WEIR__KIND_AUTO, WEIR__KIND_CELL, WEIR__KIND_DERIVED } weir__task_kind;
@@ -45,31 +68,44 @@ typedef struct weir__schema_split {
     const char *column;
 } weir__schema_split;
 
+/* A column of a table of the schema; whether the source has it is for the source to say. */
+typedef struct weir__schema_name {
+    const char *table;
+    const char *column;
+} weir__schema_name;
+
 typedef struct weir__schema_task {
     const char *name;
     const char *query; /* NULL: every row of the anchor table (a task that weir makes itself) */
     const char *anchor_table;
-    const char *anchor_key;
+    const char *const *anchor_key; /* columns of the query, one for each column of the primary key */
+    uint32_t anchor_key_count;
+    bool is_key_for_sure; /* the schema says so */
     const char *target_column;
     weir_stype target_stype;
     const char *observation_time_column; /* or NULL */
     weir__task_kind kind;
     weir__unit unit;
-    const char *const *drop_columns; /* "table.column" */
+    weir_before_anchor before_anchor;
+    bool has_train_statistics; /* of a derived numerical target: over the train split alone */
+    weir__schema_name *drop_columns;
     uint32_t drop_column_count;
     weir__schema_split split;
 } weir__schema_task;
 
 typedef struct weir__schema {
-    weir__arena arena;          /* of everything here */
-    weir_cbor_writer document;  /* the schema as CBOR: `embedding` points into it */
-    const char *name;           /* NULL: the source's */
+    weir__arena arena;         /* of everything here */
+    weir_cbor_writer document; /* the schema as CBOR: `embedding` points into it */
+    const char *name;          /* NULL: the source's */
+    const char *const *search_path;
+    uint32_t search_path_count;
     weir__schema_table *tables; /* in bytewise order of name */
     uint32_t table_count;
     weir__schema_task *tasks; /* in bytewise order of name */
     uint32_t task_count;
     bool has_tasks; /* the schema says which; else weir makes them */
     bool has_statistics_until;
+    bool has_statistics_until_train; /* instead: the end of the train split */
     int64_t statistics_until;
     bool has_embedding;
     weir_cbor_value embedding;
@@ -81,7 +117,27 @@ WEIR_CHECKED weir_status weir__schema_read(weir__schema *schema, const weir_env 
                                            size_t size, const char *name, weir_error *error);
 void weir__schema_release(weir__schema *schema);
 
+/* NULL where there is none. */
 const weir__schema_table *weir__schema_find_table(const weir__schema *schema, const char *name);
 const weir__schema_column *weir__schema_find_column(const weir__schema_table *table, const char *name);
+const weir__schema_key *weir__schema_find_key(const weir__schema_table *table, const char *name);
+bool weir__schema_times_equal(const weir__schema_time *a, const weir__schema_time *b);
+
+/* ---- Names that a schema joins, for those who write one ---------------------------------------- */
+
+/* Whether the `size` bytes at `name` are the name of a table of the schema that is written. */
+typedef bool (*weir__is_table)(const void *context, const char *name, size_t size);
+
+/* Writes "table.column" as the value of foreign_key or an item of drop_columns; as ["table", "column"] if
+ * the text would be read as another table's. False where memory is short. */
+WEIR_CHECKED bool weir__json_joined_name(weir_json_writer *w, const weir_env *env, const char *table,
+                                         const char *column, weir__is_table is_table, const void *context);
+
+/* Writes a time through foreign keys as the value of temporal_column or known_at: keys[0] is a foreign key
+ * of the table itself and leads to tables[0], keys[1] one of tables[0], …; `column` is one of the last
+ * table. As text, "order_id -> orders.ordered_at", or as a list if the names would be misread. False where
+ * memory is short. */
+WEIR_CHECKED bool weir__json_time(weir_json_writer *w, const weir_env *env, const char *const *keys,
+                                  const char *const *tables, uint32_t key_count, const char *column);
 
 #endif

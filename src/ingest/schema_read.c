@@ -1,25 +1,27 @@
-/* Reads a schema from JSON. It is turned into canonical CBOR first and walked with one set of helpers; the
- * first fault sticks and is reported with its JSON path. What needs the source (whether a table or column
- * exists) is checked later, by plan.c. */
+/* Reads a schema from JSON. It is turned into canonical CBOR first and walked with one set of helpers
+ * (schema_reader.h); the first fault sticks and is reported with its JSON path. What needs the source
+ * (whether a table or column exists) is checked later, by plan.c.
+ *
+ * Tables and their columns are read first; then what joins tables, which may stand before them in the text:
+ * foreign keys and times (schema_keys.c), then tasks (schema_tasks.c). */
+#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "ingest/embed.h"
-#include "ingest/schema.h"
+#include "ingest/schema_reader.h"
 #include "weir/ingest.h"
 
-typedef struct schema_reader {
-    weir__schema *schema;
-    const char *name; /* of the file, for messages */
-    weir_error *error;
-    weir_status status;
-    char path[400];
-} schema_reader;
-
-static void refuse_as(schema_reader *r, weir_status status, const char *key, const char *what) {
+void weir__schema_refuse(weir__schema_reader *r, weir_status status, const char *key, const char *format,
+                         ...) {
+    char what[300];
+    va_list arguments;
     if (r->status != WEIR_OK)
         return;
+    va_start(arguments, format);
+    vsnprintf(what, sizeof what, format, arguments);
+    va_end(arguments);
     const char *dot = key && *key ? "." : "";
     r->status = weir__fail(r->error, status, WEIR__SCHEMA_OPERATOR, "%s: %s%s%s %s", r->name, r->path, dot,
                            key ? key : "", what);
@@ -29,52 +31,61 @@ static void refuse_as(schema_reader *r, weir_status status, const char *key, con
                     size < WEIR__NARROW(int, sizeof path) ? (size_t)size : sizeof path - 1);
 }
 
-static void refuse(schema_reader *r, const char *key, const char *what) {
-    refuse_as(r, WEIR_SCHEMA_INVALID, key, what);
+static void refuse(weir__schema_reader *r, const char *key, const char *what) {
+    weir__schema_refuse(r, WEIR_SCHEMA_INVALID, key, "%s", what);
 }
 
-static void out_of_memory(schema_reader *r, size_t size) {
+static void out_of_memory(weir__schema_reader *r, size_t size) {
     if (r->status == WEIR_OK)
         r->status = weir__out_of_memory(r->error, WEIR__SCHEMA_OPERATOR, size);
 }
 
-/* ---- Paths: enter appends ".key", leave cuts it off again ------------------------------------ */
+/* ---- Paths ----------------------------------------------------------------------------------- */
 
-static size_t enter(schema_reader *r, const char *key, size_t size) {
+size_t weir__schema_enter(weir__schema_reader *r, const char *key) {
     size_t length = strlen(r->path);
-    snprintf(r->path + length, sizeof r->path - length, ".%.*s", WEIR__NARROW(int, size < 200 ? size : 200),
-             key);
+    snprintf(r->path + length, sizeof r->path - length, ".%.200s", key);
     return length;
 }
 
-static void leave(schema_reader *r, size_t length) {
+size_t weir__schema_enter_item(weir__schema_reader *r, uint64_t item) {
+    size_t length = strlen(r->path);
+    snprintf(r->path + length, sizeof r->path - length, "[%llu]", (unsigned long long)item);
+    return length;
+}
+
+void weir__schema_leave(weir__schema_reader *r, size_t length) {
     r->path[length] = 0;
 }
 
 /* ---- Values ---------------------------------------------------------------------------------- */
 
-static void *take(schema_reader *r, size_t count, size_t size) {
+void *weir__schema_take(weir__schema_reader *r, size_t count, size_t size) {
     void *memory = weir__arena_take_zero(&r->schema->arena, count, size);
     if (!memory)
         out_of_memory(r, count * size);
     return memory;
 }
 
-static const char *copy(schema_reader *r, const weir_cbor_value *text) {
-    const char *copied = weir__arena_text(&r->schema->arena, (const char *)text->data, (size_t)text->number);
+const char *weir__schema_copy(weir__schema_reader *r, const char *text, size_t size) {
+    const char *copied = weir__arena_text(&r->schema->arena, text, size);
     if (!copied)
-        out_of_memory(r, (size_t)text->number);
-    return copied;
+        out_of_memory(r, size);
+    return copied ? copied : "";
 }
 
-/* A key of a map, null counted as missing. */
-static bool find(const weir_cbor_value *map, const char *key, weir_cbor_value *out) {
+static const char *copy(weir__schema_reader *r, const weir_cbor_value *text) {
+    return weir__schema_copy(r, (const char *)text->data, (size_t)text->number);
+}
+
+bool weir__schema_find(const weir_cbor_value *map, const char *key, weir_cbor_value *out) {
     return weir_cbor_get(map, key, out) && out->type != WEIR_CBOR_NULL;
 }
 
-static const char *get_text(schema_reader *r, const weir_cbor_value *map, const char *key, bool is_required) {
+const char *weir__schema_text(weir__schema_reader *r, const weir_cbor_value *map, const char *key,
+                              bool is_required) {
     weir_cbor_value value;
-    if (!find(map, key, &value)) {
+    if (!weir__schema_find(map, key, &value)) {
         if (is_required)
             refuse(r, key, "is missing");
         return NULL;
@@ -86,7 +97,16 @@ static const char *get_text(schema_reader *r, const weir_cbor_value *map, const 
     return copy(r, &value);
 }
 
-static void only_keys(schema_reader *r, const weir_cbor_value *map, const char *const *allowed) {
+bool weir__schema_bool(weir__schema_reader *r, const weir_cbor_value *map, const char *key, bool otherwise) {
+    weir_cbor_value value;
+    if (!weir__schema_find(map, key, &value))
+        return otherwise;
+    if (value.type != WEIR_CBOR_BOOL)
+        refuse(r, key, "must be true or false");
+    return value.number != 0;
+}
+
+void weir__schema_only_keys(weir__schema_reader *r, const weir_cbor_value *map, const char *const *allowed) {
     weir_cbor_iterator it = weir_cbor_children(map);
     weir_cbor_value key, child;
     while (r->status == WEIR_OK && weir_cbor_next(&it, &key, &child)) {
@@ -102,66 +122,78 @@ static void only_keys(schema_reader *r, const weir_cbor_value *map, const char *
     }
 }
 
-/* True for a map; else refused. */
-static bool is_map(schema_reader *r, const weir_cbor_value *value) {
+bool weir__schema_is_map(weir__schema_reader *r, const weir_cbor_value *value) {
     if (value->type != WEIR_CBOR_MAP)
         refuse(r, NULL, "must be an object");
     return r->status == WEIR_OK && value->type == WEIR_CBOR_MAP;
 }
 
-static const char *const *get_texts(schema_reader *r, const weir_cbor_value *map, const char *key,
-                                    bool may_be_one_text, uint32_t *count) {
-    weir_cbor_value value, item;
+const char *const *weir__schema_list(weir__schema_reader *r, const weir_cbor_value *value, const char *key,
+                                     uint32_t *count) {
+    weir_cbor_value item;
+    bool is_one = value->type == WEIR_CBOR_TEXT;
     *count = 0;
-    if (!find(map, key, &value))
-        return NULL;
-    bool is_one = value.type == WEIR_CBOR_TEXT && may_be_one_text;
-    if (!is_one && value.type != WEIR_CBOR_ARRAY) {
-        refuse(r, key, may_be_one_text ? "must be a name or a list of names" : "must be a list of names");
+    if (!is_one && value->type != WEIR_CBOR_ARRAY) {
+        refuse(r, key, "must be a name or a list of names");
         return NULL;
     }
-    const char **texts = take(r, is_one ? 1 : (size_t)value.number, sizeof *texts);
+    const char **texts = weir__schema_take(r, is_one ? 1 : (size_t)value->number, sizeof *texts);
     if (is_one && texts) {
-        texts[(*count)++] = copy(r, &value);
+        texts[(*count)++] = copy(r, value);
         return texts;
     }
-    weir_cbor_iterator it = weir_cbor_children(&value);
+    weir_cbor_iterator it = weir_cbor_children(value);
     while (texts && r->status == WEIR_OK && weir_cbor_next(&it, NULL, &item)) {
         if (item.type != WEIR_CBOR_TEXT)
-            refuse(r, key, "must be a list of names");
+            refuse(r, key, "must be a name or a list of names");
         else
             texts[(*count)++] = copy(r, &item);
     }
     return texts;
 }
 
-static weir_stype get_stype(schema_reader *r, const weir_cbor_value *map, const char *key) {
-    const char *name = get_text(r, map, key, true);
-    for (int stype = 0; name && stype <= WEIR_IGNORED; stype++)
-        if (strcmp(name, weir_stype_name((weir_stype)stype)) == 0)
-            return (weir_stype)stype;
-    refuse(r, key, "must be identifier, numerical, timestamp, boolean, categorical, text or ignored");
-    return WEIR_IGNORED;
+const char *const *weir__schema_names(weir__schema_reader *r, const weir_cbor_value *map, const char *key,
+                                      uint32_t *count) {
+    weir_cbor_value value;
+    *count = 0;
+    return weir__schema_find(map, key, &value) ? weir__schema_list(r, &value, key, count) : NULL;
 }
 
-static weir__unit get_unit(schema_reader *r, const weir_cbor_value *map) {
-    static const char *const names[] = {"s", "ms", "us"};
-    const char *name = get_text(r, map, "unit", false);
-    if (!name)
-        return WEIR__SECONDS;
-    for (int unit = 0; unit < 3; unit++)
-        if (strcmp(name, names[unit]) == 0)
-            return (weir__unit)unit;
-    refuse(r, "unit", "must be s, ms or us");
-    return WEIR__SECONDS;
+uint32_t weir__schema_word(weir__schema_reader *r, const weir_cbor_value *map, const char *key,
+                           const char *const *words, weir_status status, uint32_t otherwise) {
+    const char *word = weir__schema_text(r, map, key, false);
+    char all[200] = "";
+    if (!word)
+        return otherwise;
+    for (uint32_t i = 0; words[i]; i++) {
+        if (strcmp(word, words[i]) == 0)
+            return i;
+        size_t used = strlen(all);
+        snprintf(all + used, sizeof all - used, "%s%s", i == 0 ? "" : words[i + 1] ? ", " : " or ", words[i]);
+    }
+    weir__schema_refuse(r, status, key, "must be %s", all);
+    return otherwise;
 }
 
-/* ISO text, or an integer in `unit` where `allows_integer`. */
-static bool get_time(schema_reader *r, const weir_cbor_value *map, const char *key, bool allows_integer,
-                     weir__unit unit, int64_t *out) {
+weir_stype weir__schema_stype(weir__schema_reader *r, const weir_cbor_value *map, const char *key) {
+    static const char *const names[] = {"identifier",  "numerical", "timestamp", "boolean",
+                                        "categorical", "text",      "ignored",   NULL};
+    weir_cbor_value value;
+    if (!weir__schema_find(map, key, &value))
+        refuse(r, key, "is missing");
+    return (weir_stype)weir__schema_word(r, map, key, names, WEIR_SCHEMA_INVALID, WEIR_IGNORED);
+}
+
+weir__unit weir__schema_unit(weir__schema_reader *r, const weir_cbor_value *map) {
+    static const char *const names[] = {"s", "ms", "us", NULL};
+    return (weir__unit)weir__schema_word(r, map, "unit", names, WEIR_SCHEMA_INVALID, WEIR__SECONDS);
+}
+
+bool weir__schema_moment(weir__schema_reader *r, const weir_cbor_value *map, const char *key,
+                         bool allows_integer, weir__unit unit, int64_t *out) {
     weir_cbor_value found;
     weir__value value = {.type = WEIR__NULL};
-    if (!find(map, key, &found))
+    if (!weir__schema_find(map, key, &found))
         return false;
     if (found.type == WEIR_CBOR_TEXT)
         value = (weir__value){.type = WEIR__TEXT, .text = {(const char *)found.data, (size_t)found.number}};
@@ -177,295 +209,108 @@ static bool get_time(schema_reader *r, const weir_cbor_value *map, const char *k
 
 /* ---- Tables ---------------------------------------------------------------------------------- */
 
-/* "table.column", split at its first dot. */
-static void read_foreign_key(schema_reader *r, const weir_cbor_value *map, weir__schema_column *column) {
-    const char *text = get_text(r, map, "foreign_key", false);
-    const char *dot = text ? strchr(text, '.') : NULL;
-    if (!text)
-        return;
-    if (!dot) {
-        refuse(r, "foreign_key", "must be table.column");
-        return;
-    }
-    column->foreign_table = weir__arena_text(&r->schema->arena, text, (size_t)(dot - text));
-    column->foreign_column = dot + 1;
-    if (!column->foreign_table)
-        out_of_memory(r, (size_t)(dot - text));
-}
-
-static void read_column(schema_reader *r, const weir_cbor_value *map, weir__schema_column *column) {
+static void read_column(weir__schema_reader *r, const weir_cbor_value *map, weir__schema_column *column) {
     static const char *const keys[] = {"stype", "foreign_key", "known_at", "description", "unit", NULL};
     weir_cbor_value value;
-    if (!is_map(r, map))
+    if (!weir__schema_is_map(r, map))
         return;
-    only_keys(r, map, keys);
-    column->stype = get_stype(r, map, "stype");
-    column->unit = get_unit(r, map);
-    column->description = get_text(r, map, "description", false);
+    weir__schema_only_keys(r, map, keys);
+    column->stype = weir__schema_stype(r, map, "stype");
+    column->unit = weir__schema_unit(r, map);
+    column->description = weir__schema_text(r, map, "description", false);
     if (!column->description)
         column->description = "";
     column->has_known_at = weir_cbor_get(map, "known_at", &value);
-    column->known_at = get_text(r, map, "known_at", false);
-    read_foreign_key(r, map, column);
 }
 
-static void read_columns(schema_reader *r, const weir_cbor_value *map, weir__schema_table *table) {
+static void read_columns(weir__schema_reader *r, const weir_cbor_value *map, weir__schema_table *table) {
     weir_cbor_value columns, key, child;
     if (!weir_cbor_get(map, "columns", &columns)) {
         refuse(r, "columns", "is missing");
         return;
     }
-    size_t length = enter(r, "columns", 7);
-    if (is_map(r, &columns)) {
-        table->columns = take(r, (size_t)columns.number, sizeof *table->columns);
+    size_t length = weir__schema_enter(r, "columns");
+    if (weir__schema_is_map(r, &columns)) {
+        table->columns = weir__schema_take(r, (size_t)columns.number, sizeof *table->columns);
         weir_cbor_iterator it = weir_cbor_children(&columns);
         while (r->status == WEIR_OK && weir_cbor_next(&it, &key, &child)) {
             weir__schema_column *column = &table->columns[table->column_count++];
             column->name = copy(r, &key);
-            size_t inner = enter(r, (const char *)key.data, (size_t)key.number);
+            size_t inner = weir__schema_enter(r, column->name);
             read_column(r, &child, column);
-            leave(r, inner);
+            weir__schema_leave(r, inner);
         }
     }
-    leave(r, length);
+    weir__schema_leave(r, length);
 }
 
-static void check_time_column(schema_reader *r, const weir__schema_table *table, const char *key,
-                              const char *name) {
-    if (!name || r->status != WEIR_OK)
+static void read_table(weir__schema_reader *r, const weir_cbor_value *map, bool keeps_keys,
+                       weir__schema_table *table) {
+    static const char *const keys[] = {"query",        "primary_key", "temporal_column", "keys", "columns",
+                                       "foreign_keys", NULL};
+    if (!weir__schema_is_map(r, map))
         return;
-    const weir__schema_column *column = weir__schema_find_column(table, name);
-    if (!column)
-        refuse(r, key, "names a column that the table's columns do not have");
-    else if (column->stype != WEIR_TIMESTAMP)
-        refuse(r, key, "names a column that is no timestamp");
-}
-
-static void check_table(schema_reader *r, const weir__schema_table *table) {
-    check_time_column(r, table, "temporal_column", table->temporal_column);
-    for (uint32_t i = 0; i < table->column_count; i++) {
-        size_t length = enter(r, "columns", 7);
-        enter(r, table->columns[i].name, strlen(table->columns[i].name));
-        check_time_column(r, table, "known_at", table->columns[i].known_at);
-        leave(r, length);
-    }
-}
-
-static void read_table(schema_reader *r, const weir_cbor_value *map, weir__schema_table *table) {
-    static const char *const keys[] = {"primary_key", "temporal_column", "columns", NULL};
-    if (!is_map(r, map))
-        return;
-    only_keys(r, map, keys);
-    table->primary_key = get_texts(r, map, "primary_key", true, &table->primary_key_count);
-    table->temporal_column = get_text(r, map, "temporal_column", false);
+    weir__schema_only_keys(r, map, keys);
+    table->query = weir__schema_text(r, map, "query", false);
+    table->primary_key = weir__schema_names(r, map, "primary_key", &table->primary_key_count);
+    for (uint32_t i = 1; i < table->primary_key_count && r->status == WEIR_OK; i++)
+        for (uint32_t k = 0; k < i; k++)
+            if (strcmp(table->primary_key[i], table->primary_key[k]) == 0)
+                refuse(r, "primary_key", "names a column twice");
+    table->keeps_keys = weir__schema_bool(r, map, "keys", keeps_keys) && table->primary_key_count > 0;
     read_columns(r, map, table);
-    check_table(r, table);
 }
 
 static int compare_tables(const void *a, const void *b) {
     return strcmp(((const weir__schema_table *)a)->name, ((const weir__schema_table *)b)->name);
 }
 
-static int compare_tasks(const void *a, const void *b) {
-    return strcmp(((const weir__schema_task *)a)->name, ((const weir__schema_task *)b)->name);
-}
-
-static void read_tables(schema_reader *r, const weir_cbor_value *document) {
+static void read_tables(weir__schema_reader *r, const weir_cbor_value *document) {
     weir_cbor_value tables, key, child;
     weir__schema *schema = r->schema;
+    bool keeps_keys = weir__schema_bool(r, document, "keys", false);
     if (!weir_cbor_get(document, "tables", &tables)) {
         refuse(r, "tables", "is missing");
         return;
     }
-    size_t length = enter(r, "tables", 6);
-    if (is_map(r, &tables)) {
-        schema->tables = take(r, (size_t)tables.number, sizeof *schema->tables);
+    size_t length = weir__schema_enter(r, "tables");
+    if (weir__schema_is_map(r, &tables)) {
+        if (tables.number == 0)
+            refuse(r, NULL, "has no table");
+        schema->tables = weir__schema_take(r, (size_t)tables.number, sizeof *schema->tables);
         weir_cbor_iterator it = weir_cbor_children(&tables);
         while (r->status == WEIR_OK && weir_cbor_next(&it, &key, &child)) {
             weir__schema_table *table = &schema->tables[schema->table_count++];
             table->name = copy(r, &key);
-            size_t inner = enter(r, (const char *)key.data, (size_t)key.number);
-            read_table(r, &child, table);
-            leave(r, inner);
+            size_t inner = weir__schema_enter(r, table->name);
+            read_table(r, &child, keeps_keys, table);
+            weir__schema_leave(r, inner);
         }
-        if (r->status == WEIR_OK && schema->table_count > 0)
+        if (r->status == WEIR_OK)
             qsort(schema->tables, schema->table_count, sizeof *schema->tables, compare_tables);
+        weir__schema_read_keys(r, &tables);
+        weir__schema_read_times(r, &tables);
     }
-    leave(r, length);
-}
-
-/* A foreign key names a table of the schema; whether the column exists is for the source to say. */
-static void check_foreign_keys(schema_reader *r) {
-    const weir__schema *schema = r->schema;
-    for (uint32_t t = 0; t < schema->table_count && r->status == WEIR_OK; t++)
-        for (uint32_t c = 0; c < schema->tables[t].column_count && r->status == WEIR_OK; c++) {
-            const weir__schema_column *column = &schema->tables[t].columns[c];
-            if (!column->foreign_table || weir__schema_find_table(schema, column->foreign_table))
-                continue;
-            size_t length = enter(r, "tables", 6);
-            enter(r, schema->tables[t].name, strlen(schema->tables[t].name));
-            enter(r, "columns", 7);
-            enter(r, column->name, strlen(column->name));
-            refuse(r, "foreign_key", "names a table that the schema does not have");
-            leave(r, length);
-        }
-}
-
-/* ---- Tasks ----------------------------------------------------------------------------------- */
-
-static void read_permille(schema_reader *r, const weir_cbor_value *map, weir__schema_split *split) {
-    weir_cbor_value list, item;
-    uint64_t sum = 0;
-    if (!find(map, "permille", &list))
-        return;
-    if (list.type != WEIR_CBOR_ARRAY || list.number != WEIR_SPLITS) {
-        refuse_as(r, WEIR_TASK_INVALID, "permille", "must be three whole numbers that add up to 1000");
-        return;
-    }
-    weir_cbor_iterator it = weir_cbor_children(&list);
-    for (int i = 0; weir_cbor_next(&it, NULL, &item); i++) {
-        uint64_t part = 0;
-        if (!weir_cbor_get_uint(&item, &part) || part > 1000)
-            part = 10000;
-        split->permille[i] = WEIR__NARROW(uint32_t, part);
-        sum += part;
-    }
-    if (sum != 1000)
-        refuse_as(r, WEIR_TASK_INVALID, "permille", "must be three whole numbers that add up to 1000");
-}
-
-static void read_hash_split(schema_reader *r, const weir_cbor_value *map, weir__schema_split *split) {
-    static const char *const keys[] = {"method", "permille", "seed", NULL};
-    weir_cbor_value seed;
-    only_keys(r, map, keys);
-    read_permille(r, map, split);
-    if (find(map, "seed", &seed) && !weir_cbor_get_uint(&seed, &split->seed))
-        refuse(r, "seed", "must be a whole number from 0 to 2^64-1");
-}
-
-static void read_temporal_split(schema_reader *r, const weir_cbor_value *map, weir__unit unit,
-                                weir__schema_split *split) {
-    static const char *const keys[] = {"method", "val", "test", NULL};
-    only_keys(r, map, keys);
-    split->method = WEIR__SPLIT_TEMPORAL;
-    if (!get_time(r, map, "val", true, unit, &split->val))
-        refuse_as(r, WEIR_TASK_INVALID, "val", "is missing");
-    if (!get_time(r, map, "test", true, unit, &split->test))
-        refuse_as(r, WEIR_TASK_INVALID, "test", "is missing");
-}
-
-static void read_split(schema_reader *r, const weir_cbor_value *task, weir__unit unit,
-                       weir__schema_split *split) {
-    static const char *const column_keys[] = {"method", "column", NULL};
-    weir_cbor_value map;
-    *split = (weir__schema_split){.method = WEIR__SPLIT_HASH, .permille = {800, 100, 100}};
-    if (!find(task, "split", &map))
-        return;
-    size_t length = enter(r, "split", 5);
-    if (is_map(r, &map)) {
-        const char *method = get_text(r, &map, "method", false);
-        if (!method || strcmp(method, "hash") == 0) {
-            read_hash_split(r, &map, split);
-        } else if (strcmp(method, "temporal") == 0) {
-            read_temporal_split(r, &map, unit, split);
-        } else if (strcmp(method, "column") == 0) {
-            only_keys(r, &map, column_keys);
-            split->method = WEIR__SPLIT_COLUMN;
-            split->column = get_text(r, &map, "column", false);
-            if (!split->column)
-                refuse_as(r, WEIR_TASK_INVALID, "column", "is missing");
-        } else {
-            refuse_as(r, WEIR_TASK_INVALID, "method", "must be hash, temporal or column");
-        }
-    }
-    leave(r, length);
-}
-
-static weir__task_kind get_kind(schema_reader *r, const weir_cbor_value *map) {
-    const char *kind = get_text(r, map, "kind", false);
-    if (!kind)
-        return WEIR__KIND_AUTO;
-    if (strcmp(kind, "cell") == 0)
-        return WEIR__KIND_CELL;
-    if (strcmp(kind, "derived") != 0)
-        refuse_as(r, WEIR_TASK_INVALID, "kind", "must be cell or derived");
-    return WEIR__KIND_DERIVED;
-}
-
-static void read_task(schema_reader *r, const weir_cbor_value *map, weir__schema_task *task) {
-    static const char *const keys[] = {"query",
-                                       "anchor_table",
-                                       "anchor_key",
-                                       "target_column",
-                                       "target_stype",
-                                       "observation_time_column",
-                                       "kind",
-                                       "unit",
-                                       "drop_columns",
-                                       "split",
-                                       NULL};
-    if (!is_map(r, map))
-        return;
-    only_keys(r, map, keys);
-    task->query = get_text(r, map, "query", true);
-    task->anchor_table = get_text(r, map, "anchor_table", true);
-    task->anchor_key = get_text(r, map, "anchor_key", true);
-    task->target_column = get_text(r, map, "target_column", true);
-    task->target_stype = get_stype(r, map, "target_stype");
-    task->observation_time_column = get_text(r, map, "observation_time_column", false);
-    task->kind = get_kind(r, map);
-    task->unit = get_unit(r, map);
-    task->drop_columns = get_texts(r, map, "drop_columns", false, &task->drop_column_count);
-    read_split(r, map, task->unit, &task->split);
-    bool can_be_target = task->target_stype == WEIR_NUMERICAL || task->target_stype == WEIR_TIMESTAMP ||
-                         task->target_stype == WEIR_BOOLEAN || task->target_stype == WEIR_CATEGORICAL;
-    if (!can_be_target)
-        refuse_as(r, WEIR_TASK_INVALID, "target_stype",
-                  "must be numerical, timestamp, boolean or categorical");
-    if (r->status == WEIR_OK && !weir__schema_find_table(r->schema, task->anchor_table))
-        refuse_as(r, WEIR_TASK_INVALID, "anchor_table", "names a table that the schema does not have");
-}
-
-static void read_tasks(schema_reader *r, const weir_cbor_value *document) {
-    weir_cbor_value tasks, key, child;
-    weir__schema *schema = r->schema;
-    if (r->status != WEIR_OK || !find(document, "tasks", &tasks))
-        return;
-    schema->has_tasks = true;
-    size_t length = enter(r, "tasks", 5);
-    if (is_map(r, &tasks)) {
-        schema->tasks = take(r, (size_t)tasks.number, sizeof *schema->tasks);
-        weir_cbor_iterator it = weir_cbor_children(&tasks);
-        while (r->status == WEIR_OK && weir_cbor_next(&it, &key, &child)) {
-            weir__schema_task *task = &schema->tasks[schema->task_count++];
-            task->name = copy(r, &key);
-            size_t inner = enter(r, (const char *)key.data, (size_t)key.number);
-            read_task(r, &child, task);
-            leave(r, inner);
-        }
-        if (r->status == WEIR_OK && schema->task_count > 0)
-            qsort(schema->tasks, schema->task_count, sizeof *schema->tasks, compare_tasks);
-    }
-    leave(r, length);
+    weir__schema_leave(r, length);
 }
 
 /* ---- The document ---------------------------------------------------------------------------- */
 
-static void check_name(schema_reader *r) {
+static void check_name(weir__schema_reader *r) {
     const char *name = r->schema->name;
     if (name && (*name == 0 || *name == '.' || strchr(name, '/')))
         refuse(r, "name", "must be a file's name: not empty, no slash, no dot in front");
 }
 
 /* Provider and dim are checked here, before hours of reading; the other keys are the provider's own. */
-static void read_embedding(schema_reader *r, const weir_cbor_value *document) {
+static void read_embedding(weir__schema_reader *r, const weir_cbor_value *document) {
     weir_cbor_value *embedding = &r->schema->embedding, value;
     uint64_t dim;
-    r->schema->has_embedding = find(document, "embedding", embedding);
+    r->schema->has_embedding = weir__schema_find(document, "embedding", embedding);
     if (!r->schema->has_embedding)
         return;
-    size_t length = enter(r, "embedding", strlen("embedding"));
-    if (is_map(r, embedding)) {
+    size_t length = weir__schema_enter(r, "embedding");
+    if (weir__schema_is_map(r, embedding)) {
         if (weir_cbor_get(embedding, "provider", &value) && !weir__embedder_is_known(&value))
             refuse(r, "provider", "must be hash_v1, http or file");
         if (weir_cbor_get(embedding, "dim", &value) &&
@@ -475,22 +320,47 @@ static void read_embedding(schema_reader *r, const weir_cbor_value *document) {
             refuse(r, "dim", what);
         }
     }
-    leave(r, length);
+    weir__schema_leave(r, length);
 }
 
-static void read_document(schema_reader *r, const weir_cbor_value *document) {
-    static const char *const keys[] = {"name", "tables", "tasks", "statistics_until", "embedding", NULL};
+/* A time, or "train": then a task must have a train split that can end. */
+static void read_statistics_until(weir__schema_reader *r, const weir_cbor_value *document) {
     weir__schema *schema = r->schema;
-    if (!is_map(r, document))
+    weir_cbor_value value;
+    bool can_end = false;
+    if (!weir__schema_find(document, "statistics_until", &value) || !weir_cbor_is_text(&value, "train")) {
+        schema->has_statistics_until = weir__schema_moment(r, document, "statistics_until", false,
+                                                           WEIR__SECONDS, &schema->statistics_until);
         return;
-    only_keys(r, document, keys);
-    schema->name = get_text(r, document, "name", false);
+    }
+    schema->has_statistics_until_train = true;
+    for (uint32_t i = 0; i < schema->task_count; i++)
+        can_end = can_end || schema->tasks[i].split.method != WEIR__SPLIT_HASH;
+    if (!can_end)
+        refuse(r, "statistics_until",
+               "is \"train\", but no task has a temporal or column split; give a time");
+}
+
+static void read_document(weir__schema_reader *r, const weir_cbor_value *document) {
+    static const char *const keys[] = {"name", "tables",      "tasks",     "statistics_until",
+                                       "keys", "search_path", "embedding", NULL};
+    weir__schema *schema = r->schema;
+    if (!weir__schema_is_map(r, document))
+        return;
+    weir__schema_only_keys(r, document, keys);
+    schema->name = weir__schema_text(r, document, "name", false);
     check_name(r);
+    schema->search_path = weir__schema_names(r, document, "search_path", &schema->search_path_count);
+    for (uint32_t i = 0; i < schema->search_path_count && r->status == WEIR_OK; i++)
+        for (uint32_t k = 0; k <= i; k++)
+            if (k < i ? strcmp(schema->search_path[i], schema->search_path[k]) == 0
+                      : *schema->search_path[i] == 0)
+                refuse(r, "search_path", "must be different names, none of them empty");
     read_tables(r, document);
-    check_foreign_keys(r);
-    read_tasks(r, document);
-    schema->has_statistics_until =
-        get_time(r, document, "statistics_until", false, WEIR__SECONDS, &schema->statistics_until);
+    if (r->status == WEIR_OK)
+        weir__schema_read_tasks(r, document);
+    if (r->status == WEIR_OK)
+        read_statistics_until(r, document);
     read_embedding(r, document);
 }
 
@@ -504,7 +374,7 @@ weir_status weir__schema_read(weir__schema *schema, const weir_env *env, const c
         status = weir_cbor_finish(&schema->document, error);
     if (status != WEIR_OK)
         return status;
-    schema_reader r = {.schema = schema, .name = name, .error = error, .path = "$"};
+    weir__schema_reader r = {.schema = schema, .name = name, .error = error, .path = "$"};
     weir_cbor_value document = weir_cbor_view(schema->document.data);
     read_document(&r, &document);
     return r.status;
@@ -526,6 +396,13 @@ const weir__schema_column *weir__schema_find_column(const weir__schema_table *ta
     for (uint32_t i = 0; i < table->column_count; i++)
         if (strcmp(table->columns[i].name, name) == 0)
             return &table->columns[i];
+    return NULL;
+}
+
+const weir__schema_key *weir__schema_find_key(const weir__schema_table *table, const char *name) {
+    for (uint32_t i = 0; i < table->foreign_key_count; i++)
+        if (strcmp(table->foreign_keys[i].name, name) == 0)
+            return &table->foreign_keys[i];
     return NULL;
 }
 

@@ -1,8 +1,9 @@
-/* The list of sources, and the catalog that they fill. */
+/* The list of sources, and how their tables, views and queries are read. The catalog is in catalog.c. */
 #include <fcntl.h>
 #include <string.h>
 
 #include "ingest/source.h"
+#include "ingest/sql.h"
 
 static const weir__source_kind *const kinds[] = {
     &weir__source_postgres,
@@ -21,22 +22,22 @@ static bool is_stream(const weir_env *env, const char *location) {
     return is_other;
 }
 
-weir_status weir__source_open(const weir_env *env, const char *location, weir__source **out,
+weir_status weir__source_open(const weir_env *env, const weir__source_options *options, weir__source **out,
                               weir_error *error) {
     *out = NULL;
-    if (is_stream(env, location))
+    if (is_stream(env, options->location))
         return weir__fail(error, WEIR_SOURCE_ERROR, WEIR__SOURCE_OPERATOR,
-                          "%s is a device or a pipe, not a database; give the path of a file", location);
+                          "%s is a device or a pipe, not a database; give the path of a file",
+                          options->location);
     for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++) {
-        if (!kinds[i]->accepts(env, location))
+        if (!kinds[i]->accepts(env, options->location))
             continue;
-        weir_status status = kinds[i]->open(env, location, out, error);
+        weir_status status = kinds[i]->open(env, options, out, error);
         if (status == WEIR_OK)
             (*out)->silence_ns = WEIR__SOURCE_SILENCE_NS;
         return status;
     }
-    return weir__fail(error, WEIR_SOURCE_ERROR, WEIR__SOURCE_OPERATOR,
-                      "%s is no source that weir reads: give the path of an existing database", location);
+    return weir__refuse_location(env, options->location, error);
 }
 
 void weir__source_close(weir__source *source) {
@@ -44,143 +45,118 @@ void weir__source_close(weir__source *source) {
         source->kind->close(source);
 }
 
-/* ---- The catalog ----------------------------------------------------------------------------- */
+/* ---- Some columns of a query ------------------------------------------------------------------- */
 
-/* Room for one more item in an array that grows by doubling; the new item is zeroed. NULL where memory is
- * short. */
-static void *append(const weir_env *env, void **items, uint32_t *count, size_t item_size) {
-    bool is_full = (*count & (*count - 1)) == 0; /* 0 and the powers of two */
-    if (is_full) {
-        size_t capacity = *count ? 2 * (size_t)*count : 1;
-        void *grown = env->resize(env->context, *items, capacity * item_size);
-        if (!grown)
-            return NULL;
-        *items = grown;
-    }
-    void *item = (char *)*items + (size_t)*count * item_size;
-    memset(item, 0, item_size);
-    ++*count;
-    return item;
-}
+typedef struct chosen_cursor {
+    weir__cursor base;
+    const weir_env *env;
+    weir__cursor *query; /* NULL: no rows */
+    uint32_t *columns;   /* of the query */
+    weir__value *cells;
+    size_t cell_capacity;
+} chosen_cursor;
 
-weir__catalog_table *weir__catalog_add_table(weir__catalog *catalog, const char *name) {
-    void *items = catalog->tables;
-    weir__catalog_table *table = append(catalog->env, &items, &catalog->table_count, sizeof *catalog->tables);
-    catalog->tables = items;
-    if (!table)
-        return NULL;
-    table->name = weir__copy_text(catalog->env, name, strlen(name));
-    return table->name ? table : NULL;
-}
-
-weir__catalog_column *weir__catalog_add_column(weir__catalog *catalog, weir__catalog_table *table,
-                                               const char *name, weir__declared declared) {
-    void *items = table->columns;
-    weir__catalog_column *column = append(catalog->env, &items, &table->column_count, sizeof *table->columns);
-    table->columns = items;
-    if (!column)
-        return NULL;
-    column->declared = declared;
-    column->name = weir__copy_text(catalog->env, name, strlen(name));
-    return column->name ? column : NULL;
-}
-
-bool weir__catalog_add_primary_key(weir__catalog *catalog, weir__catalog_table *table, uint32_t column) {
-    void *items = table->primary_key;
-    uint32_t *added = append(catalog->env, &items, &table->primary_key_count, sizeof *table->primary_key);
-    table->primary_key = items;
-    if (added)
-        *added = column;
-    return added != NULL;
-}
-
-weir__catalog_key *weir__catalog_add_foreign_key(weir__catalog *catalog, weir__catalog_table *table,
-                                                 uint32_t column, const char *parent_table,
-                                                 const char *parent_column) {
-    void *items = table->foreign_keys;
-    weir__catalog_key *key =
-        append(catalog->env, &items, &table->foreign_key_count, sizeof *table->foreign_keys);
-    table->foreign_keys = items;
-    if (!key)
-        return NULL;
-    key->column = column;
-    key->parent_table = weir__copy_text(catalog->env, parent_table, strlen(parent_table));
-    if (parent_column)
-        key->parent_column = weir__copy_text(catalog->env, parent_column, strlen(parent_column));
-    return key->parent_table && (!parent_column || key->parent_column) ? key : NULL;
-}
-
-static void release_key(const weir_env *env, weir__catalog_key *key) {
-    weir__release(env, key->parent_table);
-    weir__release(env, key->parent_column);
-}
-
-static void release_table(const weir_env *env, weir__catalog_table *table) {
-    for (uint32_t i = 0; i < table->column_count; i++)
-        weir__release(env, table->columns[i].name);
-    for (uint32_t i = 0; i < table->foreign_key_count; i++)
-        release_key(env, &table->foreign_keys[i]);
-    weir__release(env, table->columns);
-    weir__release(env, table->primary_key);
-    weir__release(env, table->foreign_keys);
-    weir__release(env, table->detail);
-    weir__release(env, table->name);
-}
-
-void weir__catalog_release(weir__catalog *catalog) {
-    if (!catalog->env)
-        return;
-    for (uint32_t i = 0; i < catalog->table_count; i++)
-        release_table(catalog->env, &catalog->tables[i]);
-    weir__release(catalog->env, catalog->tables);
-    weir__release(catalog->env, catalog->name);
-    *catalog = (weir__catalog){0};
-}
-
-static const weir__catalog_table *find_table(const weir__catalog *catalog, const char *name) {
-    for (uint32_t i = 0; i < catalog->table_count; i++)
-        if (strcmp(catalog->tables[i].name, name) == 0)
-            return &catalog->tables[i];
-    return NULL;
-}
-
-static bool has_column(const weir__catalog_table *table, const char *name) {
-    for (uint32_t i = 0; i < table->column_count; i++)
-        if (strcmp(table->columns[i].name, name) == 0)
-            return true;
-    return false;
-}
-
-/* Whether a key leads to a column that is there; fills in the parent's primary key where it names none. */
-static bool resolve_key(const weir__catalog *catalog, weir__catalog_key *key, bool *is_short_of_memory) {
-    const weir__catalog_table *parent = find_table(catalog, key->parent_table);
-    if (!parent)
-        return false;
-    if (!key->parent_column && parent->primary_key_count == 1) {
-        const char *name = parent->columns[parent->primary_key[0]].name;
-        key->parent_column = weir__copy_text(catalog->env, name, strlen(name));
-        *is_short_of_memory = !key->parent_column;
-    }
-    return key->parent_column && has_column(parent, key->parent_column);
-}
-
-weir_status weir__catalog_resolve_keys(weir__catalog *catalog, weir_error *error) {
-    bool is_short_of_memory = false;
-    for (uint32_t t = 0; t < catalog->table_count; t++) {
-        weir__catalog_table *table = &catalog->tables[t];
-        uint32_t kept = 0;
-        for (uint32_t i = 0; i < table->foreign_key_count; i++) {
-            weir__catalog_key *key = &table->foreign_keys[i];
-            if (resolve_key(catalog, key, &is_short_of_memory))
-                table->foreign_keys[kept++] = *key;
-            else
-                release_key(catalog->env, key);
-            if (is_short_of_memory)
-                break;
-        }
-        table->foreign_key_count = is_short_of_memory ? 0 : kept;
-        if (is_short_of_memory)
-            return weir__out_of_memory(error, WEIR__SOURCE_OPERATOR, 1);
-    }
+static weir_status next_chosen(weir__cursor *base, weir__rows *rows, weir_error *error) {
+    chosen_cursor *cursor = (chosen_cursor *)base;
+    weir__rows all;
+    *rows = (weir__rows){0};
+    if (!cursor->query)
+        return WEIR_OK;
+    weir_status status = cursor->query->next(cursor->query, &all, error);
+    if (status != WEIR_OK)
+        return status;
+    uint32_t count = base->column_count;
+    if (!weir__grow(cursor->env, (void **)&cursor->cells, &cursor->cell_capacity, all.row_count * count + 1,
+                    sizeof *cursor->cells))
+        return weir__out_of_memory(error, WEIR__SOURCE_OPERATOR, all.row_count * sizeof *cursor->cells);
+    for (size_t r = 0; r < all.row_count; r++)
+        for (uint32_t c = 0; c < count; c++)
+            cursor->cells[r * count + c] = all.cells[r * cursor->query->column_count + cursor->columns[c]];
+    *rows = (weir__rows){.row_count = all.row_count, .cells = cursor->cells};
     return WEIR_OK;
+}
+
+static void close_chosen(weir__cursor *base) {
+    chosen_cursor *cursor = (chosen_cursor *)base;
+    if (cursor->query)
+        cursor->query->close(cursor->query);
+    weir__release(cursor->env, cursor->columns);
+    weir__release(cursor->env, cursor->cells);
+    weir__release(cursor->env, cursor);
+}
+
+static weir_status start_chosen(chosen_cursor *cursor, weir__source *source, const weir__catalog_table *table,
+                                const uint32_t *columns, uint32_t column_count, weir_error *error) {
+    cursor->columns = weir__allocate(cursor->env, column_count, sizeof *columns);
+    if (!cursor->columns)
+        return weir__out_of_memory(error, WEIR__SOURCE_OPERATOR, column_count * sizeof *columns);
+    if (column_count > 0)
+        memcpy(cursor->columns, columns, column_count * sizeof *columns);
+    weir_status status = source->kind->query(source, table->query, &cursor->query, error);
+    if (status == WEIR_OK && cursor->query->column_count != table->column_count)
+        status = weir__fail(error, WEIR_SOURCE_ERROR, WEIR__SOURCE_OPERATOR,
+                            "the query of table %s gives other columns than it did before", table->name);
+    return status;
+}
+
+weir_status weir__source_scan(weir__source *source, const weir__catalog_table *table, const uint32_t *columns,
+                              uint32_t column_count, uint32_t part, uint32_t part_count, weir__cursor **out,
+                              weir_error *error) {
+    if (!table->query)
+        return source->kind->scan(source, table, columns, column_count, part, part_count, out, error);
+    chosen_cursor *cursor = weir__allocate_zero(source->env, 1, sizeof *cursor);
+    if (!cursor)
+        return weir__out_of_memory(error, WEIR__SOURCE_OPERATOR, sizeof *cursor);
+    cursor->base = (weir__cursor){.column_count = column_count, .next = next_chosen, .close = close_chosen};
+    cursor->env = source->env;
+    weir_status status =
+        part == 0 ? start_chosen(cursor, source, table, columns, column_count, error) : WEIR_OK;
+    if (status != WEIR_OK) {
+        close_chosen(&cursor->base);
+        return status;
+    }
+    *out = &cursor->base;
+    return WEIR_OK;
+}
+
+/* ---- Views and queries as tables --------------------------------------------------------------- */
+
+static weir_status describe(weir__source *source, weir__catalog *catalog, weir__catalog_table *table,
+                            weir_error *error) {
+    weir_status status = source->kind->describe_query(source, table->query, catalog, table, error);
+    if (status != WEIR_OK)
+        return status;
+    if (table->column_count == 0)
+        return weir__fail(error, WEIR_SOURCE_ERROR, WEIR__SOURCE_OPERATOR, "it gives no columns");
+    for (uint32_t i = 1; i < table->column_count; i++)
+        for (uint32_t k = 0; k < i; k++)
+            if (strcmp(table->columns[i].name, table->columns[k].name) == 0)
+                return weir__fail(error, WEIR_SOURCE_ERROR, WEIR__SOURCE_OPERATOR,
+                                  "it gives two columns that are called %s", table->columns[i].name);
+    return WEIR_OK;
+}
+
+weir_status weir__catalog_add_query(weir__source *source, weir__catalog *catalog, const char *name,
+                                    const char *sql, weir_error *error) {
+    weir__catalog_table *table = weir__catalog_add_table(catalog, name);
+    if (!table)
+        return weir__out_of_memory(error, WEIR__SOURCE_OPERATOR, sizeof *table);
+    table->is_given = table->is_hidden = true;
+    table->query = weir__copy_text(catalog->env, sql, strlen(sql));
+    return table->query ? describe(source, catalog, table, error)
+                        : weir__out_of_memory(error, WEIR__SOURCE_OPERATOR, strlen(sql));
+}
+
+weir_status weir__catalog_complete(weir__source *source, weir__catalog *catalog, weir__catalog_table *table,
+                                   weir_error *error) {
+    if (!table->is_view || table->query)
+        return WEIR_OK;
+    weir__sql sql = {.env = catalog->env};
+    weir__sql_add(&sql, "SELECT * FROM %s", table->sql_name);
+    if (sql.failed) {
+        weir__sql_release(&sql);
+        return weir__out_of_memory(error, WEIR__SOURCE_OPERATOR, strlen(table->sql_name));
+    }
+    table->query = sql.data;
+    return describe(source, catalog, table, error);
 }

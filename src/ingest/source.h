@@ -1,5 +1,5 @@
-/* A source: a database that rows are read from. SQLite, PostgreSQL and DuckDB each implement this in one
- * file; ingest knows nothing else of them.
+/* A source: a database that rows are read from. SQLite, PostgreSQL and DuckDB each implement this; ingest
+ * knows nothing else of them.
  *
  * How a source is added: write source_NAME.c with a `const weir__source_kind weir__source_NAME`, and list
  * it in source.c. The methods are called from one thread at a time a session; sessions made by `fork` run
@@ -76,15 +76,26 @@ typedef struct weir__catalog_column {
     weir__declared declared;
 } weir__catalog_column;
 
-/* A foreign key of one column. Keys of several columns are left out: 04 has no way to write them. */
+/* A declared foreign key, of one column or several. */
 typedef struct weir__catalog_key {
-    uint32_t column;
     char *parent_table;
-    char *parent_column; /* NULL: the parent's primary key */
+    uint32_t *columns;
+    uint32_t column_count;
+    char **parent_columns; /* as many; none before weir__catalog_resolve_keys: the parent's primary key */
+    uint32_t parent_column_count;
 } weir__catalog_key;
 
+/* A table, a view, or a query that the schema makes a table of. The columns of a view are known once
+ * weir__catalog_complete was called. */
 typedef struct weir__catalog_table {
-    char *name;
+    char *name;     /* what a schema calls it: the bare name, or schema.name where that finds nothing */
+    char *schema;   /* that it is in, and */
+    char *bare;     /* its name there; NULL in sources without schemas, and for queries */
+    char *sql_name; /* quoted and complete, for a SELECT; NULL for queries */
+    char *query;    /* that gives its rows; NULL: scan reads it by itself */
+    bool is_view;
+    bool is_given;                 /* a query of the schema's */
+    bool is_hidden;                /* from drafts: a view, or beyond the search path */
     weir__catalog_column *columns; /* in declared order */
     uint32_t column_count;
     uint32_t *primary_key; /* column numbers, in the key's own order */
@@ -107,22 +118,49 @@ typedef struct weir__catalog {
 /* For sources that fill a catalog: each appends a zeroed entry and copies the name; NULL where memory is
  * short. weir__catalog_release frees a catalog that is filled in part. */
 weir__catalog_table *weir__catalog_add_table(weir__catalog *catalog, const char *name);
+/* As weir__catalog_add_table; the table's name has the schema in it where `is_visible` is false. */
+weir__catalog_table *weir__catalog_add_table_of(weir__catalog *catalog, const char *schema, const char *bare,
+                                                bool is_visible);
 weir__catalog_column *weir__catalog_add_column(weir__catalog *catalog, weir__catalog_table *table,
                                                const char *name, weir__declared declared);
 bool weir__catalog_add_primary_key(weir__catalog *catalog, weir__catalog_table *table, uint32_t column);
+/* A key without columns; weir__catalog_add_key_columns adds one (UINT32_MAX: one that is not there, so that
+ * the key leads nowhere), and the parent's if it is given. */
 weir__catalog_key *weir__catalog_add_foreign_key(weir__catalog *catalog, weir__catalog_table *table,
-                                                 uint32_t column, const char *parent_table,
-                                                 const char *parent_column);
+                                                 const char *parent_table);
+bool weir__catalog_add_key_columns(weir__catalog *catalog, weir__catalog_key *key, uint32_t column,
+                                   const char *parent_column);
 void weir__catalog_release(weir__catalog *catalog);
 
-/* Fills in the columns that NULL parent_columns stand for, and drops keys whose table or column is not
- * there. */
-WEIR_CHECKED weir_status weir__catalog_resolve_keys(weir__catalog *catalog, weir_error *error);
+/* Brings the foreign keys of all tables into their final form, sorted by their columns: the parent's
+ * primary key if no parent columns are named; without keys that lead nowhere; of several keys of the same
+ * columns the first. Names match as `compare` says (strcmp, or without case). */
+WEIR_CHECKED weir_status weir__catalog_resolve_keys(weir__catalog *catalog,
+                                                    int (*compare)(const char *a, const char *b),
+                                                    weir_error *error);
+
+/* The table or view that a name of the schema means: one that is called so, else the one for which schema,
+ * dot and bare name make up the name. *count is how many there are of the latter: NULL where it is not 1. */
+weir__catalog_table *weir__catalog_find_table(const weir__catalog *catalog, const char *name,
+                                              uint32_t *count);
+/* UINT32_MAX where there is none. */
+uint32_t weir__catalog_find_column(const weir__catalog_table *table, const char *name);
+
+/* For drafts: takes out what is hidden from them, and keys that lead there. SOURCE_ERROR where nothing is
+ * left; the message names the schemas that have tables. */
+WEIR_CHECKED weir_status weir__catalog_keep_drafted(weir__catalog *catalog, weir_error *error);
 
 /* ---- Sessions and cursors -------------------------------------------------------------------- */
 
 typedef struct weir__source weir__source;
 typedef struct weir__cursor weir__cursor;
+
+/* What a source is opened by. All is borrowed until the last session is closed. */
+typedef struct weir__source_options {
+    const char *location;           /* path or URL */
+    const char *const *search_path; /* schemas; where there are none the source's own */
+    uint32_t search_path_count;
+} weir__source_options;
 
 typedef struct weir__source_kind {
     const char *name; /* "sqlite", "postgresql", "duckdb" */
@@ -132,7 +170,8 @@ typedef struct weir__source_kind {
     bool (*accepts)(const weir_env *env, const char *location);
 
     /* Connects and takes the snapshot. */
-    weir_status (*open)(const weir_env *env, const char *location, weir__source **out, weir_error *error);
+    weir_status (*open)(const weir_env *env, const weir__source_options *options, weir__source **out,
+                        weir_error *error);
     void (*close)(weir__source *source);
 
     /* Another session on the same snapshot, closed by `close` before its origin; *out is NULL, without an
@@ -150,9 +189,19 @@ typedef struct weir__source_kind {
     /* Runs a query of the user's, read-only; the cursor's columns are known at once. */
     weir_status (*query)(weir__source *source, const char *sql, weir__cursor **out, weir_error *error);
 
+    /* Adds the columns of a query to a table of the catalog, as they are named and typed, without running
+     * it. */
+    weir_status (*describe_query)(weir__source *source, const char *sql, weir__catalog *catalog,
+                                  weir__catalog_table *table, weir_error *error);
+
     /* Ends what the session is doing: from another thread, any number of times. */
     void (*interrupt)(weir__source *source);
 } weir__source_kind;
+
+typedef struct weir__origin {
+    const weir__catalog_table *table;
+    uint32_t column; /* number in it */
+} weir__origin;
 
 /* The base of every session and cursor: the first member of the source's own struct. */
 struct weir__source {
@@ -168,16 +217,39 @@ struct weir__cursor {
     /* The next rows; row_count 0 at the end. */
     weir_status (*next)(weir__cursor *cursor, weir__rows *rows, weir_error *error);
     void (*close)(weir__cursor *cursor);
+
+    /* Which column of which table of the catalog a query's column is, where it passes one on as it is and
+     * the source can tell; false where it cannot. NULL method: never. */
+    bool (*origin)(const weir__cursor *cursor, uint32_t number, const weir__catalog *catalog,
+                   weir__origin *out);
 };
 
 /* Finds the kind and opens; SOURCE_ERROR where no kind accepts the location. */
-WEIR_CHECKED weir_status weir__source_open(const weir_env *env, const char *location, weir__source **out,
-                                           weir_error *error);
+WEIR_CHECKED weir_status weir__source_open(const weir_env *env, const weir__source_options *options,
+                                           weir__source **out, weir_error *error);
 
 /* What silence_ns is unless somebody says otherwise: a query may think for an hour before its first row. */
 #define WEIR__SOURCE_SILENCE_S  3600
 #define WEIR__SOURCE_SILENCE_NS (WEIR__SOURCE_SILENCE_S * UINT64_C(1000000000))
 void weir__source_close(weir__source *source);
+
+/* SOURCE_ERROR for a location that no kind accepts: what it seems to be, and what to give instead. */
+WEIR_CHECKED weir_status weir__refuse_location(const weir_env *env, const char *location, weir_error *error);
+
+/* Reads columns of a table, view or query: as the kind's scan does, or by running the query. A query is not
+ * shared out: part 0 has all rows. */
+WEIR_CHECKED weir_status weir__source_scan(weir__source *source, const weir__catalog_table *table,
+                                           const uint32_t *columns, uint32_t column_count, uint32_t part,
+                                           uint32_t part_count, weir__cursor **out, weir_error *error);
+
+/* Adds a table with the rows of a query. SOURCE_ERROR where the source refuses it, or where it gives no
+ * columns or two with one name. */
+WEIR_CHECKED weir_status weir__catalog_add_query(weir__source *source, weir__catalog *catalog,
+                                                 const char *name, const char *sql, weir_error *error);
+/* Makes a view ready to be read: its columns, and the query that gives its rows. Nothing to do for all
+ * else. */
+WEIR_CHECKED weir_status weir__catalog_complete(weir__source *source, weir__catalog *catalog,
+                                                weir__catalog_table *table, weir_error *error);
 
 extern const weir__source_kind weir__source_postgres;
 extern const weir__source_kind weir__source_duckdb;

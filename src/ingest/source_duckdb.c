@@ -57,11 +57,11 @@ static weir_status open_database(weir__duck_session *session, weir_error *error)
     const weir__duck_api *api = &session->api;
     weir__duck_config config = NULL;
     char what[1024];
-    snprintf(what, sizeof what, "cannot open %s", session->location);
+    snprintf(what, sizeof what, "cannot open %s", session->options->location);
     weir_status status = configure(session, &config, error);
     if (!status) {
         char *message = NULL;
-        const char *path = session->is_directory ? ":memory:" : session->location;
+        const char *path = session->is_directory ? ":memory:" : session->options->location;
         if (api->open_ext(path, &session->database, config, &message) != 0) {
             status = weir__duck_fail(error, what, message);
             session->database = NULL;
@@ -93,40 +93,56 @@ static void close_session(weir__source *source) {
         session->api.disconnect(&session->connection);
     if (session->database && !session->is_fork)
         session->api.close(&session->database);
-    weir__release(session->base.env, session->location);
     weir__release(session->base.env, session);
 }
 
-static weir_status make_session(const weir_env *env, const char *location, weir__duck_session **out,
-                                weir_error *error) {
+/* NULL: memory is short. */
+static weir__duck_session *make_session(const weir_env *env, const weir__source_options *options) {
     weir__duck_session *session = weir__allocate_zero(env, 1, sizeof *session);
     if (!session)
-        return weir__out_of_memory(error, WEIR__SOURCE_OPERATOR, sizeof *session);
+        return NULL;
     session->base = (weir__source){.kind = &weir__source_duckdb, .env = env};
-    session->location = weir__copy_text(env, location, strlen(location));
-    if (!session->location) {
-        close_session(&session->base);
-        return weir__out_of_memory(error, WEIR__SOURCE_OPERATOR, strlen(location));
-    }
-    *out = session;
-    return WEIR_OK;
+    session->options = options;
+    return session;
 }
 
-static weir_status open_session(const weir_env *env, const char *location, weir__source **out,
+/* The names in one literal, with commas between them. */
+static weir_status set_search_path(weir__duck_session *session, weir_error *error) {
+    const weir__source_options *options = session->options;
+    weir__sql path = {.env = session->base.env}, sql = {.env = session->base.env};
+    if (options->search_path_count == 0)
+        return WEIR_OK;
+    for (uint32_t i = 0; i < options->search_path_count; i++) {
+        weir__sql_add(&path, i > 0 ? "," : "");
+        weir__sql_add_identifier(&path, options->search_path[i]);
+    }
+    weir__sql_add(&sql, "SET search_path = ");
+    if (!path.failed)
+        weir__sql_add_literal(&sql, path.data);
+    weir_status status = path.failed || sql.failed
+                             ? weir__out_of_memory(error, WEIR__SOURCE_OPERATOR, path.size)
+                             : weir__duck_run(session, sql.data, "cannot set the search path", error);
+    weir__sql_release(&path);
+    weir__sql_release(&sql);
+    return status;
+}
+
+static weir_status open_session(const weir_env *env, const weir__source_options *options, weir__source **out,
                                 weir_error *error) {
-    weir__duck_session *session;
     env = weir__env(env);
-    weir_status status = make_session(env, location, &session, error);
-    if (status)
-        return status;
-    session->is_directory = is_directory(env, location);
-    status = weir__duck_load(&session->api, error);
+    weir__duck_session *session = make_session(env, options);
+    if (!session)
+        return weir__out_of_memory(error, WEIR__SOURCE_OPERATOR, sizeof *session);
+    session->is_directory = is_directory(env, options->location);
+    weir_status status = weir__duck_load(&session->api, error);
     if (!status)
         status = open_database(session, error);
     if (!status)
         set_time_zone(session);
     if (!status && session->is_directory)
         status = weir__duck_view_files(session, error);
+    if (!status)
+        status = set_search_path(session, error);
     if (status) {
         close_session(&session->base);
         return status;
@@ -137,11 +153,10 @@ static weir_status open_session(const weir_env *env, const char *location, weir_
 
 static weir_status fork_session(weir__source *source, weir__source **out, weir_error *error) {
     const weir__duck_session *origin = (const weir__duck_session *)source;
-    weir__duck_session *session;
     *out = NULL;
-    weir_status status = make_session(source->env, origin->location, &session, error);
-    if (status)
-        return status;
+    weir__duck_session *session = make_session(source->env, origin->options);
+    if (!session)
+        return weir__out_of_memory(error, WEIR__SOURCE_OPERATOR, sizeof *session);
     session->api = origin->api;
     session->database = origin->database;
     session->is_fork = true;
@@ -152,8 +167,12 @@ static weir_status fork_session(weir__source *source, weir__source **out, weir_e
         return weir__duck_fail(error, "cannot connect to DuckDB again", NULL);
     }
     set_time_zone(session);
-    *out = &session->base;
-    return WEIR_OK;
+    weir_status status = set_search_path(session, error);
+    if (status)
+        close_session(&session->base);
+    else
+        *out = &session->base;
+    return status;
 }
 
 /* ---- Scans and queries ----------------------------------------------------------------------- */
@@ -176,8 +195,7 @@ static void add_scan(weir__sql *sql, const weir__catalog_table *table, const uin
         weir__sql_add(sql, i > 0 ? ", " : "");
         weir__sql_add_identifier(sql, table->columns[columns[i]].name);
     }
-    weir__sql_add(sql, column_count == 0 ? "1 FROM " : " FROM ");
-    weir__sql_add_identifier(sql, table->name);
+    weir__sql_add(sql, "%s FROM %s", column_count == 0 ? "1" : "", table->sql_name);
     if (detail->shared_rows > 0)
         add_range(sql, detail->shared_rows, part, part_count);
     else if (part > 0)
@@ -220,5 +238,6 @@ const weir__source_kind weir__source_duckdb = {
     .describe = weir__duck_describe,
     .scan = weir__duck_scan,
     .query = weir__duck_query,
+    .describe_query = weir__duck_describe_query,
     .interrupt = interrupt,
 };

@@ -45,7 +45,7 @@ weir_status weir__pg_fail(weir_error *error, const weir__pg_session *session, co
     const char *text = result ? PQresultErrorMessage(result) : "";
     if (!*text)
         text = session->fault ? session->fault : PQerrorMessage(session->connection);
-    return fail_with(error, session->location, what, text);
+    return fail_with(error, session->options->location, what, text);
 }
 
 /* ---- Opening --------------------------------------------------------------------------------- */
@@ -65,9 +65,9 @@ static void ignore_notice(void *context, const PGresult *result) {
 
 static weir_status connect_session(weir__pg_session *session, weir_error *error) {
     char *parse_error = NULL;
-    PQconninfoOption *options = PQconninfoParse(session->location, &parse_error);
+    PQconninfoOption *options = PQconninfoParse(session->options->location, &parse_error);
     if (!options) {
-        weir_status status = fail_with(error, session->location, "the database's URL cannot be read",
+        weir_status status = fail_with(error, session->options->location, "the database's URL cannot be read",
                                        parse_error ? parse_error : "out of memory");
         PQfreemem(parse_error);
         return status;
@@ -75,7 +75,7 @@ static weir_status connect_session(weir__pg_session *session, weir_error *error)
     PQconninfoFree(options);
     /* What stands before dbname can be changed by the URL, what stands behind it cannot. */
     const char *names[] = {"connect_timeout", "fallback_application_name", "dbname", "client_encoding", NULL};
-    const char *values[] = {"30", "weir", session->location, "UTF8", NULL};
+    const char *values[] = {"30", "weir", session->options->location, "UTF8", NULL};
     session->connection = PQconnectdbParams(names, values, 1);
     if (!session->connection)
         return weir__out_of_memory(error, WEIR__SOURCE_OPERATOR, sizeof *session);
@@ -198,39 +198,103 @@ static weir_status import_snapshot(weir__pg_session *session, const char *snapsh
     return WEIR_OK;
 }
 
+/* ---- The search path ------------------------------------------------------------------------- */
+
+/* The schemas that have tables, for a message. */
+static weir_status fail_for_schema(weir__pg_session *session, const char *name, weir_error *error) {
+    weir__pg_rows rows;
+    char found[300] = "none";
+    if (weir__pg_read_rows(
+            session,
+            "SELECT DISTINCT n.nspname FROM pg_catalog.pg_class c JOIN pg_catalog.pg_namespace n "
+            "ON n.oid = c.relnamespace WHERE c.relkind IN ('r', 'p', 'f', 'm') AND n.nspname "
+            "NOT IN ('pg_catalog', 'information_schema') AND n.nspname NOT LIKE 'pg!_%' ESCAPE '!' "
+            "ORDER BY n.nspname",
+            1, "cannot list the schemas", &rows, error) != WEIR_OK)
+        return WEIR_SOURCE_ERROR;
+    size_t used = 0;
+    for (size_t i = 0; i < rows.row_count && used < sizeof found; i++)
+        used += (size_t)snprintf(found + used, sizeof found - used, "%s%s", i ? ", " : "",
+                                 weir__pg_cell(&rows, i, 0));
+    weir__pg_rows_release(&rows);
+    return weir__fail(error, WEIR_SOURCE_ERROR, WEIR__SOURCE_OPERATOR,
+                      "the database has no schema %s; schemas with tables: %s", name, found);
+}
+
+static weir_status has_schema(weir__pg_session *session, const char *name, bool *out, weir_error *error) {
+    weir__sql sql = {.env = session->base.env};
+    weir__pg_rows rows = {0};
+    weir__sql_add(&sql, "SELECT 1 FROM pg_catalog.pg_namespace WHERE nspname = ");
+    weir__sql_add_literal(&sql, name);
+    weir_status status =
+        sql.failed ? weir__out_of_memory(error, WEIR__SOURCE_OPERATOR, strlen(name))
+                   : weir__pg_read_rows(session, sql.data, 1, "cannot look for the schema", &rows, error);
+    *out = status == WEIR_OK && rows.row_count > 0;
+    weir__pg_rows_release(&rows);
+    weir__sql_release(&sql);
+    return status;
+}
+
+static weir_status set_search_path(weir__pg_session *session, weir_error *error) {
+    const weir__source_options *options = session->options;
+    weir_status status = WEIR_OK;
+    bool is_there = true;
+    if (options->search_path_count == 0)
+        return WEIR_OK;
+    for (uint32_t i = 0; i < options->search_path_count && status == WEIR_OK; i++) {
+        status = has_schema(session, options->search_path[i], &is_there, error);
+        if (status == WEIR_OK && !is_there)
+            return fail_for_schema(session, options->search_path[i], error);
+    }
+    weir__sql sql = {.env = session->base.env};
+    weir__sql_add(&sql, "SET search_path = ");
+    for (uint32_t i = 0; i < options->search_path_count; i++) {
+        weir__sql_add(&sql, i > 0 ? ", " : "");
+        weir__sql_add_identifier(&sql, options->search_path[i]);
+    }
+    if (status == WEIR_OK && sql.failed)
+        status = weir__out_of_memory(error, WEIR__SOURCE_OPERATOR, sql.size);
+    if (status == WEIR_OK && !weir__pg_run(session, sql.data))
+        status = weir__pg_fail(error, session, NULL, "cannot set the search path");
+    weir__sql_release(&sql);
+    return status;
+}
+
+/* ---- Sessions -------------------------------------------------------------------------------- */
+
 static void close_session(weir__source *source) {
     weir__pg_session *session = (weir__pg_session *)source;
     if (!session)
         return;
     PQfinish(session->connection);
-    weir__release(session->base.env, session->location);
     weir__release(session->base.env, session);
 }
 
-static weir_status make_session(const weir_env *env, const char *location, weir__pg_session **out,
-                                weir_error *error) {
+static weir_status make_session(const weir_env *env, const weir__source_options *options,
+                                weir__pg_session **out, weir_error *error) {
     weir__pg_session *session = weir__allocate_zero(env, 1, sizeof *session);
     if (!session)
         return weir__out_of_memory(error, WEIR__SOURCE_OPERATOR, sizeof *session);
     session->base = (weir__source){
         .kind = &weir__source_postgres, .env = env, .silence_ns = OPENING_SILENCE_S * UINT64_C(1000000000)};
-    session->location = weir__copy_text(env, location, strlen(location));
-    weir_status status = session->location
-                             ? connect_session(session, error)
-                             : weir__out_of_memory(error, WEIR__SOURCE_OPERATOR, strlen(location));
+    session->options = options;
+    weir_status status = connect_session(session, error);
+    if (!status) {
+        fix_settings(session);
+        status = set_search_path(session, error);
+    }
     if (status) {
         close_session(&session->base);
         return status;
     }
-    fix_settings(session);
     *out = session;
     return WEIR_OK;
 }
 
-static weir_status open_session(const weir_env *env, const char *location, weir__source **out,
+static weir_status open_session(const weir_env *env, const weir__source_options *options, weir__source **out,
                                 weir_error *error) {
     weir__pg_session *session;
-    weir_status status = make_session(weir__env(env), location, &session, error);
+    weir_status status = make_session(weir__env(env), options, &session, error);
     if (status)
         return status;
     status = take_snapshot(session, error);
@@ -249,7 +313,7 @@ static weir_status fork_session(weir__source *source, weir__source **out, weir_e
     *out = NULL;
     if (!origin->snapshot[0])
         return WEIR_OK;
-    weir_status status = make_session(source->env, origin->location, &session, error);
+    weir_status status = make_session(source->env, origin->options, &session, error);
     if (status)
         return status == WEIR_OUT_OF_MEMORY ? status : WEIR_OK;
     status = import_snapshot(session, origin->snapshot, error);
@@ -279,5 +343,6 @@ const weir__source_kind weir__source_postgres = {
     .describe = weir__pg_describe,
     .scan = weir__pg_scan,
     .query = weir__pg_query,
+    .describe_query = weir__pg_describe_query,
     .interrupt = interrupt,
 };

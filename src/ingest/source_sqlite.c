@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "ingest/source.h"
+#include "ingest/sql.h"
 
 enum { SMALLEST_ROW = 4 }; /* bytes in the file, about */
 
@@ -131,8 +132,8 @@ static weir_status take_snapshot(sqlite_source *self, weir_error *error) {
     return status;
 }
 
-static weir_status open_source(const weir_env *env, const char *location, weir__source **out,
-                               weir_error *error) {
+static weir_status open_file(const weir_env *env, const char *location, weir__source **out,
+                             weir_error *error) {
     sqlite_source *self = weir__allocate_zero(env, 1, sizeof *self);
     if (!self)
         return weir__out_of_memory(error, WEIR__SOURCE_OPERATOR, sizeof *self);
@@ -156,10 +157,18 @@ static weir_status open_source(const weir_env *env, const char *location, weir__
     return WEIR_OK;
 }
 
+static weir_status open_source(const weir_env *env, const weir__source_options *options, weir__source **out,
+                               weir_error *error) {
+    if (options->search_path_count > 0)
+        return weir__fail(error, WEIR_SCHEMA_INVALID, WEIR__SOURCE_OPERATOR,
+                          "$.search_path is for PostgreSQL and DuckDB; SQLite has no schemas");
+    return open_file(env, options->location, out, error);
+}
+
 static weir_status fork_source(weir__source *source, weir__source **out, weir_error *error) {
     sqlite_source *self = (sqlite_source *)source;
     *out = NULL;
-    return self->is_shareable ? open_source(source->env, self->path, out, error) : WEIR_OK;
+    return self->is_shareable ? open_file(source->env, self->path, out, error) : WEIR_OK;
 }
 
 /* ---- The catalog ----------------------------------------------------------------------------- */
@@ -267,19 +276,16 @@ static weir_status add_primary_key(catalog_builder *builder, weir__catalog_table
     return no_memory(builder);
 }
 
-/* A column may stand in several keys; the first one declared counts (SQLite lists the last one first). */
+/* One column of a key; the key itself begins at its first. */
 static weir_status add_foreign_key(catalog_builder *builder, weir__catalog_table *table, sqlite3_stmt *row) {
     uint32_t column = column_number(table, text_of(row, 0));
-    for (uint32_t i = 0; i < table->foreign_key_count; i++)
-        if (table->foreign_keys[i].column == column)
-            return WEIR_OK;
-    if (column == UINT32_MAX)
-        return WEIR_OK;
-    bool names_column = sqlite3_column_type(row, 2) != SQLITE_NULL;
-    return weir__catalog_add_foreign_key(builder->catalog, table, column, text_of(row, 1),
-                                         names_column ? text_of(row, 2) : NULL)
-               ? WEIR_OK
-               : no_memory(builder);
+    const char *parent_column = sqlite3_column_type(row, 2) != SQLITE_NULL ? text_of(row, 2) : NULL;
+    bool is_first = sqlite3_column_int(row, 3) == 0;
+    if (is_first && !weir__catalog_add_foreign_key(builder->catalog, table, text_of(row, 1)))
+        return no_memory(builder);
+    weir__catalog_key *key = &table->foreign_keys[table->foreign_key_count - 1];
+    return weir__catalog_add_key_columns(builder->catalog, key, column, parent_column) ? WEIR_OK
+                                                                                       : no_memory(builder);
 }
 
 static weir_status add_range(catalog_builder *builder, weir__catalog_table *table, sqlite3_stmt *row) {
@@ -318,12 +324,21 @@ static weir_status find_range(catalog_builder *builder, weir__catalog_table *tab
     return status;
 }
 
+/* Of a view only the name is taken down: it may be broken, and only a schema that names it wants it. */
 static weir_status add_table(catalog_builder *builder, weir__catalog_table *unused, sqlite3_stmt *row) {
     (void)unused;
     bool has_rowid = sqlite3_column_int(row, 1) == 0;
     weir__catalog_table *table = weir__catalog_add_table(builder->catalog, text_of(row, 0));
-    if (!table)
+    weir__sql name = {.env = builder->catalog->env};
+    weir__sql_add_identifier(&name, text_of(row, 0));
+    if (!table || name.failed) {
+        weir__sql_release(&name);
         return no_memory(builder);
+    }
+    table->sql_name = name.data;
+    table->is_view = table->is_hidden = strcmp(text_of(row, 2), "view") == 0;
+    if (table->is_view)
+        return WEIR_OK;
     weir_status status = for_each_row(
         builder, table, "SELECT name, type FROM pragma_table_xinfo(%Q) WHERE hidden <> 1 ORDER BY cid",
         add_column);
@@ -333,30 +348,15 @@ static weir_status add_table(catalog_builder *builder, weir__catalog_table *unus
                          add_primary_key);
     if (status == WEIR_OK)
         status = for_each_row(builder, table,
-                              "SELECT \"from\", \"table\", \"to\", id FROM pragma_foreign_key_list(%Q) "
-                              "GROUP BY id HAVING count(*) = 1 ORDER BY id DESC",
+                              "SELECT \"from\", \"table\", \"to\", seq FROM pragma_foreign_key_list(%Q) "
+                              "ORDER BY id DESC, seq", /* the last one declared has id 0 */
                               add_foreign_key);
     return status == WEIR_OK && has_rowid ? find_range(builder, table) : status;
 }
 
-/* SQLite's names differ in case only by mistake: a key's table and column take the spelling of the
- * declaration. */
-static weir_status spell_keys(catalog_builder *builder) {
-    weir__catalog *catalog = builder->catalog;
-    for (uint32_t t = 0; t < catalog->table_count; t++)
-        for (uint32_t i = 0; i < catalog->tables[t].foreign_key_count; i++) {
-            weir__catalog_key *key = &catalog->tables[t].foreign_keys[i];
-            for (uint32_t p = 0; p < catalog->table_count; p++) {
-                const weir__catalog_table *parent = &catalog->tables[p];
-                if (sqlite3_stricmp(parent->name, key->parent_table) != 0)
-                    continue;
-                memcpy(key->parent_table, parent->name, strlen(parent->name));
-                uint32_t column = key->parent_column ? column_number(parent, key->parent_column) : UINT32_MAX;
-                if (column != UINT32_MAX)
-                    memcpy(key->parent_column, parent->columns[column].name, strlen(key->parent_column));
-            }
-        }
-    return weir__catalog_resolve_keys(catalog, builder->error);
+/* SQLite's names differ in case only by mistake. */
+static int compare_without_case(const char *a, const char *b) {
+    return sqlite3_stricmp(a, b);
 }
 
 /* "folder/shop.sqlite" is called shop. */
@@ -388,13 +388,13 @@ static weir_status describe(weir__source *source, weir__catalog *out, weir_error
     weir_status status = out->name ? WEIR_OK : no_memory(&builder);
     out->size_bytes = file_size(source->env, self->path);
     if (status == WEIR_OK)
-        status =
-            for_each_row(&builder, NULL,
-                         "SELECT name, wr FROM pragma_table_list WHERE schema = 'main' AND type = 'table' "
-                         "AND name NOT LIKE 'sqlite\\_%%' ESCAPE '\\' AND %Q = '' ORDER BY name",
-                         add_table);
+        status = for_each_row(&builder, NULL,
+                              "SELECT name, wr, type FROM pragma_table_list WHERE schema = 'main' "
+                              "AND type IN ('table', 'view') AND name NOT LIKE 'sqlite\\_%%' ESCAPE '\\' AND "
+                              "%Q = '' ORDER BY name",
+                              add_table);
     if (status == WEIR_OK)
-        status = spell_keys(&builder);
+        status = weir__catalog_resolve_keys(out, compare_without_case, error);
     if (status == WEIR_OK && out->table_count == 0)
         status = weir__fail(error, WEIR_SOURCE_ERROR, WEIR__SOURCE_OPERATOR, "%s has no tables", self->path);
     if (status != WEIR_OK)
@@ -452,6 +452,27 @@ static void close_cursor(weir__cursor *cursor) {
     weir__release(self->env, self);
 }
 
+/* Debian's SQLite knows columns' origins; one that was built without that lacks the functions. */
+#pragma weak sqlite3_column_table_name
+#pragma weak sqlite3_column_origin_name
+
+static bool origin_of(const weir__cursor *cursor, uint32_t number, const weir__catalog *catalog,
+                      weir__origin *out) {
+    sqlite3_stmt *statement = ((const sqlite_cursor *)cursor)->statement;
+    if (!sqlite3_column_table_name || !sqlite3_column_origin_name)
+        return false;
+    const char *table = sqlite3_column_table_name(statement, WEIR__NARROW(int, number));
+    const char *column = sqlite3_column_origin_name(statement, WEIR__NARROW(int, number));
+    for (uint32_t t = 0; table && column && t < catalog->table_count; t++) {
+        const weir__catalog_table *found = &catalog->tables[t];
+        if (found->query || sqlite3_stricmp(found->name, table) != 0)
+            continue;
+        *out = (weir__origin){found, column_number(found, column)};
+        return out->column != UINT32_MAX;
+    }
+    return false;
+}
+
 /* Takes the statement over, also on failure. */
 static weir_status open_cursor(sqlite_source *source, sqlite3_stmt *statement, uint32_t column_count,
                                bool wants_names, weir__cursor **out, weir_error *error) {
@@ -474,6 +495,7 @@ static weir_status open_cursor(sqlite_source *source, sqlite3_stmt *statement, u
     for (uint32_t c = 0; wants_names && c < column_count; c++)
         self->names[c] = sqlite3_column_name(statement, WEIR__NARROW(int, c));
     self->base.column_names = self->names;
+    self->base.origin = wants_names ? origin_of : NULL;
     *out = &self->base;
     return WEIR_OK;
 }
@@ -486,6 +508,19 @@ static weir_status query(weir__source *source, const char *sql, weir__cursor **o
         return status;
     return open_cursor(self, statement, WEIR__NARROW(uint32_t, sqlite3_column_count(statement)), true, out,
                        error);
+}
+
+static weir_status describe_query(weir__source *source, const char *sql, weir__catalog *catalog,
+                                  weir__catalog_table *table, weir_error *error) {
+    sqlite_source *self = (sqlite_source *)source;
+    sqlite3_stmt *statement = NULL;
+    weir_status status = prepare(self, sql, &statement, error);
+    for (int c = 0; status == WEIR_OK && c < sqlite3_column_count(statement); c++)
+        if (!weir__catalog_add_column(catalog, table, sqlite3_column_name(statement, c),
+                                      declared_as(sqlite3_column_decltype(statement, c))))
+            status = weir__out_of_memory(error, WEIR__SOURCE_OPERATOR, 1);
+    sqlite3_finalize(statement);
+    return status;
 }
 
 static void append_selection(sqlite3_str *sql, const weir__catalog_table *table, const uint32_t *columns,
@@ -541,5 +576,6 @@ const weir__source_kind weir__source_sqlite = {
     .describe = describe,
     .scan = scan,
     .query = query,
+    .describe_query = describe_query,
     .interrupt = interrupt,
 };

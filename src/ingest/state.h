@@ -1,12 +1,13 @@
 /* What ingest works on. The phases, each in its own file, fill it from left to right:
  *
- *   plan.c    schema + catalog -> which columns are read, keys, edges, tasks        (names become numbers)
+ *   plan.c    schema + catalog -> which columns are read, keys, edges, times, tasks (names become numbers)
+ *   describe.c  the plan -> the store's description
  *   read.c    the source's rows -> columns of converted values, in parts            (parallel)
  *   order.c   parts -> one set of columns a table, in row order; categories         (parallel by table)
  *   texts.c   text numbers by first appearance
- *   statistics.c
- *   match.c   foreign keys -> parent rows and child lists                           (parallel by edge type)
+ *   match.c   foreign keys -> parent rows, times through them, child lists          (parallel by edge type)
  *   tasks.c   queries -> seeds and splits                                           (parallel by task)
+ *   statistics.c
  *   encode.c  everything -> the file
  *
  * The result depends on the rows and the schema alone: parts and threads only decide who works on what. */
@@ -73,6 +74,14 @@ static inline weir__key weir__key_at(const weir__column_data *column, uint32_t r
 
 /* ---- The plan -------------------------------------------------------------------------------- */
 
+/* When a row, a cell or an edge is known: what a timestamp column of the table says (its number in the
+ * plan), or one of the table's stored times; neither: always, or with the row. */
+typedef struct weir__known {
+    uint32_t column; /* or WEIR_NONE */
+    uint32_t time;   /* or WEIR_NONE */
+} weir__known;
+#define WEIR__KNOWN_WITH_ROW ((weir__known){WEIR_NONE, WEIR_NONE})
+
 typedef struct weir__column_plan {
     const char *name;
     const char *description;
@@ -80,14 +89,19 @@ typedef struct weir__column_plan {
     weir_stype stype;
     weir__unit unit;
     bool is_primary;
-    bool is_foreign;
-    bool is_target; /* of a foreign key */
-    uint32_t parent_table;
-    uint32_t parent_column; /* number in the parent's plan */
-    uint32_t known_at;      /* number in the table's plan, or WEIR_NONE */
-    uint32_t column_idx;    /* ColumnIdx, or WEIR_NONE */
-    uint32_t edge;          /* number, or WEIR_NONE */
+    bool is_foreign; /* part of a foreign key */
+    bool is_target;  /* a foreign key leads to it */
+    weir__known known;
+    uint32_t column_idx; /* ColumnIdx, or WEIR_NONE */
 } weir__column_plan;
+
+/* A time of a table's rows that is not a column: the latest of some paths, null if one of them is. */
+typedef struct weir__time_plan {
+    const weir__schema_time *paths;
+    uint32_t path_count;
+    int64_t *values; /* a row; WEIR_TIME_ALWAYS: null. From match.c on */
+    uint64_t nulls;
+} weir__time_plan;
 
 static inline bool weir__keeps_keys(const weir__column_plan *column) {
     return column->is_primary || column->is_foreign || column->is_target;
@@ -127,7 +141,9 @@ typedef struct weir__table_plan {
     uint32_t *positions; /* of the columns, for the source */
     uint32_t *primary_key;
     uint32_t primary_key_count;
-    uint32_t temporal; /* number in columns, or WEIR_NONE */
+    weir__known temporal;
+    weir__time_plan *times;
+    uint32_t time_count;
 
     weir__part *parts;
     uint32_t part_count;
@@ -144,8 +160,12 @@ typedef struct weir__table_plan {
 } weir__table_plan;
 
 typedef struct weir__edge_plan {
+    const weir__schema_key *key;
     uint32_t table;
-    uint32_t column;   /* numbers in the plan */
+    uint32_t *columns; /* numbers in the table's plan, key->column_count of them */
+    uint32_t parent_table;
+    uint32_t *parent_columns; /* numbers in the parent's plan */
+    weir__known known;
     uint32_t *parents; /* RowIdx a child row; WEIR_NONE */
     uint32_t *starts;
     uint32_t *child_rows;
@@ -160,6 +180,7 @@ typedef struct weir__task_plan {
     uint32_t anchor_table;
     uint32_t target; /* number in the anchor table's plan; of a cell task */
     uint32_t seed_count;
+    uint64_t early;    /* seeds that were observed before their anchor */
     uint32_t *rows;    /* split after split */
     int64_t *times;    /* or NULL */
     double *numbers;   /* a derived task's targets: one of these; */
@@ -173,10 +194,12 @@ typedef struct weir__task_plan {
     weir_error error;
 } weir__task_plan;
 
-/* Finds the row of a key; see match.c. */
+/* Finds the row of a key, of one column or several; see key_index.c. */
 typedef struct weir__key_index {
     const weir_env *env;
-    const weir__column_data *column;
+    const weir__column_data *data; /* of the table's columns */
+    const uint32_t *columns;       /* numbers in it */
+    uint32_t column_count;
     uint32_t row_count;
     bool is_dense; /* rows are first_key, first_key + 1, … */
     int64_t first_key;
@@ -190,6 +213,7 @@ typedef struct weir__ingest {
     uint32_t threads;
     uint64_t started_ns;
 
+    weir__source_options source;
     weir__source *sessions[WEIR__THREADS_MAX]; /* one a worker; [0] is the first */
     uint32_t session_count;
     weir__catalog catalog;
@@ -202,7 +226,7 @@ typedef struct weir__ingest {
     uint32_t edge_count;
     weir__task_plan *tasks;
     uint32_t task_count;
-    weir__key_index **key_indexes; /* a table: of its single-column primary key, or NULL */
+    weir__key_index **key_indexes; /* a table: of its primary key, or NULL */
 
     weir__dictionary texts; /* all texts, numbered as they came */
     uint32_t *text_order;   /* TextEmbeddingIdx -> number in texts */
@@ -216,6 +240,9 @@ typedef struct weir__ingest {
     weir_column *info_columns;
     weir_edge *info_edges;
     weir_task *info_tasks;
+
+    uint32_t warning_count;
+    char first_warning[400]; /* its code and message */
 
     bool has_watcher;     /* the caller's thread reports, another one works (watch.c) */
     atomic_uint asked;    /* reports that the work has waited for, */
@@ -244,10 +271,26 @@ void weir__begin_phase(weir__ingest *ingest, const char *phase, uint64_t total, 
 bool weir__advance(weir__ingest *ingest, uint64_t done);
 weir_status weir__cancelled(weir_error *error);
 
+/* ---- Warnings -------------------------------------------------------------------------------- */
+
+/* Tells the caller; `table`, `column` and `task` may be NULL. From the calling thread only. */
+void weir__warn(weir__ingest *ingest, const char *code, const char *table, const char *column,
+                const char *task, const char *format, ...) __attribute__((format(printf, 6, 7)));
+/* What is wrong with times, as far as the data show it; after all phases. */
+void weir__warn_of_times(weir__ingest *ingest);
+
 /* ---- Phases ---------------------------------------------------------------------------------- */
 
 WEIR_CHECKED weir_status weir__draft_schema(weir__ingest *ingest, weir_json_writer *w, weir_error *error);
+/* Of the plan's files: zeroed memory from ingest's arena, and a refusal that names a path of the schema. */
+void *weir__plan_take(weir__ingest *ingest, size_t count, size_t size, weir_status *status,
+                      weir_error *error);
+weir_status weir__plan_refuse(weir_error *error, weir_status status, const char *what, const char *format,
+                              ...) __attribute__((format(printf, 4, 5)));
+/* A query of the schema that fails is the schema's fault, whatever the source calls it. */
+weir_status weir__plan_blame_query(const weir__catalog_table *table, weir_status status, weir_error *error);
 WEIR_CHECKED weir_status weir__plan_make(weir__ingest *ingest, weir_error *error);
+WEIR_CHECKED weir_status weir__describe_store(weir__ingest *ingest, weir_error *error);
 WEIR_CHECKED weir_status weir__read_rows(weir__ingest *ingest, weir_error *error);
 WEIR_CHECKED weir_status weir__order_rows(weir__ingest *ingest, weir_error *error);
 WEIR_CHECKED weir_status weir__number_texts(weir__ingest *ingest, weir_error *error);
@@ -273,17 +316,28 @@ void weir__column_data_release(const weir_env *env, weir__column_data *column);
 /* The row's key for a message: "key 5003", "key (5003, '978-1')", or "" without one. */
 void weir__row_key_describe(const weir__table_plan *table, const weir__column_data *columns, uint32_t row,
                             char *out, size_t size);
+/* Values of some columns for a message: 5003, or (5003, '978-1'). */
+void weir__values_describe(const weir__column_data *data, const uint32_t *columns, uint32_t count,
+                           uint32_t row, char *out, size_t size);
 
-WEIR_CHECKED weir_status weir__key_index_make(const weir_env *env, const weir__column_data *column,
-                                              uint32_t row_count, weir__key_index *out, uint32_t *duplicate,
-                                              weir_error *error);
+/* An index over some columns of a table (their numbers are borrowed). Rows with a null among them are not
+ * in it. *duplicate is a row whose values an earlier row has, or WEIR_NONE. */
+WEIR_CHECKED weir_status weir__key_index_make(const weir_env *env, const weir__table_plan *table,
+                                              const uint32_t *columns, uint32_t column_count,
+                                              weir__key_index *out, uint32_t *duplicate, weir_error *error);
 void weir__key_index_release(weir__key_index *index);
-uint32_t weir__key_index_find(const weir__key_index *index,
-                              weir__key key); /* row in the table, or WEIR_NONE */
+/* The row (in the table) that has these values, one a column; WEIR_NONE where none does or one is null. */
+uint32_t weir__key_index_find(const weir__key_index *index, const weir__key *keys);
 
-/* The time of a table's row, and when a column's cell is known. */
+/* What a known says, a row: WEIR_TIME_ALWAYS is null. NULL where it says nothing. */
+const int64_t *weir__known_times(const weir__table_plan *table, weir__known known);
+/* The time of a table's row, and when a cell or an edge is known. */
 int64_t weir__row_time(const weir__table_plan *table, uint32_t row);
-int64_t weir__cell_time(const weir__table_plan *table, uint32_t known_at, uint32_t row);
+int64_t weir__known_time(const weir__table_plan *table, weir__known known, uint32_t row);
+
+/* The earliest end of a task's train split (docs/spec, Statistics), and whose it is; false where none has
+ * one. After the tasks. */
+bool weir__earliest_end_of_train(const weir__ingest *ingest, int64_t *out, uint32_t *task);
 
 /* Statistics of `count` values (NaN: none) in blocks of 4,096. */
 weir_statistics weir__statistics_of(const double *values, uint32_t count);

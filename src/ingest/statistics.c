@@ -145,9 +145,9 @@ static size_t collect_items(weir__ingest *ingest, statistics_item *items) {
                 item->column.numbers = table->data[c].values;
             else
                 item->column.times = table->data[c].values;
-            if (ingest->schema.has_statistics_until && table->temporal != WEIR_NONE) {
-                item->column.row_times = table->data[table->temporal].values;
-                item->column.until = ingest->schema.statistics_until;
+            if (ingest->info.has_statistics_until) {
+                item->column.row_times = weir__known_times(table, table->temporal);
+                item->column.until = ingest->info.statistics_until;
             }
         }
     }
@@ -178,7 +178,59 @@ static weir_statistics sum_timestamps(weir__ingest *ingest, statistics_work *wor
     return finish(work->timestamp_mean, squares, count, are_equal);
 }
 
+/* ---- Until when ------------------------------------------------------------------------------ */
+
+/* The last time of a task's train split; false where it has no end. */
+static bool end_of_train(const weir__ingest *ingest, uint32_t number, int64_t *out) {
+    const weir__task_plan *task = &ingest->tasks[number];
+    const weir__schema_split *split = &task->schema->split;
+    uint32_t train_count = ingest->info_tasks[number].split_start[1];
+    const weir__table_plan *anchor = &ingest->tables[task->anchor_table];
+    if (split->method == WEIR__SPLIT_TEMPORAL)
+        *out = split->val - 1;
+    if (split->method != WEIR__SPLIT_COLUMN)
+        return split->method == WEIR__SPLIT_TEMPORAL;
+    *out = INT64_MIN;
+    for (uint32_t i = 0; i < train_count; i++) {
+        int64_t time =
+            task->times ? task->times[i] : weir__row_time(anchor, task->rows[i] - anchor->row_start);
+        time = time == WEIR_TIME_ALWAYS ? INT64_MAX : time;
+        *out = time > *out ? time : *out;
+    }
+    return train_count > 0 && *out != INT64_MAX;
+}
+
+bool weir__earliest_end_of_train(const weir__ingest *ingest, int64_t *out, uint32_t *task) {
+    bool has_end = false;
+    int64_t end;
+    for (uint32_t i = 0; i < ingest->task_count; i++)
+        if (end_of_train(ingest, i, &end) && (!has_end || end < *out)) {
+            *out = end;
+            *task = i;
+            has_end = true;
+        }
+    return has_end;
+}
+
+static weir_status choose_end(weir__ingest *ingest, weir_error *error) {
+    weir_store_info *info = &ingest->info;
+    uint32_t task;
+    info->has_statistics_until =
+        ingest->schema.has_statistics_until || ingest->schema.has_statistics_until_train;
+    info->statistics_until = ingest->schema.statistics_until;
+    if (ingest->schema.has_statistics_until_train &&
+        !weir__earliest_end_of_train(ingest, &info->statistics_until, &task))
+        return weir__plan_refuse(
+            error, WEIR_SCHEMA_INVALID,
+            "is \"train\", but no task has train seeds with observation times; give a time",
+            "$.statistics_until");
+    return WEIR_OK;
+}
+
 weir_status weir__make_statistics(weir__ingest *ingest, weir_error *error) {
+    weir_status status = choose_end(ingest, error);
+    if (status != WEIR_OK)
+        return status;
     size_t capacity = ingest->info.table_column_count;
     statistics_work work = {.items = weir__allocate_zero(ingest->env, capacity, sizeof *work.items)};
     if (!work.items)

@@ -9,7 +9,7 @@
 #include <string.h>
 #include <xxhash.h>
 
-#include "ingest/state.h"
+#include "ingest/anchor_key.h"
 
 enum { ADVANCE_EVERY = 4096 };
 
@@ -28,13 +28,16 @@ typedef struct seed_reader {
     weir__ingest *ingest;
     weir__task_plan *task;
     const weir__table_plan *anchor;
-    const weir__key_index *keys;
+    const weir__key_index *index;
+    weir__key *keys;            /* of one row of the query */
     weir__dictionary key_texts; /* keeps the texts of keys once */
     raw_seed *seeds;
     size_t capacity;
     uint32_t count;
     uint64_t dropped;
-    uint32_t key_column, target_column, time_column, split_column; /* of the query; WEIR_NONE */
+    uint64_t early;                                    /* observed before their anchor */
+    uint32_t *key_columns;                             /* of the query, one a column of the primary key */
+    uint32_t target_column, time_column, split_column; /* WEIR_NONE */
 } seed_reader;
 
 static weir_status refuse(const seed_reader *r, const char *what, const char *detail, weir_error *error) {
@@ -58,7 +61,9 @@ static weir_status find_query_column(const seed_reader *r, const weir__cursor *c
 static weir_status find_query_columns(seed_reader *r, const weir__cursor *cursor, weir_error *error) {
     const weir__schema_task *described = r->task->schema;
     const char *split = described->split.method == WEIR__SPLIT_COLUMN ? described->split.column : NULL;
-    weir_status status = find_query_column(r, cursor, described->anchor_key, &r->key_column, error);
+    weir_status status = WEIR_OK;
+    for (uint32_t i = 0; i < described->anchor_key_count && status == WEIR_OK; i++)
+        status = find_query_column(r, cursor, described->anchor_key[i], &r->key_columns[i], error);
     if (status == WEIR_OK)
         status = find_query_column(r, cursor, described->target_column, &r->target_column, error);
     if (status == WEIR_OK)
@@ -140,12 +145,22 @@ static weir_status read_split(const seed_reader *r, const weir__value *value, ra
     return refuse_value(r, r->task->schema->split.column, value, "is not train, val or test", error);
 }
 
+/* A seed before its anchor is counted, and moved where the task says so. */
+static void check_early(seed_reader *r, raw_seed *seed) {
+    int64_t since = weir__row_time(r->anchor, seed->row);
+    if (seed->time >= since)
+        return;
+    r->early++;
+    if (r->task->schema->before_anchor == WEIR_BEFORE_ANCHOR_MOVE)
+        seed->time = since;
+}
+
 static weir_status read_seed(seed_reader *r, const weir__value *cells, weir_error *error) {
     raw_seed seed = {0};
-    weir__key key;
-    if (!weir__key_from_value(&cells[r->key_column], &r->task->strings, &r->key_texts, &key))
-        return weir__out_of_memory(error, WEIR__INGEST_OPERATOR, 1);
-    seed.row = weir__key_index_find(r->keys, key);
+    for (uint32_t i = 0; i < r->task->schema->anchor_key_count; i++)
+        if (!weir__key_from_value(&cells[r->key_columns[i]], &r->task->strings, &r->key_texts, &r->keys[i]))
+            return weir__out_of_memory(error, WEIR__INGEST_OPERATOR, 1);
+    seed.row = weir__key_index_find(r->index, r->keys);
     bool is_dropped = seed.row == WEIR_NONE;
     weir_status status = read_target(r, &cells[r->target_column], &seed, error);
     if (status == WEIR_OK && !is_dropped) {
@@ -153,6 +168,8 @@ static weir_status read_seed(seed_reader *r, const weir__value *cells, weir_erro
             status = read_time(r, &cells[r->time_column], &seed, error);
         else
             seed.time = anchor_time(r, seed.row);
+        if (status == WEIR_OK)
+            check_early(r, &seed);
     }
     if (status == WEIR_OK && r->split_column != WEIR_NONE)
         status = read_split(r, &cells[r->split_column], &seed, error);
@@ -204,10 +221,17 @@ static weir_status read_cursor(seed_reader *r, weir__cursor *cursor, weir_error 
 
 static weir_status read_query(seed_reader *r, weir__source *session, weir_error *error) {
     weir__cursor *cursor = NULL;
+    uint32_t key_count = r->task->schema->anchor_key_count;
+    r->keys = weir__allocate_zero(r->ingest->env, key_count, sizeof *r->keys);
+    r->key_columns = weir__allocate_zero(r->ingest->env, key_count, sizeof *r->key_columns);
+    if (!r->keys || !r->key_columns)
+        return weir__out_of_memory(error, WEIR__INGEST_OPERATOR, key_count * sizeof *r->keys);
     weir_status status = session->kind->query(session, r->task->schema->query, &cursor, error);
     if (status != WEIR_OK)
         return blame_task(r, status, error);
     status = find_query_columns(r, cursor, error);
+    if (status == WEIR_OK)
+        status = weir__check_anchor_key(r->ingest, r->task, cursor, r->key_columns, error);
     if (status == WEIR_OK)
         status = read_cursor(r, cursor, error);
     cursor->close(cursor);
@@ -410,9 +434,11 @@ static void group_by_split(seed_reader *r, weir_task *info) {
         place_seed(r, &r->seeds[i], next[r->seeds[i].split]++);
     r->task->seed_count = info->seed_count = r->count;
     info->dropped = r->dropped;
+    r->task->early = r->early;
+    info->early_seeds = info->before_anchor == WEIR_BEFORE_ANCHOR_KEEP ? 0 : r->early;
 }
 
-/* A derived numerical target has statistics of its own, over the seeds in order. */
+/* A derived numerical target has statistics of its own, over the seeds in order, or over those of train. */
 static weir_status describe_targets(seed_reader *r, weir_column *column, weir_error *error) {
     const weir_env *env = r->ingest->env;
     weir__task_plan *task = r->task;
@@ -423,8 +449,10 @@ static weir_status describe_targets(seed_reader *r, weir_column *column, weir_er
     }
     if (task->schema->target_stype != WEIR_NUMERICAL)
         return WEIR_OK;
-    for (uint32_t i = 0; i < r->count; i++)
-        task->numbers[i] = r->seeds[i].is_null ? NAN : r->seeds[i].number;
+    for (uint32_t i = 0; i < r->count; i++) {
+        bool is_counted = !task->schema->has_train_statistics || r->seeds[i].split == WEIR_TRAIN;
+        task->numbers[i] = r->seeds[i].is_null || !is_counted ? NAN : r->seeds[i].number;
+    }
     column->statistics = weir__statistics_of(task->numbers, r->count);
     return WEIR_OK;
 }
@@ -450,7 +478,7 @@ static void run_task(void *context, size_t index, uint32_t worker) {
     seed_reader r = {.ingest = ingest,
                      .task = task,
                      .anchor = &ingest->tables[task->anchor_table],
-                     .keys = ingest->key_indexes[task->anchor_table]};
+                     .index = ingest->key_indexes[task->anchor_table]};
     if (atomic_load_explicit(&ingest->has_failed, memory_order_relaxed))
         return;
     weir__dictionary_init(&r.key_texts, ingest->env);
@@ -461,6 +489,8 @@ static void run_task(void *context, size_t index, uint32_t worker) {
     if (task->status != WEIR_OK && task->status != WEIR_TASK_INVALID)
         atomic_store_explicit(&ingest->has_failed, true, memory_order_relaxed);
     weir__dictionary_release(&r.key_texts);
+    weir__release(ingest->env, r.keys);
+    weir__release(ingest->env, r.key_columns);
     weir__release(ingest->env, r.seeds);
 }
 
@@ -480,8 +510,8 @@ static weir_status index_anchors(weir__ingest *ingest, weir_error *error) {
         if (!index)
             return weir__out_of_memory(error, WEIR__INGEST_OPERATOR, sizeof *index);
         ingest->key_indexes[t] = index;
-        weir_status status = weir__key_index_make(ingest->env, &table->data[table->primary_key[0]],
-                                                  table->row_count, index, &duplicate, error);
+        weir_status status = weir__key_index_make(ingest->env, table, table->primary_key,
+                                                  table->primary_key_count, index, &duplicate, error);
         if (status != WEIR_OK)
             return status;
     }

@@ -45,6 +45,66 @@ int64_t weir_store_row_time(const weir_store *store, uint32_t row) {
     return record ? record_time(&store->info.tables[t], record) : WEIR_TIME_ALWAYS;
 }
 
+int64_t weir_store_time_at(const weir_store *store, uint32_t row, uint32_t slot) {
+    uint32_t t = weir_store_table_of(store, row);
+    if (t == WEIR_NONE || slot == WEIR_NONE || store->info.tables[t].stride < 8 ||
+        slot > store->info.tables[t].stride - 8)
+        return WEIR_TIME_ALWAYS;
+    const uint8_t *record = weir_store_record(store, row);
+    return record ? (int64_t)weir__load64(record + slot) : WEIR_TIME_ALWAYS;
+}
+
+void weir__cut_text_add(weir__cut_text *text, const char *bytes, size_t size) {
+    for (size_t i = 0; i < size; i++, text->length++)
+        if (text->length + 1 < text->size)
+            text->out[text->length] = bytes[i];
+    if (text->size > 0)
+        text->out[text->length < text->size ? text->length : text->size - 1] = 0;
+}
+
+static void add_text(weir__cut_text *text, const char *more) {
+    weir__cut_text_add(text, more, strlen(more));
+}
+
+static const weir_edge *find_edge(const weir_store_info *info, const weir_table *table, const char *name) {
+    for (uint32_t e = table->edge_start; e < table->edge_start + table->edge_count; e++)
+        if (strcmp(info->edges[e].name, name) == 0)
+            return &info->edges[e];
+    return NULL;
+}
+
+/* The names of a path, each behind the table that the key before it leads to (where there is such a key: a
+ * damaged store may name anything). */
+static void add_path(const weir_store_info *info, const weir_table *table, const weir_time_path *path,
+                     weir__cut_text *text) {
+    for (uint32_t i = 0; i < path->count; i++) {
+        const weir_edge *edge = table && i > 0 ? find_edge(info, table, path->names[i - 1]) : NULL;
+        if (i > 0) {
+            table = edge ? &info->tables[edge->parent_table] : NULL;
+            add_text(text, " -> ");
+            add_text(text, table ? table->name : "?");
+            add_text(text, ".");
+        }
+        add_text(text, path->names[i]);
+    }
+}
+
+size_t weir_store_time_text(const weir_store *store, uint32_t table, uint32_t time, char *out, size_t size) {
+    const weir_store_info *info = &store->info;
+    weir__cut_text text = {out, size, 0};
+    add_text(&text, "");
+    if (table >= info->table_count || time >= info->tables[table].time_count)
+        return 0;
+    const weir_stored_time *stored = &info->tables[table].times[time];
+    if (stored->path_count > 1)
+        add_text(&text, "the latest of ");
+    for (uint32_t p = 0; p < stored->path_count; p++) {
+        add_text(&text, p > 0 ? ", " : "");
+        add_path(info, &info->tables[table], &stored->paths[p], &text);
+    }
+    return text.length;
+}
+
 uint32_t weir_store_parent(const weir_store *store, uint32_t row, uint32_t edge) {
     const weir_store_info *info = &store->info;
     if (edge >= info->edge_count || weir_store_table_of(store, row) != info->edges[edge].table)
@@ -313,21 +373,13 @@ static const weir_column *column_of_category(const weir_store_info *info, uint32
 size_t weir_store_category_text(const weir_store *store, uint32_t index, char *out, size_t size) {
     const weir_column *column = column_of_category(&store->info, index);
     weir_text_view value = weir_store_category(store, index);
-    if (size > 0)
-        out[0] = 0;
+    weir__cut_text text = {out, size, 0};
+    add_text(&text, column ? column->name : "");
     if (!column)
         return 0;
-    size_t name_size = strlen(column->name);
-    weir_text_view parts[] = {{column->name, name_size}, {" is ", 4}, value};
-    size_t length = 0;
-    for (size_t i = 0; i < 3; i++) {
-        for (size_t k = 0; k < parts[i].size; k++, length++)
-            if (length + 1 < size)
-                out[length] = parts[i].data[k];
-    }
-    if (size > 0)
-        out[length < size ? length : size - 1] = 0;
-    return length;
+    add_text(&text, " is ");
+    weir__cut_text_add(&text, value.data, value.size);
+    return text.length;
 }
 
 /* ---- Datasets -------------------------------------------------------------------------------- */

@@ -48,11 +48,18 @@ typedef enum weir__section_kind {
     WEIR__SECTION_COLUMN_EMBEDDINGS,
     WEIR__SECTION_CATEGORY_EMBEDDINGS,
     WEIR__SECTION_TEXT_EMBEDDINGS,
-    WEIR__SECTION_COUNT = WEIR__SECTION_TEXT_EMBEDDINGS,
+    WEIR__SECTION_KEYS,
+    WEIR__SECTIONS_LEAST = WEIR__SECTION_TEXT_EMBEDDINGS, /* that every store has */
+    WEIR__SECTIONS_MOST = WEIR__SECTION_KEYS,
 } weir__section_kind;
 
-#define WEIR__FRAME_SIZE (WEIR__HEADER_SIZE + (int)WEIR__SECTION_COUNT * WEIR__SECTION_ENTRY_SIZE)
-_Static_assert(WEIR__FRAME_SIZE <= WEIR__PAGE, "header and section table fill one page at most");
+#define WEIR__FRAME_MOST (WEIR__HEADER_SIZE + (int)WEIR__SECTIONS_MOST * WEIR__SECTION_ENTRY_SIZE)
+_Static_assert(WEIR__FRAME_MOST <= WEIR__PAGE, "header and section table fill one page at most");
+
+/* Header and section table. */
+static inline size_t weir__frame_size(uint32_t section_count) {
+    return WEIR__HEADER_SIZE + (size_t)section_count * WEIR__SECTION_ENTRY_SIZE;
+}
 
 const char *weir__section_name(weir__section_kind kind);
 
@@ -76,6 +83,20 @@ static inline void weir__set_bit(uint8_t *bits, uint64_t index) {
 /* Sets stride, offsets and bits of a table, its columns and its edges, from their semantic types. False
  * if the table has more columns or foreign keys than a store may have. */
 bool weir__layout_record(weir_table *table, weir_column *columns, weir_edge *edges);
+
+/* "range", "packed" or "cbor". */
+const char *weir__key_form_name(weir_key_form form);
+
+/* Bytes of a table's part of the section of keys, by its form. UINT64_MAX where they do not fit. */
+enum { WEIR__KEY_ALIGNMENT = 8, WEIR__KEYS_A_BLOCK = 64 };
+uint64_t weir__keys_size(const weir_table *table);
+
+/* "keep", "show_known" or "move". */
+const char *weir__before_anchor_name(weir_before_anchor rule);
+
+/* Whether "table.column" of a cell task's target is among its drop_columns: they mean it, unless the
+ * metadata says that they mean another column that is written alike. */
+bool weir__names_target(const weir_store_info *info, const weir_task *task);
 
 /* The metadata of `info` as one CBOR map. Of an edge, child_times != NULL says that it has times; of a
  * task, seed_times. */

@@ -25,11 +25,23 @@ static void put_statistics(weir_json_writer *w, const weir_statistics *statistic
     put_uint(w, "count", statistics->count);
 }
 
+/* A stored time of a table in words, where it has one. */
+static void put_time(weir_json_writer *w, const weir_store *store, const char *key, uint32_t table,
+                     uint32_t time) {
+    char text[1024];
+    if (time == WEIR_NONE)
+        return;
+    weir_store_time_text(store, table, time, text, sizeof text);
+    put_text(w, key, text);
+}
+
 static const char *column_name(const weir_store_info *info, uint32_t column) {
     return column == WEIR_NONE ? NULL : info->columns[column].name;
 }
 
-static void put_table(weir_json_writer *w, const weir_store_info *info, const weir_table *table) {
+static void put_table(weir_json_writer *w, const weir_store *store, uint32_t number) {
+    const weir_store_info *info = &store->info;
+    const weir_table *table = &info->tables[number];
     weir_json_object(w);
     put_text(w, "name", table->name);
     put_uint(w, "row_start", table->row_start);
@@ -40,11 +52,15 @@ static void put_table(weir_json_writer *w, const weir_store_info *info, const we
         weir_json_text(w, table->primary_key[i]);
     weir_json_end_array(w);
     put_text(w, "temporal_column", column_name(info, table->temporal_column));
+    put_time(w, store, "time", number, table->temporal_time);
     put_uint(w, "row_bytes", table->stride);
+    if (table->key_form != WEIR_KEYS_NONE)
+        put_text(w, "keys", weir__key_form_name(table->key_form));
     weir_json_end_object(w);
 }
 
-static void put_column(weir_json_writer *w, const weir_store_info *info, uint32_t number) {
+static void put_column(weir_json_writer *w, const weir_store *store, uint32_t number) {
+    const weir_store_info *info = &store->info;
     const weir_column *column = &info->columns[number];
     weir_json_object(w);
     put_uint(w, "column_idx", number);
@@ -52,6 +68,7 @@ static void put_column(weir_json_writer *w, const weir_store_info *info, uint32_
     put_text(w, "name", column->name);
     put_text(w, "stype", weir_stype_name(column->stype));
     put_text(w, "known_at", column_name(info, column->known_at));
+    put_time(w, store, "known_time", column->table, column->known_time);
     put_uint(w, "nulls", column->nulls);
     if (column->stype == WEIR_NUMERICAL) {
         put_uint(w, "not_finite", column->not_finite);
@@ -66,12 +83,21 @@ static void put_column(weir_json_writer *w, const weir_store_info *info, uint32_
     weir_json_end_object(w);
 }
 
-static void put_edge(weir_json_writer *w, const weir_store_info *info, const weir_edge *edge) {
+static void put_edge(weir_json_writer *w, const weir_store *store, const weir_edge *edge) {
+    const weir_store_info *info = &store->info;
     weir_json_object(w);
     put_text(w, "table", info->tables[edge->table].name);
     put_text(w, "column", edge->name);
+    if (edge->column_count > 1 || strcmp(edge->columns[0], edge->name) != 0) {
+        weir_json_key(w, "columns");
+        weir_json_array(w);
+        for (uint32_t i = 0; i < edge->column_count; i++)
+            weir_json_text(w, edge->columns[i]);
+        weir_json_end_array(w);
+    }
     put_text(w, "parent_table", info->tables[edge->parent_table].name);
     put_text(w, "known_at", column_name(info, edge->known_at));
+    put_time(w, store, "known_time", edge->table, edge->known_time);
     put_uint(w, "edges", edge->edges);
     put_uint(w, "dangling", edge->dangling);
     weir_json_end_object(w);
@@ -100,6 +126,12 @@ static void put_task(weir_json_writer *w, const weir_store_info *info, uint32_t 
     put_text(w, "anchor_table", info->tables[task->anchor_table].name);
     put_uint(w, "seeds", task->seed_count);
     put_uint(w, "dropped", task->dropped);
+    if (task->before_anchor != WEIR_BEFORE_ANCHOR_KEEP) {
+        put_text(w, "before_anchor", weir__before_anchor_name(task->before_anchor));
+        put_uint(w, "early", task->early_seeds);
+    }
+    if (task->has_train_statistics)
+        put_text(w, "target_statistics", "train");
     weir_json_key(w, "splits");
     weir_json_object(w);
     for (int split = 0; split < WEIR_SPLITS; split++)
@@ -144,21 +176,22 @@ static void put_sections(weir_json_writer *w, const weir_store_info *info) {
     weir_json_end_array(w);
 }
 
-static void put_lists(weir_json_writer *w, const weir_store_info *info) {
+static void put_lists(weir_json_writer *w, const weir_store *store) {
+    const weir_store_info *info = &store->info;
     weir_json_key(w, "tables");
     weir_json_array(w);
     for (uint32_t i = 0; i < info->table_count; i++)
-        put_table(w, info, &info->tables[i]);
+        put_table(w, store, i);
     weir_json_end_array(w);
     weir_json_key(w, "columns");
     weir_json_array(w);
     for (uint32_t i = 0; i < info->table_column_count; i++)
-        put_column(w, info, i);
+        put_column(w, store, i);
     weir_json_end_array(w);
     weir_json_key(w, "edges");
     weir_json_array(w);
     for (uint32_t i = 0; i < info->edge_count; i++)
-        put_edge(w, info, &info->edges[i]);
+        put_edge(w, store, &info->edges[i]);
     weir_json_end_array(w);
     weir_json_key(w, "tasks");
     weir_json_array(w);
@@ -186,7 +219,7 @@ void weir_store_info_json(const weir_store *store, weir_json_writer *w) {
     weir_json_object(w);
     put_statistics(w, &info->timestamps);
     weir_json_end_object(w);
-    put_lists(w, info);
+    put_lists(w, store);
     put_datasets(w, info);
     put_uint(w, "num_categories", info->category_count);
     put_uint(w, "num_texts", info->text_count);

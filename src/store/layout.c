@@ -9,9 +9,9 @@ const char *weir__section_name(weir__section_kind kind) {
         "metadata",        "rows",         "child_starts", "child_rows",        "child_times",
         "seed_rows",       "seed_times",   "seed_targets", "seed_bits",         "category_offsets",
         "category_bytes",  "text_offsets", "text_bytes",   "column_embeddings", "category_embeddings",
-        "text_embeddings",
+        "text_embeddings", "keys",
     };
-    _Static_assert(sizeof names / sizeof *names == WEIR__SECTION_COUNT, "a name a section");
+    _Static_assert(sizeof names / sizeof *names == WEIR__SECTIONS_MOST, "a name a section");
     return names[kind - 1];
 }
 
@@ -24,6 +24,43 @@ const char *weir_stype_name(weir_stype stype) {
 const char *weir_split_name(weir_split split) {
     static const char *const names[] = {"train", "val", "test"};
     return (unsigned)split < WEIR_SPLITS ? names[split] : "unknown";
+}
+
+const char *weir__key_form_name(weir_key_form form) {
+    static const char *const names[] = {"none", "range", "packed", "cbor"};
+    return (unsigned)form <= WEIR_KEYS_CBOR ? names[form] : "unknown";
+}
+
+uint64_t weir__keys_size(const weir_table *table) {
+    uint64_t offsets = ((uint64_t)table->row_count + WEIR__KEYS_A_BLOCK - 1) / WEIR__KEYS_A_BLOCK + 1;
+    uint64_t size;
+    switch (table->key_form) {
+    case WEIR_KEYS_PACKED:
+        return (uint64_t)table->row_count * table->key_width;
+    case WEIR_KEYS_CBOR:
+        return __builtin_add_overflow(offsets * 8, table->key_size, &size) ? UINT64_MAX : size;
+    default:
+        return 0;
+    }
+}
+
+const char *weir__before_anchor_name(weir_before_anchor rule) {
+    static const char *const names[] = {"keep", "show_known", "move"};
+    return (unsigned)rule <= WEIR_BEFORE_ANCHOR_MOVE ? names[rule] : "unknown";
+}
+
+bool weir__names_target(const weir_store_info *info, const weir_task *task) {
+    if (!task->is_cell)
+        return false;
+    const char *table = info->tables[task->anchor_table].name;
+    size_t table_size = strlen(table);
+    for (uint32_t i = 0; i < task->drop_column_count; i++) {
+        const char *dropped = task->drop_columns[i];
+        if (strncmp(dropped, table, table_size) == 0 && dropped[table_size] == '.' &&
+            strcmp(dropped + table_size + 1, info->columns[task->column].name) == 0)
+            return true;
+    }
+    return false;
 }
 
 static bool has_word_slot(weir_stype stype) {
@@ -51,12 +88,23 @@ static uint64_t place_bits(weir_column *columns, uint32_t count) {
     return bit;
 }
 
+/* Where a time lies that is a column, a stored time, or none. */
+static uint32_t slot_of_time(const weir_table *table, const weir_column *columns, uint32_t column,
+                             uint32_t time) {
+    if (time != WEIR_NONE)
+        return table->times[time].slot;
+    return column == WEIR_NONE ? WEIR_NONE : columns[column - table->column_start].slot;
+}
+
 bool weir__layout_record(weir_table *table, weir_column *columns, weir_edge *edges) {
-    if (table->column_count > WEIR__TABLE_COLUMNS_MAX || table->edge_count > WEIR__TABLE_EDGES_MAX)
+    if (table->column_count > WEIR__TABLE_COLUMNS_MAX || table->edge_count > WEIR__TABLE_EDGES_MAX ||
+        table->time_count > WEIR__TABLE_COLUMNS_MAX)
         return false;
     for (uint32_t i = 0; i < table->column_count; i++)
         columns[i].slot = WEIR_NONE;
     uint64_t after_times = place_slots(columns, table->column_count, true, 0);
+    for (uint32_t i = 0; i < table->time_count; i++, after_times += 8)
+        ((weir_stored_time *)table->times)[i].slot = WEIR__NARROW(uint32_t, after_times);
     uint64_t offset = place_slots(columns, table->column_count, false, after_times);
     for (uint32_t i = 0; i < table->edge_count; i++, offset += 4)
         edges[i].parent_slot = WEIR__NARROW(uint32_t, offset);
@@ -64,9 +112,11 @@ bool weir__layout_record(weir_table *table, weir_column *columns, weir_edge *edg
     table->bits_offset = WEIR__NARROW(uint32_t, offset);
     offset += weir__align(place_bits(columns, table->column_count), 8) / 8;
     table->stride = WEIR__NARROW(uint32_t, weir__align(offset, alignment));
-    table->time_offset = table->temporal_column == WEIR_NONE
-                             ? WEIR_NONE
-                             : columns[table->temporal_column - table->column_start].slot;
+    table->time_offset = slot_of_time(table, columns, table->temporal_column, table->temporal_time);
+    for (uint32_t i = 0; i < table->column_count; i++)
+        columns[i].known_slot = slot_of_time(table, columns, columns[i].known_at, columns[i].known_time);
+    for (uint32_t i = 0; i < table->edge_count; i++)
+        edges[i].known_slot = slot_of_time(table, columns, edges[i].known_at, edges[i].known_time);
     return true;
 }
 

@@ -133,7 +133,87 @@ static uint8_t *get_marks(reader *r, const weir_cbor_value *map, const char *key
     return marks;
 }
 
+/* A key that is there only where it says something. */
+static bool has(const reader *r, const weir_cbor_value *map, const char *key) {
+    weir_cbor_value value;
+    return r->status == WEIR_OK && weir_cbor_get(map, key, &value);
+}
+
+static uint32_t get_rare_index(reader *r, const weir_cbor_value *map, const char *key, uint32_t count) {
+    return has(r, map, key) ? get_index(r, map, key, count) : WEIR_NONE;
+}
+
 /* ---- Items ----------------------------------------------------------------------------------- */
+
+static void read_path(reader *r, const weir_cbor_value *list, weir_time_path *path) {
+    weir_cbor_value item;
+    if (list->type != WEIR_CBOR_ARRAY || list->number == 0) {
+        refuse(r, "times");
+        return;
+    }
+    const char **names = take(r, (size_t)list->number, sizeof *names);
+    weir_cbor_iterator it = weir_cbor_children(list);
+    path->names = names;
+    while (names && r->status == WEIR_OK && weir_cbor_next(&it, NULL, &item)) {
+        if (item.type != WEIR_CBOR_TEXT)
+            refuse(r, "times");
+        else
+            names[path->count++] = copy_text(r, &item);
+    }
+}
+
+static void read_time(reader *r, const weir_cbor_value *map, weir_stored_time *time) {
+    weir_cbor_value list, item;
+    time->nulls = get_uint(r, map, "nulls", UINT64_MAX);
+    if (!get(r, map, "of", WEIR_CBOR_ARRAY, &list))
+        return;
+    if (list.number == 0)
+        refuse(r, "times");
+    weir_time_path *paths = take(r, (size_t)list.number, sizeof *paths);
+    weir_cbor_iterator it = weir_cbor_children(&list);
+    time->paths = paths;
+    while (paths && r->status == WEIR_OK && weir_cbor_next(&it, NULL, &item))
+        read_path(r, &item, &paths[time->path_count++]);
+}
+
+static void read_times(reader *r, const weir_cbor_value *map, weir_table *table) {
+    weir_cbor_value list, item;
+    if (has(r, map, "times") && get(r, map, "times", WEIR_CBOR_ARRAY, &list)) {
+        weir_stored_time *times = take(r, (size_t)list.number, sizeof *times);
+        weir_cbor_iterator it = weir_cbor_children(&list);
+        table->times = times;
+        while (times && r->status == WEIR_OK && weir_cbor_next(&it, NULL, &item))
+            read_time(r, &item, &times[table->time_count++]);
+    }
+    table->temporal_time = get_rare_index(r, map, "time", table->time_count);
+    if (table->temporal_time != WEIR_NONE && table->temporal_column != WEIR_NONE)
+        refuse(r, "time");
+}
+
+static void read_keys(reader *r, const weir_cbor_value *map, weir_table *table) {
+    weir_cbor_value keys, form, first;
+    if (!has(r, map, "keys") || !get(r, map, "keys", WEIR_CBOR_MAP, &keys) ||
+        !get(r, &keys, "form", WEIR_CBOR_TEXT, &form))
+        return;
+    for (int i = WEIR_KEYS_RANGE; i <= WEIR_KEYS_CBOR; i++)
+        if (weir_cbor_is_text(&form, weir__key_form_name((weir_key_form)i)))
+            table->key_form = (weir_key_form)i;
+    bool is_integer = table->key_form == WEIR_KEYS_RANGE || table->key_form == WEIR_KEYS_PACKED;
+    if (table->key_form == WEIR_KEYS_CBOR)
+        table->key_size = get_uint(r, &keys, "size", UINT64_MAX);
+    if (table->key_form == WEIR_KEYS_PACKED)
+        table->key_width = WEIR__NARROW(uint32_t, get_uint(r, &keys, "width", 8));
+    bool has_width =
+        table->key_width == 1 || table->key_width == 2 || table->key_width == 4 || table->key_width == 8;
+    bool has_first = is_integer && weir_cbor_get(&keys, "first", &first) &&
+                     (first.type == WEIR_CBOR_UINT || first.type == WEIR_CBOR_NEGATIVE) &&
+                     first.number <= INT64_MAX;
+    if (has_first)
+        table->key_first = first.type == WEIR_CBOR_UINT ? (int64_t)first.number : -1 - (int64_t)first.number;
+    if (table->key_form == WEIR_KEYS_NONE || table->primary_key_count == 0 || (is_integer && !has_first) ||
+        (is_integer && table->primary_key_count != 1) || (table->key_form == WEIR_KEYS_PACKED && !has_width))
+        refuse(r, "keys");
+}
 
 static void read_table(reader *r, const weir_cbor_value *map, weir_store_info *info, weir_table *table) {
     table->name = get_text(r, map, "name");
@@ -148,6 +228,8 @@ static void read_table(reader *r, const weir_cbor_value *map, weir_store_info *i
     table->temporal_column = get_optional_index(r, map, "temporal_column", info->table_column_count);
     if (table->temporal_column != WEIR_NONE && table->temporal_column < table->column_start)
         refuse(r, "temporal_column");
+    read_times(r, map, table);
+    read_keys(r, map, table);
 }
 
 static void read_category_block(reader *r, const weir_cbor_value *map, const weir_store_info *info,
@@ -164,6 +246,7 @@ static void read_column(reader *r, const weir_cbor_value *map, const weir_store_
     column->stype = get_stype(r, map);
     column->task = WEIR_NONE;
     column->known_at = get_optional_index(r, map, "known_at", info->table_column_count);
+    column->known_time = get_rare_index(r, map, "known_time", info->tables[column->table].time_count);
     column->nulls = get_uint(r, map, "nulls", UINT64_MAX);
     column->not_finite = get_uint(r, map, "not_finite", UINT64_MAX);
     column->statistics = get_statistics(r, map);
@@ -176,6 +259,19 @@ static void read_edge(reader *r, const weir_cbor_value *map, const weir_store_in
     edge->column = get_optional_index(r, map, "column", info->table_column_count);
     edge->parent_table = get_index(r, map, "parent_table", info->table_count);
     edge->known_at = get_optional_index(r, map, "known_at", info->table_column_count);
+    if (info->table_count > 0)
+        edge->known_time = get_rare_index(r, map, "known_time", info->tables[edge->table].time_count);
+    if (has(r, map, "columns")) {
+        edge->columns = get_texts(r, map, "columns", &edge->column_count);
+        if (edge->column_count == 0 || (edge->column_count > 1 && edge->column != WEIR_NONE))
+            refuse(r, "columns");
+    } else {
+        const char **names = take(r, 1, sizeof *names);
+        if (names)
+            names[0] = edge->name;
+        edge->columns = names;
+        edge->column_count = 1;
+    }
     edge->dangling = get_uint(r, map, "dangling", UINT64_MAX);
     edge->edges = get_uint(r, map, "edges", info->table_count ? info->tables[edge->table].row_count : 0);
     static const uint8_t has_times = 0;
@@ -232,8 +328,28 @@ static void read_target(reader *r, const weir_cbor_value *map, weir_store_info *
                             .null_bit = WEIR_NONE,
                             .bool_bit = WEIR_NONE,
                             .known_at = WEIR_NONE,
+                            .known_time = WEIR_NONE,
+                            .known_slot = WEIR_NONE,
                             .statistics = get_statistics(r, map)};
     read_category_block(r, map, info, column);
+}
+
+/* What the additions to the contract say of a task, each only where it is not as it always was. */
+static void read_rules(reader *r, const weir_cbor_value *map, weir_task *task) {
+    weir_cbor_value value;
+    if (has(r, map, "before_anchor") && get(r, map, "before_anchor", WEIR_CBOR_TEXT, &value)) {
+        task->before_anchor = weir_cbor_is_text(&value, "move")         ? WEIR_BEFORE_ANCHOR_MOVE
+                              : weir_cbor_is_text(&value, "show_known") ? WEIR_BEFORE_ANCHOR_SHOW_KNOWN
+                                                                        : WEIR_BEFORE_ANCHOR_KEEP;
+        if (task->before_anchor == WEIR_BEFORE_ANCHOR_KEEP)
+            refuse(r, "before_anchor");
+        task->early_seeds = get_uint(r, map, "early", UINT64_MAX);
+    }
+    if (has(r, map, "target_statistics") && get(r, map, "target_statistics", WEIR_CBOR_TEXT, &value)) {
+        task->has_train_statistics = weir_cbor_is_text(&value, "train");
+        if (!task->has_train_statistics)
+            refuse(r, "target_statistics");
+    }
 }
 
 static void read_task(reader *r, const weir_cbor_value *map, weir_store_info *info, weir_column *columns,
@@ -252,7 +368,11 @@ static void read_task(reader *r, const weir_cbor_value *map, weir_store_info *in
     task->drop_columns = get_texts(r, map, "drop_names", &task->drop_column_count);
     static const uint8_t has_times = 0;
     task->seed_times = get_bool(r, map, "has_times") ? &has_times : NULL;
+    read_rules(r, map, task);
     read_target(r, map, info, columns, number, next_derived, task);
+    if (r->status == WEIR_OK)
+        task->drops_target =
+            has(r, map, "drops_target") ? get_bool(r, map, "drops_target") : weir__names_target(info, task);
 }
 
 /* ---- Lists ----------------------------------------------------------------------------------- */
@@ -308,7 +428,8 @@ static weir_column *read_columns(reader *r, const weir_cbor_value *metadata, wei
         read_column(r, &item, info, &columns[r->item]);
     for (uint32_t c = 0; c < count && r->status == WEIR_OK; c++) {
         r->item = c;
-        if (!is_time_column_of(columns, columns[c].known_at, columns[c].table))
+        if (!is_time_column_of(columns, columns[c].known_at, columns[c].table) ||
+            (columns[c].known_at != WEIR_NONE && columns[c].known_time != WEIR_NONE))
             refuse(r, "known_at");
     }
     info->columns = columns;
@@ -329,7 +450,8 @@ static void read_edges(reader *r, const weir_cbor_value *metadata, weir_store_in
             refuse(r, "table");
         if (edge->column != WEIR_NONE && info->columns[edge->column].table != edge->table)
             refuse(r, "column");
-        if (!is_time_column_of(info->columns, edge->known_at, edge->table))
+        if (!is_time_column_of(info->columns, edge->known_at, edge->table) ||
+            (edge->known_at != WEIR_NONE && edge->known_time != WEIR_NONE))
             refuse(r, "known_at");
     }
     info->edges = edges;

@@ -52,17 +52,61 @@ static void put_marked(weir_cbor_writer *w, const char *key, const uint8_t *mark
             weir_cbor_uint(w, i);
 }
 
+static void put_times(weir_cbor_writer *w, const weir_table *table) {
+    weir_cbor_text(w, "times");
+    weir_cbor_array(w, table->time_count);
+    for (uint32_t i = 0; i < table->time_count; i++) {
+        const weir_stored_time *time = &table->times[i];
+        weir_cbor_map(w, 2);
+        weir_cbor_text(w, "of");
+        weir_cbor_array(w, time->path_count);
+        for (uint32_t p = 0; p < time->path_count; p++) {
+            weir_cbor_array(w, time->paths[p].count);
+            for (uint32_t k = 0; k < time->paths[p].count; k++)
+                weir_cbor_text(w, time->paths[p].names[k]);
+        }
+        put_uint(w, "nulls", time->nulls);
+    }
+}
+
+static void put_int(weir_cbor_writer *w, const char *key, int64_t value) {
+    weir_cbor_text(w, key);
+    weir_cbor_int(w, value);
+}
+
+static void put_keys(weir_cbor_writer *w, const weir_table *table) {
+    bool is_cbor = table->key_form == WEIR_KEYS_CBOR, is_packed = table->key_form == WEIR_KEYS_PACKED;
+    weir_cbor_text(w, "keys");
+    weir_cbor_map(w, is_packed ? 3 : 2);
+    put_text(w, "form", weir__key_form_name(table->key_form));
+    if (is_cbor)
+        put_uint(w, "size", table->key_size);
+    else
+        put_int(w, "first", table->key_first);
+    if (is_packed)
+        put_uint(w, "width", table->key_width);
+}
+
 static void put_table(weir_cbor_writer *w, const weir_table *table) {
-    weir_cbor_map(w, 5);
+    bool has_time = table->temporal_time != WEIR_NONE, has_times = table->time_count > 0;
+    bool has_keys = table->key_form != WEIR_KEYS_NONE;
+    weir_cbor_map(w, 5u + has_keys + has_time + has_times);
+    if (has_keys)
+        put_keys(w, table);
     put_text(w, "name", table->name);
     put_uint(w, "rows", table->row_count);
+    if (has_time)
+        put_uint(w, "time", table->temporal_time);
+    if (has_times)
+        put_times(w, table);
     put_uint(w, "columns", table->column_count);
     put_texts(w, "primary_key", table->primary_key, table->primary_key_count);
     put_optional(w, "temporal_column", table->temporal_column);
 }
 
 static void put_column(weir_cbor_writer *w, const weir_column *column) {
-    weir_cbor_map(w, 11);
+    bool has_known_time = column->known_time != WEIR_NONE;
+    weir_cbor_map(w, 11u + has_known_time);
     put_double(w, "std", column->statistics.std);
     put_double(w, "mean", column->statistics.mean);
     put_text(w, "name", column->name);
@@ -70,6 +114,8 @@ static void put_column(weir_cbor_writer *w, const weir_column *column) {
     put_uint(w, "nulls", column->nulls);
     put_uint(w, "stype", (uint64_t)column->stype);
     put_optional(w, "known_at", column->known_at);
+    if (has_known_time)
+        put_uint(w, "known_time", column->known_time);
     put_uint(w, "not_finite", column->not_finite);
     put_text(w, "description", column->description);
     put_uint(w, "category_count", column->category_count);
@@ -77,25 +123,34 @@ static void put_column(weir_cbor_writer *w, const weir_column *column) {
 }
 
 static void put_edge(weir_cbor_writer *w, const weir_edge *edge) {
-    weir_cbor_map(w, 8);
+    bool has_known_time = edge->known_time != WEIR_NONE;
+    bool has_columns = edge->column_count != 1 || strcmp(edge->columns[0], edge->name) != 0;
+    weir_cbor_map(w, 8u + has_known_time + has_columns);
     put_text(w, "name", edge->name);
     put_uint(w, "edges", edge->edges);
     put_uint(w, "table", edge->table);
     put_optional(w, "column", edge->column);
+    if (has_columns)
+        put_texts(w, "columns", edge->columns, edge->column_count);
     put_uint(w, "dangling", edge->dangling);
     put_optional(w, "known_at", edge->known_at);
     put_bool(w, "has_times", edge->child_times != NULL);
+    if (has_known_time)
+        put_uint(w, "known_time", edge->known_time);
     put_uint(w, "parent_table", edge->parent_table);
 }
 
 static void put_task(weir_cbor_writer *w, const weir_store_info *info, const weir_task *task) {
     const weir_column *column = &info->columns[task->column];
-    bool is_derived = !task->is_cell;
-    weir_cbor_map(w, 17);
+    bool is_derived = !task->is_cell, has_rule = task->before_anchor != WEIR_BEFORE_ANCHOR_KEEP;
+    bool says_drops = task->drops_target != weir__names_target(info, task);
+    weir_cbor_map(w, 17u + 2u * has_rule + task->has_train_statistics + says_drops);
     put_double(w, "std", is_derived ? column->statistics.std : 1.0);
     put_double(w, "mean", is_derived ? column->statistics.mean : 0.0);
     put_text(w, "name", task->name);
     put_uint(w, "count", is_derived ? column->statistics.count : 0);
+    if (has_rule)
+        put_uint(w, "early", task->early_seeds);
     put_uint(w, "stype", (uint64_t)task->stype);
     put_uint(w, "column", task->column);
     weir_cbor_text(w, "splits");
@@ -108,10 +163,16 @@ static void put_task(weir_cbor_writer *w, const weir_store_info *info, const wei
     put_texts(w, "drop_names", task->drop_columns, task->drop_column_count);
     put_uint(w, "anchor_table", task->anchor_table);
     put_marked(w, "drop_columns", task->column_dropped, info->column_count);
+    if (says_drops)
+        put_bool(w, "drops_target", task->drops_target);
     put_marked(w, "hidden_edges", task->edge_hidden, info->edge_count);
+    if (has_rule)
+        put_text(w, "before_anchor", weir__before_anchor_name(task->before_anchor));
     put_text(w, "target_column", task->target_column);
     put_uint(w, "category_count", is_derived ? column->category_count : 0);
     put_uint(w, "category_start", is_derived ? column->category_start : 0);
+    if (task->has_train_statistics)
+        put_text(w, "target_statistics", "train");
 }
 
 static void put_frame_end(weir_cbor_writer *w, const weir_store_info *info) {

@@ -13,12 +13,15 @@ static const char operator_name[] = WEIR__STORE_OPERATOR;
 /* ---- The frame ------------------------------------------------------------------------------- */
 
 static weir_status check_root(const uint8_t *data, const char *path, weir_error *error) {
-    uint8_t frame[WEIR__FRAME_SIZE];
+    uint8_t frame[WEIR__FRAME_MOST];
     uint8_t root[WEIR_HASH_SIZE];
-    memcpy(frame, data, sizeof frame);
+    uint32_t count = weir__load32(data + 12);
+    bool has_frame = count >= WEIR__SECTIONS_LEAST && count <= WEIR__SECTIONS_MOST;
+    size_t size = weir__frame_size(has_frame ? count : WEIR__SECTIONS_LEAST);
+    memcpy(frame, data, size);
     memset(frame + WEIR__ROOT_OFFSET, 0, WEIR_HASH_SIZE);
-    weir_blake3_of(frame, sizeof frame, root);
-    if (memcmp(root, data + WEIR__ROOT_OFFSET, WEIR_HASH_SIZE) != 0)
+    weir_blake3_of(frame, size, root);
+    if (!has_frame || memcmp(root, data + WEIR__ROOT_OFFSET, WEIR_HASH_SIZE) != 0)
         return weir__fail(error, WEIR_STORE_CORRUPT, operator_name, "the header of %s is damaged", path);
     return WEIR_OK;
 }
@@ -52,8 +55,9 @@ static weir_status read_sections(weir_store *store, const char *path, weir_error
     uint64_t position = WEIR__PAGE;
     if (end < WEIR__PAGE || end > store->size)
         return wrong_size(store, end, error);
-    bool fits = weir__load32(store->data + 12) == WEIR__SECTION_COUNT;
-    for (uint32_t i = 0; i < WEIR__SECTION_COUNT && fits; i++) {
+    uint32_t count = weir__load32(store->data + 12);
+    bool fits = true;
+    for (uint32_t i = 0; i < count && fits; i++) {
         const uint8_t *entry = store->data + WEIR__HEADER_SIZE + i * WEIR__SECTION_ENTRY_SIZE;
         weir_section *section = &store->sections[i];
         section->name = weir__section_name((weir__section_kind)(i + 1));
@@ -68,7 +72,7 @@ static weir_status read_sections(weir_store *store, const char *path, weir_error
         return weir__fail(error, WEIR_STORE_CORRUPT, operator_name, "the section table of %s is damaged",
                           path);
     store->info.sections = store->sections;
-    store->info.section_count = WEIR__SECTION_COUNT;
+    store->info.section_count = count;
     store->info.file_size = store->size;
     memcpy(store->info.store_hash, store->data + WEIR__ROOT_OFFSET, WEIR_HASH_SIZE);
     return WEIR_OK;
@@ -208,6 +212,22 @@ static bool point_into_embeddings(weir_store *store) {
     return is_used_up(&columns) && is_used_up(&categories) && is_used_up(&texts);
 }
 
+/* The section is there where a table keeps keys, and only there. */
+static bool point_into_keys(weir_store *store) {
+    section_parts keys = parts_of(store, WEIR__SECTION_KEYS);
+    weir_table *tables = (weir_table *)store->info.tables;
+    bool keeps_keys = false;
+    for (uint32_t t = 0; t < store->info.table_count && keys.fits; t++) {
+        weir_table *table = &tables[t];
+        if (table->key_form == WEIR_KEYS_NONE)
+            continue;
+        keeps_keys = true;
+        next_part(&keys, weir__align(keys.used, WEIR__KEY_ALIGNMENT) - keys.used, 1);
+        table->keys = next_part(&keys, weir__keys_size(table), 1);
+    }
+    return is_used_up(&keys) && keeps_keys == (store->info.section_count == WEIR__SECTION_KEYS);
+}
+
 /* ---- Opening --------------------------------------------------------------------------------- */
 
 static weir_status read_store(weir_store *store, const weir_store_options *options, weir_error *error) {
@@ -225,8 +245,9 @@ static weir_status read_store(weir_store *store, const weir_store_options *optio
     if (status == WEIR_OK)
         status = read_metadata(store, path, error);
     weir__leave_floating(&kept);
-    if (status == WEIR_OK && !(point_into_rows(store) && point_into_edges(store) && point_into_seeds(store) &&
-                               point_into_texts(store) && point_into_embeddings(store)))
+    if (status == WEIR_OK &&
+        !(point_into_rows(store) && point_into_edges(store) && point_into_seeds(store) &&
+          point_into_texts(store) && point_into_embeddings(store) && point_into_keys(store)))
         return weir__fail(error, WEIR_STORE_CORRUPT, operator_name,
                           "the metadata of %s does not fit its sections", path);
     if (status == WEIR_OK && options->verify == WEIR_VERIFY_ALL)
@@ -269,7 +290,7 @@ weir_status weir_store_status(const weir_store *store, weir_error *error) {
 }
 
 bool weir_store_touch(const weir_store *store, const void *data, size_t size) {
-    for (int i = 0; i < WEIR__SECTION_COUNT; i++) {
+    for (int i = 0; i < WEIR__SECTIONS_MOST; i++) {
         const weir__blocks *blocks = &store->touched->sections[i];
         uintptr_t offset = (uintptr_t)data - (uintptr_t)blocks->base;
         if (size > 0 && offset < blocks->size && size <= blocks->size - offset)

@@ -15,7 +15,7 @@ struct weir_store {
     weir__touched *touched; /* what of it was verified; any thread */
     weir__arena arena;      /* of everything that info points to outside of the file */
     weir_store_info info;
-    weir_section sections[WEIR__SECTION_COUNT];
+    weir_section sections[WEIR__SECTIONS_MOST]; /* what is not there is empty */
     const uint8_t *category_offsets;
     const uint8_t *text_offsets;
 };
@@ -39,6 +39,14 @@ static inline bool weir__store_is_unreadable(const weir_store *store) {
  * what says so is damaged. */
 bool weir__store_children(const weir_store *store, uint32_t edge, uint32_t parent_row,
                           int64_t observation_time, uint32_t *start, uint32_t *count);
+
+/* Text that is cut to a buffer, which it leaves terminated, while its full length is counted. */
+typedef struct weir__cut_text {
+    char *out;
+    size_t size;
+    size_t length;
+} weir__cut_text;
+void weir__cut_text_add(weir__cut_text *text, const char *bytes, size_t size);
 
 /* A dataset's identity, of a store that is open or still being written. CBOR_INVALID for a name that is no
  * UTF-8. */

@@ -18,7 +18,7 @@ static uint64_t value_count(const weir_section *section) {
 
 uint64_t weir__value_count(const weir_section *sections) {
     uint64_t values = 0;
-    for (int i = 0; i < WEIR__SECTION_COUNT; i++)
+    for (int i = 0; i < WEIR__SECTIONS_MOST; i++)
         values += value_count(&sections[i]);
     return values;
 }
@@ -31,7 +31,7 @@ uint64_t weir__tail_size(const weir_section *sections) {
 weir_status weir__touched_open(weir__touched *touched, const weir_env *env, const weir_section *sections,
                                const uint8_t *data, const uint8_t *tail, bool is_trusted, weir_error *error) {
     uint64_t words = 0;
-    for (int i = 0; i < WEIR__SECTION_COUNT; i++)
+    for (int i = 0; i < WEIR__SECTIONS_MOST; i++)
         words += weir__block_count(sections[i].size) / 64 + 1;
     touched->env = env;
     touched->bits = weir__allocate(env, words, sizeof *touched->bits);
@@ -42,7 +42,7 @@ weir_status weir__touched_open(weir__touched *touched, const weir_env *env, cons
         atomic_init(&touched->bits[i], is_trusted ? ~0ull : 0ull);
     atomic_ullong *bits = touched->bits;
     const uint8_t *values = tail ? tail + WEIR__TAIL_HEADER_SIZE : NULL;
-    for (int i = 0; i < WEIR__SECTION_COUNT; i++) {
+    for (int i = 0; i < WEIR__SECTIONS_MOST; i++) {
         weir__blocks *blocks = &touched->sections[i];
         uint64_t count = value_count(&sections[i]);
         blocks->base = data + sections[i].offset;
@@ -67,7 +67,7 @@ void weir__touched_close(weir__touched *touched) {
 void weir__touched_trust(weir__touched *touched) {
     for (uint64_t i = 0; i < touched->word_count; i++)
         atomic_store_explicit(&touched->bits[i], ~0ull, memory_order_relaxed);
-    for (int i = 0; i < WEIR__SECTION_COUNT; i++)
+    for (int i = 0; i < WEIR__SECTIONS_MOST; i++)
         atomic_store_explicit(&touched->sections[i].left, 0, memory_order_relaxed);
 }
 

@@ -37,7 +37,7 @@ typedef enum weir__section_state {
 
 typedef struct weir__touched {
     const weir_env *env;
-    weir__blocks sections[WEIR__SECTION_COUNT];
+    weir__blocks sections[WEIR__SECTIONS_MOST];
     atomic_ullong *bits; /* of all sections */
     uint64_t word_count;
     atomic_uint damaged; /* a section's kind, and … */

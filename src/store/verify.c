@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "base/bytes.h"
+#include "store/keys.h"
 #include "store/parallel.h"
 #include "store/reader.h"
 
@@ -12,7 +13,7 @@ static const char operator_name[] = "weir.store.verify";
 
 typedef struct hash_check {
     const weir_store *store;
-    bool is_damaged[WEIR__SECTION_COUNT];
+    bool is_damaged[WEIR__SECTIONS_MOST];
 } hash_check;
 
 static void check_section_hash(void *context, size_t index, uint32_t worker) {
@@ -29,8 +30,9 @@ static bool is_zero(const uint8_t *bytes, size_t size) {
 }
 
 static weir_status check_padding(const weir_store *store, weir_error *error) {
-    bool is_clean = is_zero(store->data + WEIR__FRAME_SIZE, WEIR__PAGE - WEIR__FRAME_SIZE);
-    for (int i = 0; i < WEIR__SECTION_COUNT && is_clean; i++) {
+    size_t frame = weir__frame_size(store->info.section_count);
+    bool is_clean = is_zero(store->data + frame, WEIR__PAGE - frame);
+    for (uint32_t i = 0; i < store->info.section_count && is_clean; i++) {
         uint64_t end = store->sections[i].offset + store->sections[i].size;
         is_clean = is_zero(store->data + end, (size_t)(weir__align(end, WEIR__PAGE) - end));
     }
@@ -47,13 +49,13 @@ static weir_status check_padding(const weir_store *store, weir_error *error) {
 
 static weir_status check_hashes(const weir_store *store, uint32_t threads, weir_error *error) {
     hash_check check = {.store = store};
-    weir__parallel(store->env, weir__threads_or_processors(threads), WEIR__SECTION_COUNT, check_section_hash,
-                   &check);
-    for (int i = 0; i < WEIR__SECTION_COUNT; i++)
+    weir__parallel(store->env, weir__threads_or_processors(threads), store->info.section_count,
+                   check_section_hash, &check);
+    for (uint32_t i = 0; i < store->info.section_count; i++)
         if (check.is_damaged[i])
             return weir__fail(error, WEIR_STORE_CORRUPT, operator_name,
                               "the section %s is damaged; ingest the source again", store->sections[i].name);
-    for (int i = 0; i < WEIR__SECTION_COUNT; i++)
+    for (int i = 0; i < WEIR__SECTIONS_MOST; i++)
         if (!weir__values_fit(&store->touched->sections[i]))
             return weir__fail(error, WEIR_STORE_CORRUPT, operator_name,
                               "the block hashes of the section %s are damaged; ingest the source again",
@@ -164,8 +166,12 @@ static weir_status check_offsets(const char *name, const uint8_t *offsets, uint6
 static weir_status check_numbers(const weir_store *store, weir_error *error) {
     const weir_store_info *info = &store->info;
     weir_status status = WEIR_OK;
-    for (uint32_t t = 0; t < info->table_count && status == WEIR_OK; t++)
+    for (uint32_t t = 0; t < info->table_count && status == WEIR_OK; t++) {
+        uint32_t wrong = WEIR_NONE;
         status = check_table(info, &info->tables[t], error);
+        if (status == WEIR_OK && !weir__keys_are_sound(store, &info->tables[t], &wrong))
+            status = refuse(error, "the keys of table", info->tables[t].name, wrong);
+    }
     for (uint32_t e = 0; e < info->edge_count && status == WEIR_OK; e++)
         status = check_edge(info, &info->edges[e], error);
     for (uint32_t t = 0; t < info->task_count && status == WEIR_OK; t++)

@@ -149,20 +149,22 @@ void weir__store_writer_align(weir__store_writer *writer, uint64_t to) {
     weir__store_writer_put(writer, zeros, (size_t)missing);
 }
 
-static void write_frame(const weir__store_writer *writer, uint64_t end, uint8_t frame[WEIR__FRAME_SIZE]) {
-    memset(frame, 0, WEIR__FRAME_SIZE);
+static size_t write_frame(const weir__store_writer *writer, uint64_t end, uint8_t frame[WEIR__FRAME_MOST]) {
+    size_t size = weir__frame_size(WEIR__NARROW(uint32_t, writer->section));
+    memset(frame, 0, size);
     memcpy(frame, WEIR__STORE_MAGIC, 8);
     weir__store32(frame + 8, WEIR__STORE_VERSION);
-    weir__store32(frame + 12, WEIR__SECTION_COUNT);
+    weir__store32(frame + 12, WEIR__NARROW(uint32_t, writer->section));
     weir__store64(frame + 16, end);
-    for (int kind = 1; kind <= WEIR__SECTION_COUNT; kind++) {
+    for (int kind = 1; kind <= writer->section; kind++) {
         uint8_t *entry = frame + WEIR__HEADER_SIZE + (kind - 1) * WEIR__SECTION_ENTRY_SIZE;
         weir__store32(entry, WEIR__NARROW(uint32_t, kind));
         weir__store64(entry + 8, writer->sections[kind].offset);
         weir__store64(entry + 16, writer->sections[kind].size);
         memcpy(entry + 24, writer->sections[kind].hash, WEIR_HASH_SIZE);
     }
-    weir_blake3_of(frame, WEIR__FRAME_SIZE, frame + WEIR__ROOT_OFFSET);
+    weir_blake3_of(frame, size, frame + WEIR__ROOT_OFFSET);
+    return size;
 }
 
 static void append_tail(weir__store_writer *writer) {
@@ -178,12 +180,12 @@ static void append_tail(weir__store_writer *writer) {
     append_zeros_to(writer, weir__align(writer->position, WEIR__PAGE));
 }
 
-static weir_status write_header(weir__store_writer *writer, const uint8_t *frame, weir_error *error) {
+static weir_status write_header(weir__store_writer *writer, const uint8_t *frame, size_t size,
+                                weir_error *error) {
     const weir_env *env = writer->env;
     size_t done = 0;
-    while (done < WEIR__FRAME_SIZE) {
-        ssize_t written =
-            env->pwrite(env->context, writer->file.file, frame + done, WEIR__FRAME_SIZE - done, done);
+    while (done < size) {
+        ssize_t written = env->pwrite(env->context, writer->file.file, frame + done, size - done, done);
         if (written <= 0)
             return weir__io_error(error, operator_name, "write", writer->file.temporary);
         done += (size_t)written;
@@ -193,16 +195,16 @@ static weir_status write_header(weir__store_writer *writer, const uint8_t *frame
 
 weir_status weir__store_writer_commit(weir__store_writer *writer, uint8_t store_hash[WEIR_HASH_SIZE],
                                       uint64_t *file_size, weir_error *error) {
-    uint8_t frame[WEIR__FRAME_SIZE];
-    weir__store_writer_begin(writer, WEIR__SECTION_COUNT);
+    uint8_t frame[WEIR__FRAME_MOST];
+    weir__store_writer_begin(writer, WEIR__SECTIONS_LEAST);
     end_section(writer);
     uint64_t end = writer->position;
     append_tail(writer);
     flush(writer);
     weir_status status = writer->status;
-    write_frame(writer, end, frame);
+    size_t frame_size = write_frame(writer, end, frame);
     if (status == WEIR_OK)
-        status = write_header(writer, frame, error);
+        status = write_header(writer, frame, frame_size, error);
     if (status == WEIR_OK)
         status = weir__atomic_commit(&writer->file, error);
     if (status != WEIR_OK) {

@@ -8,8 +8,8 @@
  *   status = weir__store_writer_commit(&writer, store_hash, &file_size, error);    or …_abandon
  *
  * Behind them it writes the hashes of their blocks (docs/spec/04b-block-hashes.md). Sections that are not
- * begun are empty. A fault sticks and is reported by commit. Until commit there is only a temporary file,
- * which commit renames and abandon removes. */
+ * begun are empty; those beyond the ones that every store has are not there. A fault sticks and is reported
+ * by commit. Until commit there is only a temporary file, which commit renames and abandon removes. */
 #ifndef WEIR_SRC_STORE_WRITER_H
 #define WEIR_SRC_STORE_WRITER_H
 
@@ -37,7 +37,7 @@ typedef struct weir__store_writer {
         uint64_t offset;
         uint64_t size;
         uint8_t hash[WEIR_HASH_SIZE];
-    } sections[WEIR__SECTION_COUNT + 1];
+    } sections[WEIR__SECTIONS_MOST + 1];
 } weir__store_writer;
 
 WEIR_CHECKED weir_status weir__store_writer_open(weir__store_writer *writer, const weir_env *env,

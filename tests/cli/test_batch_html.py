@@ -39,8 +39,9 @@ INSERT INTO orders VALUES
 """
 SCHEMA = {
     "name": "shop",
+    "keys": True,
     "tables": {
-        "customers": {"primary_key": "id", "temporal_column": "since", "columns": {
+        "customers": {"primary_key": "id", "keys": False, "temporal_column": "since", "columns": {
             "id": {"stype": "identifier"}, "name": {"stype": "text"}, HOSTILE: {"stype": "categorical"},
             "since": {"stype": "timestamp"}, "city": {"stype": "categorical", "description": "<b>where</b>"}}},
         "couriers": {"primary_key": "name", "columns": {"name": {"stype": "identifier"}, "rate": {"stype": "numerical"}}},
@@ -117,6 +118,14 @@ class EmbeddedBatch(PageCase):
         page, _ = self.write("shop/gift/train", **config)
         data = embedded(page)
         return data, data["sequences"][self.sequence_of(data, "orders", 1)]
+
+    def test_rows_have_their_keys_where_the_store_keeps_them(self) -> None:
+        data, sequence = self.order_2()
+        keys = {(data["tables"][row["table"]]["name"], row.get("key")) for row in sequence["rows"]}
+        self.assertEqual(keys, {("orders", "1"), ("orders", "2"), ("orders", "3"), ("customers", None), ("couriers", "'fast'")})
+        cells = self.cells(data, sequence["rows"][0])
+        self.assertEqual([cells[name][2] for name in ("id", "follows", "courier", "customer")],
+                         ["2", "\u2192 orders 1", "\u2192 couriers 'fast'", ""])
 
     def test_every_position_is_the_cell_that_the_tensors_say(self) -> None:
         for dataset in ("shop/gift/train", "shop/gift/val", "shop/spend/train"):
@@ -325,7 +334,7 @@ class Page(PageCase):
         self.open_order_2()
         self.click(self.cell(0, "gift"))
         text = self.browser.text("#selected")
-        for part in ("gift", "boolean", "position0", "anchor row", "orders #1", "Named by"):
+        for part in ("gift", "boolean", "position0", "anchor row", "orders 2", "Named by"):
             self.assertIn(part, text)
         self.click(self.cell(0, "hint"))
         self.assertIn("the task drops this column", self.browser.text("#selected"))

@@ -23,7 +23,7 @@ from support.store_file import StoreFile  # noqa: E402
 
 PROGRAM = os.environ.get("WEIR", str(PROJECT_ROOT / "build" / "weir"))
 SCALE = 5000
-STORE_HASH = "17f4f310c47b4e54b9ef64c15a68f3189386763afea3a4e6492f36df3ab75a92"
+STORE_HASH = "c55a89bfce19b30e12466a6761225fbbe756018e9124e99b15235a4b157921e9"
 ROWS = {
     "categories": 36, "stores": 2, "employees": 11, "customers": 375, "products": 66,
     "orders": 1250, "order_items": 2745, "reviews": 656,

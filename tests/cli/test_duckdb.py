@@ -1,12 +1,14 @@
 """DuckDB as a source: its files, folders of Parquet and CSV, types, parts and failures. Runs where WEIR_DUCKDB names a
 libduckdb.so; what weir says without the library is tested everywhere."""
+import json
 import os
+import subprocess
 import sys
 import tempfile
 import unittest
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", ".."))
-from tests.support import shop  # noqa: E402
+from tests.support import shop, warehouse  # noqa: E402
 from tests.support.duckdb import DuckDB, library_path  # noqa: E402
 from tests.support.endless import check_signals  # noqa: E402
 from tests.support.scan import DECLARED, SCAN, WEIR, comparable, ingest, lines, real, rows, scan  # noqa: E402
@@ -96,6 +98,37 @@ class WithTheLibrary(Base):
                          ["boolean", "integer", "integer", "numeric", "real", "numeric", "text", "blob", "time", "time",
                           "text", "text"])
 
+    def test_the_same_store_with_wide_keys_times_views_and_queries(self):
+        warehouse.write_sqlite(self.path("w.sqlite"))
+        self.write("schema.json", warehouse.schema())
+        self.make("w.duckdb", *warehouse.STATEMENTS)
+        options = ("--schema", self.path("schema.json"))
+        expected = ingest(self.path("w.sqlite"), self.folder, "expected", *options)
+        self.assertEqual(ingest(self.path("w.duckdb"), self.folder, "duck", *options), expected)
+
+    def test_schemas_beyond_the_search_path(self):
+        path = self.make("s.duckdb", "CREATE SCHEMA sales", "CREATE TABLE sales.orders (id INTEGER PRIMARY KEY)",
+                         "CREATE TABLE sales.lines (id INTEGER PRIMARY KEY, o INTEGER REFERENCES sales.orders (id))",
+                         "INSERT INTO sales.orders VALUES (1), (2)", "INSERT INTO sales.lines VALUES (1, 2)",
+                         "CREATE VIEW sales.some AS SELECT * FROM sales.orders WHERE id > 1")
+
+        def weir(*arguments):
+            done = subprocess.run([WEIR, *arguments, "--json"], check=False, capture_output=True)
+            return json.loads(done.stdout)
+
+        self.assertIn("but some in other schemas: sales", weir("schema", path)["error"]["message"])
+        draft = weir("schema", path, "--pg-schema", "sales")
+        self.assertEqual(draft["search_path"], ["sales"])
+        self.assertEqual(draft["tables"]["lines"]["columns"]["o"]["foreign_key"], "orders.id")
+        for document, expected in (
+            (draft, {"tables": 2, "rows": 3, "edges": 1}),
+            ({"tables": {name: {"columns": {}} for name in ("sales.orders", "sales.some")}}, {"tables": 2, "rows": 3}),
+        ):
+            self.write("schema.json", json.dumps(document))
+            said = weir("ingest", path, "--schema", self.path("schema.json"), "-o", self.path("s.weir"))
+            self.assertEqual({key: said.get(key) for key in expected}, expected, said)
+        self.assertIn("nowhere", weir("schema", path, "--pg-schema", "nowhere")["error"]["message"])
+
     def test_keys(self):
         path = self.make("keys.duckdb", "CREATE TABLE a (y INTEGER, x VARCHAR, PRIMARY KEY (x, y))",
                          "CREATE TABLE b (id INTEGER PRIMARY KEY, code VARCHAR UNIQUE)",
@@ -105,8 +138,9 @@ class WithTheLibrary(Base):
                          "CREATE VIEW seen AS SELECT * FROM b")
         catalog = lines(scan(path))[0]["tables"]
         self.assertEqual(sorted(catalog), ["a", "b", "c"])
+        self.assertEqual(sorted(lines(scan(path))[0]["hidden"]), ["elsewhere.hidden", "seen"])
         self.assertEqual(catalog["a"]["primary_key"], ["x", "y"])
-        self.assertEqual(catalog["c"]["foreign_keys"], {"b_code": "b.code", "b_id": "b.id"})
+        self.assertEqual(catalog["c"]["foreign_keys"], {"z+w": "a.x+y", "b_code": "b.code", "b_id": "b.id"})
 
     def test_parts_have_every_row_once(self):
         path = self.make("big.duckdb", "CREATE TABLE big AS SELECT i AS id, 'word ' || i AS w FROM range(150000) t(i)",

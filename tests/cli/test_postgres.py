@@ -1,5 +1,6 @@
 """PostgreSQL as a source, against a real server: types, keys, parts, one snapshot, servers that can do less, and
 failures."""
+import json
 import os
 import sqlite3
 import subprocess
@@ -8,7 +9,7 @@ import tempfile
 import unittest
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", ".."))
-from tests.support import shop  # noqa: E402
+from tests.support import shop, warehouse  # noqa: E402
 from tests.support.endless import check_signals  # noqa: E402
 from tests.support.postgres import Proxy, Server, find_binaries, free_port  # noqa: E402
 from tests.support.processes import start  # noqa: E402
@@ -88,6 +89,91 @@ class Postgres(unittest.TestCase):
         self.assertNotIn(self.server.password, message)
         return message
 
+    def weir(self, *arguments):
+        """The program's answer, and its error's code and message."""
+        done = subprocess.run([WEIR, *arguments, "--json"], check=False, capture_output=True)
+        printed = json.loads(done.stdout)
+        self.assertNotIn(self.server.password, done.stdout.decode() + done.stderr.decode())
+        return printed, printed.get("error", {}).get("message")
+
+    # ---- Schemas, views, queries
+
+    def test_the_same_store_with_wide_keys_times_views_and_queries(self):
+        self.server.run("CREATE DATABASE warehouse")
+        self.server.run(";".join(warehouse.STATEMENTS), "warehouse")
+        with tempfile.TemporaryDirectory() as folder:
+            sqlite, schema = os.path.join(folder, "w.sqlite"), os.path.join(folder, "schema.json")
+            warehouse.write_sqlite(sqlite)
+            with open(schema, "w", encoding="utf-8") as file:
+                file.write(warehouse.schema())
+            expected = ingest(sqlite, folder, "expected", "--schema", schema)
+            self.assertEqual(ingest(self.server.url("warehouse"), folder, "pg", "--schema", schema), expected)
+
+    def test_an_anchor_key_that_is_another_key_is_refused(self):
+        self.server.run("CREATE DATABASE anchors")
+        self.server.run("""CREATE TABLE customers (id int PRIMARY KEY); INSERT INTO customers VALUES (1), (2);
+            CREATE TABLE invoices (id int PRIMARY KEY, customer int REFERENCES customers, total float8);
+            INSERT INTO invoices VALUES (1, 2, 5), (2, 2, 6)""", "anchors")
+        tables = {"customers": {"primary_key": "id", "columns": {}},
+                  "invoices": {"primary_key": "id", "columns": {"total": {"stype": "numerical"}}}}
+        with tempfile.TemporaryDirectory() as folder:
+            store, schema = os.path.join(folder, "s.weir"), os.path.join(folder, "schema.json")
+
+            def failure(query, anchor):
+                task = {"query": query, "anchor_table": anchor, "anchor_key": "k", "target_column": "y",
+                        "target_stype": "numerical"}
+                with open(schema, "w", encoding="utf-8") as file:
+                    json.dump({"tables": tables, "tasks": {"t": task}}, file)
+                return self.weir("ingest", self.server.url("anchors"), "--schema", schema, "-o", store)[1]
+
+            for query, anchor, word in (("SELECT customer AS k, total AS y FROM invoices", "invoices", "invoices.customer"),
+                                        ("SELECT i.id AS k, 1 AS y FROM invoices i", "customers", None),
+                                        ("SELECT customer AS k, total AS y FROM invoices", "customers", None),
+                                        ("SELECT customer + 0 AS k, total AS y FROM invoices", "invoices", None),
+                                        ("SELECT id AS k, total AS y FROM (SELECT * FROM invoices) t", "invoices", None)):
+                with self.subTest(query=query, anchor=anchor):
+                    if word is None:
+                        self.assertIsNone(failure(query, anchor))
+                    else:
+                        self.assertIn(f"is {word}, not the primary key id of the anchor", failure(query, anchor))
+
+    def test_schemas_beyond_the_search_path(self):
+        self.server.run("CREATE DATABASE elsewhere")
+        self.server.run("""CREATE SCHEMA sales; CREATE SCHEMA "hr.eu";
+            CREATE TABLE sales.orders (id int PRIMARY KEY, x float8); INSERT INTO sales.orders VALUES (1, 2), (2, 3);
+            CREATE TABLE sales.lines (id int PRIMARY KEY, o int REFERENCES sales.orders, n int);
+            INSERT INTO sales.lines VALUES (1, 1, 4);
+            CREATE VIEW sales.some AS SELECT id, x FROM sales.orders WHERE id > 1;
+            CREATE TABLE "hr.eu".orders (id int PRIMARY KEY)""", "elsewhere")
+        url = self.server.url("elsewhere")
+        with tempfile.TemporaryDirectory() as folder:
+            store, schema = os.path.join(folder, "s.weir"), os.path.join(folder, "schema.json")
+            for command in (["schema", url], ["ingest", url, "-o", store]):
+                _, message = self.weir(*command)
+                self.assertIn("no tables on its search path, but some in other schemas: sales, hr.eu", message)
+            self.assertFalse(os.path.exists(store))
+            _, message = self.weir("schema", url, "--pg-schema", "sales,nowhere")
+            self.assertIn("no schema nowhere; schemas with tables: hr.eu, sales", message)
+            draft, _ = self.weir("schema", url, "--pg-schema", "sales")
+            self.assertEqual(draft["search_path"], ["sales"])
+            self.assertEqual(sorted(draft["tables"]), ["lines", "orders"])
+            self.assertEqual(draft["tables"]["lines"]["columns"]["o"]["foreign_key"], "orders.id")
+
+            def ingested(document, *options):
+                with open(schema, "w", encoding="utf-8") as file:
+                    json.dump({**document, "name": "s"}, file)
+                printed, message = self.weir("ingest", url, "--schema", schema, "-o", store, *options)
+                return message or printed
+
+            drafted = ingested(draft)
+            self.assertEqual((drafted["tables"], drafted["rows"], drafted["edges"]), (2, 3, 1))
+            del draft["search_path"]
+            self.assertEqual(ingested(draft, "--pg-schema", "sales")["store_hash"], drafted["store_hash"])
+            self.assertIn("$.tables.lines is not a table or view", ingested(draft))
+            columns = {"columns": {"id": {"stype": "identifier"}}}
+            full = ingested({"tables": {"sales.orders": columns, "hr.eu.orders": columns, "sales.some": columns}})
+            self.assertEqual((full["tables"], full["rows"]), (3, 3))
+
     # ---- Values and keys
 
     def test_types(self):
@@ -130,7 +216,8 @@ class Postgres(unittest.TestCase):
         self.assertEqual(catalog["a"]["primary_key"], ["x", "y"])
         self.assertEqual(catalog["b"], {"columns": [["id", 3], ["up", 3], ["code", 6]], "primary_key": ["id"],
                                         "foreign_keys": {"up": "b.id"}})
-        self.assertEqual(catalog["c"]["foreign_keys"], {"b_code": "b.code", "b_id": "b.id"})
+        self.assertEqual(catalog["c"]["foreign_keys"], {"z+w": "a.x+y", "b_code": "b.code", "b_id": "b.id"})
+        self.assertEqual(lines(scan(self.server.url("keys")))[0]["hidden"], ["elsewhere.hidden", "seen"])
         other = self.server.url("keys", query="&options=-csearch_path%3Delsewhere")
         self.assertEqual(list(lines(scan(other))[0]["tables"]), ["hidden"])
 

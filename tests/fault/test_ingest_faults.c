@@ -23,7 +23,8 @@ static weir_status ingest(const weir_env *env, void *context, weir_error *error)
 
 /* A source whose first bytes cannot be read is no source: a fault of that file says so in its own way. */
 static weir_status as_fault(weir_status status, weir_error *error) {
-    if (status == WEIR_SOURCE_ERROR && strstr(error->message, "is no source that weir reads"))
+    if (status == WEIR_SOURCE_ERROR && (strstr(error->message, "is not a source that weir reads") ||
+                                        strstr(error->message, "cannot be opened")))
         error->status = status = WEIR_IO_ERROR;
     return status;
 }
@@ -121,6 +122,48 @@ static void faults_of_an_ingest_with_tasks(void **state) {
     assert_true(sweep_faults(ingest_tasks, store_is_whole_or_absent, s) > 200);
 }
 
+/* Keys of several columns, kept; times through them; a view and a query; seeds that move. */
+static weir_status ingest_forms(const weir_env *env, void *context, weir_error *error) {
+    attempt_state *s = context;
+    weir_ingest_options options = WEIR_INGEST_OPTIONS;
+    unlink(s->store);
+    unlink(s->manifest);
+    options.source = s->source;
+    options.output = s->store;
+    options.threads = 2;
+    options.schema = "{\"keys\": true, \"statistics_until\": \"train\", \"tables\": {\"p\": "
+                     "{\"primary_key\": \"id\", \"temporal_column\": \"at\", "
+                     "\"columns\": {\"at\": {\"stype\": \"timestamp\"}}}, \"l\": {\"primary_key\": [\"k\", "
+                     "\"n\"], \"temporal_column\": "
+                     "\"p_id -> p.at\", \"columns\": {\"p_id\": {\"stype\": \"ignored\", \"foreign_key\": "
+                     "[\"p\", \"id\"]}, \"done\": {\"stype\": "
+                     "\"timestamp\"}}}, \"v\": {\"foreign_keys\": [{\"columns\": [\"k\", \"n\"], \"table\": "
+                     "\"l\", \"known_at\": [\"k+n\", "
+                     "\"done\"]}], \"columns\": {\"x\": {\"stype\": \"numerical\"}}}, \"q\": {\"query\": "
+                     "\"SELECT id, at FROM p\", \"primary_key\": "
+                     "\"id\", \"columns\": {\"at\": {\"stype\": \"timestamp\"}}}}, \"tasks\": {\"t\": "
+                     "{\"query\": \"SELECT k, n, 1.5 AS y, "
+                     "'2024-01-01' AS seen FROM l\", \"anchor_table\": \"l\", \"anchor_key\": [\"k\", "
+                     "\"n\"], \"target_column\": \"y\", "
+                     "\"target_stype\": \"numerical\", \"observation_time_column\": \"seen\", "
+                     "\"before_anchor\": \"move\", \"target_statistics\": "
+                     "\"train\", \"split\": {\"method\": \"temporal\", \"val\": \"2024-01-02\", \"test\": "
+                     "\"2024-01-03\"}}}}";
+    options.schema_size = strlen(options.schema);
+    return as_fault(weir_ingest(env, &options, NULL, error), error);
+}
+
+static void faults_of_an_ingest_with_every_form(void **state) {
+    attempt_state *s = *state;
+    make_database(
+        s->source,
+        "CREATE TABLE p (id INTEGER PRIMARY KEY, at TEXT); INSERT INTO p VALUES (1, '2024-01-02'), (5, NULL);"
+        "CREATE TABLE l (k TEXT, n INTEGER, p_id INTEGER, done TEXT, x REAL, PRIMARY KEY (k, n));"
+        "INSERT INTO l VALUES ('a', 1, 1, NULL, 2), ('a', 2, 5, '2024-02-01', 3), ('b', 1, NULL, NULL, 4);"
+        "CREATE VIEW v AS SELECT k, n, x FROM l;");
+    assert_true(sweep_faults(ingest_forms, store_is_whole_or_absent, s) > 200);
+}
+
 /* The whole shop: only the kinds that come rarely, memory at every 37th call. */
 static void faults_of_the_shop(void **state) {
     attempt_state *s = *state;
@@ -168,6 +211,7 @@ int main(void) {
         cmocka_unit_test(faults_of_opening),
         cmocka_unit_test(faults_of_a_drafted_ingest),
         cmocka_unit_test(faults_of_an_ingest_with_tasks),
+        cmocka_unit_test(faults_of_an_ingest_with_every_form),
     };
     return cmocka_run_group_tests(tests, begin, finish);
 }

@@ -28,7 +28,7 @@ from reference.store import Store  # noqa: E402
 from support import leak_database, random_database  # noqa: E402
 from support.batches import batch_arguments, differences, run  # noqa: E402
 from support.cases import ONLY_CASE, RandomCases  # noqa: E402
-from support.leak_database import MICROSECONDS, TABLES, Truth, was_known, was_there  # noqa: E402
+from support.leak_database import MICROSECONDS, TABLES, Row, Truth, World, key_of  # noqa: E402
 
 CASES = int(os.environ.get("WEIR_PROPERTY_CASES", "60"))
 WORLD_SIZES = (1, 2, 3, 4, 8)
@@ -243,13 +243,14 @@ class Leaks(Case):
         self.check_target(shown, batch, info)
         rows = self.rows_shown(shown, columns, truth)
         anchor_table, anchor = rows[0]
-        anchor_key = anchor[TABLES[anchor_table].key]
+        anchor_key = key_of(anchor_table, anchor)
+        shows_known = task.get("before_anchor") == "show_known"
         split = batch["dataset"].rsplit("/", 1)[1]
         self.assertIn((anchor_key, seen, split), truth.seeds[batch["task"]])
-        keys = [(table, row[TABLES[table].key]) for table, row in rows]
+        keys = [(table, key_of(table, row)) for table, row in rows]
         self.assertEqual(len(set(keys)), len(keys), "a row is there twice")
         for table, row in rows[1:]:
-            self.assertTrue(was_there(table, row, seen), f"{table} {row} at {seen}")
+            self.assertTrue(truth.was_there(table, row, seen), f"{table} {row} at {seen}")
         held_out = truth.held_out(batch["task"])
         dropped = set(task.get("drop_columns", []))
         for at in range(1, shown.fields["num_cells"]):
@@ -258,16 +259,17 @@ class Leaks(Case):
             name = column["name"]
             self.assertEqual(column["table"], table)
             self.assertNotIn(f"{table}.{name}", dropped)
-            is_there = row[name] is not None and was_known(table, row, name, seen)
+            known = truth.was_known(table, row, name, seen, shows_known and row is anchor)
+            is_there = row[name] is not None and known
             self.assertEqual(shown.of["is_null"][at], not is_there, f"{table}.{name} of {row} at {seen}")
             if is_cell and (table, name) == (anchor_table, task["target_column"]):
-                key = row[TABLES[table].key]
+                key = key_of(table, row)
                 self.assertNotEqual(key, anchor_key, "the target is there twice")
                 self.assertNotEqual(visibility, "none")
                 self.assertTrue(visibility == "all" or key not in held_out, f"the held-out label of {row}")
             self.check_value(shown, at, column, row[name], is_there)
         hidden = dropped | ({f"{anchor_table}.{task['target_column']}"} if is_cell else set())
-        self.assertEqual(shown.foreign_keys, self.edges_that_show(rows, hidden, truth, seen))
+        self.assertEqual(shown.foreign_keys, self.edges_that_show(rows, hidden, truth, seen, shows_known))
 
     def check_target(self, shown: Decoded, batch: Json, info: Json) -> None:
         self.assertEqual(shown.of["is_target"][0], 1)
@@ -278,7 +280,7 @@ class Leaks(Case):
         padding = [i >= shown.fields["num_cells"] for i in range(shown.length)]
         self.assertEqual([bool(bit) for bit in shown.of["is_padding"]], padding)
 
-    def rows_shown(self, shown: Decoded, columns: Json, truth: Truth) -> list[tuple[str, dict[str, Any]]]:
+    def rows_shown(self, shown: Decoded, columns: Json, truth: Truth) -> list[tuple[str, Row]]:
         """The rows of a sequence, told apart by their serials; the anchor, which may be later, by its number."""
         rows = {0: truth.in_order[shown.fields["anchor_row"]]}
         for at in range(1, shown.fields["num_cells"]):
@@ -312,14 +314,18 @@ class Leaks(Case):
             self.assertEqual(shown.of["text_embed_ids"][at], 0)
 
     def edges_that_show(
-        self, rows: list[tuple[str, dict[str, Any]]], hidden: set[str], truth: Truth, seen: int | None
+        self, rows: list[tuple[str, Row]], hidden: set[str], truth: Truth, seen: int | None, shows_known: bool
     ) -> set[tuple[int, int]]:
         numbers = {id(row): i for i, (_, row) in enumerate(rows)}
         edges = set()
         for i, (table, row) in enumerate(rows):
-            for name, fact in TABLES[table].columns.items():
-                parent = truth.by_key.get((fact.parent, row[name])) if fact.parent else None
-                is_shown = f"{table}.{name}" not in hidden and was_known(table, row, name, seen)
+            for key in TABLES[table].foreign_keys():
+                parent, columns = truth.parent(table, row, key), TABLES[table].parent_of(key)[0]
+                is_shown = all(
+                    f"{table}.{column}" not in hidden
+                    and truth.was_known(table, row, column, seen, shows_known and i == 0)
+                    for column in columns
+                )
                 if parent is not None and is_shown and id(parent) in numbers:
                     edges.add((i, numbers[id(parent)]))
         return edges
@@ -337,7 +343,7 @@ class Leaks(Case):
             schema["statistics_until"] = _iso(now)
             schema["tasks"] = {"churn": {
                 "query": f"SELECT id AS k, id % 3 = 1 AS churn, {now} AS seen, 'train' AS part FROM people",
-                "anchor_table": "people", "anchor_key": "k", "target_column": "churn", "target_stype": "boolean",
+                "anchor_table": "people", "anchor_key": ["k"], "target_column": "churn", "target_stype": "boolean",
                 "observation_time_column": "seen", "split": {"method": "column", "column": "part"},
             }}  # fmt: skip
             found = []
@@ -366,21 +372,26 @@ def _iso(second: int) -> str:
     return datetime.fromtimestamp(second, timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
-def _with_another_future(rng: random.Random, rows: dict[str, list[dict[str, Any]]], now: int) -> Json:
+def _with_another_future(rng: random.Random, rows: dict[str, list[Row]], now: int) -> dict[str, list[Row]]:
     """The same database as far as it is known now: in each column, the cells of rows that are yet to come change
     places with each other, and so do the cells that are not known yet of rows that are there. (Of the latter not
-    the numbers and times: they are in the statistics, which are those of whole rows.)"""
+    the numbers and times: they are in the statistics, which are those of whole rows.) The columns of one foreign
+    key change together: a row that led nowhere would have been there always."""
     changed = {name: [dict(row) for row in rows[name]] for name in rows}
+    world = World(rows)
     for name, facts in TABLES.items():
-        to_come = [i for i, row in enumerate(rows[name]) if not was_there(name, row, now)]
-        for column, fact in facts.columns.items():
-            if column == facts.key:
+        to_come = [i for i, row in enumerate(rows[name]) if not world.was_there(name, row, now)]
+        wide = [columns for columns, _ in facts.wide_keys.values()]
+        single = [(column,) for column in facts.columns if not any(column in columns for columns in wide)]
+        for columns in [*wide, *single]:
+            if set(columns) & set(facts.key):
                 continue
-            unknown = [i for i, row in enumerate(rows[name]) if not was_known(name, row, column, now)]
-            not_yet = [] if fact.stype in ("numerical", "timestamp") else sorted(set(unknown) - set(to_come))
+            stypes = {facts.columns[column].stype for column in columns}
+            unknown = [i for i, row in enumerate(rows[name]) if not world.was_known(name, row, columns[0], now)]
+            not_yet = [] if stypes & {"numerical", "timestamp"} else sorted(set(unknown) - set(to_come))
             for group in (to_come, not_yet):
                 for place, source in zip(group, rng.sample(group, len(group))):
-                    changed[name][place][column] = rows[name][source][column]
+                    changed[name][place].update({column: rows[name][source][column] for column in columns})
     return changed
 
 

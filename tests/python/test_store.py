@@ -5,11 +5,13 @@ import json
 import os
 import pickle
 import sqlite3
+import tempfile
 import unittest
 from pathlib import Path
 
 import numpy as np
 import weir
+from tests.support import warehouse
 from tests.python.support import TRAIN, ShopTest, run_weir
 
 
@@ -202,6 +204,52 @@ class Manifests(ShopTest):
         self.assertEqual(found, {"churn", "rating"})
         with self.assertRaises(ValueError):
             weir.batch(self.store, manifest, cursor=(0, 0))
+
+
+class KeysOfAStore(unittest.TestCase):
+    def setUp(self) -> None:
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        source, schema = Path(folder.name) / "w.sqlite", Path(folder.name) / "w.json"
+        warehouse.write_sqlite(str(source))
+        schema.write_text(warehouse.schema(), "utf-8")
+        report = weir.ingest(source, Path(folder.name) / "w.weir", schema=schema)
+        self.store, self.manifest = weir.Store(report.store_path), report.manifest_path
+
+    def test_keys_are_the_databases(self) -> None:
+        self.assertEqual(list(self.store.keys("orders")), [1, 2, 3, 5, 8])
+        lines = self.store.keys("order.lines")
+        self.assertEqual(list(lines), [(1, 1), (1, 2), (2, 1), (3, 1), (5, 1), (8, 1)])
+        self.assertEqual((lines.columns, len(lines)), (("order_id", "line"), 6))
+        self.assertEqual(list(self.store.keys("places")), [("de", "Bonn"), ("de", "Ulm"), ("no", "Oslo"), ("pe", "Lima")])
+
+    def test_rows_are_found_by_key(self) -> None:
+        for table in ("orders", "order.lines", "places", "big_orders", "open"):
+            keys = self.store.keys(table)
+            start = self.store.tables[table].row_start
+            self.assertEqual([keys.row(key) for key in keys], list(range(start, start + len(keys))))
+        orders, places = self.store.keys("orders"), self.store.keys("places")
+        self.assertEqual(orders.row(8.0), orders.row(8))
+        for key in (4, 9, "8", 8.5, 2**70, (8, 1), b"8"):
+            with self.assertRaises(KeyError):
+                orders.row(key)
+        for key in ("de", ("de", "Oslo"), ("de", 1), ("de", "Ulm", 1)):
+            with self.assertRaises(KeyError):
+                places.row(key)
+
+    def test_predictions_are_joined_back(self) -> None:
+        batch = weir.batch(self.store, self.manifest, "warehouse/returned/train", cursor=(0, 0))
+        keys = self.store.keys("order.lines")
+        rows = batch.anchor_row
+        self.assertEqual(keys[rows], [keys[int(row)] for row in rows.tolist()])
+        self.assertEqual(sorted(keys[rows.numpy()]), [(2, 1), (3, 1)])
+        with self.assertRaises(IndexError):
+            keys[0]
+
+    def test_a_store_without_keys_says_so(self) -> None:
+        for table, word in (("returns", '"keys": true'), ("nothing", "no table")):
+            with self.assertRaisesRegex(KeyError, word):
+                self.store.keys(table)
 
 
 if __name__ == "__main__":

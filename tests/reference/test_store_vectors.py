@@ -117,7 +117,7 @@ class ShopSmall(unittest.TestCase):
         edges = [
             {
                 "table": edge_type.table.name,
-                "column": edge_type.column,
+                "column": edge_type.name,
                 "children": {
                     str(parent): [[time_in_words(time), child] for time, child in children]
                     for parent, children in sorted(edge_type.children.items())

@@ -13,7 +13,8 @@
 static inline void rehash_tail(uint8_t *data, size_t size) {
     uint64_t end = weir__load64(data + 16);
     uint8_t *value = data + end + WEIR__TAIL_HEADER_SIZE;
-    for (int i = 0; i < WEIR__SECTION_COUNT; i++) {
+    bool has_all = weir__load32(data + 12) == WEIR__SECTIONS_MOST;
+    for (int i = 0; i < (has_all ? WEIR__SECTIONS_MOST : WEIR__SECTIONS_LEAST); i++) {
         const uint8_t *entry = data + WEIR__HEADER_SIZE + i * WEIR__SECTION_ENTRY_SIZE;
         uint64_t offset = weir__load64(entry + 8);
         uint64_t length = weir__load64(entry + 16);
@@ -39,7 +40,9 @@ static inline void rehash_store(uint8_t *data, size_t size) {
         rehash_tail(data, size);
     else
         weir__store64(data + 16, size);
-    for (int i = 0; i < WEIR__SECTION_COUNT; i++) {
+    uint32_t count =
+        weir__load32(data + 12) == WEIR__SECTIONS_MOST ? WEIR__SECTIONS_MOST : WEIR__SECTIONS_LEAST;
+    for (uint32_t i = 0; i < count; i++) {
         uint8_t *entry = data + WEIR__HEADER_SIZE + i * WEIR__SECTION_ENTRY_SIZE;
         uint64_t offset = weir__load64(entry + 8);
         uint64_t length = weir__load64(entry + 16);
@@ -47,7 +50,7 @@ static inline void rehash_store(uint8_t *data, size_t size) {
             weir_blake3_of(data + offset, (size_t)length, entry + 24);
     }
     memset(data + WEIR__ROOT_OFFSET, 0, WEIR_HASH_SIZE);
-    weir_blake3_of(data, WEIR__FRAME_SIZE, data + WEIR__ROOT_OFFSET);
+    weir_blake3_of(data, weir__frame_size(count), data + WEIR__ROOT_OFFSET);
 }
 
 /* Reads every table, cell, edge, seed and text through the accessors; returns a number that depends on all
@@ -59,13 +62,25 @@ static inline uint64_t read_everything(const weir_store *store, uint32_t limit) 
     for (uint32_t row = 0; row < info->row_count && row < limit; row++) {
         const uint8_t *record = weir_store_record(store, row);
         uint32_t table = weir_store_table_of(store, row);
-        sum += (uint64_t)weir_store_row_time(store, row) + (record && info->tables[table].stride ? record[0] : 0);
+        sum += (uint64_t)weir_store_row_time(store, row) +
+               (record && info->tables[table].stride ? record[0] : 0);
         for (uint32_t c = 0; c < info->tables[table].column_count; c++) {
             weir_cell cell;
             sum += weir_store_cell(store, row, info->tables[table].column_start + c, &cell);
             sum += (uint64_t)cell.integer;
             if (cell.stype == WEIR_TEXT)
                 sum += weir_store_text(store, (uint32_t)cell.integer).size;
+        }
+        weir_key_value key[8];
+        uint32_t parts = info->tables[table].primary_key_count;
+        for (uint32_t i = 0; i < parts && i < 8; i++)
+            sum += weir_store_key(store, row, i, &key[i]) + key[i].bytes.size + (uint64_t)key[i].integer;
+        if (parts <= 8)
+            sum += weir_store_find_row(store, table, key, parts);
+        sum += weir_store_key_text(store, row, text, sizeof text);
+        for (uint32_t i = 0; i < info->tables[table].time_count && i < limit; i++) {
+            sum += (uint64_t)weir_store_time_at(store, row, info->tables[table].times[i].slot);
+            sum += weir_store_time_text(store, table, i, text, sizeof text);
         }
         for (uint32_t e = 0; e < info->edge_count && e < limit; e++) {
             uint32_t count;

@@ -75,7 +75,7 @@ OWN = {
     "COPY (SELECT": copy([[struct.pack("!i", 1), b"one"], [struct.pack("!i", 2), b"two"]], 2),
     "pg_export_snapshot": table([["00000003-0000001B-1"]]),
     "version()": table([["PostgreSQL 15.4"]]),
-    "reltuples": table([["100", "t", "public", "2"]]),
+    "reltuples": table([["100", "t", "public", "2", "t", "r"]]),
     "typbasetype": table([["200", "23"]]),
     "pg_attribute": table([["100", "1", "id", "23"], ["100", "2", "w", "25"]]),
     "pg_constraint": table([["100", "p", "{1}", "0", ""]]),

@@ -60,6 +60,7 @@ static void describe_column(maker *m, uint32_t table, uint32_t number, bool is_k
                        .task = WEIR_NONE,
                        .stype = is_key ? WEIR_IDENTIFIER : (weir_stype)below(m, WEIR_IGNORED),
                        .known_at = WEIR_NONE,
+                       .known_time = WEIR_NONE,
                        .statistics = {.mean = 0.5, .std = 2, .count = 3}};
     if (c->stype == WEIR_CATEGORICAL)
         c->category_count = CATEGORIES;
@@ -84,6 +85,7 @@ static void describe_table(maker *m, uint32_t t) {
     *table = (weir_table){.name = name_of(m, "t", t),
                           .row_start = info->row_count,
                           .row_count = how_many(m, m->sizes.rows, 0),
+                          .temporal_time = WEIR_NONE,
                           .column_start = info->table_column_count,
                           .column_count = how_many(m, m->sizes.columns, 0),
                           .edge_start = info->edge_count,
@@ -100,10 +102,13 @@ static void describe_table(maker *m, uint32_t t) {
         bool has_column = e < table->column_count;
         m->edges[table->edge_start + e] = (weir_edge){
             .name = name_of(m, "e", e),
+            .columns = &m->edges[table->edge_start + e].name,
+            .column_count = 1,
             .table = t,
             .column = has_column ? table->column_start + e : WEIR_NONE,
             .parent_table = m->sizes.is_exact ? (t + 1) % m->sizes.tables : below(m, info->table_count),
-            .known_at = time_column(m, table)};
+            .known_at = time_column(m, table),
+            .known_time = WEIR_NONE};
     }
     m->has_failed |=
         !weir__layout_record(table, m->columns + table->column_start, m->edges + table->edge_start);
@@ -130,6 +135,7 @@ static void describe_task(maker *m, uint32_t number) {
     if (!task->is_cell)
         m->columns[task->column] = (weir_column){.name = "target",
                                                  .table = WEIR_NONE,
+                                                 .known_time = WEIR_NONE,
                                                  .statistics = {.mean = 0, .std = 1, .count = 1},
                                                  .category_count = CATEGORIES};
     for (int split = 0; split < WEIR_SPLITS; split++)

@@ -2,9 +2,9 @@
 
 A database is made from a `random.Random` alone. That of `make` has tables with integer, text, mixed,
 composite or no keys, declared and not, columns of every semantic type in every form that the contract allows,
-nulls, foreign keys that match, dangle or refer to their own table, times of rows and cells, tasks of both
-kinds with all splits; it comes with its schema. `make_for_drafting` has columns that lie near what the draft
-rules tell apart.
+nulls, foreign keys of one and several columns that match, dangle or refer to their own table, times of rows and
+cells, also through foreign keys, tables that are views or queries, names with dots and arrows, tasks of both kinds
+with all splits; it comes with its schema. `make_for_drafting` has columns that lie near what the draft rules tell apart.
 """
 
 import random
@@ -17,10 +17,12 @@ from typing import Any
 Json = Any
 
 STYPES = ["identifier", "numerical", "timestamp", "boolean", "categorical", "text", "ignored"]
-TABLE_NAMES = ["orders", "Orders2", "a", "b b", "zoo", 'q"uote', "été", "items", "T", "select", "A.B"]
+TABLE_NAMES = [
+    "orders", "Orders2", "a", "b b", "zoo", 'q"uote', "été", "items", "T", "select", "A.B", "Z", "Z.co",
+]  # fmt: skip
 COLUMN_NAMES = [
     "id", "code", "name", "at", "x", "y", "Price", "when", "flag", "kind", "note", "co.l", 'w"q', "größe",
-    "n1", "created", "e_mail", "from", "status", "weight", "rowid2", "late_at", "t_on",
+    "n1", "created", "e_mail", "from", "status", "weight", "rowid2", "late_at", "t_on", "x->y", "l",
 ]  # fmt: skip
 WORDS = [
     "", "a", "b", "red", "Red", "green tea", "Äpfel", "äpfel", "日本", "a b", "7", "10", "7.0", "null", "ÿ",
@@ -36,9 +38,21 @@ class ColumnPlan:
     declared: str = ""
     unit: str = "s"
     parent: tuple[str, str] | None = None
-    known_at: str | None | bool = False  # False: the schema says nothing
+    known_at: list[str] | None | bool = False  # a path; False: the schema says nothing
     description: str | None = None
     in_schema: bool = True
+
+
+@dataclass
+class WideKey:
+    """A foreign key that stands beside the columns, mostly of several of them."""
+
+    columns: list[str]
+    parent: str
+    to: list[str]
+    says_to: bool
+    name: str | None
+    known_at: list[str] | None | bool = False
 
 
 @dataclass
@@ -47,9 +61,16 @@ class TablePlan:
     columns: list[ColumnPlan]
     primary_key: list[str]
     declares_key: bool
-    temporal_column: str | None = None
+    temporal: list[str] | None = None  # a path
+    wide_keys: list[WideKey] = field(default_factory=list)
     rows: list[dict[str, Any]] = field(default_factory=list)
     unique_column: str | None = None  # has no value twice, and may be pointed to
+    is_from: str = "table"  # or a view, or a query of the schema
+
+    @property
+    def base(self) -> str:
+        """The table of the database that its rows are in."""
+        return self.name if self.is_from == "table" else f"{self.name} base"
 
 
 def quoted(name: str) -> str:
@@ -157,6 +178,7 @@ def plan_table(rng: random.Random, name: str, most_rows: int) -> TablePlan:
     single, composite = [["int"], ["int"], ["text"], ["mixed"]], [["int", "text"], ["mixed", "int", "text"]]
     key_kinds = rng.choice([*single, *composite, []])[: len(names)]
     table = TablePlan(name, [], names[: len(key_kinds)], rng.random() < 0.5)
+    table.is_from = rng.choice(["table", "table", "table", "table", "view", "query"])
     for column_name, kind in zip(names, key_kinds):
         declared = {"int": rng.choice(["INTEGER", "BIGINT"]), "text": "TEXT", "mixed": ""}[kind]
         stype = rng.choice(["identifier", "identifier", "identifier", "categorical", "text"])
@@ -173,9 +195,9 @@ def plan_table(rng: random.Random, name: str, most_rows: int) -> TablePlan:
         column.in_schema = column.name in table.primary_key + times or rng.random() < 0.93
         column.description = rng.choice([None, None, "what it is", "größer"])
         if times and rng.random() < 0.35:
-            column.known_at = rng.choice([*times, None])
+            column.known_at = rng.choice([*([time] for time in times), None])
     if times and rng.random() < 0.7:
-        table.temporal_column = rng.choice(times)
+        table.temporal = [rng.choice(times)]
     fill_rows(rng, table, key_kinds, most_rows)
     return table
 
@@ -206,7 +228,7 @@ def fill_rows(rng: random.Random, table: TablePlan, key_kinds: list[str], most_r
 
 def add_foreign_keys(rng: random.Random, tables: list[TablePlan]) -> None:
     """Some columns point to a table's only key, or to another column without repeated values."""
-    parents = [table for table in tables if len(table.primary_key) == 1 and "." not in table.name]
+    parents = [table for table in tables if len(table.primary_key) == 1]
     for parent in parents:
         if rng.random() < 0.3 and len(parent.columns) > 1:
             column = next(column for column in parent.columns if column.name not in parent.primary_key)
@@ -230,6 +252,92 @@ def add_foreign_keys(rng: random.Random, tables: list[TablePlan]) -> None:
                 if isinstance(some, int) and rng.random() < 0.2:
                     some = float(some)
                 row[column.name] = some if rng.random() < 0.8 else rng.choice([None, -77, "nowhere"])
+
+
+def add_wide_keys(rng: random.Random, tables: list[TablePlan]) -> None:
+    """Foreign keys of several columns, to primary keys in any order; and a second one of a single column."""
+    for table in tables:
+        for parent in tables:
+            width = len(parent.primary_key)
+            is_free = ("identifier", "categorical", "ignored", "text")
+            free = [c for c in table.columns if c.name not in table.primary_key and c.name != table.unique_column]
+            free = [c for c in free if c.stype in is_free]
+            if width == 0 or len(free) < width or rng.random() < (0.4 if width > 1 else 0.85):
+                continue
+            columns, to = rng.sample(free, width), list(parent.primary_key)
+            says_to = rng.random() < 0.5
+            if says_to:
+                rng.shuffle(to)
+            for column in columns:
+                column.declared = ""
+            name = rng.choice([None, f"to {parent.name}", "k"]) if width > 1 else f"second {parent.name}"
+            key = WideKey([column.name for column in columns], parent.name, to, says_to, name)
+            if fits_beside(table, key):
+                table.wide_keys.append(key)
+            for row in table.rows:
+                if parent.rows and rng.random() < 0.75:
+                    some = rng.choice(parent.rows[:5])
+                    row.update({column.name: some[target] for column, target in zip(columns, to)})
+                if rng.random() < 0.2:
+                    row[rng.choice(columns).name] = rng.choice([None, "nowhere", 7])
+
+
+def name_of(key: WideKey) -> str:
+    return key.name or "+".join(key.columns)
+
+
+def fits_beside(table: TablePlan, key: WideKey) -> bool:
+    taken = {column.name for column in table.columns if column.parent} | set(map(name_of, table.wide_keys))
+    return name_of(key) not in taken
+
+
+def keys_of(table: TablePlan) -> dict[str, str]:
+    """The table that each foreign key leads to, by the key's name."""
+    at_columns = {column.name: column.parent[0] for column in table.columns if column.parent is not None}
+    return at_columns | {name_of(key): key.parent for key in table.wide_keys}
+
+
+def any_path(rng: random.Random, table: TablePlan, tables: list[TablePlan]) -> list[str] | None:
+    """Foreign keys from a table on, then a timestamp column of where they end."""
+    by_name = {table.name: table for table in tables}
+    path: list[str] = []
+    while keys_of(table) and len(path) < 3 and (not path or rng.random() < 0.4):
+        name = rng.choice(sorted(keys_of(table)))
+        path.append(name)
+        table = by_name[keys_of(table)[name]]
+    times = [column.name for column in table.columns if column.stype == "timestamp"]
+    return [*path, rng.choice(times)] if path and times else None
+
+
+def add_times_through_keys(rng: random.Random, tables: list[TablePlan]) -> None:
+    for table in tables:
+        if rng.random() < 0.4:
+            table.temporal = any_path(rng, table, tables) or table.temporal
+        for holder in [*table.columns, *table.wide_keys]:
+            if rng.random() < 0.2:
+                path = any_path(rng, table, tables)
+                holder.known_at = path if path is not None and holder.known_at is not None else holder.known_at
+        for key in table.wide_keys:
+            times = [[column.name] for column in table.columns if column.stype == "timestamp"]
+            times += [path for path in (any_path(rng, table, tables) for _ in range(2)) if path is not None]
+            if key.known_at is False and times and rng.random() < 0.6:
+                for column in table.columns:
+                    column.known_at = rng.choice(times) if column.name in key.columns else column.known_at
+
+
+def written_path(rng: random.Random, table: TablePlan, path: list[str], tables: list[TablePlan]) -> Json:
+    """As a text where it reads back, or as a list."""
+    by_name = {table.name: table for table in tables}
+    parts, names = [path[0]], list(path)
+    for key, name in zip(path, path[1:]):
+        table = by_name[keys_of(table)[key]]
+        parts.append(f"{table.name}.{name}")
+        names.append(table.name)
+    if len(path) == 1:
+        return path[0] if rng.random() < 0.8 else path
+    if any("->" in name for name in names) or rng.random() < 0.3:
+        return path
+    return rng.choice(["->", " -> ", "\t->  "]).join(parts)
 
 
 # ---- Tasks -------------------------------------------------------------------------------------------------
@@ -264,19 +372,26 @@ def sql_literal(value: Any) -> str:
 
 
 def any_task(rng: random.Random, tables: list[TablePlan]) -> Json | None:
-    anchors = [table for table in tables if len(table.primary_key) == 1]
+    anchors = [table for table in tables if table.primary_key]
     if not anchors:
         return None
     anchor = rng.choice(anchors)
     unit = rng.choice(["s", "ms", "us"])
-    task: Json = {"anchor_table": anchor.name, "anchor_key": "k", "unit": unit}
+    keys = [f"k{i}" for i in range(len(anchor.primary_key))]
+    task: Json = {"anchor_table": anchor.name, "unit": unit}
+    task["anchor_key"] = keys[0] if len(keys) == 1 and rng.random() < 0.7 else keys
+    if rng.random() < 0.5:
+        task["before_anchor"] = rng.choice(["keep", "show_known", "move"])
+    if rng.random() < 0.3:
+        task["target_statistics"] = rng.choice(["all", "train"])
     split = any_split(rng, unit)
     if split is not None:
         task["split"] = split
     cells = [column for column in anchor.columns if column.in_schema and column.stype in TARGET_STYPES]
-    if rng.random() < 0.4:
+    if rng.random() < 0.6:
         task["observation_time_column"] = "seen"
     key = quoted(anchor.primary_key[0])
+    selected = ", ".join(f"{quoted(column)} AS {name}" for column, name in zip(anchor.primary_key, keys))
     part = f"CASE abs(length({key})) % 4 WHEN 0 THEN 'val' WHEN 1 THEN 'test' ELSE 'train' END AS part"
     seen = f"{sql_literal(any_time(rng, unit))} AS seen"
     if cells and rng.random() < 0.6:
@@ -287,7 +402,7 @@ def any_task(rng: random.Random, tables: list[TablePlan]) -> Json | None:
         if rng.random() < 0.3:
             task["kind"] = rng.choice(["cell", "derived"])
         seen = f"{sql_literal(any_time_text(rng))} AS seen"
-        task["query"] = f"SELECT {key} AS k, {quoted(column.name)}, {part}, {seen} FROM {quoted(anchor.name)}"
+        task["query"] = f"SELECT {selected}, {quoted(column.name)}, {part}, {seen} FROM {quoted(anchor.base)}"
     else:
         stype = rng.choice(TARGET_STYPES)
         column = ColumnPlan("target", stype, unit=unit)
@@ -296,25 +411,39 @@ def any_task(rng: random.Random, tables: list[TablePlan]) -> Json | None:
         target = f"CASE rowid % 4 {cases} END AS target"
         task.update(target_column="target", target_stype=stype)
         task["query"] = (
-            f"SELECT {key} AS k, {target}, {part}, {seen} FROM {quoted(anchor.name)}"
-            f" UNION ALL SELECT {key}, NULL, 'train', {sql_literal(any_time(rng, unit))}"
-            f" FROM {quoted(anchor.name)} WHERE rowid % 3 = 0"
-            f" UNION ALL SELECT -12345, NULL, 'val', NULL UNION ALL SELECT NULL, NULL, 'val', NULL"
+            f"SELECT {selected}, {target}, {part}, {seen} FROM {quoted(anchor.base)}"
+            f" UNION ALL SELECT {selected}, NULL, 'train', {sql_literal(any_time(rng, unit))}"
+            f" FROM {quoted(anchor.base)} WHERE rowid % 3 = 0"
+            f" UNION ALL SELECT {', '.join('-12345' for _ in keys)}, NULL, 'val', NULL"
+            f" UNION ALL SELECT {', '.join('NULL' for _ in keys)}, NULL, 'val', NULL"
         )
-    droppable = [f"{t.name}.{c.name}" for t in tables if "." not in t.name for c in t.columns]
-    task["drop_columns"] = rng.sample(droppable, min(len(droppable), rng.choice([0, 0, 1, 3])))
+    droppable = [(t.name, c.name) for t in tables for c in t.columns]
+    dropped = rng.sample(droppable, min(len(droppable), rng.choice([0, 0, 1, 3])))
+    task["drop_columns"] = [joined(rng, *name, tables) for name in dropped]
     return task
 
 
 # ---- A whole database --------------------------------------------------------------------------------------
 
 
-def schema_of_column(column: ColumnPlan) -> Json:
+def joined(rng: random.Random, table: str, column: str, tables: list[TablePlan]) -> Json:
+    """table.column where it reads back, or a list."""
+    text = f"{table}.{column}"
+    names = {table.name for table in tables}
+    read = next(text[:place] for place, letter in enumerate(text) if letter == "." and text[:place] in names)
+    return text if read == table and rng.random() < 0.8 else [table, column]
+
+
+def written_known_at(rng: random.Random, table: TablePlan, known_at: list[str] | None, tables: Json) -> Json:
+    return None if known_at is None else written_path(rng, table, known_at, tables)
+
+
+def schema_of_column(rng: random.Random, table: TablePlan, column: ColumnPlan, tables: list[TablePlan]) -> Json:
     schema: Json = {"stype": column.stype}
     if column.parent is not None:
-        schema["foreign_key"] = ".".join(column.parent)
+        schema["foreign_key"] = joined(rng, *column.parent, tables)
     if column.known_at is not False:
-        schema["known_at"] = column.known_at
+        schema["known_at"] = written_known_at(rng, table, column.known_at, tables)
     if column.description is not None:
         schema["description"] = column.description
     if column.stype == "timestamp" and column.unit != "s":
@@ -322,32 +451,59 @@ def schema_of_column(column: ColumnPlan) -> Json:
     return schema
 
 
-def schema_of_table(rng: random.Random, table: TablePlan) -> Json:
-    columns = {column.name: schema_of_column(column) for column in table.columns if column.in_schema}
-    schema: Json = {"columns": columns}
+def schema_of_key(rng: random.Random, table: TablePlan, key: WideKey, tables: list[TablePlan]) -> Json:
+    schema: Json = {"columns": key.columns, "table": key.parent}
+    if len(key.columns) == 1 and rng.random() < 0.5:
+        schema["columns"] = key.columns[0]
+    if key.says_to:
+        schema["to"] = key.to
+    if key.name is not None:
+        schema["name"] = key.name
+    if key.known_at is not False:
+        schema["known_at"] = written_known_at(rng, table, key.known_at, tables)
+    return schema
+
+
+def schema_of_table(rng: random.Random, table: TablePlan, tables: list[TablePlan]) -> Json:
+    named = [column for column in table.columns if column.in_schema]
+    schema: Json = {"columns": {column.name: schema_of_column(rng, table, column, tables) for column in named}}
+    if table.is_from == "query":
+        selected = ", ".join(quoted(column.name) for column in table.columns)
+        schema["query"] = f"SELECT {selected} FROM {quoted(table.base)}{rng.choice(['', ';', ' -- all of it'])}"
+    if table.wide_keys:
+        schema["foreign_keys"] = [schema_of_key(rng, table, key, tables) for key in table.wide_keys]
     if len(table.primary_key) == 1 and rng.random() < 0.5:
         schema["primary_key"] = table.primary_key[0]
     elif table.primary_key:
         schema["primary_key"] = table.primary_key
-    if table.temporal_column is not None:
-        schema["temporal_column"] = table.temporal_column
+    if rng.random() < 0.1:
+        schema["keys"] = rng.random() < 0.5
+    if table.temporal is not None:
+        schema["temporal_column"] = written_path(rng, table, table.temporal, tables)
     return schema
 
 
 def write_tables(path: Path, tables: list[TablePlan]) -> None:
     connection = sqlite3.connect(path)
+    bases = {table.name: table.base for table in tables}
     for table in tables:
         declared = [f"{quoted(column.name)} {column.declared}" for column in table.columns]
         if table.declares_key and table.primary_key:
             declared.append(f"PRIMARY KEY ({', '.join(map(quoted, table.primary_key))})")
         for column in table.columns:
             if column.parent is not None and table.declares_key:
-                parent, target = map(quoted, column.parent)
+                parent, target = quoted(bases[column.parent[0]]), quoted(column.parent[1])
                 declared.append(f"FOREIGN KEY ({quoted(column.name)}) REFERENCES {parent}({target})")
-        connection.execute(f"CREATE TABLE {quoted(table.name)} ({', '.join(declared)})")
+        for key in table.wide_keys if table.declares_key else []:
+            columns, to = (", ".join(map(quoted, names)) for names in (key.columns, key.to))
+            to = f"({to})" if key.says_to else ""
+            declared.append(f"FOREIGN KEY ({columns}) REFERENCES {quoted(bases[key.parent])}{to}")
+        connection.execute(f"CREATE TABLE {quoted(table.base)} ({', '.join(declared)})")
+        if table.is_from == "view":
+            connection.execute(f"CREATE VIEW {quoted(table.name)} AS SELECT * FROM {quoted(table.base)}")
         places = ", ".join("?" for _ in table.columns)
         connection.executemany(
-            f"INSERT INTO {quoted(table.name)} VALUES ({places})",
+            f"INSERT INTO {quoted(table.base)} VALUES ({places})",
             [[row[column.name] for column in table.columns] for row in table.rows],
         )
     connection.commit()
@@ -358,17 +514,24 @@ def make(rng: random.Random, path: Path, most_rows: int) -> Json:
     """Writes a database to a new file and returns its schema."""
     tables = [plan_table(rng, name, most_rows) for name in rng.sample(TABLE_NAMES, rng.randint(1, 5))]
     add_foreign_keys(rng, tables)
+    add_wide_keys(rng, tables)
+    add_times_through_keys(rng, tables)
     write_tables(path, tables)
-    schema: Json = {"tables": {table.name: schema_of_table(rng, table) for table in tables}}
+    schema: Json = {"tables": {table.name: schema_of_table(rng, table, tables) for table in tables}}
     if rng.random() < 0.8:
         schema["name"] = rng.choice(["shop", "Ünï", "a b"])
     if rng.random() < 0.4:
         schema["statistics_until"] = any_time_text(rng)
+    if rng.random() < 0.5:
+        schema["keys"] = True
     schema["embedding"] = {"provider": "hash_v1", "dim": rng.choice([1, 8, 16, 256])}
     if rng.random() < 0.8:
         tasks = [any_task(rng, tables) for _ in range(rng.randint(0, 5))]
         named = {f"{rng.choice('abZé')}{i}": task for i, task in enumerate(tasks)}
         schema["tasks"] = {name: task for name, task in named.items() if task is not None}
+        methods = {task.get("split", {}).get("method", "hash") for task in schema["tasks"].values()}
+        if methods - {"hash"} and rng.random() < 0.3:
+            schema["statistics_until"] = "train"
     return schema
 
 

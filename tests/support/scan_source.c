@@ -1,5 +1,5 @@
 /* Prints what a source gives, for the Python tests that start servers: its catalog and every row of every
- * table, or of one query, as JSON Lines. Values carry their type, as one letter.
+ * table and view, or of one query, as JSON Lines. Values carry their type, as one letter.
  *
  *   scan_source LOCATION [--sessions N] [--query SQL]… [--stop-early] [--count] | --sweep
  *
@@ -121,10 +121,17 @@ static void write_table(weir_json_writer *w, const weir__catalog_table *table) {
     weir_json_key(w, "foreign_keys");
     weir_json_object(w);
     for (uint32_t i = 0; i < table->foreign_key_count; i++) {
-        char target[256];
-        snprintf(target, sizeof target, "%s.%s", table->foreign_keys[i].parent_table,
-                 table->foreign_keys[i].parent_column);
-        weir_json_key(w, table->columns[table->foreign_keys[i].column].name);
+        const weir__catalog_key *key = &table->foreign_keys[i];
+        char name[512] = "", target[512];
+        snprintf(target, sizeof target, "%s.", key->parent_table);
+        for (uint32_t k = 0; k < key->column_count; k++) {
+            size_t used = strlen(name), target_used = strlen(target);
+            snprintf(name + used, sizeof name - used, "%s%s", k ? "+" : "",
+                     table->columns[key->columns[k]].name);
+            snprintf(target + target_used, sizeof target - target_used, "%s%s", k ? "+" : "",
+                     key->parent_columns[k]);
+        }
+        weir_json_key(w, name);
         weir_json_text(w, target);
     }
     weir_json_end_object(w);
@@ -142,10 +149,18 @@ static void print_catalog(const scanner *s) {
     weir_json_key(&w, "tables");
     weir_json_object(&w);
     for (uint32_t i = 0; i < s->catalog.table_count; i++) {
+        if (s->catalog.tables[i].is_hidden)
+            continue;
         weir_json_key(&w, s->catalog.tables[i].name);
         write_table(&w, &s->catalog.tables[i]);
     }
     weir_json_end_object(&w);
+    weir_json_key(&w, "hidden");
+    weir_json_array(&w);
+    for (uint32_t i = 0; i < s->catalog.table_count; i++)
+        if (s->catalog.tables[i].is_hidden)
+            weir_json_text(&w, s->catalog.tables[i].name);
+    weir_json_end_array(&w);
     weir_json_end_object(&w);
     print_line(&w);
 }
@@ -159,7 +174,7 @@ static weir__cursor *open_scan(const scanner *s, const weir__catalog_table *tabl
         columns[i] = i;
     weir__source *session = s->sessions[part];
     stop_if(
-        session->kind->scan(session, table, columns, table->column_count, part, part_count, &cursor, &error),
+        weir__source_scan(session, table, columns, table->column_count, part, part_count, &cursor, &error),
         &error);
     free(columns);
     return cursor;
@@ -206,9 +221,18 @@ static void run_query(const scanner *s, const char *sql) {
     cursor->close(cursor);
 }
 
+static weir_status complete_views(weir__source *session, weir__catalog *catalog, weir_error *error) {
+    weir_status status = WEIR_OK;
+    for (uint32_t t = 0; t < catalog->table_count && !status; t++)
+        status = weir__catalog_complete(session, catalog, &catalog->tables[t], error);
+    return status;
+}
+
 static void open_sessions(scanner *s, const char *location, uint32_t count) {
     weir_error error;
-    stop_if(weir__source_open(weir_env_default(), location, &s->sessions[0], &error), &error);
+    static weir__source_options options;
+    options.location = location;
+    stop_if(weir__source_open(weir_env_default(), &options, &s->sessions[0], &error), &error);
     s->session_count = 1;
     while (s->session_count < count && s->sessions[0]->kind->fork) {
         weir__source *session;
@@ -218,6 +242,7 @@ static void open_sessions(scanner *s, const char *location, uint32_t count) {
         s->sessions[s->session_count++] = session;
     }
     stop_if(s->sessions[0]->kind->describe(s->sessions[0], &s->catalog, &error), &error);
+    stop_if(complete_views(s->sessions[0], &s->catalog, &error), &error);
 }
 
 static void close_sessions(scanner *s) {
@@ -245,8 +270,8 @@ static weir_status scan_all(weir__source *session, const weir__catalog *catalog,
     for (uint32_t i = 0; i < 64; i++)
         columns[i] = i;
     for (uint32_t t = 0; t < catalog->table_count && !status; t++) {
-        status = session->kind->scan(session, &catalog->tables[t], columns, catalog->tables[t].column_count,
-                                     0, 1, &cursor, error);
+        status = weir__source_scan(session, &catalog->tables[t], columns, catalog->tables[t].column_count, 0,
+                                   1, &cursor, error);
         if (!status)
             status = read_all(cursor, error);
     }
@@ -258,11 +283,16 @@ static weir_status use_source(const weir_env *env, void *location, weir_error *e
     weir__source *session = NULL, *second = NULL;
     weir__catalog catalog = {0};
     weir__cursor *cursor;
-    weir_status status = weir__source_open(env, location, &session, error);
+    weir__source_options options = {.location = location};
+    weir_status status = weir__source_open(env, &options, &session, error);
     if (!status)
         status = session->kind->fork(session, &second, error);
     if (!status)
         status = session->kind->describe(session, &catalog, error);
+    if (!status)
+        status = complete_views(session, &catalog, error);
+    if (!status)
+        status = weir__catalog_add_query(session, &catalog, "asked", "SELECT 1 AS a, 'x' AS b", error);
     if (!status)
         status = scan_all(second ? second : session, &catalog, error);
     if (!status)

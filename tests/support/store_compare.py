@@ -9,8 +9,9 @@ import struct
 from typing import Any
 
 from reference.moments import normalise
+from reference.rows import Table
 from reference.schema import SPLITS, STYPES
-from reference.store import Store
+from reference.store import Store, kept_keys, stored_times
 from reference.tasks import Task
 
 from .store_file import StoreFile
@@ -42,7 +43,7 @@ def _pairs(file: StoreFile, store: Store):
     yield from _metadata_pairs(file, store)
     yield from _row_pairs(file, store)
     for number, edge_type in enumerate(store.edges):
-        name = f"edge {edge_type.table.name}.{edge_type.column}"
+        name = f"edge {edge_type.table.name}.{edge_type.name}"
         yield f"{name}: parents", sorted(file.parents[number].items()), sorted(edge_type.parents.items())
         yield f"{name}: children", sorted(file.children[number].items()), sorted(edge_type.children.items())
     for number, task in enumerate(store.tasks):
@@ -73,6 +74,11 @@ def _metadata_pairs(file: StoreFile, store: Store):
         yield place, (in_file["name"], in_file["primary_key"]), (table.name, table.primary_key)
         temporal_column = columns.get((table.name, table.temporal_column))
         yield f"{place} temporal", in_file["temporal_column"], temporal_column
+        yield f"{place} keys", in_file.get("keys"), kept_keys(table)
+        if table.keeps_keys:
+            expected_keys = [table.split_key(table.row_start + i) for i in range(len(table.rows))]
+            yield f"{place} key values", file.keys[table.name], expected_keys
+        yield from _time_pairs(file, in_file, table)
     for in_file, column, (table, reference) in zip(
         metadata["columns"], info["columns"], store.all_columns(), strict=True
     ):
@@ -80,7 +86,9 @@ def _metadata_pairs(file: StoreFile, store: Store):
         yield f"{place} name", in_file["name"], reference.name
         yield f"{place} stype", in_file["stype"], STYPES.index(reference.stype)
         yield f"{place} description", in_file["description"], reference.schema.description
-        yield f"{place} known_at", in_file["known_at"], columns.get((table.name, reference.schema.known_at))
+        yield f"{place} known_at", in_file["known_at"], columns.get((table.name, column["known_at"]))
+        known_at = [reference.schema.known_at] if reference.schema.known_at is not None else []
+        yield f"{place} known_time", in_file.get("known_time"), _stored_time(table, known_at)
         yield f"{place} nulls", in_file["nulls"], column["nulls"]
         for key in ("mean", "std", "count", "not_finite"):
             if key in column:
@@ -89,20 +97,44 @@ def _metadata_pairs(file: StoreFile, store: Store):
             block = (in_file["category_start"], in_file["category_count"])
             yield f"{place} categories", block, (reference.category_start, len(reference.categories))
     table_numbers = {table.name: number for number, table in enumerate(store.tables)}
-    for in_file, edge_type in zip(metadata["edges"], store.edges, strict=True):
-        place = f"edge {edge_type.table.name}.{edge_type.column}"
+    for in_file, edge_type, edge in zip(metadata["edges"], store.edges, info["edges"], strict=True):
+        place, key = f"edge {edge_type.table.name}.{edge_type.name}", edge_type.key
         expected = {
-            "name": edge_type.column,
+            "name": edge_type.name,
             "table": table_numbers[edge_type.table.name],
             "parent_table": table_numbers[edge_type.parent_table.name],
-            "column": columns.get((edge_type.table.name, edge_type.column)),
-            "known_at": columns.get((edge_type.table.name, edge_type.known_at)),
+            "column": columns.get((edge_type.table.name, key.columns[0])) if len(key.columns) == 1 else None,
+            "known_at": columns.get((edge_type.table.name, edge["known_at"])),
             "edges": len(edge_type.parents),
             "dangling": edge_type.dangling,
         }
-        for key, value in expected.items():
-            yield f"{place} {key}", in_file[key], value
+        for name, value in expected.items():
+            yield f"{place} {name}", in_file[name], value
+        yield f"{place} columns", in_file.get("columns", [in_file["name"]]), key.columns
+        yield f"{place} known_time", in_file.get("known_time"), _stored_time(edge_type.table, key.known_at)
     yield "number of tasks", len(metadata["tasks"]), len(store.tasks)
+
+
+def _stored_time(table: Table, known_at: list[tuple[str, ...]]) -> int | None:
+    """The number of a time that is not a column of the table."""
+    times = stored_times(table)
+    return times.index(known_at) if known_at in times else None
+
+
+def _time_pairs(file: StoreFile, in_file: Any, table: Table):
+    place, times = f"table {table.name}", stored_times(table)
+    found = in_file.get("times")
+    yield f"{place} times", found and [time["of"] for time in found], [[list(p) for p in t] for t in times] or None
+    yield f"{place} time", in_file.get("time"), _stored_time(table, [table.temporal] if table.temporal else [])
+    rows = range(table.row_start, table.row_start + len(table.rows))
+    expected = [[_latest([table.time_at(row, path) for path in paths]) for paths in times] for row in rows]
+    yield f"{place} stored times", [file.stored_times[row] for row in rows], expected
+    nulls = [sum(of_row[i] is None for of_row in expected) for i in range(len(times))]
+    yield f"{place} nulls of times", [time["nulls"] for time in found or []], nulls
+
+
+def _latest(times: list[int | None]) -> int | None:
+    return None if None in times else max(times)
 
 
 # ---- Rows --------------------------------------------------------------------------------------------------
@@ -152,6 +184,11 @@ def _seed_pairs(file: StoreFile, store: Store, number: int, task: Task):
     yield f"{place} stype", in_file["stype"], STYPES.index(task.schema.target_stype)
     yield f"{place} target_column", in_file["target_column"], task.schema.target_column
     yield f"{place} dropped", in_file["dropped"], task.dropped
+    rule = task.schema.before_anchor if task.schema.before_anchor != "keep" else None
+    yield f"{place} before_anchor", in_file.get("before_anchor"), rule
+    yield f"{place} early", in_file.get("early"), task.early if rule else None
+    statistics_of = task.schema.target_statistics if task.schema.target_statistics != "all" else None
+    yield f"{place} target_statistics", in_file.get("target_statistics"), statistics_of
     yield f"{place} drop_names", in_file["drop_names"], task.drop_names(store.tables)
     yield f"{place} hidden_edges", in_file["hidden_edges"], _hidden_edges(store, task)
     column = task.column
@@ -177,4 +214,8 @@ def _hidden_edges(store: Store, task: Task) -> list[int]:
     hidden = set(task.schema.drop_columns)
     if task.column is not None:
         hidden.add((task.anchor.name, task.column.name))
-    return [number for number, edge in enumerate(store.edges) if (edge.table.name, edge.column) in hidden]
+    return [
+        number
+        for number, edge in enumerate(store.edges)
+        if hidden & {(edge.table.name, column) for column in edge.key.columns}
+    ]

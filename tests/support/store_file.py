@@ -13,15 +13,16 @@ from reference import blake3, cbor
 
 MAGIC = bytes.fromhex("89574549520d0a1a")
 PAGE = 4096
-HEADER_SIZE, ENTRY_SIZE, SECTION_COUNT = 64, 64, 16
+HEADER_SIZE, ENTRY_SIZE = 64, 64
 TABLE_ALIGNMENT, TASK_BITS_ALIGNMENT = 64, 8
 BLOCK_SIZE = 65536
+KEY_ALIGNMENT, KEYS_A_BLOCK = 8, 64
 NULL_TIME, NO_ROW = -(2**63), 2**32 - 1
 SEES_EVERYTHING = 2**63 - 1
 SECTIONS = (
     "metadata", "rows", "child_starts", "child_rows", "child_times", "seed_rows", "seed_times",
     "seed_targets", "seed_bits", "category_offsets", "category_bytes", "text_offsets", "text_bytes",
-    "column_embeddings", "category_embeddings", "text_embeddings",
+    "column_embeddings", "category_embeddings", "text_embeddings", "keys",
 )  # fmt: skip
 IDENTIFIER, NUMERICAL, TIMESTAMP, BOOLEAN, CATEGORICAL, TEXT = range(6)
 SPLITS = ("train", "val", "test")
@@ -67,6 +68,15 @@ def bit(data: bytes, number: int) -> bool:
     return bool(data[number // 8] >> (number % 8) & 1)
 
 
+def _is_whole(data: bytes) -> bool:
+    """Whether bytes are one CBOR item; an item is no beginning of another."""
+    try:
+        cbor.decode(data)
+    except Exception:  # whatever is missing
+        return False
+    return True
+
+
 class StoreFile:
     """A store file in memory: its metadata, and each part as Python values."""
 
@@ -75,24 +85,26 @@ class StoreFile:
         self.sections = self._read_frame()
         self.metadata: dict[str, Any] = cbor.decode(self.sections["metadata"])
         self._number_tables()
-        self.rows, self.parents = self._read_rows()
+        self.rows, self.parents, self.stored_times = self._read_rows()
         self.children = self._read_children()
         self.seeds, self.held_out = self._read_seeds()
         self.categories = self._read_texts("category", self.metadata["categories"])
         self.texts = self._read_texts("text", self.metadata["texts"])
+        self.keys = self._read_keys()
 
     # ---- The frame -----------------------------------------------------------------------------------------
 
     def _read_frame(self) -> dict[str, bytes]:
         magic, version, count, size, zero = struct.unpack_from("<8sIIQQ", self.bytes)
-        require((magic, version, count, zero) == (MAGIC, 1, SECTION_COUNT, 0), "the header is wrong")
-        end_of_table = HEADER_SIZE + SECTION_COUNT * ENTRY_SIZE
+        require((magic, version, zero) == (MAGIC, 1, 0), "the header is wrong")
+        require(count in (len(SECTIONS) - 1, len(SECTIONS)), "the number of sections is wrong")
+        end_of_table = HEADER_SIZE + count * ENTRY_SIZE
         self.store_hash = self.bytes[32:64]
         hashed = self.bytes[:32] + bytes(32) + self.bytes[64:end_of_table]
         require(blake3.plain_hash(hashed) == self.store_hash, "the root hash is wrong")
         require(not any(self.bytes[end_of_table:PAGE]), "the first page has bytes after the table")
         sections, expected_offset, values = {}, PAGE, []
-        for number, name in enumerate(SECTIONS):
+        for number, name in enumerate(SECTIONS[:count]):
             entry = self.bytes[HEADER_SIZE + number * ENTRY_SIZE :][:ENTRY_SIZE]
             kind, zero_1, offset, section_size, section_hash, zero_2 = struct.unpack("<IIQQ32sQ", entry)
             require((kind, zero_1, zero_2) == (number + 1, 0, 0), f"the entry of {name} is wrong")
@@ -129,34 +141,40 @@ class StoreFile:
     def _columns_of(self, table: dict[str, Any]) -> list[dict[str, Any]]:
         return self.metadata["columns"][table["column_start"] :][: table["columns"]]
 
-    def _read_rows(self) -> tuple[list[list[Any]], list[dict[int, int]]]:
-        """Every row's cells by RowIdx (True for an identifier, None where null), and each edge type's parents
-        by child."""
+    def _read_rows(self) -> tuple[list[list[Any]], list[dict[int, int]], list[list[int | None]]]:
+        """Every row's cells by RowIdx (True for an identifier, None where null), each edge type's parents by
+        child, and every row's stored times."""
         part = self._part("rows")
         rows: list[list[Any]] = []
+        stored_times: list[list[int | None]] = []
         parents: list[dict[int, int]] = [{} for _ in self.metadata["edges"]]
         for number, table in enumerate(self.metadata["tables"]):
             part.align(TABLE_ALIGNMENT)
             edges = [e for e, edge in enumerate(self.metadata["edges"]) if edge["table"] == number]
             for _ in range(table["rows"]):
-                cells, found_parents = self._read_record(part, self._columns_of(table), len(edges))
+                time_count = len(table.get("times", []))
+                cells, found_parents, times = self._read_record(
+                    part, self._columns_of(table), len(edges), time_count
+                )
+                stored_times.append([None if time == NULL_TIME else time for time in times])
                 for edge, parent in zip(edges, found_parents):
                     if parent != NO_ROW:
                         parents[edge][len(rows)] = parent
                 rows.append(cells)
         part.finish()
-        return rows, parents
+        return rows, parents, stored_times
 
     @staticmethod
     def _read_record(
-        part: Part, columns: list[dict[str, Any]], edge_count: int
-    ) -> tuple[list[Any], list[int]]:
+        part: Part, columns: list[dict[str, Any]], edge_count: int, time_count: int
+    ) -> tuple[list[Any], list[int], list[int]]:
         start = part.at
         stypes = [column["stype"] for column in columns]
         values: dict[int, Any] = {c: True for c, stype in enumerate(stypes) if stype == IDENTIFIER}
         for c, stype in enumerate(stypes):
             if stype == TIMESTAMP:
                 (values[c],) = part.numbers(1, "q")
+        times = part.numbers(time_count, "q")
         for c, stype in enumerate(stypes):
             if stype in (NUMERICAL, CATEGORICAL, TEXT):
                 (values[c],) = part.numbers(1, "f" if stype == NUMERICAL else "I")
@@ -170,15 +188,18 @@ class StoreFile:
                 expected = {IDENTIFIER: True, TIMESTAMP: NULL_TIME}.get(stype, 0)
                 require(values[c] == expected, "a null cell has a value")
                 values[c] = None
-        has_8_bytes = TIMESTAMP in stypes
+        has_8_bytes = TIMESTAMP in stypes or time_count > 0
         has_4_bytes = edge_count > 0 or any(stype in (NUMERICAL, CATEGORICAL, TEXT) for stype in stypes)
         alignment = 8 if has_8_bytes else 4 if has_4_bytes else 1
         padding = part.take(rounded_up(part.at - start, alignment) - (part.at - start))
         require(not any(padding), "a record's padding is not 0")
-        return [values[c] for c in range(len(columns))], parents
+        return [values[c] for c in range(len(columns))], parents, times
 
     def row_time(self, row: int) -> int:
         table = next(t for t in self.metadata["tables"] if t["row_start"] <= row < t["row_start"] + t["rows"])
+        if "time" in table:
+            time = self.stored_times[row][table["time"]]
+            return NULL_TIME if time is None else time
         if table["temporal_column"] is None:
             return NULL_TIME
         time = self.rows[row][table["temporal_column"] - table["column_start"]]
@@ -252,6 +273,39 @@ class StoreFile:
             return struct.unpack_from("<f", raw)[0]
         (number,) = struct.unpack("<q", raw)
         return bool(number) if stype == BOOLEAN else number
+
+    # ---- Keys ----------------------------------------------------------------------------------------------
+
+    def _read_keys(self) -> dict[str, list[Any]]:
+        """The rows' keys by table, of the tables that keep them."""
+        found: dict[str, list[Any]] = {}
+        kept = [table for table in self.metadata["tables"] if "keys" in table]
+        require(bool(kept) == ("keys" in self.sections), "the section of keys is there for nothing, or missing")
+        part = Part("keys", self.sections.get("keys", b""))
+        for table in kept:
+            part.align(KEY_ALIGNMENT)
+            form, rows = table["keys"], table["rows"]
+            if form["form"] == "range":
+                found[table["name"]] = list(range(form["first"], form["first"] + rows))
+            elif form["form"] == "packed":
+                code = {1: "B", 2: "H", 4: "I", 8: "Q"}[form["width"]]
+                found[table["name"]] = [form["first"] + more for more in part.numbers(rows, code)]
+            else:
+                found[table["name"]] = self._read_key_items(part, form["size"], rows)
+        part.finish()
+        return found
+
+    @staticmethod
+    def _read_key_items(part: Part, size: int, rows: int) -> list[Any]:
+        offsets = part.numbers(-(-rows // KEYS_A_BLOCK) + 1, "Q")
+        data, keys, at = part.take(size), [], 0
+        for row in range(rows):
+            require(row % KEYS_A_BLOCK != 0 or offsets[row // KEYS_A_BLOCK] == at, "a key is not where it should be")
+            end = next(end for end in range(at + 1, size + 1) if _is_whole(data[at:end]))
+            keys.append(cbor.decode(data[at:end]))
+            at = end
+        require(at == size and offsets[-1] == size, "bytes follow the last key")
+        return keys
 
     # ---- Texts and embeddings ------------------------------------------------------------------------------
 

@@ -7,31 +7,40 @@ static char folder[64];
 static uint8_t *original;
 static size_t size;
 
+/* Keys of every form: p has a range, c gaps, l texts of several columns; l's time is that of its p. */
 static const char sql[] =
     "CREATE TABLE p (id INTEGER PRIMARY KEY, name TEXT, kind TEXT, at TEXT);"
     "CREATE TABLE c (id INTEGER PRIMARY KEY, p_id INTEGER REFERENCES p, x REAL, ok BOOLEAN, at TEXT, note "
     "TEXT);"
+    "CREATE TABLE l (k TEXT, n INTEGER, p_id INTEGER, m INTEGER, done TEXT, PRIMARY KEY (k, n));"
     "INSERT INTO p VALUES (1, 'one', 'a', '2024-01-01'), (2, 'two', 'b', NULL), (3, NULL, 'a', '2024-02-01');"
     "INSERT INTO c VALUES (1, 1, 0.5, 1, '2024-01-02', 'n'), (2, 1, NULL, 0, '2024-01-01', NULL), (3, 3, 2, "
     "NULL, NULL, 'm'),"
-    " (4, 9, 1, 1, '2024-03-01', 'n');";
+    " (400, 9, 1, 1, '2024-03-01', 'n');"
+    "INSERT INTO l VALUES ('a', 1, 1, 2, '2024-02-02'), ('a', 2, 3, NULL, NULL), ('b', 1, NULL, 1, NULL);";
 
 static const char schema[] =
-    "{\"name\": \"small\", \"tables\": {\"p\": {\"primary_key\": \"id\", \"temporal_column\": \"at\", "
-    "\"columns\": {\"id\": {\"stype\": "
-    "\"identifier\"}, \"name\": {\"stype\": \"text\"}, \"kind\": {\"stype\": \"categorical\"}, \"at\": "
-    "{\"stype\": \"timestamp\"}}}, "
+    "{\"name\": \"small\", \"keys\": true, \"tables\": {\"p\": {\"primary_key\": \"id\", "
+    "\"temporal_column\": \"at\", "
+    "\"columns\": {\"id\": {\"stype\": \"identifier\"}, \"name\": {\"stype\": \"text\"}, \"kind\": "
+    "{\"stype\": "
+    "\"categorical\"}, \"at\": {\"stype\": \"timestamp\"}}}, "
     "\"c\": {\"primary_key\": \"id\", \"temporal_column\": \"at\", \"columns\": {\"id\": {\"stype\": "
-    "\"identifier\"}, \"p_id\": "
-    "{\"stype\": \"identifier\", \"foreign_key\": \"p.id\"}, \"x\": {\"stype\": \"numerical\"}, \"ok\": "
-    "{\"stype\": \"boolean\"}, "
-    "\"at\": {\"stype\": \"timestamp\"}, \"note\": {\"stype\": \"text\"}}}}, \"tasks\": {\"ok\": {\"query\": "
-    "\"SELECT id, ok FROM c\", "
+    "\"identifier\"}, \"p_id\": {\"stype\": \"identifier\", \"foreign_key\": \"p.id\"}, \"x\": {\"stype\": "
+    "\"numerical\"}, \"ok\": {\"stype\": \"boolean\"}, \"at\": {\"stype\": \"timestamp\"}, \"note\": "
+    "{\"stype\": "
+    "\"text\"}}}, \"l\": {\"primary_key\": [\"k\", \"n\"], \"temporal_column\": \"p_id -> p.at\", "
+    "\"foreign_keys\": "
+    "[{\"columns\": [\"k\", \"m\"], \"table\": \"l\", \"name\": \"next\"}], \"columns\": {\"p_id\": "
+    "{\"stype\": "
+    "\"identifier\", \"foreign_key\": \"p.id\"}, \"m\": {\"stype\": \"identifier\", \"known_at\": \"next -> "
+    "l.done\"}, "
+    "\"done\": {\"stype\": \"timestamp\"}}}}, \"tasks\": {\"ok\": {\"query\": \"SELECT id, ok FROM c\", "
     "\"anchor_table\": \"c\", \"anchor_key\": \"id\", \"target_column\": \"ok\", \"target_stype\": "
-    "\"boolean\"}, \"k\": {\"query\": "
-    "\"SELECT id, kind AS y, '2024-05-05' AS at FROM p\", \"anchor_table\": \"p\", \"anchor_key\": \"id\", "
-    "\"target_column\": \"y\", "
-    "\"target_stype\": \"categorical\", \"observation_time_column\": \"at\"}}, \"embedding\": {\"dim\": 4}}";
+    "\"boolean\"}, \"k\": {\"query\": \"SELECT id, kind AS y, '2024-01-05' AS at FROM p\", \"anchor_table\": "
+    "\"p\", "
+    "\"anchor_key\": \"id\", \"target_column\": \"y\", \"target_stype\": \"categorical\", "
+    "\"observation_time_column\": \"at\", \"before_anchor\": \"show_known\"}}, \"embedding\": {\"dim\": 4}}";
 
 static int make_store(void **state) {
     char source[160], store[160];
@@ -179,6 +188,36 @@ static void verify_finds_rows_that_do_not_exist(void **state) {
     free(copy);
 }
 
+/* A key that does not ascend, and one that is not there. */
+static void verify_finds_keys_that_are_wrong(void **state) {
+    weir_store *store;
+    weir_error error;
+    (void)state;
+    uint8_t *copy = malloc(size);
+    for (uint32_t t = 0; t < 3; t++) {
+        memcpy(copy, original, size);
+        assert_ok(weir_store_open_memory(NULL, copy, size, &store, &error), &error);
+        const weir_table *table = &weir_store_describe(store)->tables[t];
+        assert_int_equal(table->key_form, t == 0   ? WEIR_KEYS_PACKED
+                                          : t == 1 ? WEIR_KEYS_CBOR
+                                                   : WEIR_KEYS_RANGE);
+        uint8_t *keys = (uint8_t *)table->keys;
+        weir_store_close(store);
+        if (t == 0)
+            weir__store16(keys + 2, 0); /* the second is the first again */
+        else if (t == 1)
+            keys[16] = 0x80; /* an array without values, in place of one with two */
+        else
+            continue;
+        rehash_store(copy, size);
+        assert_ok(weir_store_open_memory(NULL, copy, size, &store, &error), &error);
+        assert_fails(weir_store_verify(store, 1, &error), WEIR_STORE_CORRUPT, &error);
+        assert_non_null(strstr(error.message, "the keys of table"));
+        weir_store_close(store);
+    }
+    free(copy);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_store_itself_is_sound),
@@ -187,6 +226,7 @@ int main(void) {
         cmocka_unit_test(another_version_is_named),
         cmocka_unit_test(readers_survive_damage_that_the_hashes_hide),
         cmocka_unit_test(verify_finds_rows_that_do_not_exist),
+        cmocka_unit_test(verify_finds_keys_that_are_wrong),
         cmocka_unit_test(a_cut_file_is_refused),
     };
     return cmocka_run_group_tests(tests, make_store, remove_store);

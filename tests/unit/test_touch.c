@@ -194,7 +194,7 @@ static void no_flipped_bit_changes_a_batch_unseen(void **state) {
 /* The same for a store with a tail: places are drawn in every section, and in the tail. */
 static void no_damage_to_a_long_store_changes_a_batch_unseen(void **state) {
     random_stream random = {4};
-    weir_section sections[WEIR__SECTION_COUNT + 1];
+    weir_section sections[WEIR__SECTIONS_LEAST + 1];
     weir_store *store;
     weir_error error;
     size_t size;
@@ -203,11 +203,11 @@ static void no_damage_to_a_long_store_changes_a_batch_unseen(void **state) {
     uint64_t tail = end_of_sections(bytes);
     given expected = read_sound(bytes, size, WEIR_VERIFY_TOUCHED);
     assert_ok(weir_store_open_memory(NULL, bytes, size, &store, &error), &error);
-    memcpy(sections, weir_store_describe(store)->sections, WEIR__SECTION_COUNT * sizeof *sections);
-    sections[WEIR__SECTION_COUNT] = (weir_section){.offset = tail, .size = size - tail};
+    memcpy(sections, weir_store_describe(store)->sections, WEIR__SECTIONS_LEAST * sizeof *sections);
+    sections[WEIR__SECTIONS_LEAST] = (weir_section){.offset = tail, .size = size - tail};
     weir_store_close(store);
     for (unsigned round = 0; round < 800; round += test_stride()) {
-        const weir_section *section = &sections[round % (WEIR__SECTION_COUNT + 1)];
+        const weir_section *section = &sections[round % (WEIR__SECTIONS_LEAST + 1)];
         size_t at = (size_t)(section->offset + random_below(&random, section->size));
         if (section->size > 0 &&
             is_silently_other(bytes, size, at, (uint8_t)(1u << random_below(&random, 8)), expected))

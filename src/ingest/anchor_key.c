@@ -1,0 +1,104 @@
+/* Whether the columns that a task calls its anchor's key are that key (docs/spec, The anchor's key): keys of
+ * other tables are numbers too, and customer 5 would silently become invoice 5. */
+#include <string.h>
+
+#include "ingest/anchor_key.h"
+
+/* What a stored column of a table leads to. */
+typedef enum lead { LEADS_NOWHERE, LEADS_ELSEWHERE, LEADS_TO_KEY } lead;
+
+static lead better(lead a, lead b) {
+    return a > b ? a : b;
+}
+
+/* By the foreign keys of the schema that the column is part of. */
+static lead lead_in_schema(const weir__ingest *ingest, uint32_t anchor, uint32_t key,
+                           const weir__origin *origin) {
+    lead found = LEADS_NOWHERE;
+    for (uint32_t e = 0; e < ingest->edge_count; e++) {
+        const weir__edge_plan *edge = &ingest->edges[e];
+        const weir__table_plan *child = &ingest->tables[edge->table];
+        for (uint32_t i = 0; child->source == origin->table && i < edge->key->column_count; i++) {
+            if (child->columns[edge->columns[i]].position != origin->column)
+                continue;
+            bool is_key = edge->parent_table == anchor && edge->parent_columns[i] == key;
+            found = better(found, is_key ? LEADS_TO_KEY : LEADS_ELSEWHERE);
+        }
+    }
+    return found;
+}
+
+/* By those that the source declares. */
+static lead lead_in_source(const weir__table_plan *anchor, const char *key, const weir__origin *origin) {
+    lead found = LEADS_NOWHERE;
+    for (uint32_t k = 0; k < origin->table->foreign_key_count; k++) {
+        const weir__catalog_key *declared = &origin->table->foreign_keys[k];
+        for (uint32_t i = 0; i < declared->column_count; i++) {
+            if (declared->columns[i] != origin->column)
+                continue;
+            bool is_key = strcmp(declared->parent_table, anchor->source->name) == 0 &&
+                          strcmp(declared->parent_columns[i], key) == 0;
+            found = better(found, is_key ? LEADS_TO_KEY : LEADS_ELSEWHERE);
+        }
+    }
+    return found;
+}
+
+/* Whether a column is all of the primary key of a table of the schema. */
+static bool is_key_of_its_table(const weir__ingest *ingest, const weir__origin *origin) {
+    for (uint32_t t = 0; t < ingest->table_count; t++) {
+        const weir__table_plan *table = &ingest->tables[t];
+        if (table->source == origin->table && table->primary_key_count == 1 &&
+            table->columns[table->primary_key[0]].position == origin->column)
+            return true;
+    }
+    return false;
+}
+
+static weir_status refuse(const weir__task_plan *task, const weir__table_plan *anchor, const char *given,
+                          const char *key, const weir__origin *origin, weir_error *error) {
+    return weir__fail(error, WEIR_TASK_INVALID, WEIR__INGEST_OPERATOR,
+                      "task %s: the query's column %s is %s.%s, not the primary key %s of the anchor table "
+                      "%s; select the key "
+                      "(or say \"anchor_key_is\": \"primary_key\" if it holds the key all the same)",
+                      task->schema->name, given, origin->table->name,
+                      origin->table->columns[origin->column].name, key, anchor->name);
+}
+
+static weir_status check_column(const weir__ingest *ingest, const weir__task_plan *task, const char *given,
+                                uint32_t key, const weir__origin *origin, weir_error *error) {
+    const weir__table_plan *anchor = &ingest->tables[task->anchor_table];
+    const weir__column_plan *column = &anchor->columns[key];
+    uint32_t named = weir__catalog_find_column(anchor->source, given);
+    if (origin) {
+        bool is_own = origin->table == anchor->source;
+        if (is_own && origin->column == column->position)
+            return WEIR_OK;
+        lead found = better(lead_in_schema(ingest, task->anchor_table, key, origin),
+                            lead_in_source(anchor, column->name, origin));
+        if (found == LEADS_TO_KEY)
+            return WEIR_OK;
+        bool is_another_key = is_key_of_its_table(ingest, origin) &&
+                              strcmp(origin->table->columns[origin->column].name, column->name) != 0;
+        if (is_own || found == LEADS_ELSEWHERE || is_another_key)
+            return refuse(task, anchor, given, column->name, origin, error);
+    }
+    if (named == WEIR_NONE || named == column->position)
+        return WEIR_OK;
+    return refuse(task, anchor, given, column->name, &(weir__origin){anchor->source, named}, error);
+}
+
+weir_status weir__check_anchor_key(const weir__ingest *ingest, const weir__task_plan *task,
+                                   const weir__cursor *cursor, const uint32_t *columns, weir_error *error) {
+    const weir__schema_task *described = task->schema;
+    const weir__table_plan *anchor = &ingest->tables[task->anchor_table];
+    weir_status status = WEIR_OK;
+    for (uint32_t i = 0; i < described->anchor_key_count && status == WEIR_OK; i++) {
+        weir__origin origin = {0};
+        bool is_known = cursor->origin && cursor->origin(cursor, columns[i], &ingest->catalog, &origin);
+        if (!described->is_key_for_sure)
+            status = check_column(ingest, task, described->anchor_key[i], anchor->primary_key[i],
+                                  is_known ? &origin : NULL, error);
+    }
+    return status;
+}

@@ -1,0 +1,108 @@
+/* Finding the row of a key. An integer key that runs without gaps is found by position, any other by a
+ * hash table of row numbers. Keys of several columns are hashed and compared column by column. */
+#include <string.h>
+
+#include "ingest/state.h"
+
+/* first_key, first_key + 1, …: the row is the difference. */
+static bool is_dense(const weir__column_data *column, uint32_t row_count) {
+    if (column->tags || row_count == 0)
+        return false;
+    for (uint32_t r = 0; r < row_count; r++)
+        if (column->keys[r] != column->keys[0] + r)
+            return false;
+    return true;
+}
+
+static uint64_t hash_of(const weir__key *keys, uint32_t count) {
+    uint64_t hash = weir__key_hash(keys[0]);
+    for (uint32_t i = 1; i < count; i++)
+        hash = (hash ^ weir__key_hash(keys[i])) * 0x9E3779B97F4A7C15u + (hash >> 31);
+    return hash;
+}
+
+static bool has_values(const weir__key_index *index, uint32_t row, const weir__key *keys) {
+    for (uint32_t i = 0; i < index->column_count; i++)
+        if (!weir__key_equal(weir__key_at(&index->data[index->columns[i]], row), keys[i]))
+            return false;
+    return true;
+}
+
+/* The slot of a key, or the free one where it belongs. */
+static uint32_t *find_slot(const weir__key_index *index, const weir__key *keys) {
+    for (uint64_t at = hash_of(keys, index->column_count) & index->slot_mask;;
+         at = (at + 1) & index->slot_mask) {
+        uint32_t *slot = &index->slots[at];
+        if (*slot == 0 || has_values(index, *slot - 1, keys))
+            return slot;
+    }
+}
+
+static bool has_null(const weir__key *keys, uint32_t count) {
+    for (uint32_t i = 0; i < count; i++)
+        if (keys[i].tag == WEIR__KEY_NULL)
+            return true;
+    return false;
+}
+
+static void fill(weir__key_index *index, weir__key *keys, uint32_t *duplicate) {
+    for (uint32_t r = 0; r < index->row_count; r++) {
+        for (uint32_t i = 0; i < index->column_count; i++)
+            keys[i] = weir__key_at(&index->data[index->columns[i]], r);
+        if (has_null(keys, index->column_count))
+            continue;
+        uint32_t *slot = find_slot(index, keys);
+        if (*slot != 0 && *duplicate == WEIR_NONE)
+            *duplicate = r;
+        *slot = *slot ? *slot : r + 1;
+    }
+}
+
+weir_status weir__key_index_make(const weir_env *env, const weir__table_plan *table, const uint32_t *columns,
+                                 uint32_t column_count, weir__key_index *out, uint32_t *duplicate,
+                                 weir_error *error) {
+    *out = (weir__key_index){.env = env,
+                             .data = table->data,
+                             .columns = columns,
+                             .column_count = column_count,
+                             .row_count = table->row_count};
+    *duplicate = WEIR_NONE;
+    out->is_dense = column_count == 1 && is_dense(&table->data[columns[0]], table->row_count);
+    if (out->is_dense) {
+        out->first_key = (int64_t)table->data[columns[0]].keys[0];
+        return WEIR_OK;
+    }
+    uint64_t slots = 16;
+    while (slots < (uint64_t)table->row_count * 2)
+        slots *= 2;
+    out->slot_mask = slots - 1;
+    weir__key *keys = weir__allocate(env, column_count, sizeof *keys);
+    out->slots = weir__allocate_zero(env, slots, sizeof *out->slots);
+    bool has_memory = keys && out->slots;
+    if (has_memory)
+        fill(out, keys, duplicate);
+    weir__release(env, keys);
+    return has_memory ? WEIR_OK
+                      : weir__out_of_memory(error, WEIR__INGEST_OPERATOR, slots * sizeof *out->slots);
+}
+
+void weir__key_index_release(weir__key_index *index) {
+    if (index->env)
+        weir__release(index->env, index->slots);
+    index->slots = NULL;
+}
+
+uint32_t weir__key_index_find(const weir__key_index *index, const weir__key *keys) {
+    if (has_null(keys, index->column_count))
+        return WEIR_NONE;
+    if (index->is_dense) {
+        bool is_whole = keys->tag == WEIR__KEY_INT || keys->tag == WEIR__KEY_INTEGRAL_REAL ||
+                        keys->tag == WEIR__KEY_NEGATIVE_ZERO;
+        uint64_t row = keys->payload - (uint64_t)index->first_key;
+        return is_whole && (int64_t)keys->payload >= index->first_key && row < index->row_count
+                   ? WEIR__NARROW(uint32_t, row)
+                   : WEIR_NONE;
+    }
+    uint32_t slot = *find_slot(index, keys);
+    return slot ? slot - 1 : WEIR_NONE;
+}

@@ -1,0 +1,107 @@
+/* What to say of a location that is not a source: what it seems to be, and what to give instead. */
+#include <errno.h>
+#include <fcntl.h>
+#include <string.h>
+
+#include "ingest/source.h"
+
+#define WHAT_WEIR_READS                                                                                      \
+    "weir reads SQLite files, DuckDB files, folders of Parquet or CSV files, and postgresql:// URLs"
+
+/* A beginning of the location, or of the file's bytes, or an ending of its name; and the answer. */
+typedef struct answer {
+    const char *mark;
+    const char *text;
+} answer;
+
+static const answer schemes[] = {
+    {"mysql://",
+     "is MySQL, which weir does not read; copy the tables into SQLite, DuckDB or Parquet files, for "
+     "example with DuckDB's extension mysql"},
+    {"mariadb://",
+     "is MariaDB, which weir does not read; copy the tables into SQLite, DuckDB or Parquet files, "
+     "for example with DuckDB's extension mysql"},
+    {"sqlite:", "is a URL; give the path of the SQLite file alone, such as shop.sqlite"},
+    {"sqlite3:", "is a URL; give the path of the SQLite file alone, such as shop.sqlite"},
+    {"duckdb:", "is a URL; give the path of the DuckDB file alone, such as shop.duckdb"},
+    {"file:", "is a URL; give the path alone"},
+    {"jdbc:", "is a URL of Java's; give a path, or postgresql://user@host/database"},
+    {"s3:", "is remote; copy the files here first, or make them tables of a database"},
+    {"http:", "is remote; download it first"},
+    {"https:", "is remote; download it first"},
+};
+
+static const answer beginnings[] = {
+    {"\x89WEIR", "is a weir store already; 'weir info' says what is in it"},
+    {"PGDMP",
+     "is a dump of PostgreSQL; restore it into a database (createdb shop; pg_restore -d shop FILE) and "
+     "give postgresql://localhost/shop"},
+    {"PAR1", "is one Parquet file; give the folder that it is in"},
+    {"PK\x03\x04", "is an archive or a spreadsheet; unpack it, or save its sheets as CSV files in a folder"},
+    {"--",
+     "is an SQL script; load it into a database first, such as sqlite3 shop.sqlite < FILE, and give that"},
+    {"/*",
+     "is an SQL script; load it into a database first, such as sqlite3 shop.sqlite < FILE, and give that"},
+    {"CREATE ",
+     "is an SQL script; load it into a database first, such as sqlite3 shop.sqlite < FILE, and give "
+     "that"},
+    {"BEGIN",
+     "is an SQL script; load it into a database first, such as sqlite3 shop.sqlite < FILE, and give that"},
+    {"PRAGMA ",
+     "is an SQL script; load it into a database first, such as sqlite3 shop.sqlite < FILE, and give "
+     "that"},
+};
+
+static const answer endings[] = {
+    {".sql",
+     "is an SQL script; load it into a database first, such as sqlite3 shop.sqlite < FILE, and give that"},
+    {".csv", "is one CSV file; give the folder that it is in"},
+    {".csv.gz", "is one CSV file; give the folder that it is in"},
+    {".tsv", "is one file of tab-separated values; give the folder that it is in"},
+    {".parquet", "is one Parquet file; give the folder that it is in"},
+    {".gz", "is compressed; unpack it first"},
+    {".json", "is JSON; a schema is given with --schema, and the source is a database"},
+};
+
+static bool begins_with(const char *text, size_t size, const char *mark) {
+    return size >= strlen(mark) && memcmp(text, mark, strlen(mark)) == 0;
+}
+
+static bool ends_with(const char *text, const char *mark) {
+    size_t size = strlen(text), mark_size = strlen(mark);
+    return size >= mark_size && strcasecmp(text + size - mark_size, mark) == 0;
+}
+
+/* Of a URL the scheme alone is shown: the rest may hold a password. */
+static weir_status say(weir_error *error, const char *location, const char *what) {
+    const char *slashes = strstr(location, "://");
+    int shown = WEIR__NARROW(int, slashes ? (size_t)(slashes - location) + 3 : strlen(location));
+    return weir__fail(error, WEIR_SOURCE_ERROR, WEIR__SOURCE_OPERATOR, "%.*s%s %s", shown, location,
+                      slashes ? "\xe2\x80\xa6" : "", what);
+}
+
+static weir_status say_of_file(const char *location, const char *head, size_t size, weir_error *error) {
+    for (size_t i = 0; i < sizeof beginnings / sizeof *beginnings; i++)
+        if (begins_with(head, size, beginnings[i].mark))
+            return say(error, location, beginnings[i].text);
+    for (size_t i = 0; i < sizeof endings / sizeof *endings; i++)
+        if (ends_with(location, endings[i].mark))
+            return say(error, location, endings[i].text);
+    return say(error, location, "is not a source that weir reads; " WHAT_WEIR_READS);
+}
+
+weir_status weir__refuse_location(const weir_env *env, const char *location, weir_error *error) {
+    char head[32];
+    for (size_t i = 0; i < sizeof schemes / sizeof *schemes; i++)
+        if (begins_with(location, strlen(location), schemes[i].mark))
+            return say(error, location, schemes[i].text);
+    if (strstr(location, "://"))
+        return say(error, location, "is a URL that weir does not know; " WHAT_WEIR_READS);
+    int file = env->open(env->context, location, O_RDONLY, 0);
+    if (file < 0)
+        return weir__fail(error, WEIR_SOURCE_ERROR, WEIR__SOURCE_OPERATOR, "%s cannot be opened: %s",
+                          location, strerror(errno));
+    ssize_t size = env->read(env->context, file, head, sizeof head);
+    env->close(env->context, file);
+    return say_of_file(location, head, size > 0 ? (size_t)size : 0, error);
+}

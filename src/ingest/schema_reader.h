@@ -1,0 +1,64 @@
+/* What the files that read a schema share: a reader whose first fault sticks, with the JSON path where it
+ * is, and helpers that take single values. */
+#ifndef WEIR_SRC_INGEST_SCHEMA_READER_H
+#define WEIR_SRC_INGEST_SCHEMA_READER_H
+
+#include "ingest/schema.h"
+
+typedef struct weir__schema_reader {
+    weir__schema *schema;
+    const char *name; /* of the file, for messages */
+    weir_error *error;
+    weir_status status;
+    char path[400];
+} weir__schema_reader;
+
+/* Refuses what stands at `key` below the path (NULL: the path itself); the first refusal counts. */
+void weir__schema_refuse(weir__schema_reader *r, weir_status status, const char *key, const char *format, ...)
+    __attribute__((format(printf, 4, 5)));
+
+/* Goes down into a key, or an item of a list; leave takes what enter returned. */
+size_t weir__schema_enter(weir__schema_reader *r, const char *key);
+size_t weir__schema_enter_item(weir__schema_reader *r, uint64_t item);
+void weir__schema_leave(weir__schema_reader *r, size_t length);
+
+/* Memory of the schema, zeroed; NULL sticks as OUT_OF_MEMORY. */
+void *weir__schema_take(weir__schema_reader *r, size_t count, size_t size);
+const char *weir__schema_copy(weir__schema_reader *r, const char *text, size_t size);
+
+/* The value of a key; null counts as missing. */
+bool weir__schema_find(const weir_cbor_value *map, const char *key, weir_cbor_value *out);
+bool weir__schema_is_map(weir__schema_reader *r, const weir_cbor_value *value);
+/* Refuses any key that is not in the list, which NULL ends. */
+void weir__schema_only_keys(weir__schema_reader *r, const weir_cbor_value *map, const char *const *allowed);
+
+const char *weir__schema_text(weir__schema_reader *r, const weir_cbor_value *map, const char *key,
+                              bool is_required);
+/* A name or a list of names; an empty list where there is none. */
+const char *const *weir__schema_names(weir__schema_reader *r, const weir_cbor_value *map, const char *key,
+                                      uint32_t *count);
+/* Names of a list or of one text, as copies. */
+const char *const *weir__schema_list(weir__schema_reader *r, const weir_cbor_value *value, const char *key,
+                                     uint32_t *count);
+bool weir__schema_bool(weir__schema_reader *r, const weir_cbor_value *map, const char *key, bool otherwise);
+weir_stype weir__schema_stype(weir__schema_reader *r, const weir_cbor_value *map, const char *key);
+weir__unit weir__schema_unit(weir__schema_reader *r, const weir_cbor_value *map);
+/* One of several words, by its number; `otherwise` where there is none. */
+uint32_t weir__schema_word(weir__schema_reader *r, const weir_cbor_value *map, const char *key,
+                           const char *const *words, weir_status status, uint32_t otherwise);
+/* ISO text, or an integer in `unit` where `allows_integer`; false where there is none. */
+bool weir__schema_moment(weir__schema_reader *r, const weir_cbor_value *map, const char *key,
+                         bool allows_integer, weir__unit unit, int64_t *out);
+
+/* A table and a column: a list of the two, or a text that is split at the first dot behind the name of a
+ * table. */
+weir__schema_name weir__schema_joined(weir__schema_reader *r, const weir_cbor_value *value, const char *key,
+                                      weir_status status);
+
+/* Foreign keys of all tables, and what needs them: when rows, cells and edges are known. The tables and
+ * their columns have been read from `tables`. */
+void weir__schema_read_keys(weir__schema_reader *r, const weir_cbor_value *tables);
+void weir__schema_read_times(weir__schema_reader *r, const weir_cbor_value *tables);
+void weir__schema_read_tasks(weir__schema_reader *r, const weir_cbor_value *document);
+
+#endif

@@ -1,0 +1,181 @@
+/* The tasks of a schema: their queries, anchors, targets and splits. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "ingest/schema_reader.h"
+
+static void read_permille(weir__schema_reader *r, const weir_cbor_value *map, weir__schema_split *split) {
+    weir_cbor_value list, item;
+    uint64_t sum = 0;
+    if (!weir__schema_find(map, "permille", &list))
+        return;
+    if (list.type != WEIR_CBOR_ARRAY || list.number != WEIR_SPLITS) {
+        weir__schema_refuse(r, WEIR_TASK_INVALID, "permille",
+                            "must be three whole numbers that add up to 1000");
+        return;
+    }
+    weir_cbor_iterator it = weir_cbor_children(&list);
+    for (int i = 0; weir_cbor_next(&it, NULL, &item); i++) {
+        uint64_t part = 0;
+        if (!weir_cbor_get_uint(&item, &part) || part > 1000)
+            part = 10000;
+        split->permille[i] = WEIR__NARROW(uint32_t, part);
+        sum += part;
+    }
+    if (sum != 1000)
+        weir__schema_refuse(r, WEIR_TASK_INVALID, "permille",
+                            "must be three whole numbers that add up to 1000");
+}
+
+static void read_hash_split(weir__schema_reader *r, const weir_cbor_value *map, weir__schema_split *split) {
+    static const char *const keys[] = {"method", "permille", "seed", NULL};
+    weir_cbor_value seed;
+    weir__schema_only_keys(r, map, keys);
+    read_permille(r, map, split);
+    if (weir__schema_find(map, "seed", &seed) && !weir_cbor_get_uint(&seed, &split->seed))
+        weir__schema_refuse(r, WEIR_SCHEMA_INVALID, "seed", "must be a whole number from 0 to 2^64-1");
+}
+
+static void read_temporal_split(weir__schema_reader *r, const weir_cbor_value *map, weir__unit unit,
+                                weir__schema_split *split) {
+    static const char *const keys[] = {"method", "val", "test", NULL};
+    weir__schema_only_keys(r, map, keys);
+    split->method = WEIR__SPLIT_TEMPORAL;
+    if (!weir__schema_moment(r, map, "val", true, unit, &split->val))
+        weir__schema_refuse(r, WEIR_TASK_INVALID, "val", "is missing");
+    if (!weir__schema_moment(r, map, "test", true, unit, &split->test))
+        weir__schema_refuse(r, WEIR_TASK_INVALID, "test", "is missing");
+}
+
+static void read_split(weir__schema_reader *r, const weir_cbor_value *task, weir__unit unit,
+                       weir__schema_split *split) {
+    static const char *const column_keys[] = {"method", "column", NULL};
+    weir_cbor_value map;
+    *split = (weir__schema_split){.method = WEIR__SPLIT_HASH, .permille = {800, 100, 100}};
+    if (!weir__schema_find(task, "split", &map))
+        return;
+    size_t length = weir__schema_enter(r, "split");
+    if (weir__schema_is_map(r, &map)) {
+        const char *method = weir__schema_text(r, &map, "method", false);
+        if (!method || strcmp(method, "hash") == 0) {
+            read_hash_split(r, &map, split);
+        } else if (strcmp(method, "temporal") == 0) {
+            read_temporal_split(r, &map, unit, split);
+        } else if (strcmp(method, "column") == 0) {
+            weir__schema_only_keys(r, &map, column_keys);
+            split->method = WEIR__SPLIT_COLUMN;
+            split->column = weir__schema_text(r, &map, "column", false);
+            if (!split->column)
+                weir__schema_refuse(r, WEIR_TASK_INVALID, "column", "is missing");
+        } else {
+            weir__schema_refuse(r, WEIR_TASK_INVALID, "method", "must be hash, temporal or column");
+        }
+    }
+    weir__schema_leave(r, length);
+}
+
+static weir__task_kind get_kind(weir__schema_reader *r, const weir_cbor_value *map) {
+    static const char *const kinds[] = {"cell", "derived", NULL};
+    static const weir__task_kind values[] = {WEIR__KIND_CELL, WEIR__KIND_DERIVED, WEIR__KIND_AUTO};
+    return values[weir__schema_word(r, map, "kind", kinds, WEIR_TASK_INVALID, 2)];
+}
+
+static void read_dropped(weir__schema_reader *r, const weir_cbor_value *map, weir__schema_task *task) {
+    weir_cbor_value list, item;
+    if (!weir__schema_find(map, "drop_columns", &list))
+        return;
+    if (list.type != WEIR_CBOR_ARRAY) {
+        weir__schema_refuse(r, WEIR_SCHEMA_INVALID, "drop_columns", "must be a list of columns");
+        return;
+    }
+    task->drop_columns = weir__schema_take(r, (size_t)list.number, sizeof *task->drop_columns);
+    weir_cbor_iterator it = weir_cbor_children(&list);
+    while (r->status == WEIR_OK && weir_cbor_next(&it, NULL, &item))
+        task->drop_columns[task->drop_column_count++] =
+            weir__schema_joined(r, &item, "drop_columns", WEIR_TASK_INVALID);
+}
+
+/* The anchor's key has as many columns as the table's primary key. */
+static void check_anchor(weir__schema_reader *r, const weir__schema_task *task) {
+    if (r->status != WEIR_OK)
+        return;
+    const weir__schema_table *anchor = weir__schema_find_table(r->schema, task->anchor_table);
+    if (!anchor)
+        weir__schema_refuse(r, WEIR_TASK_INVALID, "anchor_table",
+                            "names a table that the schema does not have");
+    else if (anchor->primary_key_count == 0)
+        weir__schema_refuse(r, WEIR_TASK_INVALID, "anchor_table",
+                            "names %s, which has no primary_key to find rows by", anchor->name);
+    else if (anchor->primary_key_count != task->anchor_key_count)
+        weir__schema_refuse(r, WEIR_TASK_INVALID, "anchor_key",
+                            "has %u columns, but the primary key of %s has %u", task->anchor_key_count,
+                            anchor->name, anchor->primary_key_count);
+}
+
+static void read_task(weir__schema_reader *r, const weir_cbor_value *map, weir__schema_task *task) {
+    static const char *const keys[] = {"query",         "anchor_table",
+                                       "anchor_key",    "anchor_key_is",
+                                       "target_column", "target_stype",
+                                       "kind",          "unit",
+                                       "before_anchor", "target_statistics",
+                                       "drop_columns",  "observation_time_column",
+                                       "split",         NULL};
+    static const char *const key_meanings[] = {"primary_key", NULL};
+    static const char *const early_rules[] = {"keep", "show_known", "move", NULL};
+    static const char *const statistics[] = {"all", "train", NULL};
+    weir_cbor_value key;
+    if (!weir__schema_is_map(r, map))
+        return;
+    weir__schema_only_keys(r, map, keys);
+    task->query = weir__schema_text(r, map, "query", true);
+    task->anchor_table = weir__schema_text(r, map, "anchor_table", true);
+    if (!weir__schema_find(map, "anchor_key", &key))
+        weir__schema_refuse(r, WEIR_SCHEMA_INVALID, "anchor_key", "is missing");
+    task->anchor_key = weir__schema_names(r, map, "anchor_key", &task->anchor_key_count);
+    task->is_key_for_sure =
+        weir__schema_word(r, map, "anchor_key_is", key_meanings, WEIR_TASK_INVALID, 1) == 0;
+    task->target_column = weir__schema_text(r, map, "target_column", true);
+    task->target_stype = weir__schema_stype(r, map, "target_stype");
+    task->observation_time_column = weir__schema_text(r, map, "observation_time_column", false);
+    task->kind = get_kind(r, map);
+    task->unit = weir__schema_unit(r, map);
+    task->before_anchor = (weir_before_anchor)weir__schema_word(r, map, "before_anchor", early_rules,
+                                                                WEIR_TASK_INVALID, WEIR_BEFORE_ANCHOR_KEEP);
+    task->has_train_statistics =
+        weir__schema_word(r, map, "target_statistics", statistics, WEIR_TASK_INVALID, 0) == 1;
+    read_dropped(r, map, task);
+    read_split(r, map, task->unit, &task->split);
+    bool can_be_target = task->target_stype == WEIR_NUMERICAL || task->target_stype == WEIR_TIMESTAMP ||
+                         task->target_stype == WEIR_BOOLEAN || task->target_stype == WEIR_CATEGORICAL;
+    if (!can_be_target)
+        weir__schema_refuse(r, WEIR_TASK_INVALID, "target_stype",
+                            "must be numerical, timestamp, boolean or categorical");
+    check_anchor(r, task);
+}
+
+static int compare_tasks(const void *a, const void *b) {
+    return strcmp(((const weir__schema_task *)a)->name, ((const weir__schema_task *)b)->name);
+}
+
+void weir__schema_read_tasks(weir__schema_reader *r, const weir_cbor_value *document) {
+    weir_cbor_value tasks, key, child;
+    weir__schema *schema = r->schema;
+    if (!weir__schema_find(document, "tasks", &tasks))
+        return;
+    schema->has_tasks = true;
+    size_t length = weir__schema_enter(r, "tasks");
+    if (weir__schema_is_map(r, &tasks)) {
+        schema->tasks = weir__schema_take(r, (size_t)tasks.number, sizeof *schema->tasks);
+        weir_cbor_iterator it = weir_cbor_children(&tasks);
+        while (r->status == WEIR_OK && weir_cbor_next(&it, &key, &child)) {
+            weir__schema_task *task = &schema->tasks[schema->task_count++];
+            task->name = weir__schema_copy(r, (const char *)key.data, (size_t)key.number);
+            size_t inner = weir__schema_enter(r, task->name);
+            read_task(r, &child, task);
+            weir__schema_leave(r, inner);
+        }
+        if (r->status == WEIR_OK && schema->task_count > 0)
+            qsort(schema->tasks, schema->task_count, sizeof *schema->tasks, compare_tasks);
+    }
+    weir__schema_leave(r, length);
+}

@@ -1,0 +1,221 @@
+/* Warnings about times (docs/spec, Warnings): what a seed sees too early, or not at all, because a table has
+ * no time, a row has none, a seed is observed before its anchor, or statistics go beyond the train split. */
+#include <stdio.h>
+#include <string.h>
+
+#include "ingest/state.h"
+
+static bool has_time(const weir__table_plan *table) {
+    return table->temporal.column != WEIR_NONE || table->temporal.time != WEIR_NONE;
+}
+
+/* ---- The middle of all observation times --------------------------------------------------------- */
+
+static int64_t seed_time(const weir__ingest *ingest, const weir__task_plan *task, uint32_t seed) {
+    const weir__table_plan *anchor = &ingest->tables[task->anchor_table];
+    if (task->times)
+        return task->times[seed];
+    int64_t time = weir__row_time(anchor, task->rows[seed] - anchor->row_start);
+    return time == WEIR_TIME_ALWAYS ? INT64_MAX : time;
+}
+
+/* How many seeds have each next byte, of those whose time begins with `known` in its first `bytes` bytes. */
+static void count_bytes(const weir__ingest *ingest, uint64_t known, unsigned bytes, uint64_t counts[256]) {
+    memset(counts, 0, 256 * sizeof *counts);
+    for (uint32_t t = 0; t < ingest->task_count; t++)
+        for (uint32_t i = 0; i < ingest->tasks[t].seed_count; i++) {
+            int64_t time = seed_time(ingest, &ingest->tasks[t], i);
+            uint64_t bits = (uint64_t)time ^ (uint64_t)1 << 63; /* in the order of times */
+            if (time != INT64_MAX && (bytes == 0 || bits >> (64 - 8 * bytes) == known))
+                counts[bits >> (56 - 8 * bytes) & 255]++;
+        }
+}
+
+/* The lower median, byte by byte from the highest: no memory, whatever the number of seeds. False where no
+ * seed has a time. */
+static bool median_time(const weir__ingest *ingest, int64_t *out) {
+    uint64_t counts[256], known = 0, rank = 0;
+    for (unsigned bytes = 0; bytes < 8; bytes++) {
+        count_bytes(ingest, known, bytes, counts);
+        uint64_t total = 0;
+        for (int i = 0; i < 256; i++)
+            total += counts[i];
+        if (total == 0)
+            return false;
+        if (bytes == 0)
+            rank = (total - 1) / 2;
+        unsigned byte = 0;
+        for (; rank >= counts[byte]; byte++)
+            rank -= counts[byte];
+        known = known << 8 | byte;
+    }
+    *out = (int64_t)(known ^ (uint64_t)1 << 63);
+    return true;
+}
+
+/* ---- Tables without a time ------------------------------------------------------------------- */
+
+/* A way along foreign keys, through tables without a time, to the first with one. */
+typedef struct way {
+    uint32_t edges[WEIR__TIME_KEYS_MAX];
+    uint32_t edge_count;
+    uint32_t table; /* where it ends */
+} way;
+
+/* The shortest way, of several the first in order of edge types: tables are visited in the order in which
+ * they are reached. False where there is none, or no memory to look for it. */
+static bool find_way(const weir__ingest *ingest, uint32_t from, way *out) {
+    const weir_env *env = ingest->env;
+    uint32_t *queue = weir__allocate(env, ingest->table_count, sizeof *queue);
+    uint32_t *reached_by = weir__allocate(env, ingest->table_count, sizeof *reached_by); /* edge + 1 */
+    uint32_t begin = 0, end = 0, found = WEIR_NONE;
+    if (queue && reached_by) {
+        memset(reached_by, 0, ingest->table_count * sizeof *reached_by);
+        queue[end++] = from;
+    }
+    while (begin < end && found == WEIR_NONE) {
+        uint32_t table = queue[begin++];
+        for (uint32_t e = 0; e < ingest->edge_count && found == WEIR_NONE; e++) {
+            uint32_t parent = ingest->edges[e].parent_table;
+            if (ingest->edges[e].table != table || parent == from || reached_by[parent])
+                continue;
+            reached_by[parent] = e + 1;
+            queue[end++] = parent;
+            if (has_time(&ingest->tables[parent]))
+                found = parent;
+        }
+    }
+    *out = (way){.table = found};
+    for (uint32_t t = found; found != WEIR_NONE && t != from; t = ingest->edges[reached_by[t] - 1].table)
+        if (out->edge_count++ == WEIR__TIME_KEYS_MAX) {
+            found = WEIR_NONE;
+            break;
+        }
+    uint32_t place = out->edge_count;
+    for (uint32_t t = found; found != WEIR_NONE && t != from; t = ingest->edges[reached_by[t] - 1].table)
+        out->edges[--place] = reached_by[t] - 1;
+    weir__release(env, queue);
+    weir__release(env, reached_by);
+    return found != WEIR_NONE;
+}
+
+/* What to write as temporal_column: the keys of the way, then what says the last table's time. */
+static void describe_way(const weir__ingest *ingest, const way *found, char *out, size_t size) {
+    const weir__table_plan *last = &ingest->tables[found->table];
+    size_t used = 0;
+    out[0] = 0;
+    for (uint32_t i = 0; i < found->edge_count && used < size; i++)
+        used +=
+            (size_t)snprintf(out + used, size - used, "%s -> %s.", ingest->edges[found->edges[i]].key->name,
+                             ingest->tables[ingest->edges[found->edges[i]].parent_table].name);
+    if (used >= size)
+        return;
+    if (last->temporal.column != WEIR_NONE) {
+        snprintf(out + used, size - used, "%s", last->columns[last->temporal.column].name);
+        return;
+    }
+    const weir__schema_time *path = &last->times[last->temporal.time].paths[0];
+    uint32_t table = found->table;
+    for (uint32_t i = 0; i < path->count && used < size; i++) {
+        const weir__schema_key *key =
+            i + 1 < path->count ? weir__schema_find_key(&ingest->schema.tables[table], path->names[i]) : NULL;
+        used += (size_t)snprintf(out + used, size - used, "%s%s%s%s", path->names[i], key ? " -> " : "",
+                                 key ? key->table : "", key ? "." : "");
+        for (uint32_t t = 0; key && t < ingest->table_count; t++)
+            if (strcmp(ingest->tables[t].name, key->table) == 0)
+                table = t;
+    }
+}
+
+static uint64_t count_later_rows(const weir__ingest *ingest, uint32_t t, const way *found, int64_t time) {
+    uint64_t later = 0;
+    for (uint32_t r = 0; r < ingest->tables[t].row_count; r++) {
+        uint32_t row = r;
+        for (uint32_t i = 0; i < found->edge_count && row != WEIR_NONE; i++) {
+            const weir__edge_plan *edge = &ingest->edges[found->edges[i]];
+            uint32_t parent = edge->parents[row];
+            row = parent == WEIR_NONE ? WEIR_NONE : parent - ingest->tables[edge->parent_table].row_start;
+        }
+        later += row != WEIR_NONE && weir__row_time(&ingest->tables[found->table], row) > time ? 1 : 0;
+    }
+    return later;
+}
+
+static void warn_of_table(weir__ingest *ingest, uint32_t t, const int64_t *median) {
+    const weir__table_plan *table = &ingest->tables[t];
+    way found;
+    if (!find_way(ingest, t, &found))
+        return;
+    char path[400], time[40], seen[300] = "";
+    describe_way(ingest, &found, path, sizeof path);
+    if (median) {
+        weir_timestamp_format(*median, time);
+        snprintf(seen, sizeof seen,
+                 "; a seed in the middle (%s) sees %llu of them from the future, by the time of their %s",
+                 time, (unsigned long long)count_later_rows(ingest, t, &found, *median),
+                 ingest->tables[found.table].name);
+    }
+    weir__warn(
+        ingest, "table_without_time", table->name, NULL, NULL,
+        "table %s has no time, so every seed sees all of its %u rows%s; say since when they exist, such as "
+        "\"temporal_column\": \"%s\"",
+        table->name, table->row_count, seen, path);
+}
+
+/* ---- Rows, seeds, statistics ------------------------------------------------------------------- */
+
+static void warn_of_rows(weir__ingest *ingest, const weir__table_plan *table) {
+    uint64_t without = 0;
+    for (uint32_t r = 0; r < table->row_count; r++)
+        without += weir__row_time(table, r) == WEIR_TIME_ALWAYS ? 1 : 0;
+    if (without > 0)
+        weir__warn(ingest, "rows_without_time", table->name, NULL, NULL,
+                   "%llu of %u rows of %s have no time (%s), so every seed sees them",
+                   (unsigned long long)without, table->row_count, table->name,
+                   table->temporal.time == WEIR_NONE ? "it is null" : "no row on the way, or null there");
+}
+
+static void warn_of_seeds(weir__ingest *ingest, const weir__task_plan *task) {
+    if (task->early == 0 || task->schema->before_anchor != WEIR_BEFORE_ANCHOR_KEEP)
+        return;
+    weir__warn(
+        ingest, "seeds_before_anchor", NULL, NULL, task->schema->name,
+        "%llu of %u seeds of task %s are observed before their row of %s exists, and see nothing of it; "
+        "say \"before_anchor\": \"show_known\" (its columns are known from their known_at on) or \"move\" "
+        "(observe it when it exists)",
+        (unsigned long long)task->early, task->seed_count, task->schema->name, task->schema->anchor_table);
+}
+
+static void warn_of_statistics(weir__ingest *ingest) {
+    int64_t end = 0;
+    uint32_t task = 0;
+    uint64_t later = 0;
+    char time[40];
+    if (ingest->info.has_statistics_until || !weir__earliest_end_of_train(ingest, &end, &task))
+        return;
+    for (uint32_t t = 0; t < ingest->table_count; t++)
+        for (uint32_t r = 0; r < ingest->tables[t].row_count && has_time(&ingest->tables[t]); r++)
+            later += weir__row_time(&ingest->tables[t], r) > end ? 1 : 0;
+    if (later == 0)
+        return;
+    weir_timestamp_format(end, time);
+    weir__warn(
+        ingest, "statistics_after_train", NULL, NULL, ingest->tasks[task].schema->name,
+        "means and deviations are over all rows, also %llu that are later than the train split of task %s, "
+        "which ends at %s; say \"statistics_until\": \"train\" to leave them out",
+        (unsigned long long)later, ingest->tasks[task].schema->name, time);
+}
+
+void weir__warn_of_times(weir__ingest *ingest) {
+    int64_t median = 0;
+    bool has_median = median_time(ingest, &median);
+    for (uint32_t t = 0; t < ingest->table_count; t++)
+        if (ingest->tables[t].row_count > 0 && !has_time(&ingest->tables[t]))
+            warn_of_table(ingest, t, has_median ? &median : NULL);
+    for (uint32_t t = 0; t < ingest->table_count; t++)
+        if (has_time(&ingest->tables[t]))
+            warn_of_rows(ingest, &ingest->tables[t]);
+    for (uint32_t i = 0; i < ingest->task_count; i++)
+        warn_of_seeds(ingest, &ingest->tasks[i]);
+    warn_of_statistics(ingest);
+}
