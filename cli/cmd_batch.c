@@ -127,7 +127,8 @@ static int print_json(const request *r, const weir_store *store, const weir_batc
 static void print_anchor(const weir_store *store, const weir_task *task, uint32_t row) {
     char key[200], printable[200];
     if (weir_store_key_text(store, row, key, sizeof key) > 0)
-        printf("%s %s (row %" PRIu32 ")", weir_store_describe(store)->tables[task->anchor_table].name,
+        printf("%s %s (row %" PRIu32 ")",
+               cli_shown(weir_store_describe(store)->tables[task->anchor_table].name),
                cli_printable(key, printable, sizeof printable), row);
     else
         printf("row %" PRIu32, row);
@@ -135,8 +136,8 @@ static void print_anchor(const weir_store *store, const weir_task *task, uint32_
 
 static int print_text(const request *r, const weir_store *store, const weir_batch *batch) {
     const weir_task *task = &weir_store_describe(store)->tasks[batch->task];
-    printf("%s: task %s predicts %s (%s)\n", r->of.dataset, task->name, task->target_column,
-           weir_stype_name(task->stype));
+    printf("%s: task %s predicts %s (%s)\n", cli_shown(r->of.dataset), cli_shown(task->name),
+           cli_shown(task->target_column), weir_stype_name(task->stype));
     printf("%" PRIu32 " sequences of %" PRIu32 " cells, up to %" PRIu32 " rows, %" PRIu32 " texts: %.2f MB\n",
            batch->sequence_count, batch->sequence_length, batch->row_count, batch->text_count,
            (double)batch->size / 1e6);

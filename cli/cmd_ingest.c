@@ -112,11 +112,11 @@ static void print_column_notes(const weir_store_info *info) {
         const weir_column *column = &info->columns[c];
         const weir_table *table = &info->tables[column->table];
         if (column->nulls == table->row_count && table->row_count > 0)
-            printf("  note: %s.%s is always null\n", table->name, column->name);
+            printf("  note: %s.%s is always null\n", cli_shown(table->name), cli_shown(column->name));
         if (column->not_finite > 0)
-            printf("  note: %s.%s has %" PRIu64 " value%s that %s not finite, counted as null\n", table->name,
-                   column->name, column->not_finite, plural(column->not_finite),
-                   column->not_finite == 1 ? "is" : "are");
+            printf("  note: %s.%s has %" PRIu64 " value%s that %s not finite, counted as null\n",
+                   cli_shown(table->name), cli_shown(column->name), column->not_finite,
+                   plural(column->not_finite), column->not_finite == 1 ? "is" : "are");
     }
 }
 
@@ -124,10 +124,10 @@ static void print_drafted_columns(const weir_store_info *info) {
     printf("The schema was drafted; 'weir schema' prints it for you to edit. Its columns:\n");
     for (uint32_t t = 0; t < info->table_count; t++) {
         const weir_table *table = &info->tables[t];
-        printf("  %s:%s", table->name, table->column_count == 0 ? " none" : "");
+        printf("  %s:%s", cli_shown(table->name), table->column_count == 0 ? " none" : "");
         for (uint32_t c = 0; c < table->column_count; c++) {
             const weir_column *column = &info->columns[table->column_start + c];
-            printf("%s %s %s", c ? "," : "", column->name, weir_stype_name(column->stype));
+            printf("%s %s %s", c ? "," : "", cli_shown(column->name), weir_stype_name(column->stype));
         }
         printf("\n");
     }
@@ -148,11 +148,11 @@ static void print_time_rules(const weir_store *store) {
     for (uint32_t t = 0; t < info->table_count; t++)
         if (info->tables[t].time_offset == WEIR_NONE && info->tables[t].row_count > 0) {
             begin_list(&is_begun, heading);
-            printf("  rows of %s have no time: every seed sees them\n", info->tables[t].name);
+            printf("  rows of %s have no time: every seed sees them\n", cli_shown(info->tables[t].name));
         } else if (info->tables[t].temporal_time != WEIR_NONE) {
             begin_list(&is_begun, heading);
             weir_store_time_text(store, t, info->tables[t].temporal_time, time, sizeof time);
-            printf("  rows of %s are shown from %s on\n", info->tables[t].name, time);
+            printf("  rows of %s are shown from %s on\n", cli_shown(info->tables[t].name), cli_shown(time));
         }
     for (uint32_t c = 0; c < info->table_column_count; c++) {
         const weir_column *column = &info->columns[c];
@@ -161,8 +161,9 @@ static void print_time_rules(const weir_store *store) {
         begin_list(&is_begun, heading);
         if (column->known_time != WEIR_NONE)
             weir_store_time_text(store, column->table, column->known_time, time, sizeof time);
-        printf("  %s.%s is shown from %s on\n", info->tables[column->table].name, column->name,
-               column->known_time != WEIR_NONE ? time : info->columns[column->known_at].name);
+        printf("  %s.%s is shown from %s on\n", cli_shown(info->tables[column->table].name),
+               cli_shown(column->name),
+               cli_shown(column->known_time != WEIR_NONE ? time : info->columns[column->known_at].name));
     }
 }
 
@@ -171,8 +172,8 @@ static void print_edge_notes(const weir_store_info *info) {
         uint64_t dangling = info->edges[e].dangling;
         if (dangling > 0)
             printf("  note: %" PRIu64 " value%s of %s.%s match%s no row of %s\n", dangling, plural(dangling),
-                   info->tables[info->edges[e].table].name, info->edges[e].name, dangling == 1 ? "es" : "",
-                   info->tables[info->edges[e].parent_table].name);
+                   cli_shown(info->tables[info->edges[e].table].name), cli_shown(info->edges[e].name),
+                   dangling == 1 ? "es" : "", cli_shown(info->tables[info->edges[e].parent_table].name));
     }
 }
 
@@ -181,7 +182,7 @@ static void print_tasks(const weir_store_info *info) {
     for (uint32_t i = 0; i < info->task_count; i++) {
         const weir_task *task = &info->tasks[i];
         begin_list(&is_begun, "Seeds of the tasks:");
-        printf("  %s: %u train, %u val, %u test", task->name, task->split_start[1],
+        printf("  %s: %u train, %u val, %u test", cli_shown(task->name), task->split_start[1],
                task->split_start[2] - task->split_start[1], task->split_start[3] - task->split_start[2]);
         if (task->dropped > 0)
             printf(" (%" PRIu64 " dropped, without a row to anchor at)", task->dropped);
@@ -194,8 +195,9 @@ static void print_summary(const weir_ingest_report *report) {
     cli_format_bytes(report->source_bytes, source);
     cli_format_bytes(report->store_bytes, store);
     printf("%s: %" PRIu64 " row%s of %" PRIu32 " table%s, %" PRIu64 " edge%s, %" PRIu64 " text%s, %s",
-           report->store_path, report->rows, plural(report->rows), report->tables, plural(report->tables),
-           report->edges, plural(report->edges), report->texts, plural(report->texts), store);
+           cli_shown(report->store_path), report->rows, plural(report->rows), report->tables,
+           plural(report->tables), report->edges, plural(report->edges), report->texts, plural(report->texts),
+           store);
     if (report->source_bytes > 0)
         printf(" from %s", source);
     printf(" in %.1f s\n", (double)report->total_ns * 1e-9);
@@ -206,7 +208,7 @@ static int print_report(const weir_ingest_report *report, const kept_warnings *w
     weir_error error;
     print_summary(report);
     for (size_t i = 0; i < warnings->count; i++)
-        printf("WARNING: %s\n", warnings->list[i].message ? warnings->list[i].message : "");
+        printf("WARNING: %s\n", cli_shown(warnings->list[i].message ? warnings->list[i].message : ""));
     if (weir_store_open(NULL, report->store_path, &opened, &error) != WEIR_OK)
         return cli_fail(&error, false);
     const weir_store_info *info = weir_store_describe(opened);
@@ -219,7 +221,7 @@ static int print_report(const weir_ingest_report *report, const kept_warnings *w
     print_edge_notes(info);
     print_time_rules(opened);
     print_tasks(info);
-    printf("%s names the datasets\n", report->manifest_path);
+    printf("%s names the datasets\n", cli_shown(report->manifest_path));
     weir_store_close(opened);
     return cli_flush();
 }

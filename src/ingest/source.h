@@ -236,6 +236,10 @@ void weir__source_close(weir__source *source);
 /* SOURCE_ERROR for a location that no kind accepts: what it seems to be, and what to give instead. */
 WEIR_CHECKED weir_status weir__refuse_location(const weir_env *env, const char *location, weir_error *error);
 
+/* Takes the secrets of a location (what stands between a user and an @, and every password=) out of a message
+ * that may quote it. */
+void weir__redact_location(const char *location, char *message, size_t capacity);
+
 /* Reads columns of a table, view or query: as the kind's scan does, or by running the query. A query is not
  * shared out: part 0 has all rows. */
 WEIR_CHECKED weir_status weir__source_scan(weir__source *source, const weir__catalog_table *table,

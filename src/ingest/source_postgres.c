@@ -17,25 +17,11 @@
 
 /* ---- Messages -------------------------------------------------------------------------------- */
 
-/* libpq quotes what it cannot read, so the password is taken out of its messages: the one before the host,
- * and the one among the URL's parameters. */
-static void redact_password(const char *location, char *message, size_t capacity) {
-    const char *authority = strstr(location, "//");
-    const char *at = authority ? strrchr(authority, '@') : NULL;
-    const char *colon = authority ? strchr(authority + 2, ':') : NULL;
-    if (at && colon && colon < at)
-        weir__redact(message, capacity, colon + 1, (size_t)(at - colon - 1));
-    const char *parameter = strstr(location, "password=");
-    if (parameter) {
-        parameter += strlen("password=");
-        weir__redact(message, capacity, parameter, strcspn(parameter, "&"));
-    }
-}
-
+/* libpq quotes what it cannot read. */
 static weir_status fail_with(weir_error *error, const char *location, const char *what, const char *text) {
     char message[512];
     weir__one_line(text, message, sizeof message);
-    redact_password(location, message, sizeof message);
+    weir__redact_location(location, message, sizeof message);
     return weir__fail(error, WEIR_SOURCE_ERROR, WEIR__SOURCE_OPERATOR, "%s: %s", what,
                       *message ? message : "the server said nothing");
 }

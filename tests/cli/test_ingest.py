@@ -183,6 +183,41 @@ class Shop(unittest.TestCase):
         self.assertEqual(names, sorted(names) if process.returncode == 0 else [])
         self.assertFalse([name for name in names if ".tmp" in name])
 
+    def test_names_reach_no_terminal_raw(self):
+        """Tables, columns, tasks, keys and texts with escapes: what is printed for people has none."""
+        bad = "a\x1b[2J\x07\nb\x7f\u009bc"
+        source, store = os.path.join(self.folder.name, "raw.sqlite"), os.path.join(self.folder.name, "raw.weir")
+        with sqlite3.connect(source) as db:
+            db.execute(f'CREATE TABLE "t{bad}" ("k{bad}" TEXT PRIMARY KEY, "c{bad}" TEXT, "p{bad}" TEXT REFERENCES "t{bad}", '
+                       f'"n{bad}" REAL, "w{bad}" TEXT)')
+            db.executemany(f'INSERT INTO "t{bad}" VALUES (?, ?, ?, NULL, ?)',
+                           [(f"{i}{bad}", bad + str(i % 3), f"{i - 1}{bad}", f"2024-01-0{i + 1}T00:00:00") for i in range(9)])
+        db.close()
+        schema = os.path.join(self.folder.name, "raw.json")
+        with open(schema, "w", encoding="utf-8") as file:
+            json.dump({"name": "raw" + bad, "tables": {"t" + bad: {
+                "primary_key": "k" + bad, "temporal_column": "w" + bad, "columns": {
+                    "k" + bad: {"stype": "identifier"}, "c" + bad: {"stype": "text"}, "n" + bad: {"stype": "numerical"},
+                    "w" + bad: {"stype": "timestamp"},
+                    "p" + bad: {"stype": "identifier", "foreign_key": f"t{bad}.k{bad}"}}}},
+                "tasks": {"y" + bad: {"query": f'SELECT "k{bad}" AS id, \'2024-02-01\' AS at, 1.0 AS "z{bad}" FROM "t{bad}"',
+                                      "anchor_table": "t" + bad, "anchor_key": "id", "target_column": "z" + bad,
+                                      "target_stype": "numerical", "observation_time_column": "at"}}}, file)
+        shown = [weir("ingest", source, "-o", store, check=False).stdout]
+        result = weir("ingest", source, "--schema", schema, "-o", store, check=False)
+        shown += [result.stdout, result.stderr]
+        self.assertEqual(result.returncode, 0, result)
+        manifest = store.replace(".weir", ".manifest.json")
+        with open(manifest, encoding="utf-8") as file:
+            dataset = next(iter(json.load(file)["datasets"]))
+        for command in (["info", store], ["embed", store, "--texts", "5"], ["embed", store, "--columns"], ["verify", store],
+                        ["batch", "--store", store, "--manifest", manifest, "--dataset", dataset]):
+            result = weir(*command)
+            shown += [result.stdout, result.stderr]
+        for text in shown:
+            self.assertFalse([c for c in text if (ord(c) < 32 and c != "\n") or 127 <= ord(c) < 160], text)
+            self.assertFalse([line for line in text.splitlines() if line.startswith("b")], text)
+
     def test_signals_inside_a_query(self):
         source = os.path.join(self.folder.name, "endless.sqlite")
         with sqlite3.connect(source) as db:

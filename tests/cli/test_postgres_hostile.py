@@ -129,6 +129,28 @@ class Hostile(unittest.TestCase):
                     output, errors = process.communicate(timeout=100)
                 self.assertEqual((process.returncode, errors), (1, b""), (part, size, output))
 
+    # ---- Secrets and escapes
+
+    def test_no_secret_of_a_location_is_shown(self):
+        port = FakePostgres().url.split(":")[3].split("/")[0]
+        for location in (f"postgresql://u:s3cr/et@127.0.0.1:{port}/d", "postgresql://u:s3cr?et@h:1:2/d",
+                         "postgresql://u@127.0.0.1:1/d?password=other&password=s3cret", "postgresql://u:s3c%72et@[h/d",
+                         "postgresql://127.0.0.1:1/d?no_such=1&password=s3cret", "u:s3cr/et@host/d", "u:s3cret@host",
+                         "host=h password=s3cret dbname=d", "host=h PASSWORD='s3cr et' dbname=d", "mysql://u:s3cret@h/d",
+                         "postgress://u:s3cret@h/d", "jdbc:postgresql://h/d?password=s3cret"):
+            for command in (["ingest", location], ["schema", location]):
+                with self.subTest(location=location):
+                    done = subprocess.run([WEIR, *command], capture_output=True, text=True, check=False, cwd=self.folder)
+                    self.assertEqual(done.returncode, 1, done)
+                    for secret in ("s3c", "et@", " et'"):
+                        self.assertNotIn(secret, done.stdout + done.stderr)
+
+    def test_words_of_a_server_are_printable(self):
+        for answer in (fake.failure("\x1b]0;owned\x07\nweir: all is well\x9b"),):
+            status, output = self.ingest({"pg_attribute": answer})
+            self.assertEqual(status, 1)
+            self.assertFalse([c for c in output["error"]["message"] if ord(c) < 32 or 127 <= ord(c) < 160], output)
+
     # ---- Signals
 
     def signalled(self, server, number, *options):
