@@ -88,6 +88,8 @@ static void skip_space(reader *r) {
 /* ---- Strings --------------------------------------------------------------------------------- */
 
 static bool put_decoded(reader *r, const char *bytes, size_t size) {
+    if (size == 0)
+        return true; /* there may be no memory yet, and nothing is added to no place */
     if (!weir__grow(r->env, &r->decoded, &r->decoded_capacity, r->decoded_size + size, 1)) {
         r->is_short_of_memory = true;
         return refuse(r, "out of memory");
