@@ -97,9 +97,15 @@ static weir_manifest *read_manifest(const char *path, uint32_t length, const cha
 
 void batches_open(batches *b, const batches_store *store, const char *dataset, uint32_t length,
                   const char *row_order, int count) {
+    batches_open_as(b, store, WEIR_VERIFY_TOUCHED, dataset, length, row_order, count);
+}
+
+void batches_open_as(batches *b, const batches_store *store, weir_verify verify, const char *dataset,
+                     uint32_t length, const char *row_order, int count) {
     weir_error error;
+    weir_store_options opening = {.size = sizeof opening, .verify = verify};
     *b = (batches){.count = count};
-    batches_check(weir_store_open(NULL, store->store, &b->store, &error), &error);
+    batches_check(weir_store_open_with(NULL, store->store, &opening, &b->store, &error), &error);
     b->manifest = read_manifest(store->manifest, length, row_order);
     weir_batch_options options = {.size = sizeof options,
                                   .store = b->store,

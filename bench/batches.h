@@ -48,6 +48,8 @@ typedef struct batches {
 /* Batches of a dataset of the store, with sequences of `length` cells. */
 void batches_open(batches *b, const batches_store *store, const char *dataset, uint32_t length,
                   const char *row_order, int count);
+void batches_open_as(batches *b, const batches_store *store, weir_verify verify, const char *dataset,
+                     uint32_t length, const char *row_order, int count);
 void batches_close(batches *b);
 
 /* Builds one round and counts what it has. */

@@ -1,7 +1,7 @@
 /* The batch builder against its limit: the bytes of a batch written once. On the demo shop, with batches of
  * 32 sequences into a ring of buffers: in the compact form, which is what goes to a device; its expansion to
- * tensors; and both. Beside it, in the same run and in turns, memcpy and memset of the tensors' bytes. Then the
- * same at several lengths and sizes of the database, and with two threads.
+ * tensors; and both. Beside it, in the same run and in turns, memcpy and memset of the tensors' bytes. Then
+ * the same at several lengths and sizes of the database, and with two threads.
  *
  *   bench_batch            shops of 10^5 and 10^6 rows, made once beside the program; with
  *                          WEIR_BENCH_LARGE=1, or where it was made before, one of 10^7 */
@@ -146,6 +146,37 @@ static void bench_threads(const batches_store *store) {
     bench_report("2 threads, on the wall", rate_of_threads(store, 2), "sequences/s", "1 thread", one, NULL);
 }
 
+/* ---- What verifying costs -------------------------------------------------------------------- */
+
+static void verify_all(void *context) {
+    weir_error error;
+    batches_check(weir_store_verify(context, 1, &error), &error);
+}
+
+/* After warm-up every block has been verified: what is left is a look at its bit. In turns. */
+static void bench_verify(const batches_store *store) {
+    batches trusting, touching;
+    double trusted = 0, touched = 0;
+    batches_open_as(&trusting, store, WEIR_VERIFY_NONE, "shop/churn/train", 1024, "rcm", 32);
+    batches_open_as(&touching, store, WEIR_VERIFY_TOUCHED, "shop/churn/train", 1024, "rcm", 32);
+    batches_build(&trusting);
+    double first = bench_best(1, batches_build, &touching);
+    for (int i = 0; i < 3 * ROUNDS; i++) {
+        keep_least(&trusted, bench_best(1, batches_build, &trusting));
+        keep_least(&touched, bench_best(1, batches_build, &touching));
+    }
+    double sequences = (double)touching.sequences;
+    bench_report("verify touched, after warm-up", sequences / touched, "sequences/s", "verify none",
+                 sequences / trusted, "98 %");
+    bench_report("verify touched, the first 32 batches", first * 1e3, "ms", "after warm-up", touched * 1e3,
+                 NULL);
+    double bytes = (double)weir_store_describe(touching.store)->file_size;
+    bench_report("verify all, 1 thread", bytes / bench_best(2, verify_all, touching.store) / 1e9, "GB/s",
+                 NULL, 0, NULL);
+    batches_close(&touching);
+    batches_close(&trusting);
+}
+
 int main(int argc, char **argv) {
     (void)argc;
     batches_store small = batches_make_shop(argv[0], 100000);
@@ -154,6 +185,7 @@ int main(int argc, char **argv) {
     bench(&middle, "shop/churn/train", 256, "10^6 rows", NULL);
     bench(&middle, "shop/churn/train", 8192, "10^6 rows", NULL);
     bench(&middle, "shop/category/train", 1024, "10^6 rows", NULL);
+    bench_verify(&middle);
     bench_threads(&middle);
     double least = bench_sequence(&small, "10^5 rows", 0, NULL);
     bench_sequence(&middle, "10^6 rows", least, "1.3 x beyond cache misses");

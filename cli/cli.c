@@ -1,11 +1,15 @@
 /* See cli.h. */
 #include "cli.h"
+#include "signals.h"
 
 #include <errno.h>
 #include <fcntl.h>
+#include <glob.h>
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/file.h>
+#include <sys/random.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -174,11 +178,13 @@ int cli_flush(void) {
 }
 
 int cli_fail(const weir_error *error, bool as_json) {
+    bool is_stopped = error->status == WEIR_CANCELLED && cli_signals_caught();
+    int exit_status = is_stopped ? 128 + cli_signals_caught() : CLI_FAILED;
     if (!as_json) {
         char line[WEIR_MESSAGE_CAPACITY + 64];
         weir_error_line(error, line, sizeof line);
         fprintf(stderr, "%s\n", line);
-        return CLI_FAILED;
+        return exit_status;
     }
     weir_json_writer w;
     weir_json_writer_memory(&w, NULL);
@@ -187,7 +193,7 @@ int cli_fail(const weir_error *error, bool as_json) {
     weir_error_json(error, &w);
     weir_json_end_object(&w);
     cli_print_json(&w);
-    return CLI_FAILED;
+    return exit_status;
 }
 
 int cli_print_json(weir_json_writer *w) {
@@ -312,10 +318,36 @@ static bool is_too_large(FILE *file, size_t used) {
     return true;
 }
 
+/* Standard input, or a file that is neither a directory nor a stream, which may have no end and which opening
+ * may wait for. */
+static FILE *open_input(const char *path, weir_error *error) {
+    struct stat about;
+    if (strcmp(path, "-") == 0)
+        return stdin;
+    int file = open(path, O_RDONLY | O_NONBLOCK | O_CLOEXEC);
+    if (file < 0 || fstat(file, &about) != 0) {
+        (void)read_failure(path, error);
+    } else if (S_ISDIR(about.st_mode)) {
+        errno = EISDIR;
+        (void)read_failure(path, error);
+    } else if (!S_ISREG(about.st_mode)) {
+        (void)cli_error(error, WEIR_IO_ERROR,
+                        "%s is a device or a pipe, not a file; '-' reads standard input", path);
+    } else {
+        FILE *stream = fdopen(file, "rb");
+        if (stream)
+            return stream;
+        (void)read_failure(path, error);
+    }
+    if (file >= 0)
+        close(file);
+    return NULL;
+}
+
 weir_status cli_read_file(const char *path, char **data, size_t *size, weir_error *error) {
-    FILE *file = strcmp(path, "-") == 0 ? stdin : fopen(path, "rb");
+    FILE *file = open_input(path, error);
     if (!file)
-        return read_failure(path, error);
+        return error->status;
     char *bytes = NULL;
     size_t used = 0;
     size_t capacity = 0;
@@ -351,22 +383,51 @@ static weir_status write_failure(const char *path, int number, weir_error *error
     return cli_error(error, WEIR_IO_ERROR, "cannot write %s: %s", path, strerror(number));
 }
 
-/* Makes a new file beside the target, never taking one that is there: it may be somebody's. */
+enum { RANDOM_DIGITS = 16 };
+
+/* Removes what killed programs left of the same output: temporary files whose lock nobody holds. */
+static void remove_leftovers(const char *target) {
+    char pattern[CLI_PATH_MAX];
+    glob_t found;
+    size_t size = 0;
+    for (const char *at = target; *at && size + RANDOM_DIGITS + 8 < sizeof pattern; at++) {
+        if (strchr("\\*?[]", *at))
+            pattern[size++] = '\\';
+        pattern[size++] = *at;
+    }
+    snprintf(pattern + size, sizeof pattern - size, ".????????????????.tmp");
+    if (glob(pattern, GLOB_NOSORT, NULL, &found) != 0)
+        return;
+    for (size_t i = 0; i < found.gl_pathc; i++) {
+        const char *digits = found.gl_pathv[i] + strlen(target) + 1;
+        int file = strspn(digits, "0123456789abcdef") == RANDOM_DIGITS
+                       ? open(found.gl_pathv[i], O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC)
+                       : -1;
+        if (file >= 0 && flock(file, LOCK_EX | LOCK_NB) == 0)
+            unlink(found.gl_pathv[i]);
+        if (file >= 0)
+            close(file);
+    }
+    globfree(&found);
+}
+
+/* Makes a new file beside the target, under a name that nobody can foresee and never through a link: what is
+ * there may be somebody's. It stays locked while it is written. */
 static int create_temporary(cli_output *output) {
-    enum { TRIES = 100 };
-    size_t capacity = strlen(output->target) + 48;
+    uint64_t random;
+    size_t capacity = strlen(output->target) + RANDOM_DIGITS + 8;
     output->temporary = malloc(capacity);
     if (!output->temporary) {
         errno = ENOMEM;
         return -1;
     }
-    int file = -1;
-    for (int i = 0; i < TRIES && file < 0; i++) {
-        snprintf(output->temporary, capacity, "%s.tmp%ld-%d", output->target, (long)getpid(), i);
-        file = open(output->temporary, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
-        if (file < 0 && errno != EEXIST)
-            break;
-    }
+    remove_leftovers(output->target);
+    if (getrandom(&random, sizeof random, 0) != sizeof random)
+        return -1;
+    snprintf(output->temporary, capacity, "%s.%016llx.tmp", output->target, (unsigned long long)random);
+    int file = open(output->temporary, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0666);
+    if (file >= 0)
+        (void)flock(file, LOCK_EX | LOCK_NB);
     return file;
 }
 
@@ -407,11 +468,11 @@ weir_status cli_output_finish(cli_output *output, weir_error *error) {
     if (is_whole && output->temporary)
         is_whole = fsync(fileno(output->stream)) == 0;
     int number = errno;
-    if (fclose(output->stream) != 0 && is_whole) {
+    if (is_whole && output->temporary && rename(output->temporary, output->target) != 0) {
         is_whole = false;
         number = errno;
     }
-    if (is_whole && output->temporary && rename(output->temporary, output->target) != 0) {
+    if (fclose(output->stream) != 0 && is_whole && !output->temporary) {
         is_whole = false;
         number = errno;
     }

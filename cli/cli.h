@@ -13,6 +13,7 @@
 #include "weir/weir.h"
 
 enum { CLI_OK = 0, CLI_FAILED = 1, CLI_USAGE = 2, CLI_TRACE_CUT = 3, CLI_RUN_FAILED = 4 };
+enum { CLI_PATH_MAX = 4096 };
 
 typedef struct cli_command {
     const char *name;
@@ -70,6 +71,11 @@ weir_status cli_error(weir_error *error, weir_status status, const char *format,
 /* Copies text from a file or the command line for a person's eyes: '?' for every control character, which a
  * terminal would obey. Cut to capacity; returns out. */
 const char *cli_printable(const char *text, char *out, size_t capacity);
+
+/* The same, for an argument of printf: the copy lives as long as the block that the call stands in. Every
+ * name and text that comes from data is shown by it. */
+#define cli_shown(text) cli_printable((text), (char[CLI_SHOWN_MAX]){0}, CLI_SHOWN_MAX)
+enum { CLI_SHOWN_MAX = 4352 /* a path at its longest */ };
 
 /* A member of an object: its key and its value; a cursor is {"epoch": …, "global_index": …}. */
 void cli_json_uint(weir_json_writer *w, const char *key, uint64_t value);

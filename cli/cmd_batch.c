@@ -12,7 +12,7 @@ enum { MOST_STEPS = 100 };
 typedef struct request {
     cli_selection of;
     weir_cursor at;
-    const char *store, *npz, *html;
+    const char *store, *npz, *html, *verify;
     uint64_t steps;
     bool any_hash, pad, as_json, with_tensors;
 } request;
@@ -129,17 +129,17 @@ static int print_json(const request *r, const weir_store *store, const weir_batc
 /* "customers 5 (row 653 of the store)" if the store keeps keys, else "customers row 4 (…)". */
 static void print_anchor(const weir_store *store, const weir_task *task, uint32_t row) {
     const weir_table *table = &weir_store_describe(store)->tables[task->anchor_table];
-    char key[200], printable[200], name[200];
+    char key[200], printable[200];
     if (weir_store_key_text(store, row, key, sizeof key) == 0)
         snprintf(key, sizeof key, "row %" PRIu32, row - table->row_start);
-    printf("%s %s (row %" PRIu32 " of the store)", cli_printable(table->name, name, sizeof name),
+    printf("%s %s (row %" PRIu32 " of the store)", cli_shown(table->name),
            cli_printable(key, printable, sizeof printable), row);
 }
 
 static int print_text(const request *r, const weir_store *store, const weir_batch *batch) {
     const weir_task *task = &weir_store_describe(store)->tasks[batch->task];
-    printf("%s: task %s predicts %s (%s)\n", r->of.dataset, task->name, task->target_column,
-           weir_stype_name(task->stype));
+    printf("%s: task %s predicts %s (%s)\n", cli_shown(r->of.dataset), cli_shown(task->name),
+           cli_shown(task->target_column), weir_stype_name(task->stype));
     printf("%" PRIu32 " sequences of %" PRIu32 " cells, up to %" PRIu32 " rows, %" PRIu32 " texts: %.2f MB\n",
            batch->sequence_count, batch->sequence_length, batch->row_count, batch->text_count,
            (double)batch->size / 1e6);
@@ -250,6 +250,7 @@ static int run(const cli_command *self, int argc, char **argv) {
         CLI_CURSOR_OPTIONS(r.at),
         {"--any-hash", CLI_FLAG, &r.any_hash, false, false},
         {"--pad", CLI_FLAG, &r.pad, false, false},
+        {"--verify", CLI_TEXT, &r.verify, false, false},
         {"--npz", CLI_TEXT, &r.npz, false, false},
         {"--html", CLI_TEXT, &r.html, false, false},
         {"--steps", CLI_UINT, &r.steps, false, false},
@@ -268,14 +269,16 @@ static int run(const cli_command *self, int argc, char **argv) {
     const char *clash = find_clash(&r);
     if (clash)
         return cli_usage(self, "%s; give it a name of its own", clash);
-    if (cli_selection_read_token(self, &r.of) != CLI_OK)
+    weir_store_options opening = {.size = sizeof opening};
+    if (cli_read_verify(self, r.verify, &opening.verify) != CLI_OK ||
+        cli_selection_read_token(self, &r.of) != CLI_OK)
         return CLI_USAGE;
     weir_error error;
     weir_manifest *manifest = NULL;
     weir_store *store = NULL;
     weir_status status = weir_manifest_open(NULL, r.of.manifest, &manifest, &error);
     if (status == WEIR_OK)
-        status = weir_store_open(NULL, r.store, &store, &error);
+        status = weir_store_open_with(NULL, r.store, &opening, &store, &error);
     if (status == WEIR_OK)
         cli_selection_settle(&r.of, manifest);
     int result = status == WEIR_OK ? build(&r, store, manifest) : cli_fail(&error, r.as_json);
@@ -291,12 +294,13 @@ const cli_command cli_batch = {
     .usage = "weir batch --store S --manifest M --dataset K [--stage S] [--epoch E] "
              "[--position P]\n"
              "                  [--world-size W] [--rank R] [--token HEX] [--pad] [--any-hash]\n"
+             "                  [--verify touched|all|none]\n"
              "                  [--json [--tensors]] [--npz OUT] [--html OUT [--steps N]]",
     .help = "  --store S        the store\n"
             "  --manifest M     the manifest; ingest writes one beside the store\n" CLI_ONE_DATASET_HELP
                 CLI_CURSOR_HELP CLI_WORLD_HELP CLI_TOKEN_HELP
             "  --pad            fill a partial batch up with sequences of padding\n" CLI_ANY_HASH_HELP
-            "  --npz OUT        write all tensors to a file that numpy.load opens\n"
+                CLI_VERIFY_HELP "  --npz OUT        write all tensors to a file that numpy.load opens\n"
             "  --html OUT       write one page that shows each sequence: rows, foreign keys, times,\n"
             "                   masks, and how the labels are distributed\n"
             "  --steps N        with --html: the page shows N batches, this one and those after it\n"

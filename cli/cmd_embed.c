@@ -40,7 +40,9 @@ static char *text_of(const weir_store *store, char kind, uint32_t index, size_t 
 
 static void print_line(const char *text, size_t size, const uint8_t *vector, uint32_t dim) {
     enum { SHOWN = 8 };
-    printf("%-50.*s ", size < 200 ? (int)size : 200, text);
+    char cut[201] = "";
+    memcpy(cut, text, size < sizeof cut ? size : sizeof cut - 1);
+    printf("%-50s ", cli_shown(cut));
     for (uint32_t i = 0; i < dim && i < SHOWN; i++)
         printf(" %7.4f", (double)float_from_half((uint16_t)(vector[2 * i] | vector[2 * i + 1] << 8)));
     printf(dim > SHOWN ? " …\n" : "\n");
@@ -57,11 +59,16 @@ static int print_embeddings(const weir_store *store, char kind, uint32_t count, 
     for (uint32_t i = 0; i < count; i++) {
         size_t size;
         const uint8_t *vector = vectors + (size_t)i * info->embedding_dim * 2;
+        weir_error error;
         char *text = text_of(store, kind, i, &size);
-        if (!text) {
-            weir_error error;
-            weir_json_release(&w);
+        if (!text)
             cli_error(&error, WEIR_OUT_OF_MEMORY, "no memory for a text of %zu bytes", size);
+        if (!text || !weir_store_touch(store, vector, (size_t)info->embedding_dim * 2) ||
+            weir_store_status(store, &error) != WEIR_OK) {
+            weir_json_release(&w);
+            if (text)
+                (void)!weir_store_status(store, &error);
+            free(text);
             return cli_fail(&error, as_json);
         }
         if (as_json) {

@@ -9,7 +9,7 @@
 static void print_column(const weir_store *store, const weir_column *column) {
     const weir_store_info *info = weir_store_describe(store);
     char time[512];
-    printf("    %-24s %-11s", column->name, weir_stype_name(column->stype));
+    printf("    %-24s %-11s", cli_shown(column->name), weir_stype_name(column->stype));
     if (column->nulls > 0)
         printf(" %llu null", (unsigned long long)column->nulls);
     if (column->stype == WEIR_NUMERICAL)
@@ -17,10 +17,10 @@ static void print_column(const weir_store *store, const weir_column *column) {
     if (column->stype == WEIR_CATEGORICAL)
         printf(" %u categories", column->category_count);
     if (column->known_at != WEIR_NONE)
-        printf(" known at %s", info->columns[column->known_at].name);
+        printf(" known at %s", cli_shown(info->columns[column->known_at].name));
     if (column->known_time != WEIR_NONE) {
         weir_store_time_text(store, column->table, column->known_time, time, sizeof time);
-        printf(" known at %s", time);
+        printf(" known at %s", cli_shown(time));
     }
     printf("\n");
 }
@@ -29,14 +29,14 @@ static void print_table(const weir_store *store, uint32_t number) {
     const weir_store_info *info = weir_store_describe(store);
     const weir_table *table = &info->tables[number];
     char time[512];
-    printf("  %s: %u rows of %u bytes", table->name, table->row_count, table->stride);
+    printf("  %s: %u rows of %u bytes", cli_shown(table->name), table->row_count, table->stride);
     for (uint32_t i = 0; i < table->primary_key_count; i++)
-        printf("%s%s", i ? ", " : "; key ", table->primary_key[i]);
+        printf("%s%s", i ? ", " : "; key ", cli_shown(table->primary_key[i]));
     if (table->temporal_column != WEIR_NONE)
-        printf("; time %s", info->columns[table->temporal_column].name);
+        printf("; time %s", cli_shown(info->columns[table->temporal_column].name));
     if (table->temporal_time != WEIR_NONE) {
         weir_store_time_text(store, number, table->temporal_time, time, sizeof time);
-        printf("; time %s", time);
+        printf("; time %s", cli_shown(time));
         if (table->times[table->temporal_time].nulls > 0)
             printf(" (null in %" PRIu64 ")", table->times[table->temporal_time].nulls);
     }
@@ -62,8 +62,8 @@ static void print_edges(const weir_store_info *info) {
     printf("edges\n");
     for (uint32_t e = 0; e < info->edge_count; e++) {
         const weir_edge *edge = &info->edges[e];
-        printf("  %s.%s -> %s: %llu", info->tables[edge->table].name, edge->name,
-               info->tables[edge->parent_table].name, (unsigned long long)edge->edges);
+        printf("  %s.%s -> %s: %llu", cli_shown(info->tables[edge->table].name), cli_shown(edge->name),
+               cli_shown(info->tables[edge->parent_table].name), (unsigned long long)edge->edges);
         if (edge->dangling > 0)
             printf(", %llu dangling", (unsigned long long)edge->dangling);
         printf("\n");
@@ -74,9 +74,9 @@ static void print_tasks(const weir_store_info *info) {
     printf("tasks\n");
     for (uint32_t i = 0; i < info->task_count; i++) {
         const weir_task *task = &info->tasks[i];
-        printf("  %-24s %-7s %-11s of %s: %u train, %u val, %u test\n", task->name,
+        printf("  %-24s %-7s %-11s of %s: %u train, %u val, %u test\n", cli_shown(task->name),
                task->is_cell ? "cell" : "derived", weir_stype_name(task->stype),
-               info->tables[task->anchor_table].name, task->split_start[1],
+               cli_shown(info->tables[task->anchor_table].name), task->split_start[1],
                task->split_start[2] - task->split_start[1], task->split_start[3] - task->split_start[2]);
         if (task->early_seeds > 0)
             printf("    %" PRIu64 " seeds were observed before their anchor row: %s\n", task->early_seeds,
@@ -103,8 +103,8 @@ static int print_text(const weir_store *store) {
     cli_format_bytes(info->file_size, size);
     printf(
         "%s: %u rows, %u columns, %u categories, %u texts, %s; embeddings %s of %u dimensions\nstore_hash ",
-        info->name, info->row_count, info->column_count, info->category_count, info->text_count, size,
-        info->embedding_provider, info->embedding_dim);
+        cli_shown(info->name), info->row_count, info->column_count, info->category_count, info->text_count,
+        size, info->embedding_provider, info->embedding_dim);
     for (int i = 0; i < WEIR_HASH_SIZE; i++)
         printf("%02x", info->store_hash[i]);
     printf("\n");
@@ -141,7 +141,7 @@ static int print_row(const weir_store *store, uint32_t row, bool as_json) {
         weir_json_end_object(&w);
         return cli_print_json(&w);
     }
-    printf("%s", info->tables[table].name);
+    printf("%s", cli_shown(info->tables[table].name));
     if (weir_store_key_text(store, row, key, sizeof key) > 0)
         printf(" %s", cli_printable(key, printable, sizeof printable));
     printf(": row %u of the store, %u of the table", row, row - info->tables[table].row_start);

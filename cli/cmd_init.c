@@ -9,6 +9,7 @@
 #include "explain.h"
 #include "ingest_run.h"
 #include "progress.h"
+#include "signals.h"
 #include "source_options.h"
 
 enum { ANSWER_SIZE = 512, PATH_SIZE = 4096, BROKEN_DEPTH = 4, SHOWN_MAX = 60 };
@@ -20,6 +21,7 @@ typedef struct init {
     bool takes_proposals; /* --yes */
     bool is_forced;
     bool as_json;
+    char shown_source[PATH_SIZE]; /* without passwords */
     char schema_path[PATH_SIZE];
     char store_path[PATH_SIZE];
     char page_path[PATH_SIZE];
@@ -53,7 +55,9 @@ static weir_status make_draft(const init *self, const char *table, const char *c
     options.reasons = &out->reasons;
     options.target_table = table;
     options.target_column = column;
+    cli_signals_catch(NULL, NULL);
     weir_status status = weir_schema_draft(NULL, &options, &out->text, error);
+    cli_signals_release();
     cli_progress_end(&progress);
     if (status == WEIR_OK)
         status = weir_json_finish(&out->text, error);
@@ -148,7 +152,8 @@ static void show_choices(const choices *all) {
     for (size_t i = 0; i < all->count && i < SHOWN_MAX; i++) {
         if (i > 0 && all->list[i - 1].is_proposed && !all->list[i].is_proposed)
             printf("   others:\n");
-        printf("  %2zu  %s.%s (%s)\n", i + 1, all->list[i].table, all->list[i].column, all->list[i].stype);
+        printf("  %2zu  %s.%s (%s)\n", i + 1, cli_shown(all->list[i].table), cli_shown(all->list[i].column),
+               all->list[i].stype);
     }
     if (all->count > SHOWN_MAX)
         printf("   and %zu more: table.column names one\n", all->count - SHOWN_MAX);
@@ -189,14 +194,15 @@ static const choice *ask_target(const init *self, const choices *all) {
         return &all->list[0];
     show_choices(all);
     for (;;) {
-        printf("A number, or table.column [%s.%s]: ", all->list[0].table, all->list[0].column);
+        printf("A number, or table.column [%s.%s]: ", cli_shown(all->list[0].table),
+               cli_shown(all->list[0].column));
         fflush(stdout);
         if (!read_line(answer, sizeof answer))
             return NULL;
         const choice *found = *answer ? find_choice(all, answer) : &all->list[0];
         if (found)
             return found;
-        printf("%s is not in the list.\n", answer);
+        printf("%s is not in the list.\n", cli_shown(answer));
     }
 }
 
@@ -259,7 +265,7 @@ static weir_status ask(init *self, choice *out, weir_error *error) {
     const choice *chosen = NULL;
     if (status == WEIR_OK && all.count == 0)
         status = cli_error(error, WEIR_SCHEMA_INVALID, "%s has no column that can be predicted",
-                           self->options.source);
+                           self->shown_source);
     else if (status == WEIR_OK)
         chosen = ask_target(self, &all);
     if (status == WEIR_OK && !chosen)
@@ -289,9 +295,9 @@ static int finish(const init *self, drafted *d, const choice *chosen) {
             "\nThe task predicts %s.%s. Look at %s,\nread %s, edit %s if something is not right, and then\n"
             "  weir ingest %s --schema %s -o %s --html %s\n"
             "  weir run --store %s --manifest %s --steps 100\n",
-            chosen->table, chosen->column, self->page_path, self->notes_path, self->schema_path,
-            self->options.source, self->schema_path, self->store_path, self->page_path, self->store_path,
-            job.result.manifest_path);
+            cli_shown(chosen->table), cli_shown(chosen->column), self->page_path, self->notes_path,
+            self->schema_path, cli_shown(self->shown_source), self->schema_path, self->store_path,
+            self->page_path, self->store_path, job.result.manifest_path);
     cli_ingest_release(&job);
     return result == CLI_OK ? cli_flush() : result;
 }
@@ -329,6 +335,7 @@ static int run(const cli_command *self, int argc, char **argv) {
     if (i.as_json && !i.target && !i.takes_proposals)
         return cli_usage(self, "--json asks nothing: say --target table.column, or --yes");
     cli_use_source(&source, &i.options);
+    weir_location_text(i.options.source, i.shown_source, sizeof i.shown_source);
     return start(&i);
 }
 

@@ -41,7 +41,7 @@ static int merge(const char *const *traces, size_t count, const char *single, co
     weir_error error;
     weir_merge_report report;
     cli_stores stores = {.count = 0};
-    weir_status status = cli_stores_open(&stores, store_paths, &error);
+    weir_status status = cli_stores_open(&stores, store_paths, WEIR_VERIFY_TOUCHED, &error);
     weir_merge_options options = {
         .size = sizeof options, .single = single, .stores = stores.list, .store_count = stores.count};
     if (status == WEIR_OK)

@@ -193,7 +193,7 @@ static int run(const cli_command *self, int argc, char **argv) {
     weir_status status = weir_manifest_open(NULL, r.of.manifest, &manifest, &error);
     if (status == WEIR_OK) {
         cli_selection_settle(&r.of, manifest);
-        status = cli_stores_open(&stores, &r.stores, &error);
+        status = cli_stores_open(&stores, &r.stores, WEIR_VERIFY_TOUCHED, &error);
     }
     int result = status == WEIR_OK ? run_with_manifest(&r, manifest, &stores) : cli_fail(&error, r.as_json);
     cli_stores_close(&stores);

@@ -73,7 +73,7 @@ static int run(const cli_command *self, int argc, char **argv) {
     if (manifest_path)
         status = weir_manifest_open(NULL, manifest_path, &manifest, &error);
     if (status == WEIR_OK)
-        status = cli_stores_open(&stores, &store_paths, &error);
+        status = cli_stores_open(&stores, &store_paths, WEIR_VERIFY_TOUCHED, &error);
     weir_replay_options replay = {
         .size = sizeof replay, .manifest = manifest, .stores = stores.list, .store_count = stores.count};
     if (status == WEIR_OK)

@@ -11,7 +11,8 @@
 typedef struct request {
     cli_selection of;
     cli_texts stores;
-    const char *policy, *trace, *checkpoint, *resume;
+    const char *policy, *trace, *checkpoint, *resume, *verify;
+    weir_verify verification;
     uint64_t steps, checkpoint_every, checkpoint_seconds, memory_limit;
     uint32_t workers, buffer, queue, max_lead;
     cli_run_device device;
@@ -55,7 +56,7 @@ static const char *find_fault(const request *r, bool has_rank, bool has_world_si
     if ((r->trace_indices || r->no_digests) && !r->trace)
         return r->trace_indices ? "--trace-indices belongs to --trace" : "--no-digests belongs to --trace";
     if (!r->device.name && (r->device.depth || r->device.verifies))
-        return "--depth and --verify belong to --device";
+        return "--depth and --read-back belong to --device";
     if (r->device.name && r->queue)
         return "--queue is set by --depth where there is a --device";
     if ((r->checkpoint_every > 0 || has_seconds) && !r->checkpoint)
@@ -207,7 +208,7 @@ static int run_request(const cli_command *self, request *r, bool has_place) {
     if (status == WEIR_OK)
         status = weir_manifest_open(NULL, r->of.manifest, &manifest, &error);
     if (status == WEIR_OK)
-        status = cli_stores_open(&stores, &r->stores, &error);
+        status = cli_stores_open(&stores, &r->stores, r->verification, &error);
     if (status == WEIR_OK)
         cli_selection_settle(&r->of, manifest);
     int result = status == WEIR_OK ? run_named(self, r, manifest, &stores) : cli_fail(&error, r->as_json);
@@ -243,7 +244,8 @@ static int run(const cli_command *self, int argc, char **argv) {
         {"--resume", CLI_TEXT, &r.resume, false, false},
         {"--device", CLI_TEXT, &r.device.name, false, false},
         {"--depth", CLI_UINT32, &r.device.depth, false, false},
-        {"--verify", CLI_FLAG, &r.device.verifies, false, false},
+        {"--read-back", CLI_FLAG, &r.device.verifies, false, false},
+        {"--verify", CLI_TEXT, &r.verify, false, false},
         {"--memory-limit", CLI_SIZE, &r.memory_limit, false, false},
         {"--plan", CLI_FLAG, &r.plan, false, false},
         {"--any-hash", CLI_FLAG, &r.any_hash, false, false},
@@ -258,7 +260,8 @@ static int run(const cli_command *self, int argc, char **argv) {
                    is_given(options, count, "--steps"), is_given(options, count, "--checkpoint-seconds"));
     if (fault)
         return cli_usage(self, "%s", fault);
-    if (cli_selection_read_token(self, &r.of) != CLI_OK)
+    if (cli_read_verify(self, r.verify, &r.verification) != CLI_OK ||
+        cli_selection_read_token(self, &r.of) != CLI_OK)
         return CLI_USAGE;
     int result = run_request(self, &r, has_place);
     cli_selection_close(&r.of);
@@ -273,8 +276,9 @@ const cli_command cli_run = {
         "                [--workers N] [--buffer N] [--queue N] [--policy P] [--max-lead N]\n"
         "                [--trace F [--trace-indices] [--no-digests]]\n"
         "                [--checkpoint F [--checkpoint-seconds N] [--checkpoint-every STEPS]] [--resume F]\n"
-        "                [--device cuda[:N]|host [--depth N] [--verify]]\n"
+        "                [--device cuda[:N]|host [--depth N] [--read-back]]\n"
         "                [--rank R --world-size W] [--memory-limit SIZE] [--plan]\n"
+        "                [--verify touched|all|none]\n"
         "                [--token HEX] [--any-hash] [--json]",
     .help =
         "  --store S        a store; once for each that the run's datasets come from\n"
@@ -301,14 +305,15 @@ const cli_command cli_run = {
         "  --resume F       go on from a checkpoint; where F is also --checkpoint and not there yet, begin\n"
         "  --device D       bring the batches to a GPU: cuda, cuda:1 …; host: the same without one\n"
         "  --depth N        batches on the device at a time (default 3)\n"
-        "  --verify         read every batch back and compare its digest\n"
+        "  --read-back      read every batch back from the device and compare its digest\n"
         "  --rank R         which rank this is …\n"
         "  --world-size W   … of how many. Without them: what torchrun (RANK, WORLD_SIZE), Open MPI\n"
         "                   (OMPI_COMM_WORLD_RANK, …_SIZE), MPICH and other PMI launchers (PMI_RANK,\n"
         "                   PMI_SIZE) or Slurm (SLURM_PROCID, SLURM_NTASKS) say, the first of these\n"
         "  --memory-limit SIZE   refuse a run that needs more: bytes, or 512M, 2GiB, …\n"
-        "  --plan           show the memory that the run would need, and start nothing\n" CLI_TOKEN_HELP
-            CLI_ANY_HASH_HELP "  --json           the summary as one object; with --plan, the plan\n\n"
+        "  --plan           show the memory that the run would need, and start nothing\n" CLI_VERIFY_HELP
+            CLI_TOKEN_HELP CLI_ANY_HASH_HELP
+        "  --json           the summary as one object; with --plan, the plan\n\n"
         "In a world of more than one rank each rank's trace and checkpoint are F.rankN; --resume F takes F\n"
         "if it is there, else F.rankN. Without --trace and --checkpoint nothing is written. SIGINT and "
         "SIGTERM\n"
@@ -317,7 +322,7 @@ const cli_command cli_run = {
         "  weir run --store shop.weir --manifest shop.manifest.json --steps 1000 --workers 4\n"
         "  weir run --store shop.weir --manifest shop.manifest.json --steps 1000 --trace run.trace \\\n"
         "           --checkpoint run.checkpoint --checkpoint-every 100 --resume run.checkpoint\n"
-        "  weir run --store shop.weir --manifest shop.manifest.json --steps 100 --device host --verify\n"
+        "  weir run --store shop.weir --manifest shop.manifest.json --steps 100 --device host --read-back\n"
         "  mpirun -n 8 weir run --store shop.weir --manifest shop.manifest.json --steps 1000\n",
     .run = run,
 };

@@ -4,6 +4,7 @@
 
 #include "explain.h"
 #include "progress.h"
+#include "signals.h"
 #include "source_options.h"
 
 enum { BROKEN_DEPTH = 4 };
@@ -74,7 +75,9 @@ static int draft(const wishes *wish, weir_ingest_options *options) {
     options->progress = cli_progress_show;
     options->progress_context = &progress;
     options->reasons = &reasons;
+    cli_signals_catch(NULL, NULL);
     weir_status status = weir_schema_draft(NULL, options, &w, &error);
+    cli_signals_release();
     cli_progress_end(&progress);
     if (status == WEIR_OK)
         status = deliver(wish, options->source, &w, &reasons, &error);

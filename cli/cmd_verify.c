@@ -5,7 +5,8 @@
 
 static int print_result(const weir_store_info *info, bool as_json) {
     if (!as_json) {
-        printf("%s: all %llu bytes are what was written\n", info->name, (unsigned long long)info->file_size);
+        printf("%s: all %llu bytes are what was written\n", cli_shown(info->name),
+               (unsigned long long)info->file_size);
         return cli_flush();
     }
     weir_json_writer w;

@@ -77,7 +77,9 @@ static void put_table(FILE *out, const weir_cbor_value *list, const weir_cbor_va
 static void put_all(FILE *out, const char *source, const weir_cbor_value *list) {
     weir_cbor_value item, last = {0};
     reason r;
-    fprintf(out, "# Why the draft of %s is as it is\n\n## Check these\n\n", source);
+    char shown[CLI_PATH_MAX];
+    weir_location_text(source, shown, sizeof shown);
+    fprintf(out, "# Why the draft of %s is as it is\n\n## Check these\n\n", cli_shown(shown));
     weir_cbor_iterator it = weir_cbor_children(list);
     while (weir_cbor_next(&it, NULL, &item)) {
         read_reason(&item, &r);

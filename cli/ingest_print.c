@@ -18,8 +18,9 @@ static void print_summary(const weir_ingest_report *result) {
     cli_format_bytes(result->source_bytes, source);
     cli_format_bytes(result->store_bytes, store);
     printf("%s: %" PRIu64 " row%s of %" PRIu32 " table%s, %" PRIu64 " edge%s, %" PRIu64 " text%s, %s",
-           result->store_path, result->rows, plural(result->rows), result->tables, plural(result->tables),
-           result->edges, plural(result->edges), result->texts, plural(result->texts), store);
+           cli_shown(result->store_path), result->rows, plural(result->rows), result->tables,
+           plural(result->tables), result->edges, plural(result->edges), result->texts, plural(result->texts),
+           store);
     if (result->source_bytes > 0)
         printf(" from %s", source);
     printf(" in %.1f s\n", (double)result->total_ns * 1e-9);
@@ -32,13 +33,11 @@ static void print_summary(const weir_ingest_report *result) {
 /* ---- Warnings and notes ---------------------------------------------------------------------- */
 
 static void print_warning(const char *code, const char *message) {
-    char shown[1100];
-    printf("WARNING: %s (%s)\n", cli_printable(message, shown, sizeof shown), code);
+    printf("WARNING: %s (%s)\n", cli_shown(message), code);
 }
 
 void cli_ingest_print_warnings(const cli_ingest_job *ingest) {
     const weir_report_view *view = weir_report_look(ingest->report);
-    char shown[1100];
     for (size_t i = 0; i < ingest->warning_count; i++)
         if (!ingest->warnings[i].is_note)
             print_warning(ingest->warnings[i].code, ingest->warnings[i].message);
@@ -46,7 +45,7 @@ void cli_ingest_print_warnings(const cli_ingest_job *ingest) {
         print_warning(view->warnings[i].code, view->warnings[i].message);
     for (size_t i = 0; i < ingest->warning_count; i++)
         if (ingest->warnings[i].is_note)
-            printf("  note: %s\n", cli_printable(ingest->warnings[i].message, shown, sizeof shown));
+            printf("  note: %s\n", cli_shown(ingest->warnings[i].message));
 }
 
 /* Columns that a person should look at: all null, or values that are not finite. */
@@ -55,11 +54,11 @@ static void print_column_notes(const weir_store_info *info) {
         const weir_column *column = &info->columns[c];
         const weir_table *table = &info->tables[column->table];
         if (column->nulls == table->row_count && table->row_count > 0)
-            printf("  note: %s.%s is always null\n", table->name, column->name);
+            printf("  note: %s.%s is always null\n", cli_shown(table->name), cli_shown(column->name));
         if (column->not_finite > 0)
-            printf("  note: %s.%s has %" PRIu64 " value%s that %s not finite, counted as null\n", table->name,
-                   column->name, column->not_finite, plural(column->not_finite),
-                   column->not_finite == 1 ? "is" : "are");
+            printf("  note: %s.%s has %" PRIu64 " value%s that %s not finite, counted as null\n",
+                   cli_shown(table->name), cli_shown(column->name), column->not_finite,
+                   plural(column->not_finite), column->not_finite == 1 ? "is" : "are");
     }
 }
 
@@ -68,8 +67,8 @@ static void print_edge_notes(const weir_store_info *info) {
         uint64_t dangling = info->edges[e].dangling;
         if (dangling > 0)
             printf("  note: %" PRIu64 " value%s of %s.%s match%s no row of %s\n", dangling, plural(dangling),
-                   info->tables[info->edges[e].table].name, info->edges[e].name, dangling == 1 ? "es" : "",
-                   info->tables[info->edges[e].parent_table].name);
+                   cli_shown(info->tables[info->edges[e].table].name), cli_shown(info->edges[e].name),
+                   dangling == 1 ? "es" : "", cli_shown(info->tables[info->edges[e].parent_table].name));
     }
 }
 
@@ -90,7 +89,7 @@ static void print_time_rules(const weir_store *store) {
             continue;
         begin_list(&is_begun, heading);
         weir_store_time_text(store, t, info->tables[t].temporal_time, time, sizeof time);
-        printf("  rows of %s are shown from %s on\n", info->tables[t].name, time);
+        printf("  rows of %s are shown from %s on\n", cli_shown(info->tables[t].name), cli_shown(time));
     }
     for (uint32_t c = 0; c < info->table_column_count; c++) {
         const weir_column *column = &info->columns[c];
@@ -99,8 +98,9 @@ static void print_time_rules(const weir_store *store) {
         begin_list(&is_begun, heading);
         if (column->known_time != WEIR_NONE)
             weir_store_time_text(store, column->table, column->known_time, time, sizeof time);
-        printf("  %s.%s is shown from %s on\n", info->tables[column->table].name, column->name,
-               column->known_time != WEIR_NONE ? time : info->columns[column->known_at].name);
+        printf("  %s.%s is shown from %s on\n", cli_shown(info->tables[column->table].name),
+               cli_shown(column->name),
+               cli_shown(column->known_time != WEIR_NONE ? time : info->columns[column->known_at].name));
     }
 }
 
@@ -127,8 +127,9 @@ static void print_table(const weir_store_info *info, const weir_report_table *ta
     }
     if (of->edge_count > 0 && of->row_count > 0)
         snprintf(parents, sizeof parents, "%.1f %%", 100.0 * (double)table->unlinked / of->row_count);
-    printf("  %-*.*s %10u  %-*s %-*s %14s", width, NAME_MAX_WIDTH, of->name, of->row_count, DATE_SIZE,
-           table->timed > 0 ? first : "no time:", DATE_SIZE, table->timed > 0 ? last : "always", parents);
+    printf("  %-*.*s %10u  %-*s %-*s %14s", width, NAME_MAX_WIDTH, cli_shown(of->name), of->row_count,
+           DATE_SIZE, table->timed > 0 ? first : "no time:", DATE_SIZE, table->timed > 0 ? last : "always",
+           parents);
     if (table->timed > 0 && table->timed < of->row_count)
         printf("  %u without a time", of->row_count - (uint32_t)table->timed);
     if (!table->is_reached && info->task_count > 0)
@@ -160,14 +161,16 @@ static void print_labels(const weir_store *store, const weir_task *of, const wei
         printf(" (mean %.4g)", labels->mean);
     } else if (of->stype == WEIR_CATEGORICAL && task->class_count > 0) {
         weir_text_view text = weir_store_category(store, task->classes[0].category);
-        printf(" (%.*s: %.1f %%)", text.size < 20 ? (int)text.size : 20, text.data, 100 * labels->mean);
+        char name[24];
+        snprintf(name, sizeof name, "%.*s", text.size < 20 ? (int)text.size : 20, text.data);
+        printf(" (%s: %.1f %%)", cli_shown(name), 100 * labels->mean);
     }
 }
 
 static void print_task(const weir_store *store, const weir_report_task *task) {
     const weir_store_info *info = weir_store_describe(store);
     const weir_task *of = &info->tasks[task->task];
-    printf("  %s: ", of->name);
+    printf("  %s: ", cli_shown(of->name));
     for (int split = 0; split < WEIR_SPLITS; split++)
         print_labels(store, of, task, split);
     if (of->dropped > 0)
@@ -199,9 +202,9 @@ int cli_ingest_print(const cli_ingest_job *ingest) {
         printf("\nSeeds of the tasks:\n");
     for (uint32_t i = 0; i < view->task_count; i++)
         print_task(store, &view->tasks[i]);
-    printf("\n%s names the datasets\n", result->manifest_path);
+    printf("\n%s names the datasets\n", cli_shown(result->manifest_path));
     if (ingest->page)
-        printf("%s shows all of this\n", ingest->page);
+        printf("%s shows all of this\n", cli_shown(ingest->page));
     weir_store_close(store);
     return cli_flush();
 }

@@ -1,26 +1,15 @@
 /* See ingest_run.h. */
 #include "ingest_run.h"
 
-#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "page.h"
 #include "progress.h"
+#include "signals.h"
 
 extern const unsigned char cli_report_page[];
 extern const size_t cli_report_page_size;
-
-static volatile sig_atomic_t is_interrupted;
-
-static void note_interrupt(int signal_number) {
-    (void)signal_number;
-    is_interrupted = 1;
-}
-
-static bool show_unless_interrupted(void *context, const weir_progress *state) {
-    return cli_progress_show(context, state) && !is_interrupted;
-}
 
 /* ---- What ingest tells ----------------------------------------------------------------------- */
 
@@ -89,15 +78,15 @@ weir_status cli_ingest_run(cli_ingest_job *ingest, weir_error *error) {
     cli_progress progress;
     weir_json_writer_memory(&ingest->document, NULL);
     cli_progress_begin(&progress);
-    ingest->options.progress = show_unless_interrupted;
+    ingest->options.progress = cli_progress_show;
     ingest->options.progress_context = &progress;
     ingest->options.warning = keep_warning;
     ingest->options.warning_context = ingest;
     ingest->options.inspect = inspect;
     ingest->options.inspect_context = ingest;
-    signal(SIGINT, note_interrupt);
-    signal(SIGTERM, note_interrupt);
+    cli_signals_catch(NULL, NULL);
     weir_status status = weir_ingest(NULL, &ingest->options, &ingest->result, error);
+    cli_signals_release();
     cli_progress_end(&progress);
     if (status == WEIR_OK && ingest->is_short_of_memory)
         status = cli_error(error, WEIR_OUT_OF_MEMORY, "no memory for the warnings");
@@ -229,11 +218,13 @@ int cli_ingest_print_json(const cli_ingest_job *ingest) {
 /* ---- As a page ------------------------------------------------------------------------------- */
 
 weir_status cli_ingest_write_page(const cli_ingest_job *ingest, weir_error *error) {
+    char source[CLI_PATH_MAX];
     weir_json_writer w;
+    weir_location_text(ingest->options.source, source, sizeof source);
     weir_json_writer_memory(&w, NULL);
     weir_json_object(&w);
     put_result(&w, &ingest->result);
-    cli_json_text(&w, "source", ingest->options.source);
+    cli_json_text(&w, "source", source);
     cli_json_text(&w, "version", weir_version());
     cli_ingest_put_warnings(ingest, &w);
     put_document(&w, "report", &ingest->document);

@@ -3,6 +3,7 @@
 #include <unistd.h>
 
 #include "progress.h"
+#include "signals.h"
 
 void cli_progress_begin(cli_progress *progress) {
     *progress = (cli_progress){.is_shown = isatty(STDERR_FILENO) == 1};
@@ -60,18 +61,18 @@ bool cli_progress_show(void *context, const weir_progress *state) {
     cli_progress *progress = context;
     char line[CLI_PROGRESS_MAX];
     if (!progress->is_shown)
-        return true;
+        return cli_signals_caught() == 0;
     if (progress->phase != state->phase) {
         progress->phase = state->phase;
         progress->phase_began_ns = state->elapsed_ns;
     }
     FILE *out = fmemopen(line, sizeof line, "w");
-    if (!out)
-        return true;
-    print_state(out, progress, state);
-    fclose(out);
-    cli_progress_line(line);
-    return true;
+    if (out) {
+        print_state(out, progress, state);
+        fclose(out);
+        cli_progress_line(line);
+    }
+    return cli_signals_caught() == 0;
 }
 
 void cli_progress_wipe(void) {

@@ -11,7 +11,7 @@ typedef struct cli_progress {
 } cli_progress;
 
 void cli_progress_begin(cli_progress *progress);
-/* A weir_progress_report; the context is the cli_progress. */
+/* A weir_progress_report; the context is the cli_progress. False once a caught signal came (signals.h). */
 bool cli_progress_show(void *context, const weir_progress *state);
 /* Wipes the line. */
 void cli_progress_end(cli_progress *progress);

@@ -6,8 +6,6 @@
 
 #include "selection.h"
 
-enum { CLI_PATH_MAX = 4096 };
-
 /* ---- Place in the world ---------------------------------------------------------------------- */
 
 /* Fills rank and world size from what launched the program, where it says: torchrun, Open MPI, MPICH and

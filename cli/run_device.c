@@ -1,5 +1,5 @@
 /* weir run --device: the batches of a run on a device, as a training loop there would take them: copied ahead
- * of it, given back behind it. What they are is compared with the host's where --verify asks for it. */
+ * of it, given back behind it. What they are is compared with the host's where --read-back asks for it. */
 #include <stdlib.h>
 #include <string.h>
 

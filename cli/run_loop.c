@@ -3,12 +3,12 @@
  * A checkpoint is saved behind a synced trace, so a trace always reaches as far as its checkpoint; what it
  * has beyond is cut when the run goes on. The first checkpoint is saved before the first batch: from then on
  * a run that is killed at any moment can go on. */
-#include <signal.h>
 #include <string.h>
 #include <time.h>
 #include <unistd.h>
 
 #include "run.h"
+#include "signals.h"
 
 uint64_t cli_run_now_ns(void) {
     struct timespec now;
@@ -16,52 +16,8 @@ uint64_t cli_run_now_ns(void) {
     return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
 }
 
-/* ---- Signals --------------------------------------------------------------------------------- */
-
-static volatile sig_atomic_t caught_signal;
-static weir_loader *running_loader; /* set while the handlers are */
-static uint64_t caught_ns;
-
-/* A second signal ends the program at once, but one within half a second is the first one's echo: `timeout`,
- * mpirun and terminals tell the process and its group. */
-static void stop(int number) {
-    enum { ECHO_NS = 500000000 };
-    if (!caught_signal) {
-        caught_ns = cli_run_now_ns();
-        caught_signal = number;
-        weir_loader_cancel(running_loader);
-    } else if (cli_run_now_ns() - caught_ns >= ECHO_NS) {
-        signal(number, SIG_DFL);
-        raise(number);
-    }
-}
-
-/* What the caller has the program ignore (nohup, a shell's background jobs) stays ignored. */
-static void catch_signal(int number) {
-    struct sigaction action = {.sa_handler = stop, .sa_flags = SA_RESTART}, before;
-    sigemptyset(&action.sa_mask);
-    sigaddset(&action.sa_mask, SIGINT);
-    sigaddset(&action.sa_mask, SIGTERM);
-    if (sigaction(number, NULL, &before) == 0 && before.sa_handler != SIG_IGN)
-        sigaction(number, &action, NULL);
-}
-
-static void catch_signals(weir_loader *loader) {
-    caught_signal = 0;
-    running_loader = loader;
-    catch_signal(SIGINT);
-    catch_signal(SIGTERM);
-}
-
-static void restore_signal(int number) {
-    struct sigaction now;
-    if (sigaction(number, NULL, &now) == 0 && now.sa_handler == stop)
-        signal(number, SIG_DFL);
-}
-
-static void restore_signals(void) {
-    restore_signal(SIGINT);
-    restore_signal(SIGTERM);
+static void cancel_loader(void *loader) {
+    weir_loader_cancel(loader);
 }
 
 /* ---- Saving ---------------------------------------------------------------------------------- */
@@ -158,7 +114,7 @@ static bool is_due(const cli_running *run, uint64_t step, uint64_t saved_ns) {
 static weir_status take_all(cli_running *run, weir_trace_writer *trace, bool *is_over, weir_error *error) {
     weir_status status = WEIR_OK;
     uint64_t saved_ns = run->loop_began_ns;
-    while (status == WEIR_OK && !caught_signal) {
+    while (status == WEIR_OK && !cli_signals_caught()) {
         status = take(run, trace, is_over, error);
         if (status != WEIR_OK || *is_over)
             break;
@@ -168,7 +124,7 @@ static weir_status take_all(cli_running *run, weir_trace_writer *trace, bool *is
         }
         cli_run_show(run, false);
     }
-    return status == WEIR_CANCELLED && caught_signal ? WEIR_OK : status;
+    return status == WEIR_CANCELLED && cli_signals_caught() ? WEIR_OK : status;
 }
 
 /* A batch that the device gave and that then failed there is behind the run's step, and in no trace: the
@@ -205,17 +161,17 @@ weir_status cli_run_loop(cli_running *run, weir_error *error) {
         close_trace(trace, locked);
         return status;
     }
-    catch_signals(run->loader);
+    cli_signals_catch(cancel_loader, run->loader);
     run->loop_began_ns = cli_run_now_ns();
     status = take_all(run, trace, &is_over, error);
     run->loop_ns = cli_run_now_ns() - run->loop_began_ns;
-    run->signal = is_over ? 0 : caught_signal;
+    run->signal = is_over ? 0 : cli_signals_caught();
     cli_run_show(run, true);
     if (status == WEIR_OK)
         status = save(run, trace, is_over, error);
     else
         fail(run, trace, error);
     close_trace(trace, locked);
-    restore_signals();
+    cli_signals_release();
     return status;
 }

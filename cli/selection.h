@@ -51,13 +51,22 @@ void cli_selection_settle(cli_selection *selection, const weir_manifest *manifes
 int cli_selection_read_token(const cli_command *self, cli_selection *selection);
 void cli_selection_close(cli_selection *selection);
 
+/* How stores are verified: --verify, NULL where it is not given. CLI_OK, or CLI_USAGE after it has said what
+ * is wrong. */
+#define CLI_VERIFY_HELP                                                                                      \
+    "  --verify V       what of the store is compared with its hashes: touched (default): each block when "  \
+    "it\n"                                                                                                   \
+    "                   is used first; all: everything, before the start; none\n"
+int cli_read_verify(const cli_command *self, const char *text, weir_verify *out);
+
 /* Opens the stores that were named; on failure none is open. Close takes a list that was never opened. */
 typedef struct cli_stores {
     weir_store *list[CLI_TEXTS_MAX];
     uint8_t hashes[CLI_TEXTS_MAX][WEIR_HASH_SIZE]; /* of the stores, in their order */
     size_t count;
 } cli_stores;
-WEIR_CHECKED weir_status cli_stores_open(cli_stores *stores, const cli_texts *paths, weir_error *error);
+WEIR_CHECKED weir_status cli_stores_open(cli_stores *stores, const cli_texts *paths, weir_verify verify,
+                                         weir_error *error);
 void cli_stores_close(cli_stores *stores);
 
 /* The population of a dataset in train, from the first of the stores that has it; NULL if training does not

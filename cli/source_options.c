@@ -13,6 +13,7 @@ void cli_use_source(const cli_source_options *source, weir_ingest_options *out) 
                                             : source->no_header ? -1
                                                                 : 0};
     out->search_path = source->pg_schema;
+    out->silence_s = source->timeout;
 }
 
 char **cli_long_arguments(int argc, char **argv) {

@@ -11,6 +11,7 @@ typedef struct cli_source_options {
     bool header;
     bool no_header;
     const char *pg_schema;
+    uint32_t timeout; /* seconds; 0: the default */
 } cli_source_options;
 
 /* Entries of a cli_option list. */
@@ -18,11 +19,14 @@ typedef struct cli_source_options {
     {"--null", CLI_TEXTS, &(s).nulls, false, false},                                                         \
         {"--delimiter", CLI_TEXT, &(s).delimiter, false, false},                                             \
         {"--quote", CLI_TEXT, &(s).quote, false, false}, {"--header", CLI_FLAG, &(s).header, false, false},  \
-        {"--no-header", CLI_FLAG, &(s).no_header, false, false}, {                                           \
-        "--pg-schema", CLI_TEXT, &(s).pg_schema, false, false                                                \
+        {"--no-header", CLI_FLAG, &(s).no_header, false, false},                                             \
+        {"--pg-schema", CLI_TEXT, &(s).pg_schema, false, false}, {                                           \
+        "--source-timeout", CLI_UINT32, &(s).timeout, false, false                                           \
     }
 
-#define CLI_SOURCE_USAGE "[--null T]... [--delimiter C] [--quote C] [--header | --no-header] [--pg-schema S]"
+#define CLI_SOURCE_USAGE                                                                                     \
+    "[--null T]... [--delimiter C] [--quote C] [--header | --no-header] [--pg-schema S] [--source-timeout "  \
+    "S]"
 #define CLI_SOURCE_HELP                                                                                      \
     "  SOURCE            a SQLite or DuckDB file, postgresql://..., a .csv or .parquet file, or a folder "   \
     "or\n"                                                                                                   \
@@ -32,7 +36,8 @@ typedef struct cli_source_options {
     "  --quote C         CSV: the character around fields (\" by default), '' for none\n"                    \
     "  --header          CSV: the first line has the names (found by default)\n"                             \
     "  --no-header       CSV: the first line is a row\n"                                                     \
-    "  --pg-schema S     PostgreSQL, DuckDB: where bare names are found, such as sales,public\n"
+    "  --pg-schema S     PostgreSQL, DuckDB: where bare names are found, such as sales,public\n"             \
+    "  --source-timeout S  seconds without a row or an answer before a server is given up (3600)\n"
 
 /* Puts them into the options of an ingest, which borrow from `source`. */
 void cli_use_source(const cli_source_options *source, weir_ingest_options *out);

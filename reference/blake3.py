@@ -34,6 +34,29 @@ def plain_hash(data: bytes, output_size: int = 32) -> bytes:
     return _root_of_tree(data, INITIAL_VALUE, 0).output_bytes(output_size)
 
 
+def block_values(data: bytes, block_size: int = 65536) -> list[bytes]:
+    """The chaining values of an input's blocks, which are whole subtrees; of an input of two blocks or more."""
+    starts = range(0, len(data), block_size)
+    nodes = [_subtree(data[at : at + block_size], at // CHUNK_SIZE, INITIAL_VALUE, 0) for at in starts]
+    return [struct.pack("<8I", *node.as_chaining_value()) for node in nodes]
+
+
+def hash_of_blocks(values: list[bytes]) -> bytes:
+    """The hash of the input that two or more blocks' chaining values are of."""
+    return _join_blocks([struct.unpack("<8I", value) for value in values]).output_bytes(32)
+
+
+def _join_blocks(values: list[Words]) -> "_Node":
+    left_count = 1 << ((len(values) - 1).bit_length() - 1)
+    left, right = values[:left_count], values[left_count:]
+    children = tuple(
+        word
+        for half in (left, right)
+        for word in (half[0] if len(half) == 1 else _join_blocks(half).as_chaining_value())
+    )
+    return _Node(INITIAL_VALUE, children, counter=0, block_size=BLOCK_SIZE, flags=PARENT)
+
+
 def keyed_hash(key: bytes, data: bytes, output_size: int = 32) -> bytes:
     """The hash under a key of 32 bytes."""
     return _root_of_tree(data, struct.unpack("<8I", key), KEYED_HASH).output_bytes(output_size)

@@ -35,7 +35,6 @@ Settings = dict[str, Any] | None
 # Of what weir's own code is linked with, by the names of `weir version --json`.
 LICENSES = {
     "curl": "curl",
-    "jansson": "MIT",
     "libpq": "PostgreSQL",
     "openssl": "Apache-2.0",
     "sqlite": "blessing",

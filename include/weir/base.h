@@ -6,7 +6,8 @@
  *   - Handles are opaque; X_open makes one, X_close frees it and takes NULL. A handle belongs to one thread
  *     at a time unless its comment says otherwise; distinct handles never share mutable state.
  *   - A weir_env is borrowed: it must outlive every handle opened with it. NULL means weir_env_default().
- *   - The library never writes to stdout or stderr, never exits, and has no global mutable state. */
+ *   - The library never writes to stdout or stderr, never exits, and has no global mutable state but the
+ *     handler of SIGBUS that guards mapped stores (weir_store_open). */
 #ifndef WEIR_BASE_H
 #define WEIR_BASE_H
 
@@ -124,8 +125,17 @@ typedef struct weir_warning {
 
 /* Everything that the library asks of the system: memory, files, time, threads. Calls return what their
  * POSIX namesakes do and set errno. A test replaces single entries to inject faults. `context` is passed to
- * each call; every call may come from any thread. (jansson, SQLite, libpq, libcurl and CUDA use the
+ * each call; every call may come from any thread. (SQLite, libpq, libcurl and CUDA use the
  * system's own.) */
+/* What a path or an open file is. Two are one file if device and number are equal. */
+typedef enum weir_file_kind { WEIR_FILE_REGULAR, WEIR_FILE_FOLDER, WEIR_FILE_OTHER } weir_file_kind;
+typedef struct weir_file_info {
+    weir_file_kind kind; /* OTHER: a pipe, a device, a socket, a link */
+    uint64_t size;
+    uint64_t device;
+    uint64_t number;
+} weir_file_info;
+
 typedef struct weir_env {
     void *context;
 
@@ -168,6 +178,22 @@ typedef struct weir_env {
      * entry is a folder, a regular file (links are followed) or neither. 0 or -1. */
     int (*list)(void *context, const char *path,
                 bool (*each)(void *argument, const char *name, bool is_folder, bool is_file), void *argument);
+
+    /* While mapped file memory is guarded, a page of it that cannot be read (the file was cut, the disk
+     * failed) gives zeros, from there to the end, and sets *failed to 1, where the process would die
+     * otherwise. `failed` must outlive the guard. 0 or -1. */
+    int (*guard)(void *context, const void *memory, size_t size, uint32_t *failed);
+    void (*unguard)(void *context, const void *memory);
+
+    /* An open file, or, if `file` is negative, what is at a path: a link itself, not what it leads to. */
+    int (*inspect)(void *context, int file, const char *path, weir_file_info *out);
+
+    /* Locks an open file for as long as it is open here. -1 with EWOULDBLOCK if another process holds it,
+     * with another number if this file system has no locks. */
+    int (*lock)(void *context, int file);
+
+    /* Bytes that nobody can foresee. */
+    int (*random)(void *context, void *out, size_t size);
 } weir_env;
 
 /* The system itself. Static and immutable; any thread. */

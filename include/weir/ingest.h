@@ -23,10 +23,13 @@ typedef struct weir_progress {
     uint64_t elapsed_ns;  /* since the call began */
 } weir_progress;
 
-/* Called some times a second from any one thread at a time; returning false stops the work with CANCELLED. */
+/* Called a few times per second from the thread that called ingest (or, if no second thread can be started,
+ * from one of its own, one at a time). Returning false stops the work with CANCELLED, also inside a source's
+ * query. */
 typedef bool (*weir_progress_report)(void *context, const weir_progress *progress);
 
-/* Called from the thread that called ingest, before anything is written; texts are valid during the call. */
+/* Called before anything is written, while the thread that called ingest waits: from it or from another, one
+ * call at a time. Texts are valid during the call. */
 typedef void (*weir_warning_report)(void *context, const weir_warning *warning);
 
 /* How CSV files are read; what is left 0 is found, or what the schema says. */
@@ -47,8 +50,8 @@ typedef enum weir_manifest_mode {
     WEIR_MANIFEST_REPLACE
 } weir_manifest_mode;
 
-/* Looks at the finished store, which lies at `path` under a temporary name, before it takes its own. Where it
- * fails, ingest does, and nothing is written. */
+/* Looks at the finished store, which lies at `path` under a temporary name, before it takes its own. If it
+ * fails, ingest does, and nothing is written. Called from the same thread as warnings. */
 typedef weir_status (*weir_store_inspect)(void *context, const char *path, weir_error *error);
 
 typedef struct weir_ingest_options {
@@ -75,6 +78,7 @@ typedef struct weir_ingest_options {
     void *warning_context;
     weir_store_inspect inspect; /* or NULL */
     void *inspect_context;
+    uint32_t silence_s; /* how long a server may give no row and no answer; 0: 3600 */
     /* Of a draft: what its one task predicts; NULL: it has a few tasks of its own choice. */
     const char *target_table;
     const char *target_column;
@@ -82,6 +86,10 @@ typedef struct weir_ingest_options {
      * of which table, column and check may lack. */
     weir_json_writer *reasons;
 } weir_ingest_options;
+
+/* A source's location for a person's eyes: without the passwords that it holds. Cut to capacity, which is not
+ * 0. Any thread. */
+WEIR_API void weir_location_text(const char *location, char *out, size_t capacity);
 
 #define WEIR_INGEST_OPTIONS ((weir_ingest_options){.size = sizeof(weir_ingest_options)})
 

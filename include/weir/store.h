@@ -215,16 +215,48 @@ typedef struct weir_store_info {
 
 typedef struct weir_store weir_store;
 
-/* Opens a store. IO_ERROR; STORE_CORRUPT (not a store, cut, header or metadata damaged), STORE_VERSION,
- * OUT_OF_MEMORY. */
+/* Which of a store's bytes are compared with their hashes, and when (docs/spec/04b-block-hashes.md). */
+typedef enum weir_verify {
+    WEIR_VERIFY_TOUCHED = 0, /* each block of 64 KiB before it is used first in this process */
+    WEIR_VERIFY_NONE,        /* header and metadata alone */
+    WEIR_VERIFY_ALL,         /* everything, at open: weir_store_verify */
+} weir_verify;
+
+WEIR_API const char *weir_verify_name(weir_verify verify); /* "touched", "none", "all" */
+WEIR_API WEIR_CHECKED weir_status weir_verify_parse(const char *text, weir_verify *out, weir_error *error);
+
+typedef struct weir_store_options {
+    size_t size; /* sizeof(weir_store_options) */
+    weir_verify verify;
+    uint32_t threads; /* of WEIR_VERIFY_ALL; 0: as many as there are processors */
+    const void
+        *data; /* the store's bytes, if they lie in memory already (borrowed, 8-byte aligned); the path */
+    size_t data_size; /* is what messages call it, then */
+} weir_store_options;
+
+/* Opens a store; weir_store_open_with(env, path, NULL, …) is weir_store_open. IO_ERROR; STORE_CORRUPT (not a
+ * store, cut, header or metadata damaged), STORE_VERSION, OUT_OF_MEMORY, CONTRACT_VIOLATION (options).
+ *
+ * While stores of the default environment are open, the process has a handler for SIGBUS, which the system
+ * sends if a page of a mapped file cannot be read: a store that this happens to gives zeros from then on, and
+ * IO_ERROR at the next weir_store_status. What is not a store's goes to the handler that was there before. */
 WEIR_API WEIR_CHECKED weir_status weir_store_open(const weir_env *env, const char *path, weir_store **out,
                                                   weir_error *error);
-WEIR_API void weir_store_close(weir_store *store);
-
-/* A store's bytes that lie in memory already (borrowed, 8-byte aligned): for tests and for embedding
- * programs. */
+WEIR_API WEIR_CHECKED weir_status weir_store_open_with(const weir_env *env, const char *path,
+                                                       const weir_store_options *options, weir_store **out,
+                                                       weir_error *error);
 WEIR_API WEIR_CHECKED weir_status weir_store_open_memory(const weir_env *env, const void *data, size_t size,
                                                          weir_store **out, weir_error *error);
+WEIR_API void weir_store_close(weir_store *store);
+
+/* Whether all that was read so far is what was written: STORE_CORRUPT names the section and the place of a
+ * block that is damaged, IO_ERROR the store if it could not be read. Builders ask for every batch; who reads
+ * through the accessors below asks when done. Any thread. */
+WEIR_API WEIR_CHECKED weir_status weir_store_status(const weir_store *store, weir_error *error);
+
+/* For readers of raw records, lists and embeddings: verifies the blocks of `size` bytes of the store, all of
+ * one section, as the store's `verify` says; false if they are damaged. Any thread. */
+WEIR_API WEIR_CHECKED bool weir_store_touch(const weir_store *store, const void *data, size_t size);
 
 WEIR_API const weir_store_info *weir_store_describe(const weir_store *store);
 
@@ -236,7 +268,9 @@ WEIR_API void weir_store_info_json(const weir_store *store, weir_json_writer *w)
 WEIR_API WEIR_CHECKED weir_status weir_store_verify(const weir_store *store, uint32_t threads,
                                                     weir_error *error);
 
-/* ---- Accessors: safe on any bytes, not for inner loops --------------------------------------- */
+/* ---- Accessors: safe on any bytes, not for inner loops ---------------------------------------
+ * What they read is verified first, as the store's `verify` says; what is damaged is none (or 0), and
+ * weir_store_status says so. */
 
 typedef struct weir_text_view {
     const char *data; /* not terminated */

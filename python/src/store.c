@@ -11,15 +11,19 @@ static void destroy_store(py_shared *self) {
 }
 
 static PyObject *store_new(PyTypeObject *type, PyObject *args, PyObject *kwargs) {
-    static char *names[] = {"path", NULL};
+    static char *names[] = {"path", "verify", NULL};
     PyObject *path = NULL;
-    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "O&:Store", names, PyUnicode_FSConverter, &path))
+    const char *verify = "touched";
+    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "O&|s:Store", names, PyUnicode_FSConverter, &path,
+                                     &verify))
         return NULL;
     weir_error error;
-    weir_status status = WEIR_OUT_OF_MEMORY;
+    weir_store_options options = {.size = sizeof options};
+    weir_status status = weir_verify_parse(verify, &options.verify, &error);
     py_store *shared = py_shared_new(sizeof *shared, destroy_store);
-    if (shared) {
-        Py_BEGIN_ALLOW_THREADS status = weir_store_open(NULL, PyBytes_AsString(path), &shared->store, &error);
+    if (shared && status == WEIR_OK) {
+        Py_BEGIN_ALLOW_THREADS status =
+            weir_store_open_with(NULL, PyBytes_AsString(path), &options, &shared->store, &error);
         Py_END_ALLOW_THREADS
     }
     Py_DECREF(path);
@@ -66,6 +70,20 @@ static PyObject *verify(PyObject *self, PyObject *number) {
 
 /* ---- Arrays of the file ------------------------------------------------------------------------ */
 
+/* Verifies what an array will show, as the store's `verify` says; raises where it is damaged. */
+static bool is_whole(PyObject *self, const uint8_t *data, size_t size) {
+    weir_error error;
+    bool is_touched = false;
+    weir_status status = WEIR_OK;
+    if (!data)
+        return true;
+    Py_BEGIN_ALLOW_THREADS is_touched = weir_store_touch(store_of(self), data, size);
+    status = weir_store_status(store_of(self), &error);
+    Py_END_ALLOW_THREADS if (is_touched && status == WEIR_OK) return true;
+    py_raise(&error);
+    return false;
+}
+
 static PyObject *embeddings(PyObject *self, PyObject *args) {
     const char *kind = NULL;
     if (!PyArg_ParseTuple(args, "s:_embeddings", &kind))
@@ -82,6 +100,8 @@ static PyObject *embeddings(PyObject *self, PyObject *args) {
         if (strcmp(all[i].kind, kind) != 0)
             continue;
         uint64_t shape[] = {all[i].count, info->embedding_dim};
+        if (!is_whole(self, all[i].data, 2 * (size_t)info->embedding_dim * all[i].count))
+            return NULL;
         return py_array_new(&(py_array_spec){.owner = ((py_object *)self)->shared,
                                              .data = all[i].data ? all[i].data : (const uint8_t *)"",
                                              .dtype = "float16",
@@ -147,6 +167,8 @@ static PyObject *column(PyObject *self, PyObject *args) {
     }
     const weir_column *found = &info->columns[index];
     const weir_table *table = &info->tables[found->table];
+    if (!is_whole(self, table->records, (size_t)table->row_count * table->stride))
+        return NULL;
     return wants_nulls ? bits_of(self, table, found->null_bit) : values_of(self, table, found);
 }
 
@@ -244,18 +266,23 @@ static PyObject *find_row(PyObject *self, PyObject *args) {
 
 /* ---- Texts and datasets ------------------------------------------------------------------------ */
 
-static PyObject *text_of(weir_text_view text) {
+static PyObject *text_of(const weir_store *store, weir_text_view text) {
+    weir_error error;
+    if (text.size == 0 && weir_store_status(store, &error) != WEIR_OK)
+        return py_raise(&error);
     return PyUnicode_DecodeUTF8(text.data, (Py_ssize_t)text.size, "replace");
 }
 
 static PyObject *text(PyObject *self, PyObject *number) {
+    const weir_store *store = store_of(self);
     uint32_t index = 0;
-    return py_to_uint32(number, &index) ? text_of(weir_store_text(store_of(self), index)) : NULL;
+    return py_to_uint32(number, &index) ? text_of(store, weir_store_text(store, index)) : NULL;
 }
 
 static PyObject *category(PyObject *self, PyObject *number) {
+    const weir_store *store = store_of(self);
     uint32_t index = 0;
-    return py_to_uint32(number, &index) ? text_of(weir_store_category(store_of(self), index)) : NULL;
+    return py_to_uint32(number, &index) ? text_of(store, weir_store_category(store, index)) : NULL;
 }
 
 static bool add_dataset(PyObject *all, const weir_store *store, const weir_task *task, weir_split split) {

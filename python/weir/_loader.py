@@ -61,6 +61,8 @@ class Loader:
     torch and JAX take them with their streams in order (batch.torch(), torch.from_dlpack). At most `depth` can be held at
     a time, queue_size does not count, and copy is not for them. "host" is a device on any machine.
 
+    verify: how stores that are given as paths are opened; see Store.
+
     with_digests: compute each batch's digest. pad: fill up partial batches. any_hash: take a dataset whose hash is not
     the store's. Any thread may use a loader; batches go to whoever asks first. A loader that has begun does not survive
     a fork.
@@ -95,8 +97,9 @@ class Loader:
         trace_indices: bool = False,
         device: object = None,
         depth: int = 4,
+        verify: str = "touched",
     ) -> None:
-        self.stores, self.manifest = as_stores(stores), as_manifest(manifest)
+        self.stores, self.manifest = as_stores(stores, verify), as_manifest(manifest)
         stage = self.manifest.stage if stage is None else stage
         self.rank, self.world_size = rank_and_world_size(rank, world_size)
         check_numbers(64, steps=steps or 0, epochs=epochs or 0, first_step=first_step, memory_limit=memory_limit or 0)

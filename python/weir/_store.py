@@ -119,10 +119,13 @@ class Store(_weir.Store):
         'float32'
         >>> store.embeddings["columns"].shape[1]
         64
+
+    verify says what of the file is compared with its hashes: "touched", each block of 64 KiB when it is used first in
+    this process; "all", everything, when it is opened; "none". Damage is weir.errors.StoreCorrupt.
     """
 
-    def __init__(self, path: str | os.PathLike[str]) -> None:
-        self.path = os.fspath(path)
+    def __init__(self, path: str | os.PathLike[str], verify: str = "touched") -> None:
+        self.path, self._opened_with = os.fspath(path), verify
 
     @cached_property
     def info(self) -> dict[str, Any]:
@@ -151,7 +154,7 @@ class Store(_weir.Store):
         self._verify(threads)
 
     def __reduce__(self) -> Any:
-        return type(self), (self.path,)
+        return type(self), (self.path, self._opened_with)
 
     def __repr__(self) -> str:
         return f"<weir.Store {self.name} {self.hash[:12]} at {self.path}>"
@@ -160,7 +163,9 @@ class Store(_weir.Store):
 StoreLike = Store | str | os.PathLike[str]
 
 
-def as_stores(stores: StoreLike | list[StoreLike] | tuple[StoreLike, ...]) -> tuple[Store, ...]:
-    """One store or several, open or as paths."""
+def as_stores(
+    stores: StoreLike | list[StoreLike] | tuple[StoreLike, ...], verify: str = "touched"
+) -> tuple[Store, ...]:
+    """One store or several, open or as paths; these are opened with `verify`."""
     several = stores if isinstance(stores, (list, tuple)) else [stores]
-    return tuple(store if isinstance(store, Store) else Store(store) for store in several)
+    return tuple(store if isinstance(store, Store) else Store(store, verify) for store in several)

@@ -70,7 +70,7 @@ static size_t fill_chunk(weir_blake3 *hasher, const uint8_t *from, size_t size) 
             part = BLOCK_SIZE - hasher->block_size;
             part = left < part ? left : part;
             memcpy(hasher->block + hasher->block_size, from, part);
-            hasher->block_size = (uint8_t)(hasher->block_size + part);
+            hasher->block_size = WEIR__LOW(uint8_t, hasher->block_size + part);
         }
         from += part;
         left -= part;

@@ -64,7 +64,7 @@ ALWAYS_INLINE state run_rounds(const uint32_t value[8], const uint8_t block[64],
         .a = {value[0], value[1], value[2], value[3]},
         .b = {value[4], value[5], value[6], value[7]},
         .c = {weir__blake3_iv[0], weir__blake3_iv[1], weir__blake3_iv[2], weir__blake3_iv[3]},
-        .d = {(uint32_t)counter, (uint32_t)(counter >> 32), block_size, flags},
+        .d = {WEIR__LOW(uint32_t, counter), WEIR__LOW(uint32_t, counter >> 32), block_size, flags},
     };
     mix_round(&s, m, weir__blake3_schedule[0]);
     mix_round(&s, m, weir__blake3_schedule[1]);

@@ -241,9 +241,9 @@ ALWAYS_INLINE void NAMED(store_lanes)(WORDS *v, int word_count, size_t count, ui
 
 /* The low and the high words of counter, counter + step, counter + 2 * step, ... */
 ALWAYS_INLINE void NAMED(count_lanes)(WORDS words[2], uint64_t counter, uint32_t step) {
-    WORDS low = (WORDS){0} + (uint32_t)counter;
+    WORDS low = (WORDS){0} + WEIR__LOW(uint32_t, counter);
     words[0] = low + step * (WORDS){WORD_LIST(0, 1, 2, 3)};
-    words[1] = (WORDS){0} + (uint32_t)(counter >> 32) - (WORDS)(words[0] < low);
+    words[1] = (WORDS){0} + WEIR__LOW(uint32_t, counter >> 32) - (WORDS)(words[0] < low);
 }
 
 /* Asks for the block at `offset` of every lane; past the end of the nodes, of the nodes that follow in

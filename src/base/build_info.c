@@ -1,6 +1,5 @@
 /* What the library was built with, for traces and `weir version`: as the compiler and the headers of the
  * libraries say. */
-#include <jansson.h>
 #include <openssl/opensslv.h>
 #include <xxhash.h>
 
@@ -13,7 +12,6 @@
 const weir_build_part *weir_build_info(size_t *count) {
     static const weir_build_part parts[] = {
         {"xxhash", XXH_VERSION},
-        {"jansson", JANSSON_VERSION},
         {"openssl", OPENSSL_VERSION_STR},
         {"compiler", __VERSION__},
     };

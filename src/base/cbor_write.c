@@ -93,22 +93,22 @@ static void put_head(weir_cbor_writer *w, unsigned major, uint64_t argument) {
     uint8_t head[9];
     size_t size;
     if (argument < 24) {
-        head[0] = (uint8_t)(major | argument);
+        head[0] = WEIR__LOW(uint8_t, major | argument);
         size = 1;
     } else if (argument <= UINT8_MAX) {
-        head[0] = (uint8_t)(major | 24);
-        head[1] = (uint8_t)argument;
+        head[0] = WEIR__LOW(uint8_t, major | 24);
+        head[1] = WEIR__LOW(uint8_t, argument);
         size = 2;
     } else if (argument <= UINT16_MAX) {
-        head[0] = (uint8_t)(major | 25);
-        weir__store16be(head + 1, (uint16_t)argument);
+        head[0] = WEIR__LOW(uint8_t, major | 25);
+        weir__store16be(head + 1, WEIR__LOW(uint16_t, argument));
         size = 3;
     } else if (argument <= UINT32_MAX) {
-        head[0] = (uint8_t)(major | 26);
-        weir__store32be(head + 1, (uint32_t)argument);
+        head[0] = WEIR__LOW(uint8_t, major | 26);
+        weir__store32be(head + 1, WEIR__LOW(uint32_t, argument));
         size = 5;
     } else {
-        head[0] = (uint8_t)(major | 27);
+        head[0] = WEIR__LOW(uint8_t, major | 27);
         weir__store64be(head + 1, argument);
         size = 9;
     }

@@ -1,7 +1,6 @@
 /* What weir was built with and runs with. Headers say what it was at build time, the libraries themselves
  * what it is now; the two differ if a shared library was replaced since. */
 #include <gnu/libc-version.h>
-#include <jansson.h>
 #include <openssl/crypto.h>
 #include <sqlite3.h>
 #include <stdio.h>
@@ -44,12 +43,6 @@ static void put_openssl(weir_component *out) {
     put(out->running, OpenSSL_version(OPENSSL_FULL_VERSION_STRING));
 }
 
-static void put_jansson(weir_component *out) {
-    out->name = "jansson";
-    put(out->built, JANSSON_VERSION);
-    put(out->running, jansson_version_str());
-}
-
 static void put_sqlite(weir_component *out) {
     out->name = "sqlite";
     put(out->built, SQLITE_VERSION);
@@ -90,7 +83,7 @@ static void put_curl(weir_component *out) {
 
 bool weir_component_at(size_t index, weir_component *out) {
     static void (*const all[])(weir_component *) = {
-        put_compiler, put_libc, put_openssl, put_jansson, put_sqlite, put_xxhash, put_zlib,
+        put_compiler, put_libc, put_openssl, put_sqlite, put_xxhash, put_zlib,
 #ifndef WEIR_WITHOUT_POSTGRES
         put_libpq,
 #endif

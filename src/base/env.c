@@ -10,12 +10,15 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/file.h>
 #include <sys/mman.h>
+#include <sys/random.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
 
+#include "base/guard.h"
 #include "base/internal.h"
 
 #define RETRY_WHEN_INTERRUPTED(call)                                                                         \
@@ -187,6 +190,36 @@ static int system_list(void *context, const char *path,
     return failure ? -1 : 0;
 }
 
+static int system_inspect(void *context, int file, const char *path, weir_file_info *out) {
+    (void)context;
+    struct stat status;
+    if ((file >= 0 ? fstat(file, &status) : lstat(path, &status)) != 0)
+        return -1;
+    *out = (weir_file_info){.kind = S_ISREG(status.st_mode)   ? WEIR_FILE_REGULAR
+                                    : S_ISDIR(status.st_mode) ? WEIR_FILE_FOLDER
+                                                              : WEIR_FILE_OTHER,
+                            .size = (uint64_t)status.st_size,
+                            .device = (uint64_t)status.st_dev,
+                            .number = (uint64_t)status.st_ino};
+    return 0;
+}
+
+static int system_lock(void *context, int file) {
+    (void)context;
+    return RETRY_WHEN_INTERRUPTED(flock(file, LOCK_EX | LOCK_NB));
+}
+
+static int system_random(void *context, void *out, size_t size) {
+    (void)context;
+    for (size_t done = 0; done < size;) {
+        ssize_t got = RETRY_WHEN_INTERRUPTED(getrandom((uint8_t *)out + done, size - done, 0));
+        if (got < 0)
+            return -1;
+        done += (size_t)got;
+    }
+    return 0;
+}
+
 const weir_env *weir_env_default(void) {
     static const weir_env system_env = {
         .allocate = system_allocate,
@@ -211,7 +244,12 @@ const weir_env *weir_env_default(void) {
         .wait = system_wait,
         .wake = system_wake,
         .wipe_on_fork = system_wipe_on_fork,
+        .guard = weir__guard_system,
+        .unguard = weir__unguard_system,
+        .inspect = system_inspect,
         .list = system_list,
+        .lock = system_lock,
+        .random = system_random,
     };
     return &system_env;
 }

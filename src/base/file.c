@@ -1,5 +1,8 @@
-/* See file.h. The temporary name is the file's own with ".tmp" and the process id behind it: two processes
- * that write one file at once do not meet, and the last rename wins whole. */
+/* See file.h. The temporary name is the file's own with random digits after it, made new and never followed
+ * through a link, so that nobody can put another file in its place; and it is locked while it is written.
+ * So a temporary file without a lock is one that a killed process left, which the next writer of the same
+ * file removes; one with a lock means that somebody is writing that file now. Without locks (some network
+ * file systems) leftovers stay, and of two writers the last rename wins, whole. */
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -42,27 +45,43 @@ static weir_status read_stream(const weir_env *env, int file, const char *path, 
     return WEIR_OK;
 }
 
+weir_status weir__file_open(const weir_env *env, const char *path, int *file, const char *failure_operator,
+                            weir_error *error) {
+    weir_file_info info;
+    /* Without O_NONBLOCK a pipe would make us wait for its writer. Files do not know it. */
+    *file = env->open(env->context, path, O_RDONLY | O_NONBLOCK, 0);
+    if (*file < 0)
+        return weir__io_error(error, failure_operator, "open", path);
+    weir_status status = WEIR_OK;
+    if (env->inspect(env->context, *file, path, &info) != 0)
+        status = weir__io_error(error, failure_operator, "look at", path);
+    else if (info.kind == WEIR_FILE_FOLDER) {
+        status = weir__fail(error, WEIR_IO_ERROR, failure_operator, "%s is a directory", path);
+        weir__note_int(error, "errno", EISDIR);
+        weir__note_text(error, "path", path, strlen(path));
+    } else if (info.kind != WEIR_FILE_REGULAR)
+        status =
+            weir__fail(error, WEIR_IO_ERROR, failure_operator,
+                       "%s is a device or a pipe, not a file; write what it gives into a file first", path);
+    if (status != WEIR_OK) {
+        env->close(env->context, *file);
+        *file = -1;
+    }
+    return status;
+}
+
 weir_status weir__file_read(const weir_env *env, const char *path, size_t max_size, uint8_t **data,
                             size_t *size, const char *failure_operator, weir_error *error) {
     if (strcmp(path, "-") == 0)
         return read_stream(env, STDIN_FILENO, "standard input", max_size, data, size, failure_operator,
                            error);
-    int file = env->open(env->context, path, O_RDONLY, 0);
-    if (file < 0)
-        return weir__io_error(error, failure_operator, "open", path);
-    weir_status status = read_stream(env, file, path, max_size, data, size, failure_operator, error);
+    int file;
+    weir_status status = weir__file_open(env, path, &file, failure_operator, error);
+    if (status != WEIR_OK)
+        return status;
+    status = read_stream(env, file, path, max_size, data, size, failure_operator, error);
     env->close(env->context, file);
     return status;
-}
-
-weir_status weir__refuse_directory(const weir_env *env, int file, const char *path,
-                                   const char *failure_operator, weir_error *error) {
-    uint8_t byte;
-    if (env->pread(env->context, file, &byte, 1, 0) >= 0)
-        return WEIR_OK;
-    if (errno != EISDIR)
-        return weir__io_error(error, failure_operator, "read", path);
-    return weir__fail(error, WEIR_IO_ERROR, failure_operator, "%s is a directory", path);
 }
 
 bool weir__write_all(const weir_env *env, int file, const void *data, size_t size) {
@@ -81,10 +100,15 @@ bool weir__write_all(const weir_env *env, int file, const void *data, size_t siz
     return true;
 }
 
-bool weir__sync_directory(const weir_env *env, const char *path) {
+/* The folder that a path's last name is in: "." if it names none. NULL if memory is short. */
+static char *folder_of(const weir_env *env, const char *path) {
     const char *slash = strrchr(path, '/');
-    char *directory = slash ? weir__copy_text(env, path, slash == path ? 1 : (size_t)(slash - path))
-                            : weir__copy_text(env, ".", 1);
+    return slash ? weir__copy_text(env, path, slash == path ? 1 : (size_t)(slash - path))
+                 : weir__copy_text(env, ".", 1);
+}
+
+bool weir__sync_directory(const weir_env *env, const char *path) {
+    char *directory = folder_of(env, path);
     if (!directory) {
         errno = ENOMEM;
         return false;
@@ -100,32 +124,145 @@ bool weir__sync_directory(const weir_env *env, const char *path) {
     return failed == 0;
 }
 
-static char *temporary_name(const weir_env *env, const char *path) {
-    size_t capacity = strlen(path) + 32;
-    char *name = weir__allocate(env, capacity, 1);
-    if (name)
-        snprintf(name, capacity, "%s.tmp%ld", path, (long)getpid());
-    return name;
+/* ---- Temporary files ------------------------------------------------------------------------- */
+
+enum { RANDOM_BYTES = 8, RANDOM_DIGITS = 2 * RANDOM_BYTES, CREATE_TRIES = 16 };
+static const char ending[] = ".tmp";
+enum { NAME_EXTRA = 1 + RANDOM_DIGITS + sizeof ending };
+
+/* Whether `name` is that of a temporary file of `base`: "base.0123456789abcdef.tmp". */
+static bool is_temporary_of(const char *name, const char *base) {
+    size_t base_size = strlen(base);
+    if (strlen(name) + 1 != base_size + NAME_EXTRA || strncmp(name, base, base_size) != 0 ||
+        name[base_size] != '.')
+        return false;
+    return strspn(name + base_size + 1, "0123456789abcdef") == RANDOM_DIGITS &&
+           strcmp(name + base_size + 1 + RANDOM_DIGITS, ending) == 0;
+}
+
+static bool is_still(const weir_env *env, int file, const char *path) {
+    weir_file_info opened, named;
+    return env->inspect(env->context, file, path, &opened) == 0 &&
+           env->inspect(env->context, -1, path, &named) == 0 && opened.device == named.device &&
+           opened.number == named.number;
+}
+
+/* Looks at one temporary file: removes it if nobody holds its lock; says whether somebody does. */
+static bool is_being_written(const weir_env *env, const char *path) {
+    int file = env->open(env->context, path, O_RDONLY | O_NOFOLLOW | O_NONBLOCK, 0);
+    if (file < 0)
+        return false;
+    bool is_free = env->lock(env->context, file) == 0;
+    bool is_busy = !is_free && errno == EWOULDBLOCK;
+    if (is_free && is_still(env, file, path))
+        (void)!env->remove(env->context, path);
+    env->close(env->context, file);
+    return is_busy;
+}
+
+typedef struct search {
+    const weir__atomic_file *file;
+    const char *base; /* the path's last name */
+    bool is_busy;
+    bool is_short_of_memory;
+} search;
+
+static bool look_at_name(void *context, const char *name, bool is_folder, bool is_file) {
+    search *s = context;
+    const weir__atomic_file *file = s->file;
+    (void)is_folder;
+    (void)is_file; /* links are not followed here */
+    if (!is_temporary_of(name, s->base))
+        return true;
+    size_t folder_size = (size_t)(s->base - file->path);
+    char *path = weir__allocate(file->env, folder_size + strlen(name) + 1, 1);
+    s->is_short_of_memory |= !path;
+    if (!path)
+        return false;
+    memcpy(path, file->path, folder_size);
+    strcpy(path + folder_size, name);
+    if (strcmp(path, file->temporary) != 0)
+        s->is_busy |= is_being_written(file->env, path);
+    weir__release(file->env, path);
+    return true;
+}
+
+/* Removes what killed processes left beside the file; IO_ERROR if another process is writing it. */
+static weir_status look_for_others(const weir__atomic_file *file, weir_error *error) {
+    const weir_env *env = file->env;
+    const char *slash = strrchr(file->path, '/');
+    search s = {.file = file, .base = slash ? slash + 1 : file->path};
+    char *folder = folder_of(env, file->path);
+    if (!folder)
+        return weir__out_of_memory(error, file->failure_operator, strlen(file->path));
+    (void)!env->list(env->context, folder, look_at_name, &s); /* a folder may be closed to readers */
+    weir__release(env, folder);
+    if (s.is_short_of_memory)
+        return weir__out_of_memory(error, file->failure_operator, strlen(file->path));
+    if (s.is_busy)
+        return weir__fail(error, WEIR_IO_ERROR, file->failure_operator,
+                          "another process is writing %s; wait until it has ended, or give this one another "
+                          "name",
+                          file->path);
+    return WEIR_OK;
+}
+
+static bool choose_name(weir__atomic_file *file) {
+    uint8_t random[RANDOM_BYTES];
+    char digits[RANDOM_DIGITS + 1];
+    if (file->env->random(file->env->context, random, sizeof random) != 0)
+        return false;
+    weir__hex_encode(random, sizeof random, digits);
+    snprintf(file->temporary, strlen(file->path) + NAME_EXTRA, "%s.%s%s", file->path, digits, ending);
+    return true;
+}
+
+/* Makes the temporary file and locks it. Between the two, another writer may take it for a leftover and
+ * remove it: then another is made. False with errno set. */
+static bool create_temporary(weir__atomic_file *file) {
+    const weir_env *env = file->env;
+    errno = EIO;
+    for (int i = 0; i < CREATE_TRIES; i++) {
+        if (!choose_name(file))
+            return false;
+        file->file = env->open(env->context, file->temporary, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW, 0666);
+        if (file->file < 0 && errno != EEXIST)
+            return false;
+        if (file->file < 0)
+            continue;
+        bool has_lock = env->lock(env->context, file->file) == 0 || errno != EWOULDBLOCK;
+        if (has_lock && is_still(env, file->file, file->temporary))
+            return true;
+        env->close(env->context, file->file);
+        (void)!env->remove(env->context, file->temporary); /* the name is nobody else's */
+        file->file = -1;
+        errno = EBUSY;
+    }
+    return false;
 }
 
 weir_status weir__atomic_open(weir__atomic_file *file, const weir_env *env, const char *path,
                               const char *failure_operator, weir_error *error) {
     *file = (weir__atomic_file){.env = env, .failure_operator = failure_operator, .file = -1};
     file->path = weir__copy_text(env, path, strlen(path));
-    file->temporary = temporary_name(env, path);
+    file->temporary = weir__allocate(env, strlen(path) + NAME_EXTRA, 1);
     if (!file->path || !file->temporary) {
+        weir__release(env, file->temporary); /* not made, so not this file's to remove */
+        file->temporary = NULL;
         weir__atomic_abandon(file);
         return weir__out_of_memory(error, failure_operator, strlen(path));
     }
-    file->file = env->open(env->context, file->temporary, O_WRONLY | O_CREAT | O_TRUNC, 0666);
-    if (file->file < 0) {
+    if (!create_temporary(file)) {
         weir_status status = weir__io_error(error, failure_operator, "create", path);
-        weir__release(env, file->temporary); /* not made, so not this file's to remove */
+        weir__release(env, file->temporary);
         file->temporary = NULL;
         weir__atomic_abandon(file);
         return status;
     }
-    return WEIR_OK;
+    weir_status status = look_for_others(file, error);
+    if (status != WEIR_OK)
+        weir__atomic_abandon(file);
+    return status;
 }
 
 weir_status weir__atomic_write(weir__atomic_file *file, const void *data, size_t size, weir_error *error) {
@@ -140,24 +277,20 @@ static void free_names(weir__atomic_file *file) {
     file->path = file->temporary = NULL;
 }
 
+/* The lock is kept until the file has its name. What closing says after a sync is nothing that matters. */
 weir_status weir__atomic_commit(weir__atomic_file *file, weir_error *error) {
     const weir_env *env = file->env;
     if (env->sync(env->context, file->file) != 0)
         return weir__io_error(error, file->failure_operator, "sync", file->path);
-    int failed = env->close(env->context, file->file);
-    file->file = -1;
-    if (failed != 0)
-        return weir__io_error(error, file->failure_operator, "close", file->path);
     if (env->rename(env->context, file->temporary, file->path) != 0)
         return weir__io_error(error, file->failure_operator, "replace", file->path);
-    if (!weir__sync_directory(env, file->path)) {
-        weir_status status =
-            weir__io_error(error, file->failure_operator, "sync the directory of", file->path);
-        free_names(file);
-        return status;
-    }
+    env->close(env->context, file->file);
+    file->file = -1;
+    weir_status status = WEIR_OK;
+    if (!weir__sync_directory(env, file->path))
+        status = weir__io_error(error, file->failure_operator, "sync the directory of", file->path);
     free_names(file);
-    return WEIR_OK;
+    return status;
 }
 
 void weir__atomic_abandon(weir__atomic_file *file) {

@@ -10,10 +10,10 @@ WEIR_CHECKED weir_status weir__file_read(const weir_env *env, const char *path, 
                                          uint8_t **data, size_t *size, const char *failure_operator,
                                          weir_error *error);
 
-/* IO_ERROR where the open file is a directory (it has a size, and can neither be read nor mapped) or cannot
- * be read at all. */
-WEIR_CHECKED weir_status weir__refuse_directory(const weir_env *env, int file, const char *path,
-                                                const char *failure_operator, weir_error *error);
+/* Opens a file to read or map it; the caller closes it. IO_ERROR if it is a directory, a device or a pipe: a
+ * device may have no end, and a pipe no beginning. */
+WEIR_CHECKED weir_status weir__file_open(const weir_env *env, const char *path, int *file,
+                                         const char *failure_operator, weir_error *error);
 
 /* Writes all of it, however often the system takes only a part. False with errno set. */
 bool weir__write_all(const weir_env *env, int file, const void *data, size_t size);
@@ -22,7 +22,8 @@ bool weir__write_all(const weir_env *env, int file, const void *data, size_t siz
 bool weir__sync_directory(const weir_env *env, const char *path);
 
 /* A file that is written under a temporary name beside its own and takes its name, synced, at commit. Until
- * then the old file stands.
+ * then the old file stands. Opening it also removes what killed writers of the same file left, and is an
+ * IO_ERROR while another process writes it.
  *
  *   weir__atomic_file file;
  *   status = weir__atomic_open(&file, env, path, op, error);

@@ -5,6 +5,7 @@
 
 #include <locale.h>
 
+#include "base/narrow.h"
 #include "weir/base.h"
 
 /* ---- Errors ---------------------------------------------------------------------------------- */
@@ -72,7 +73,7 @@ int weir__key_compare(const void *a, size_t a_size, const void *b, size_t b_size
 bool weir__decimal_parse(const char *text, size_t size, uint64_t *out);
 
 /* Floats are read and written in the C locale, whatever the process has set: between these two calls, this
- * thread is in it. (jansson, too, aborts under a decimal separator of more than one byte.) */
+ * thread is in it. */
 locale_t weir__enter_c_locale(void);
 void weir__leave_c_locale(locale_t kept);
 

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "base/bytes.h"
+#include "base/floating.h"
 #include "base/internal.h"
 #include "weir/cbor.h"
 
@@ -224,7 +225,10 @@ void weir_json_double(weir_json_writer *w, double value) {
         return;
     }
     begin_item(w);
-    put(w, digits, format_double(digits, value));
+    weir__floating kept = weir__enter_floating();
+    size_t size = format_double(digits, value);
+    weir__leave_floating(&kept);
+    put(w, digits, size);
 }
 
 void weir_json_bool(weir_json_writer *w, bool value) {

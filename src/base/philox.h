@@ -13,10 +13,12 @@
 #include <emmintrin.h>
 #endif
 
+#include "base/narrow.h"
 #include "weir/hash.h"
 
 static inline weir_random weir__philox(weir_seed seed, uint32_t domain, uint64_t n) {
-    philox4x32_ctr_t counter = {{(uint32_t)n, (uint32_t)(n >> 32), seed.word[2], seed.word[3] ^ domain}};
+    philox4x32_ctr_t counter = {
+        {WEIR__LOW(uint32_t, n), WEIR__LOW(uint32_t, n >> 32), seed.word[2], seed.word[3] ^ domain}};
     philox4x32_key_t key = {{seed.word[0], seed.word[1]}};
     philox4x32_ctr_t r = philox4x32_R(10, counter, key);
     return (weir_random){r.v[0] | (uint64_t)r.v[1] << 32, r.v[2] | (uint64_t)r.v[3] << 32};
@@ -31,7 +33,7 @@ static inline weir_random weir__philox(weir_seed seed, uint32_t domain, uint64_t
 static inline weir_random weir__philox_lean(weir_seed seed, uint32_t domain, uint64_t n) {
     const __m128i multipliers = _mm_set_epi64x(PHILOX_M4x32_1, PHILOX_M4x32_0);
     const __m128i bumps = _mm_set_epi64x(PHILOX_W32_1, PHILOX_W32_0);
-    __m128i even = _mm_set_epi64x(seed.word[2], (int64_t)(uint32_t)n);
+    __m128i even = _mm_set_epi64x(seed.word[2], (int64_t)WEIR__LOW(uint32_t, n));
     __m128i odd = _mm_set_epi64x(seed.word[3] ^ domain, (int64_t)(n >> 32));
     __m128i key = _mm_set_epi64x(seed.word[1], seed.word[0]);
 #pragma GCC unroll 10

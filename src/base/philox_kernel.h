@@ -35,8 +35,8 @@ static inline philox_words draw_words(weir_seed seed, uint32_t domain, uint64_t 
     philox_words w;
     for (int v = 0; v < PHILOX_VECTORS; v++) {
         for (int lane = 0; lane < PHILOX_LANES; lane++)
-            w.of[2][v][lane] = seed.word[2] ^ (first + (uint32_t)(v * PHILOX_LANES + lane));
-        w.of[0][v] = in_all_lanes((uint32_t)n);
+            w.of[2][v][lane] = seed.word[2] ^ (first + WEIR__LOW(uint32_t, v * PHILOX_LANES + lane));
+        w.of[0][v] = in_all_lanes(WEIR__LOW(uint32_t, n));
         w.of[1][v] = in_all_lanes(n >> 32);
         w.of[3][v] = in_all_lanes(seed.word[3] ^ domain);
     }

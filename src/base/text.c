@@ -74,7 +74,7 @@ bool weir__hex_decode(const char *text, size_t text_size, uint8_t *out, size_t s
         int low = hex_digit(text[2 * i + 1]);
         if (high < 0 || low < 0)
             return false;
-        out[i] = (uint8_t)(high << 4 | low);
+        out[i] = WEIR__LOW(uint8_t, high << 4 | low);
     }
     return true;
 }

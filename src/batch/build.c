@@ -15,7 +15,7 @@ static const char operator_name[] = "weir.batch.build";
 static void carve(weir__batch_worker *w, const weir__recipe *recipe) {
     const weir__batch_limits *l = &recipe->limits;
     for (uint32_t i = 0; i < WEIR__ABREAST; i++)
-        weir__walk_carve(&w->walks[i], &w->scratch, &recipe->rules, &recipe->config);
+        weir__walk_carve(&w->walks[i], &w->scratch, recipe->store, &recipe->rules, &recipe->config);
     weir__compact_writer_carve(&w->writer, &w->scratch, &recipe->rules, l);
     weir__text_sorter_carve(&w->sorter, &w->scratch, l->sequences * l->walked_texts);
 }
@@ -191,14 +191,22 @@ static void describe(const weir__recipe *r, weir_batch_buffer *b) {
     batch->has_digests = r->with_digests;
 }
 
+/* Says what is damaged, if a block or a page of the store is. */
+static weir_status corrupt(const weir__recipe *r, weir_error *error) {
+    weir_status status = weir_store_status(r->store, error);
+    if (status != WEIR_OK)
+        return status;
+    return weir__fail(
+        error, WEIR_STORE_CORRUPT, operator_name,
+        "the store's rows point to rows that do not exist; run 'weir verify' on it and ingest anew");
+}
+
 weir_status weir__batch_finish(const weir__recipe *r, weir__batch_worker *w, weir_batch_buffer *b,
                                weir_error *error) {
     const weir_store_info *info = weir_store_describe(r->store);
     weir_batch *batch = &b->batch;
     if (b->is_corrupt)
-        return weir__fail(
-            error, WEIR_STORE_CORRUPT, operator_name,
-            "the store's rows point to rows that do not exist; run 'weir verify' on it and ingest anew");
+        return corrupt(r, error);
     uint32_t texts =
         weir__localise_texts(&w->sorter, b->uses, b->use_count, info->text_count, b->texts, b->compact);
     uint64_t text_size = 2 * (uint64_t)texts * info->embedding_dim;
@@ -207,8 +215,8 @@ weir_status weir__batch_finish(const weir__recipe *r, weir__batch_worker *w, wei
                       info->embedding_dim);
     batch->compact_size = texts_at + text_size;
     write_header(b, texts_at, text_size);
-    if (info->embedding_dim > 0)
-        weir__copy_texts(info, b->texts, texts, b->compact + texts_at);
+    if (info->embedding_dim > 0 && !weir__copy_texts(r->store, b->texts, texts, b->compact + texts_at))
+        return corrupt(r, error);
     describe(r, b);
     return WEIR_OK;
 }

@@ -7,7 +7,8 @@
  *   weir__batch_digest   one thread, when all is expanded
  *
  * Units are [first, first + count) of buffer->batch.sequence_count; WEIR__UNIT of them are a good number. Who
- * calls sees to it that what one phase wrote is seen by the next. */
+ * calls sees to it that what one phase wrote is seen by the next, and that all run in the usual
+ * floating-point state (base/floating.h). */
 #ifndef WEIR_SRC_BATCH_BUILD_H
 #define WEIR_SRC_BATCH_BUILD_H
 

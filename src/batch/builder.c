@@ -1,4 +1,5 @@
 /* A builder: a recipe with a sampler and the memory of one thread, which takes a batch through all phases. */
+#include "base/floating.h"
 #include "batch/build.h"
 #include "sampler/sampler.h"
 
@@ -71,8 +72,8 @@ const void *weir__builder_rules(const weir_batch_builder *b, uint64_t *size) {
     return b->recipe.rules.expansion;
 }
 
-weir_status weir_batch_build(weir_batch_builder *b, weir_cursor cursor, weir_batch_buffer *buffer,
-                             weir_error *error) {
+static __attribute__((noinline)) weir_status build(weir_batch_builder *b, weir_cursor cursor,
+                                                   weir_batch_buffer *buffer, weir_error *error) {
     weir_status status = weir__batch_begin(&b->recipe, b->sampler, buffer, cursor, error);
     if (status != WEIR_OK)
         return status;
@@ -86,4 +87,12 @@ weir_status weir_batch_build(weir_batch_builder *b, weir_cursor cursor, weir_bat
     weir__batch_expand(buffer, 0, count);
     weir__batch_digest(&b->recipe, &b->worker, buffer);
     return WEIR_OK;
+}
+
+weir_status weir_batch_build(weir_batch_builder *b, weir_cursor cursor, weir_batch_buffer *buffer,
+                             weir_error *error) {
+    weir__floating kept = weir__enter_floating();
+    weir_status status = build(b, cursor, buffer, error);
+    weir__leave_floating(&kept);
+    return status;
 }

@@ -172,7 +172,7 @@ static void write_edges(const sequence *s) {
     uint8_t *out = s->blob + edges_offset(s->walk->row_count);
     for (uint32_t i = 0; i < s->edges; i++)
         weir__store32(out + (size_t)i * EDGE_SIZE,
-                      s->walk->edges[i].child | (uint32_t)s->walk->edges[i].parent << 16);
+                      s->walk->edges[i].child | WEIR__LOW(uint32_t, s->walk->edges[i].parent) << 16);
 }
 
 /* ---- Sequences ------------------------------------------------------------------------------- */

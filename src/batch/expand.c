@@ -5,6 +5,7 @@
 
 #include <string.h>
 
+#include "base/floating.h"
 #include "base/narrow.h"
 #include "batch/expand_kernel.h"
 #include "batch/rules.h"
@@ -138,8 +139,14 @@ void weir__expand_unit(const uint8_t *rules, const uint8_t *compact, uint8_t *ou
            compact + compact_word(compact, COMPACT_TEXTS) + begin, (size_t)(end - begin));
 }
 
-void weir_batch_expand(const void *rules, const void *compact, void *out) {
+static __attribute__((noinline)) void expand_all(const void *rules, const void *compact, void *out) {
     weir__expand_unit(rules, compact, out, 0, WEIR__LOW(uint32_t, compact_word(compact, COMPACT_SEQUENCES)));
+}
+
+void weir_batch_expand(const void *rules, const void *compact, void *out) {
+    weir__floating kept = weir__enter_floating();
+    expand_all(rules, compact, out);
+    weir__leave_floating(&kept);
 }
 
 void weir__expand_run(void *const *arguments) {

@@ -87,7 +87,8 @@ static inline uint32_t weir__look_into(const uint32_t bucket[WEIR__BUCKET], uint
 #else
     uint32_t found = 0;
     for (uint32_t i = 0; i < WEIR__BUCKET; i++)
-        found |= (uint32_t)(bucket[i] == row) << i | (uint32_t)(bucket[i] == WEIR_NONE) << (WEIR__BUCKET + i);
+        found |= WEIR__LOW(uint32_t, bucket[i] == row) << i | WEIR__LOW(uint32_t, bucket[i] == WEIR_NONE)
+                                                                  << (WEIR__BUCKET + i);
     return found;
 #endif
 }

@@ -86,8 +86,8 @@ static void place_in_tiles(const weir__row_choice *c, uint32_t rows, const uint3
     for (uint32_t i = 0; i < rows; i++) {
         uint32_t row = order[i];
         uint32_t size = starts[row + 1] - starts[row];
-        c->first_tile[row] = (uint16_t)(size ? place / TILE : 1);
-        c->last_tile[row] = (uint16_t)(size ? (place + size - 1) / TILE : 0);
+        c->first_tile[row] = WEIR__LOW(uint16_t, size ? place / TILE : 1);
+        c->last_tile[row] = WEIR__LOW(uint16_t, size ? (place + size - 1) / TILE : 0);
         place += size;
     }
 }
@@ -100,7 +100,7 @@ typedef struct tile_counts {
 static uint32_t count_bits(const uint64_t *words, size_t count) {
     uint32_t bits = 0;
     for (size_t i = 0; i < count; i++)
-        bits += (uint32_t)__builtin_popcountll(words[i]);
+        bits += WEIR__LOW(uint32_t, __builtin_popcountll(words[i]));
     return bits;
 }
 

@@ -5,6 +5,7 @@
 
 #include "base/narrow.h"
 #include "batch/expand_kernel.h"
+#include "store/reader.h"
 
 static const char operator_name[] = "weir.batch.open";
 
@@ -183,18 +184,22 @@ static bool lists_splits(const weir__rules *rules) {
     return rules->task->is_cell && rules->label_visibility == WEIR_LABELS_LISTED;
 }
 
-/* Marks the rows that are seeds of a split that is not listed. The store's own marks are for train alone. */
-static bool hold_out(weir__rules *rules, unsigned listed) {
+/* Marks the rows that are seeds of a split that is not listed. The store's own marks are for train alone.
+ * False if the store is damaged. */
+static bool hold_out(weir__rules *rules, const weir_store *store, unsigned listed) {
     const weir_task *task = rules->task;
     const weir_table *anchor = &rules->info->tables[task->anchor_table];
     memset(rules->own_held_out, 0, anchor->row_count / 8 + 1);
     for (unsigned split = 0; split < WEIR_SPLITS; split++)
         for (uint32_t i = task->split_start[split];
              i < task->split_start[split + 1] && !(listed >> split & 1); i++) {
-            uint32_t index = weir__load32(task->seed_rows + 4 * (size_t)i) - anchor->row_start;
+            const uint8_t *row = task->seed_rows + 4 * (size_t)i;
+            if (!weir__store_touch(store, WEIR__SECTION_SEED_ROWS, row, 4))
+                return false;
+            uint32_t index = weir__load32(row) - anchor->row_start;
             if (index >= anchor->row_count)
                 return false;
-            rules->own_held_out[index / 8] |= (uint8_t)(1u << index % 8);
+            rules->own_held_out[index / 8] |= WEIR__LOW(uint8_t, 1u << index % 8);
         }
     rules->held_out = rules->own_held_out;
     return true;
@@ -251,10 +256,14 @@ weir_status weir__rules_open(weir__rules *rules, const weir_env *env, const weir
     if (!weir__block_open(&rules->memory, env))
         return weir__out_of_memory(error, operator_name, (size_t)rules->memory.size);
     make_rules(rules);
-    if (lists_splits(rules) && !hold_out(rules, config->label_splits))
-        return weir__fail(error, WEIR_STORE_CORRUPT, operator_name,
-                          "task %s has a seed that is not a row of its anchor table; run weir verify",
-                          rules->task->name);
+    if (lists_splits(rules) && !hold_out(rules, store, config->label_splits)) {
+        weir_status status = weir_store_status(store, error);
+        return status != WEIR_OK
+                   ? status
+                   : weir__fail(error, WEIR_STORE_CORRUPT, operator_name,
+                                "task %s has a seed that is not a row of its anchor table; run weir verify",
+                                rules->task->name);
+    }
     return WEIR_OK;
 }
 

@@ -7,6 +7,7 @@
 #include "base/bytes.h"
 #include "base/narrow.h"
 #include "batch/fetch.h"
+#include "store/reader.h"
 
 enum { DIGIT_BITS_MOST = 11, DIGITS_MOST = 1 << DIGIT_BITS_MOST, FETCH_AHEAD = 12, FETCH_BYTES = 512 };
 
@@ -55,13 +56,18 @@ uint32_t weir__localise_texts(const weir__text_sorter *sorter, weir__text_use *u
 }
 
 /* Embeddings lie anywhere in the store: each is asked for a few texts before it is copied. */
-void weir__copy_texts(const weir_store_info *info, const uint32_t *texts, uint32_t count, uint8_t *out) {
+bool weir__copy_texts(const weir_store *store, const uint32_t *texts, uint32_t count, uint8_t *out) {
+    const weir_store_info *info = weir_store_describe(store);
+    bool is_whole = true;
     size_t size = 2 * (size_t)info->embedding_dim;
     for (uint32_t i = 0; i < count; i++) {
         const uint8_t *ahead =
             info->text_embeddings + size * texts[i + FETCH_AHEAD < count ? i + FETCH_AHEAD : i];
         for (size_t line = 0; line < size && line < FETCH_BYTES; line += 64)
             weir__fetch(ahead + line);
-        memcpy(out + size * i, info->text_embeddings + size * texts[i], size);
+        const uint8_t *from = info->text_embeddings + size * texts[i];
+        is_whole &= weir__store_touch(store, WEIR__SECTION_TEXT_EMBEDDINGS, from, size);
+        memcpy(out + size * i, from, size);
     }
+    return is_whole;
 }

@@ -23,7 +23,7 @@ void weir__text_sorter_carve(weir__text_sorter *sorter, weir__block *block, uint
 uint32_t weir__localise_texts(const weir__text_sorter *sorter, weir__text_use *uses, uint32_t use_count,
                               uint32_t text_count, uint32_t *texts, uint8_t *compact);
 
-/* Writes their embeddings, in order. */
-void weir__copy_texts(const weir_store_info *info, const uint32_t *texts, uint32_t count, uint8_t *out);
+/* Writes their embeddings, in order; false if one of them is damaged. */
+bool weir__copy_texts(const weir_store *store, const uint32_t *texts, uint32_t count, uint8_t *out);
 
 #endif

@@ -15,6 +15,7 @@
 
 #include "base/bytes.h"
 #include "batch/fetch.h"
+#include "store/reader.h"
 
 /* Rows whose children are listed together: what they lead to stays near. */
 enum { LISTED_TOGETHER = 64 };
@@ -39,7 +40,7 @@ static uint64_t lesser(uint64_t a, uint64_t b) {
     return a < b ? a : b;
 }
 
-void weir__walk_carve(weir__walk *walk, weir__block *block, const weir__rules *rules,
+void weir__walk_carve(weir__walk *walk, weir__block *block, const weir_store *store, const weir__rules *rules,
                       const weir_batch_config *config) {
     const weir_store_info *info = rules->info;
     uint64_t rows = lesser(config->max_rows, info->row_count);
@@ -47,6 +48,7 @@ void weir__walk_carve(weir__walk *walk, weir__block *block, const weir__rules *r
     uint64_t runs = rows * most_inbound(info);
     uint64_t listed = lesser(runs * config->child_width, info->row_count);
     *walk = (weir__walk){
+        .store = store,
         .rules = rules,
         .sequence_length = config->sequence_length,
         .max_rows = config->max_rows,
@@ -77,6 +79,11 @@ static const uint8_t *record_of(const weir__table_rules *table, uint32_t row) {
 
 static bool has_row(const weir__table_rules *table, uint32_t row) {
     return row - table->row_start < table->row_count;
+}
+
+/* Nothing of the store is used before it is verified: a walk over what is damaged is corrupt. */
+static inline void touch(weir__walk *walk, weir__section_kind kind, const uint8_t *at, size_t size) {
+    walk->is_corrupt |= !weir__store_touch(walk->store, kind, at, size);
 }
 
 static void fetch_record(const weir__table_rules *table, uint32_t row) {
@@ -124,7 +131,7 @@ static inline void reserve(weir__walk *walk, uint32_t more) {
 /* ---- Visiting -------------------------------------------------------------------------------- */
 
 /* Whether the target column's cell of a row is left out: the anchor's is, as it stands before the rest. */
-static bool hides_label(const weir__walk *walk, const weir__table_rules *table, uint32_t row) {
+static bool hides_label(weir__walk *walk, const weir__table_rules *table, uint32_t row) {
     const weir__rules *rules = walk->rules;
     if (!table->may_hide_labels)
         return false;
@@ -133,6 +140,8 @@ static bool hides_label(const weir__walk *walk, const weir__table_rules *table, 
     if (rules->label_visibility == WEIR_LABELS_ALL)
         return false;
     uint32_t index = row - table->row_start;
+    if (rules->held_out != rules->own_held_out)
+        touch(walk, WEIR__SECTION_SEED_BITS, rules->held_out + index / 8, 1);
     return rules->held_out[index / 8] >> index % 8 & 1;
 }
 
@@ -250,6 +259,7 @@ static void find_lists(weir__walk *walk) {
         weir__listing *listing = &walk->listings[i];
         const weir_edge *edge = listing->rule->edge;
         const uint8_t *at = edge->starts + 4 * (size_t)listing->index;
+        touch(walk, WEIR__SECTION_CHILD_STARTS, at, 8);
         uint32_t start = weir__load32(at), end = weir__load32(at + 4);
         uint32_t count = start > end || end > edge->edges ? 0 : end - start;
         listing->start = count ? start : 0;
@@ -291,13 +301,17 @@ static bool search_lists(weir__walk *walk) {
         const uint8_t *times =
             listing->rule->edge->child_times + 8 * ((size_t)listing->start + listing->known);
         if (listing->unsure <= SHORT) {
+            touch(walk, WEIR__SECTION_CHILD_TIMES, times, 8 * (size_t)listing->unsure);
             listing->known += count_up_to(times, listing->unsure, limit);
             listing->unsure = 0;
             continue;
         }
         uint32_t quarter = listing->unsure / 4, quarters = 0;
-        for (uint32_t q = 1; q <= 3; q++)
-            quarters += (int64_t)weir__load64(times + 8 * (size_t)(q * quarter) - 8) <= limit;
+        for (uint32_t q = 1; q <= 3; q++) {
+            const uint8_t *time = times + 8 * ((size_t)(q * quarter) - 1);
+            touch(walk, WEIR__SECTION_CHILD_TIMES, time, 8);
+            quarters += (int64_t)weir__load64(time) <= limit;
+        }
         listing->known += quarters * quarter;
         listing->unsure = quarters < 3 ? quarter : listing->unsure - 3 * quarter;
         fetch_times(listing);
@@ -340,7 +354,10 @@ static inline void list_children_of(weir__walk *walk, const weir__listing *listi
     walk->draws.next += by_time ? 0 : new_count;
 }
 
-static void list_run(weir__walk *walk, const weir__listing *listing, const void *children, uint32_t count) {
+/* Children that lie together in the store. */
+static void list_run(weir__walk *walk, const weir__listing *listing, const uint8_t *children,
+                     uint32_t count) {
+    touch(walk, WEIR__SECTION_CHILD_ROWS, children, 4 * (size_t)count);
     list_children_of(walk, listing, children, NULL, count, false);
 }
 
@@ -350,7 +367,29 @@ static void list_latest(weir__walk *walk, const weir__listing *listing, uint32_t
     uint32_t count = listing->known < width ? listing->known : width;
     size_t first = (size_t)listing->start + listing->known - count;
     const uint8_t *times = edge->child_times ? edge->child_times + 8 * first : NULL;
+    touch(walk, WEIR__SECTION_CHILD_ROWS, edge->child_rows + 4 * first, 4 * (size_t)count);
+    if (times)
+        touch(walk, WEIR__SECTION_CHILD_TIMES, times, 8 * (size_t)count);
     list_children_of(walk, listing, edge->child_rows + 4 * first, times, count, true);
+}
+
+/* Lists the children whose places in the list, ascending, were chosen. They are verified together, unless
+ * they lie far apart. */
+static void list_chosen(weir__walk *walk, const weir__listing *listing, const uint8_t *rows) {
+    uint32_t count = walk->chooser.width, *taken = walk->chooser.taken;
+    if (count == 0)
+        return;
+    size_t first = 4 * (size_t)taken[0];
+    size_t size = 4 * ((size_t)taken[count - 1] + 1) - first;
+    if (size <= WEIR__SUBTREE_SIZE)
+        touch(walk, WEIR__SECTION_CHILD_ROWS, rows + first, size);
+    for (uint32_t i = 0; i < count; i++) {
+        const uint8_t *child = rows + 4 * (size_t)taken[i];
+        if (size > WEIR__SUBTREE_SIZE)
+            touch(walk, WEIR__SECTION_CHILD_ROWS, child, sizeof taken[i]);
+        memcpy(&taken[i], child, sizeof taken[i]);
+    }
+    list_children_of(walk, listing, taken, NULL, count, false);
 }
 
 /* Lists row after row up to the first list that must be chosen from: what is chosen there is asked for, and
@@ -367,10 +406,8 @@ static bool list_children(weir__walk *walk) {
         else if (walk->policy == WEIR_CHILDREN_RECENT)
             list_run(walk, listing, rows + 4 * (size_t)(listing->known - width), width);
         else if (walk->has_chosen) {
-            for (uint32_t i = 0; i < width; i++)
-                memcpy(&taken[i], rows + 4 * (size_t)taken[i], sizeof taken[i]);
             walk->has_chosen = false;
-            list_run(walk, listing, taken, width);
+            list_chosen(walk, listing, rows);
         } else {
             weir__choose(&walk->chooser, &walk->draws, listing->known);
             for (uint32_t i = 0; i < width; i++)
@@ -421,6 +458,7 @@ static bool step_to_row(weir__walk *walk) {
         const weir__table_rules *table = &walk->rules->tables[queued.table];
         const uint8_t *record = record_of(table, queued.row);
         bool is_anchor = walk->row_count == 0;
+        touch(walk, WEIR__SECTION_ROWS, record, table->stride);
         if (is_from_the_future(table, record, is_anchor ? walk->anchor_cutoff : walk->cutoff)) {
             if (!is_anchor)
                 continue;
@@ -436,9 +474,11 @@ static bool step_to_row(weir__walk *walk) {
         uint64_t *state = weir__know(&walk->known, child.row);
         if (weir__local_of(*state) != WEIR__UNVISITED)
             continue;
+        const weir__table_rules *table = &walk->rules->tables[child.table];
+        const uint8_t *record = record_of(table, child.row);
+        touch(walk, WEIR__SECTION_ROWS, record, table->stride);
         *state = weir__numbered(*state, walk->row_count);
-        return visit(walk, child.row, child.table, walk->levels.current,
-                     record_of(&walk->rules->tables[child.table], child.row));
+        return visit(walk, child.row, child.table, walk->levels.current, record);
     }
     return step_to_level(walk);
 }
@@ -450,11 +490,11 @@ bool weir__walk_step(weir__walk *walk) {
     case WEIR__WALK_FIND:
         find_lists(walk);
         walk->stage = WEIR__WALK_SEARCH;
-        return true;
+        return !walk->is_corrupt;
     case WEIR__WALK_SEARCH:
         if (!search_lists(walk))
             walk->stage = WEIR__WALK_LIST;
-        return true;
+        return !walk->is_corrupt;
     case WEIR__WALK_LIST:
         return list_children(walk) || (!walk->is_corrupt && step_to_level(walk));
     }

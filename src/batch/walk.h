@@ -52,6 +52,7 @@ typedef enum weir__walk_stage {
 } weir__walk_stage;
 
 typedef struct weir__walk {
+    const weir_store *store;
     const weir__rules *rules;
     uint32_t sequence_length;
     uint32_t max_rows;
@@ -94,10 +95,10 @@ typedef struct weir__walk {
     int64_t cutoff;        /* the latest time that is shown, … */
     int64_t anchor_cutoff; /* … and of the anchor row itself */
     bool has_grown;        /* known rows have moved: places in links are old */
-    bool is_corrupt;       /* a number of the store led nowhere */
+    bool is_corrupt;       /* a part of the store is damaged, or a number of it led nowhere */
 } weir__walk;
 
-void weir__walk_carve(weir__walk *walk, weir__block *block, const weir__rules *rules,
+void weir__walk_carve(weir__walk *walk, weir__block *block, const weir_store *store, const weir__rules *rules,
                       const weir_batch_config *config);
 
 /* A walk is begun; then it is taken step by step, until weir__walk_step says false: then it is done, or the

@@ -302,7 +302,7 @@ static weir_status check_version(cuda_device *d, weir_error *error) {
     weir_status status = CALL(d, error, DriverGetVersion, (&version));
     if (status != WEIR_OK)
         return status;
-    d->base.info.driver_version = (uint32_t)version;
+    d->base.info.driver_version = WEIR__LOW(uint32_t, version);
     if (version < OLDEST_VERSION)
         return weir__fail(error, WEIR_DEVICE_ERROR, WEIR__DEVICE_OPERATOR,
                           "the driver is for CUDA %d.%d, but weir needs 11.0 or later; install a newer one",
@@ -315,19 +315,20 @@ static weir_status choose_device(cuda_device *d, uint32_t ordinal, weir_error *e
     weir_status status = CALL(d, error, DeviceGetCount, (&count));
     if (status != WEIR_OK)
         return status;
-    if (count <= 0 || ordinal >= (uint32_t)count)
+    if (count <= 0 || ordinal >= WEIR__NARROW(uint32_t, count))
         return weir__fail(error, WEIR_DEVICE_ERROR, WEIR__DEVICE_OPERATOR,
                           "there is no device %u: the driver has %d%s", ordinal, count,
                           advice_of(WEIR__CUDA_NO_DEVICE));
     d->base.info.ordinal = ordinal;
-    return CALL(d, error, DeviceGet, (&d->ordinal, (int)ordinal));
+    return CALL(d, error, DeviceGet, (&d->ordinal, WEIR__NARROW(int, ordinal)));
 }
 
 static weir_status describe(cuda_device *d, weir_error *error) {
     weir_device_info *info = &d->base.info;
     int major = 0, minor = 0, multiprocessors = 0;
     size_t bytes = 0;
-    weir_status status = CALL(d, error, DeviceGetName, (info->name, (int)sizeof info->name, d->ordinal));
+    weir_status status =
+        CALL(d, error, DeviceGetName, (info->name, WEIR__NARROW(int, sizeof info->name), d->ordinal));
     if (status == WEIR_OK)
         status = CALL(d, error, DeviceGetAttribute, (&major, WEIR__CUDA_CAPABILITY_MAJOR, d->ordinal));
     if (status == WEIR_OK)
@@ -338,9 +339,9 @@ static weir_status describe(cuda_device *d, weir_error *error) {
     if (status == WEIR_OK)
         status = CALL(d, error, DeviceTotalMem, (&bytes, d->ordinal));
     info->name[sizeof info->name - 1] = 0;
-    info->capability_major = (uint32_t)major;
-    info->capability_minor = (uint32_t)minor;
-    info->multiprocessors = (uint32_t)multiprocessors;
+    info->capability_major = WEIR__LOW(uint32_t, major);
+    info->capability_minor = WEIR__LOW(uint32_t, minor);
+    info->multiprocessors = WEIR__LOW(uint32_t, multiprocessors);
     info->memory_bytes = bytes;
     return status;
 }

@@ -360,7 +360,7 @@ void weir__describe_value(const weir__value *value, char out[96]) {
         return;
     }
     bool is_text = value->type == WEIR__TEXT;
-    int shown = text.size > 60 ? 60 : (int)text.size;
+    int shown = text.size > 60 ? 60 : WEIR__NARROW(int, text.size);
     snprintf(out, 96, "%s%.*s%s%s", is_text ? "'" : "", shown, text.data, text.size > 60 ? "…" : "",
              is_text ? "'" : "");
 }

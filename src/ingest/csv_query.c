@@ -73,7 +73,7 @@ static weir_status copy_rows(database *d, weir__cursor *cursor, sqlite3_stmt *in
         for (size_t r = 0; r < rows.row_count; r++) {
             int result = SQLITE_OK;
             for (uint32_t c = 0; c < cursor->column_count && result == SQLITE_OK; c++)
-                result = bind(insert, (int)c + 1, &rows.cells[r * cursor->column_count + c]);
+                result = bind(insert, WEIR__NARROW(int, c + 1), &rows.cells[r * cursor->column_count + c]);
             if (result != SQLITE_OK || sqlite3_step(insert) != SQLITE_DONE)
                 return fail(d->source, d->connection, "keep the rows of a CSV file", error);
             sqlite3_reset(insert);

@@ -411,7 +411,8 @@ weir_status weir__find_data_files(const weir_env *env, const char *location, wei
         /* A file, or a pattern in the last name of a path. */
         const char *name = last_name(location);
         char folder[PATH_CAPACITY];
-        int size = snprintf(folder, sizeof folder, "%.*s", (int)(name - location), location);
+        ptrdiff_t shown = name - location < PATH_CAPACITY ? name - location : PATH_CAPACITY;
+        int size = snprintf(folder, sizeof folder, "%.*s", WEIR__NARROW(int, shown), location);
         bool is_file = is_there(env, location);
         if (size < 0 || size >= PATH_CAPACITY)
             status = refuse(&f, "the path %.100s… is too long%s", location, "");

@@ -47,7 +47,7 @@ bool weir__decimal_value(const char *text, size_t size, weir__value *out) {
 /* The decimal digits of a number, ending at `end`; returns the first. */
 static char *write_digits(unsigned __int128 number, char *end) {
     do {
-        *--end = (char)('0' + (int)(number % 10));
+        *--end = (char)('0' + WEIR__NARROW(int, number % 10));
         number /= 10;
     } while (number != 0);
     return end;

@@ -10,7 +10,7 @@ static const weir__string *copy_string(weir__arena *arena, const char *bytes, si
     if (!string)
         return NULL;
     string->hash = hash;
-    string->size = (uint32_t)size;
+    string->size = WEIR__LOW(uint32_t, size);
     memcpy(string->bytes, bytes, size);
     return string;
 }
@@ -70,11 +70,11 @@ static bool make_room(weir__dictionary *d) {
 /* The slot of a string with these bytes, or the free one where it belongs. */
 static weir__dictionary_slot *find_slot(const weir__dictionary *d, uint64_t hash, const char *bytes,
                                         size_t size) {
-    for (size_t at = (uint32_t)hash & d->slot_mask;; at = (at + 1) & d->slot_mask) {
+    for (size_t at = WEIR__LOW(uint32_t, hash) & d->slot_mask;; at = (at + 1) & d->slot_mask) {
         weir__dictionary_slot *slot = &d->slots[at];
         if (!slot->number)
             return slot;
-        if (slot->hash != (uint32_t)hash)
+        if (slot->hash != WEIR__LOW(uint32_t, hash))
             continue;
         const weir__string *string = d->strings[slot->number - 1];
         if (string->hash == hash && string->size == size && memcmp(string->bytes, bytes, size) == 0)
@@ -86,7 +86,7 @@ static void append(weir__dictionary *d, const weir__string *string, weir__dictio
                    uint32_t *number) {
     d->strings[d->count] = string;
     *number = d->count++;
-    *slot = (weir__dictionary_slot){d->count, (uint32_t)string->hash};
+    *slot = (weir__dictionary_slot){d->count, WEIR__LOW(uint32_t, string->hash)};
 }
 
 bool weir__dictionary_intern(weir__dictionary *dictionary, weir__arena *arena, const char *bytes, size_t size,

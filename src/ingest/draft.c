@@ -10,9 +10,9 @@
 
 static const char *format_text(weir__draft *draft, const char *format, va_list arguments) {
     char text[1024];
-    int size = vsnprintf(text, sizeof text, format, arguments);
-    size = size < 0 ? 0 : size < (int)sizeof text ? size : (int)sizeof text - 1;
-    const char *copy = weir__arena_text(&draft->arena, text, (size_t)size);
+    if (vsnprintf(text, sizeof text, format, arguments) < 0)
+        text[0] = 0;
+    const char *copy = weir__arena_text(&draft->arena, text, strlen(text));
     draft->is_short_of_memory = draft->is_short_of_memory || !copy;
     return copy;
 }

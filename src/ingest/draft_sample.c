@@ -18,7 +18,7 @@ bool weir__value_is_null(const weir__value *value) {
 static uint64_t hash_number(char tag, uint64_t bits) {
     uint8_t bytes[8];
     weir__store64(bytes, bits);
-    return XXH64(bytes, sizeof bytes, (uint8_t)tag);
+    return XXH64(bytes, sizeof bytes, WEIR__LOW(uint8_t, tag));
 }
 
 uint64_t weir__value_hash(const weir__value *value) {

@@ -172,8 +172,8 @@ static void decide_text(const column_at *at) {
     bool is_distinct = column->wants_unique && !column->unique.has_doubles;
     if (is_text && decide_text_time(at))
         return;
-    if (is_text && ((column->truths & ~(uint32_t)TRUE_OR_FALSE) == 0 || column->truths == T_AND_F ||
-                    column->truths == YES_AND_NO))
+    if (is_text && ((column->truths & ~WEIR__LOW(uint32_t, TRUE_OR_FALSE)) == 0 ||
+                    column->truths == T_AND_F || column->truths == YES_AND_NO))
         decide(at, WEIR_BOOLEAN, "all texts are words for true and false");
     else if (weir__draft_has_few(column, TEXT_CATEGORIES))
         decide(at, WEIR_CATEGORICAL, say_few(at, "texts"));

@@ -56,7 +56,7 @@ static void *load_from_packages(const char *prefix, const char *folder, unsigned
     void *library = NULL;
     for (size_t i = 0; i < sizeof modules / sizeof *modules && !library; i++)
         if (snprintf(path, sizeof path, "%s/lib/python3.%u/%s/%s.cpython-3%u-%s.so", prefix, minor, folder,
-                     modules[i], minor, machine) < (int)sizeof path)
+                     modules[i], minor, machine) < WEIR__NARROW(int, sizeof path))
             library = load_named(path);
     return library;
 }
@@ -65,7 +65,7 @@ static void *load_from_packages(const char *prefix, const char *folder, unsigned
 static void *load_from_pip(void) {
     const char *environment = getenv("VIRTUAL_ENV"), *home = getenv("HOME");
     char local[PATH_CAPACITY] = "";
-    if (home && snprintf(local, sizeof local, "%s/.local", home) >= (int)sizeof local)
+    if (home && snprintf(local, sizeof local, "%s/.local", home) >= WEIR__NARROW(int, sizeof local))
         local[0] = 0;
     const char *const prefixes[] = {environment, local, "/usr/local"};
     void *library = NULL;
@@ -91,7 +91,7 @@ static void *load_from_usual_places(void) {
     const char *home = getenv("HOME");
     char path[PATH_CAPACITY];
     if (!library && home &&
-        snprintf(path, sizeof path, "%s/.local/lib/libduckdb.so", home) < (int)sizeof path)
+        snprintf(path, sizeof path, "%s/.local/lib/libduckdb.so", home) < WEIR__NARROW(int, sizeof path))
         library = load(path);
     return library ? library : load_from_pip();
 }

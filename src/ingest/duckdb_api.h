@@ -71,6 +71,7 @@ enum { WEIR__DUCK_SELECT_STATEMENT = 1 };
     X(void, close, (weir__duck_database *))                                                                  \
     X(int, connect, (weir__duck_database, weir__duck_connection *))                                          \
     X(void, disconnect, (weir__duck_connection *))                                                           \
+    X(void, interrupt, (weir__duck_connection))                                                              \
     X(void, free, (void *))                                                                                  \
     X(int, query, (weir__duck_connection, const char *, weir__duck_result *))                                \
     X(int, prepare, (weir__duck_connection, const char *, weir__duck_statement *))                           \

@@ -384,7 +384,7 @@ static bool describe_column(duck_cursor *cursor, uint32_t number) {
 
 static weir_status describe_columns(duck_cursor *cursor, weir_error *error) {
     const weir_env *env = cursor->session->base.env;
-    uint32_t count = (uint32_t)cursor->session->api.column_count(&cursor->result);
+    uint32_t count = WEIR__NARROW(uint32_t, cursor->session->api.column_count(&cursor->result));
     cursor->columns = weir__allocate_zero(env, count, sizeof *cursor->columns);
     cursor->names = weir__allocate_zero(env, count, sizeof *cursor->names);
     cursor->column_count = cursor->columns ? count : 0;

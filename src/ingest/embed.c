@@ -28,7 +28,7 @@ static weir_status read_dim(const weir_cbor_value *settings, uint32_t *out, weir
         return weir__fail(error, WEIR_SCHEMA_INVALID, WEIR__EMBED_OPERATOR,
                           "the schema's $.embedding.dim must be a whole number from 1 to %d",
                           WEIR__EMBED_DIM_MAX);
-    *out = (uint32_t)dim;
+    *out = WEIR__NARROW(uint32_t, dim);
     return WEIR_OK;
 }
 

@@ -3,10 +3,10 @@
  * as they are and rounded once to f16. Lines that are empty are skipped.
  *
  * The file is read once, in pieces; a text is kept as its SHA-256, in an open-addressing table. */
-#include <fcntl.h>
 #include <string.h>
 
 #include "base/bytes.h"
+#include "base/file.h"
 #include "ingest/settings.h"
 
 enum { PIECE_SIZE = 1 << 20, LINE_MAX_SIZE = 64 << 20, KEY_SIZE = WEIR_HASH_SIZE, BATCH = 1024 };
@@ -179,12 +179,12 @@ static weir_status read_pieces(line_reader *reader) {
 static weir_status read_file(file_embedder *self, weir_error *error) {
     const weir_env *env = self->base.env;
     line_reader reader = {.self = self, .error = error};
-    reader.file = env->open(env->context, self->path, O_RDONLY, 0);
-    if (reader.file < 0)
-        return weir__io_error(error, WEIR__EMBED_OPERATOR, "open", self->path);
+    weir_status status = weir__file_open(env, self->path, &reader.file, WEIR__EMBED_OPERATOR, error);
+    if (status != WEIR_OK)
+        return status;
     reader.numbers = weir__allocate(env, self->base.dim, sizeof *reader.numbers);
-    weir_status status = reader.numbers ? read_pieces(&reader)
-                                        : weir__out_of_memory(error, WEIR__EMBED_OPERATOR, self->base.dim);
+    status = reader.numbers ? read_pieces(&reader)
+                            : weir__out_of_memory(error, WEIR__EMBED_OPERATOR, self->base.dim);
     weir__release(env, reader.numbers);
     weir__release(env, reader.buffer);
     env->close(env->context, reader.file);

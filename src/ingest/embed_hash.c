@@ -19,11 +19,11 @@ enum { TEXT_MAX = 2048, TOKEN_ROOM = TEXT_MAX + 4 };
 uint16_t weir__half_from_double(double value) {
     uint64_t bits;
     memcpy(&bits, &value, sizeof bits);
-    uint16_t sign = (uint16_t)(bits >> 48 & 0x8000);
-    int exponent = (int)(bits >> 52 & 0x7FF);
+    uint16_t sign = WEIR__LOW(uint16_t, bits >> 48 & 0x8000);
+    int exponent = WEIR__LOW(int, bits >> 52 & 0x7FF);
     uint64_t fraction = bits & 0xFFFFFFFFFFFFF;
     if (exponent == 0x7FF)
-        return fraction ? 0x7E00 : (uint16_t)(sign | 0x7BFF);
+        return fraction ? 0x7E00 : WEIR__LOW(uint16_t, sign | 0x7BFF);
     if (exponent < 1023 - 25)
         return sign; /* below half of the smallest subnormal */
     uint64_t significand = fraction | (uint64_t)1 << 52;
@@ -35,7 +35,7 @@ uint16_t weir__half_from_double(double value) {
     if (rest > half || (rest == half && (kept & 1)))
         kept++;
     uint64_t result = half_exponent >= 1 ? ((uint64_t)(half_exponent - 1) << 10) + kept : kept;
-    return (uint16_t)(sign | (result > 0x7BFF ? 0x7BFF : result));
+    return WEIR__LOW(uint16_t, sign | (result > 0x7BFF ? 0x7BFF : result));
 }
 
 /* ---- Features -------------------------------------------------------------------------------- */
@@ -81,7 +81,7 @@ void weir__hash_v1(const char *text, size_t size, uint32_t dim, int32_t *sums, u
     memset(sums, 0, dim * sizeof *sums);
     for (size_t at = 0; at < end;) {
         size_t start = at;
-        while (at < end && is_token_byte((uint8_t)text[at]))
+        while (at < end && is_token_byte(WEIR__LOW(uint8_t, text[at])))
             at++;
         if (at > start)
             add_token(text + start, at - start, dim, sums);
@@ -102,7 +102,7 @@ static weir_status check_settings(const weir_cbor_value *settings, weir_error *e
         if (!weir_cbor_is_text(&key, "provider") && !weir_cbor_is_text(&key, "dim"))
             return weir__fail(error, WEIR_SCHEMA_INVALID, WEIR__EMBED_OPERATOR,
                               "the schema's $.embedding.%.*s is not a key that hash_v1 has",
-                              key.number < 80 ? (int)key.number : 80, (const char *)key.data);
+                              key.number < 80 ? WEIR__NARROW(int, key.number) : 80, (const char *)key.data);
     return WEIR_OK;
 }
 

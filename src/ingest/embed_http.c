@@ -73,10 +73,10 @@ static weir_status read_settings(weir__http_embedder *self, const weir_cbor_valu
     self->model = weir__settings_text(&settings, "model", NULL, false);
     *cache_path = weir__settings_text(&settings, "cache", "weir-embeddings.sqlite", true);
     self->texts_a_request = (size_t)weir__settings_uint(&settings, "batch_size", 64, 1, 2048);
-    self->concurrency = (uint32_t)weir__settings_uint(&settings, "concurrency", 8, 1, 64);
+    self->concurrency = WEIR__NARROW(uint32_t, weir__settings_uint(&settings, "concurrency", 8, 1, 64));
     self->text_bytes_max = (size_t)weir__settings_uint(&settings, "text_bytes", 8192, 4, 1 << 24);
     self->timeout_s = weir__settings_uint(&settings, "timeout_s", 60, 1, 3600);
-    self->retries = (uint32_t)weir__settings_uint(&settings, "retries", 8, 0, 100);
+    self->retries = WEIR__NARROW(uint32_t, weir__settings_uint(&settings, "retries", 8, 0, 100));
     self->retry_ms = weir__settings_uint(&settings, "retry_ms", 500, 1, 60000);
     if (!settings.status)
         check_url(&settings, self->url);
@@ -146,7 +146,7 @@ static weir__bytes cut(const weir__http_embedder *self, weir__bytes text) {
     if (text.size <= self->text_bytes_max)
         return text;
     text.size = self->text_bytes_max;
-    while (text.size > 0 && ((uint8_t)text.data[text.size] & 0xC0) == 0x80)
+    while (text.size > 0 && (WEIR__LOW(uint8_t, text.data[text.size]) & 0xC0) == 0x80)
         text.size--;
     return text;
 }

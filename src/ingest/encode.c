@@ -286,7 +286,7 @@ static void list_categories(weir__ingest *ingest, weir_column *column, const wei
     column->category_count = dictionary->count;
     for (uint32_t i = 0; i < dictionary->count; i++) {
         ingest->category_texts[*start + ranks[i]] = dictionary->strings[i];
-        ingest->category_columns[*start + ranks[i]] = (uint32_t)(column - ingest->info_columns);
+        ingest->category_columns[*start + ranks[i]] = WEIR__NARROW(uint32_t, column - ingest->info_columns);
     }
     *start += dictionary->count;
 }
@@ -319,7 +319,7 @@ static weir_status number_categories(weir__ingest *ingest, weir_error *error) {
         if (ingest->tasks[i].category_ranks)
             list_categories(ingest, &ingest->info_columns[ingest->info_tasks[i].column],
                             &ingest->tasks[i].categories, ingest->tasks[i].category_ranks, &start);
-    ingest->info.category_count = (uint32_t)count;
+    ingest->info.category_count = WEIR__NARROW(uint32_t, count);
     return WEIR_OK;
 }
 
@@ -367,26 +367,21 @@ weir_status weir__write_store(weir__ingest *ingest, weir__store_writer *writer, 
     weir__embedder *embedder = NULL;
     weir_status status = WEIR_OK;
     ingest->info.embedding_provider = "none";
-    if (!ingest->options->no_embeddings) {
+    if (!ingest->options->no_embeddings)
         status = weir__embedder_open(
             ingest->env, ingest->schema.has_embedding ? &ingest->schema.embedding : NULL, &embedder, error);
-        if (status != WEIR_OK)
-            return status;
+    if (embedder) {
         ingest->info.embedding_dim = embedder->dim;
         ingest->info.embedding_provider = embedder->kind->provider;
     }
-    status = number_categories(ingest, error);
+    if (status == WEIR_OK)
+        status = number_categories(ingest, error);
     if (status == WEIR_OK)
         status = weir__choose_key_forms(ingest, error);
     if (status == WEIR_OK)
-        status = weir__store_writer_open(writer, ingest->env, report->store_path, error);
-    if (status == WEIR_OK) {
         status = write_sections(ingest, embedder, writer, report, error);
-        if (status == WEIR_OK)
-            status = weir__store_writer_finish(writer, ingest->info.store_hash, &report->store_bytes, error);
-        if (status != WEIR_OK)
-            weir__store_writer_abandon(writer);
-    }
+    if (status == WEIR_OK)
+        status = weir__store_writer_finish(writer, ingest->info.store_hash, &report->store_bytes, error);
     weir__embedder_close(embedder);
     return status;
 }

@@ -277,7 +277,7 @@ static request *next_ready(const transfer *all, uint64_t now_ns, int *wait_ms) {
             return r;
         uint64_t left_ms = (r->ready_ns - now_ns) / 1000000 + 1;
         if (left_ms < (uint64_t)*wait_ms)
-            *wait_ms = (int)left_ms;
+            *wait_ms = WEIR__NARROW(int, left_ms);
     }
     return NULL;
 }
@@ -323,7 +323,7 @@ static weir_status run(transfer *all, weir_error *error) {
         if (status)
             return status;
         CURLMcode code = curl_multi_perform(all->self->multi, &running);
-        if (code == CURLM_OK && (uint32_t)running == all->running)
+        if (code == CURLM_OK && WEIR__NARROW(uint32_t, running) == all->running)
             code = curl_multi_poll(all->self->multi, NULL, 0, wait_ms, NULL);
         if (code != CURLM_OK)
             return weir__fail(error, WEIR_SOURCE_ERROR, WEIR__EMBED_OPERATOR, "%s cannot be reached: %s",

@@ -4,54 +4,9 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/floating.h"
 #include "ingest/state.h"
 #include "store/writer.h"
-
-/* ---- Progress -------------------------------------------------------------------------------- */
-
-#define REPORT_EVERY_NS 100000000u
-
-/* Calls the user's report; the lock is held. */
-static void report_progress(weir__ingest *ingest, uint64_t now) {
-    uint64_t done = atomic_load_explicit(&ingest->done, memory_order_relaxed);
-    weir_progress progress = {.phase = ingest->phase,
-                              .done = done,
-                              .total = ingest->total,
-                              .total_bytes = ingest->total_bytes,
-                              .elapsed_ns = now - ingest->started_ns};
-    if (ingest->total > 0 && done < ingest->total)
-        progress.done_bytes = (uint64_t)((unsigned __int128)ingest->total_bytes * done / ingest->total);
-    else
-        progress.done_bytes = ingest->total_bytes;
-    if (!ingest->options->progress(ingest->options->progress_context, &progress))
-        atomic_store_explicit(&ingest->is_cancelled, true, memory_order_relaxed);
-    ingest->progress_due_ns = now + REPORT_EVERY_NS;
-}
-
-void weir__begin_phase(weir__ingest *ingest, const char *phase, uint64_t total, uint64_t total_bytes) {
-    ingest->phase = phase;
-    ingest->total = total;
-    ingest->total_bytes = total_bytes;
-    atomic_store_explicit(&ingest->done, 0, memory_order_relaxed);
-    if (ingest->options->progress)
-        report_progress(ingest, ingest->env->now_ns(ingest->env->context));
-}
-
-bool weir__advance(weir__ingest *ingest, uint64_t done) {
-    atomic_fetch_add_explicit(&ingest->done, done, memory_order_relaxed);
-    if (ingest->options->progress && pthread_mutex_trylock(&ingest->progress_lock) == 0) {
-        uint64_t now = ingest->env->now_ns(ingest->env->context);
-        if (now >= ingest->progress_due_ns)
-            report_progress(ingest, now);
-        pthread_mutex_unlock(&ingest->progress_lock);
-    }
-    return !atomic_load_explicit(&ingest->is_cancelled, memory_order_relaxed);
-}
-
-weir_status weir__cancelled(weir_error *error) {
-    return weir__fail(error, WEIR_CANCELLED, WEIR__INGEST_OPERATOR,
-                      "the ingest was cancelled; nothing was written");
-}
 
 /* ---- Warnings -------------------------------------------------------------------------------- */
 
@@ -119,18 +74,35 @@ static weir_status refuse_warnings(const weir__ingest *ingest, weir_error *error
 
 /* ---- Opening and closing --------------------------------------------------------------------- */
 
+static void add_session(weir__ingest *ingest, weir__source *session) {
+    pthread_mutex_lock(&ingest->progress_lock);
+    ingest->sessions[ingest->session_count++] = session;
+    pthread_mutex_unlock(&ingest->progress_lock);
+}
+
+/* Closed when nobody can interrupt it any more. */
+static void close_last_session(weir__ingest *ingest) {
+    pthread_mutex_lock(&ingest->progress_lock);
+    weir__source *session = ingest->sessions[--ingest->session_count];
+    pthread_mutex_unlock(&ingest->progress_lock);
+    weir__source_close(session);
+}
+
 static weir_status open_sessions(weir__ingest *ingest, weir_error *error) {
-    weir_status status = weir__source_open(ingest->env, &ingest->source, &ingest->sessions[0], error);
+    weir__source *first;
+    weir_status status = weir__source_open(ingest->env, &ingest->source, &first, error);
     if (status != WEIR_OK)
         return status;
-    ingest->session_count = 1;
+    if (ingest->options->silence_s > 0)
+        first->silence_ns = ingest->options->silence_s * UINT64_C(1000000000);
+    add_session(ingest, first);
     const weir__source_kind *kind = ingest->sessions[0]->kind;
     while (kind->fork && ingest->session_count < ingest->threads) {
         weir__source *session = NULL;
         status = kind->fork(ingest->sessions[0], &session, error);
         if (status != WEIR_OK || !session)
             return status;
-        ingest->sessions[ingest->session_count++] = session;
+        add_session(ingest, session);
     }
     return WEIR_OK;
 }
@@ -151,7 +123,7 @@ static weir_status split_search_path(weir__ingest *ingest, const char *text, wei
     if (!names)
         return weir__out_of_memory(error, WEIR__INGEST_OPERATOR, count * sizeof *names);
     ingest->source.search_path = names;
-    ingest->source.search_path_count = (uint32_t)count;
+    ingest->source.search_path_count = WEIR__NARROW(uint32_t, count);
     return WEIR_OK;
 }
 
@@ -190,14 +162,16 @@ static weir_status prepare_csv(weir__ingest *ingest, weir_error *error) {
 /* CSV options need CSV files. */
 static weir_status check_csv(const weir__ingest *ingest, weir_error *error) {
     const weir__csv_options *line = &ingest->csv.line;
+    char shown[400];
     bool has_csv = false;
+    weir_location_text(ingest->options->source, shown, sizeof shown);
     for (uint32_t t = 0; t < ingest->catalog.table_count; t++)
         has_csv = has_csv || ingest->catalog.tables[t].csv;
     if ((line->says_nulls || line->says_delimiter || line->says_quote || line->says_header) && !has_csv)
         return weir__fail(
             error, WEIR_CONTRACT_VIOLATION, WEIR__INGEST_OPERATOR,
             "%s is not made of CSV files, but options for them are given (null, delimiter, quote, header)",
-            ingest->options->source);
+            shown);
     for (uint32_t t = 0; t < ingest->schema.table_count; t++) {
         const weir__schema_table *table = &ingest->schema.tables[t];
         const weir__catalog_table *found = NULL;
@@ -231,8 +205,7 @@ static weir_status prepare_source(weir__ingest *ingest, bool reads_schema, weir_
     return options->search_path ? split_search_path(ingest, options->search_path, error) : WEIR_OK;
 }
 
-static weir_status begin(weir__ingest *ingest, const weir_env *env, const weir_ingest_options *options,
-                         bool reads_schema, weir_error *error) {
+static void prepare(weir__ingest *ingest, const weir_env *env, const weir_ingest_options *options) {
     memset(ingest, 0, sizeof *ingest);
     ingest->env = weir__env(env);
     ingest->options = options;
@@ -243,9 +216,13 @@ static weir_status begin(weir__ingest *ingest, const weir_env *env, const weir_i
     weir__arena_init(&ingest->schema.arena, ingest->env);
     weir__dictionary_init(&ingest->texts, ingest->env);
     pthread_mutex_init(&ingest->progress_lock, NULL);
-    if (!options->source)
+    pthread_mutex_init(&ingest->report_lock, NULL);
+}
+
+static weir_status begin(weir__ingest *ingest, bool reads_schema, weir_error *error) {
+    if (!ingest->options->source)
         return weir__fail(error, WEIR_CONTRACT_VIOLATION, WEIR__INGEST_OPERATOR, "no source is given");
-    weir_status status = weir__check_preset(options->preset, error);
+    weir_status status = weir__check_preset(ingest->options->preset, error);
     if (status == WEIR_OK)
         status = prepare_source(ingest, reads_schema, error);
     if (status == WEIR_OK)
@@ -314,9 +291,19 @@ static void end(weir__ingest *ingest) {
         weir__schema_release(&ingest->schema);
     weir__catalog_release(&ingest->catalog);
     while (ingest->session_count > 0)
-        weir__source_close(ingest->sessions[--ingest->session_count]);
+        close_last_session(ingest);
     weir__arena_release(&ingest->arena);
+}
+
+/* What a source says when it is interrupted is not what happened. */
+static weir_status say_if_cancelled(const weir__ingest *ingest, weir_status status, weir_error *error) {
+    return status != WEIR_OK && atomic_load(&ingest->is_cancelled) ? weir__cancelled(error) : status;
+}
+
+static void finish(weir__ingest *ingest) {
     pthread_mutex_destroy(&ingest->progress_lock);
+    pthread_mutex_destroy(&ingest->report_lock);
+    weir__release(ingest->env, ingest);
 }
 
 /* ---- The schema ------------------------------------------------------------------------------ */
@@ -339,16 +326,39 @@ static weir_status draft_and_read(weir__ingest *ingest, weir_error *error) {
     return status;
 }
 
-weir_status weir_schema_draft(const weir_env *env, const weir_ingest_options *options, weir_json_writer *w,
-                              weir_error *error) {
+typedef struct draft_work {
+    weir__ingest *ingest;
+    weir_json_writer *w;
+    weir_status status;
+    weir_error *error;
+} draft_work;
+
+static void draft_now(void *context) {
+    draft_work *work = context;
+    work->status = begin(work->ingest, false, work->error);
+    if (work->status == WEIR_OK)
+        work->status = draft(work->ingest, work->w, work->error);
+    end(work->ingest);
+}
+
+static __attribute__((noinline)) weir_status
+draft_all(const weir_env *env, const weir_ingest_options *options, weir_json_writer *w, weir_error *error) {
     weir__ingest *ingest = weir__allocate(weir__env(env), 1, sizeof *ingest);
     if (!ingest)
         return weir__out_of_memory(error, WEIR__INGEST_OPERATOR, sizeof *ingest);
-    weir_status status = begin(ingest, env, options, false, error);
-    if (status == WEIR_OK)
-        status = draft(ingest, w, error);
-    end(ingest);
-    weir__release(weir__env(env), ingest);
+    draft_work work = {.ingest = ingest, .w = w, .error = error};
+    prepare(ingest, env, options);
+    weir__watch(ingest, draft_now, &work);
+    weir_status status = say_if_cancelled(ingest, work.status, error);
+    finish(ingest);
+    return status;
+}
+
+weir_status weir_schema_draft(const weir_env *env, const weir_ingest_options *options, weir_json_writer *w,
+                              weir_error *error) {
+    weir__floating kept = weir__enter_floating();
+    weir_status status = draft_all(env, options, w, error);
+    weir__leave_floating(&kept);
     return status;
 }
 
@@ -401,48 +411,60 @@ static void fill_report(const weir__ingest *ingest, weir_ingest_report *report) 
     report->total_ns = ingest->env->now_ns(ingest->env->context) - ingest->started_ns;
 }
 
-/* The store takes its name, then the manifest, whose text is ready and whose temporary file is open by then:
- * where no manifest can be written, there is no new store either. */
-static weir_status commit_files(weir__ingest *ingest, weir__store_writer *store, weir_ingest_report *report,
-                                weir_error *error) {
-    weir__atomic_file manifest;
+/* A whole store under its temporary name, looked at by whoever wants to. */
+static weir_status make_store(weir__ingest *ingest, weir__store_writer *store, weir_ingest_report *report,
+                              weir_error *error) {
+    const weir_ingest_options *options = ingest->options;
+    weir_status status = run_phases(ingest, report, error);
+    if (status == WEIR_OK)
+        status = weir__warn_of_times(ingest, error);
+    if (status == WEIR_OK)
+        status = weir__write_store(ingest, store, report, error);
+    if (status == WEIR_OK && options->inspect)
+        status = options->inspect(options->inspect_context, store->file.temporary, error);
+    return status == WEIR_OK ? refuse_warnings(ingest, error) : status;
+}
+
+/* The store takes its name, then the manifest, whose text is ready by then. Abandons or commits both. */
+static weir_status commit_files(weir__ingest *ingest, weir__store_writer *store, weir__atomic_file *manifest,
+                                weir_ingest_report *report, weir_error *error) {
     weir_json_writer w;
     weir_json_writer_memory(&w, ingest->env);
-    weir_status status =
-        weir__atomic_open(&manifest, ingest->env, report->manifest_path, WEIR__INGEST_OPERATOR, error);
-    bool is_open = status == WEIR_OK;
-    if (status == WEIR_OK)
-        status = weir__prepare_manifest(ingest, report->store_path, report->manifest_path, &w,
-                                        &report->manifest_kept, error);
+    weir_status status = weir__prepare_manifest(ingest, report->store_path, report->manifest_path, &w,
+                                                &report->manifest_kept, error);
     if (status == WEIR_OK && !report->manifest_kept)
-        status = weir__atomic_write(&manifest, w.data, w.size, error);
+        status = weir__atomic_write(manifest, w.data, w.size, error);
     if (status == WEIR_OK)
         status = weir__store_writer_commit(store, error);
     else
         weir__store_writer_abandon(store);
     if (status == WEIR_OK && !report->manifest_kept)
-        status = weir__atomic_commit(&manifest, error);
-    if (is_open && (status != WEIR_OK || report->manifest_kept))
-        weir__atomic_abandon(&manifest);
+        status = weir__atomic_commit(manifest, error);
+    if (status != WEIR_OK || report->manifest_kept)
+        weir__atomic_abandon(manifest);
     weir_json_release(&w);
     return status;
 }
 
-static weir_status write_files(weir__ingest *ingest, weir_ingest_report *report, weir_error *error) {
-    const weir_ingest_options *options = ingest->options;
+/* Both files are open, and so locked, before a row is read: another ingest into them is refused at once, a
+ * folder that cannot be written is found out before the work, and if no manifest can be written there is no
+ * new store either. */
+static weir_status read_and_write(weir__ingest *ingest, weir_ingest_report *report, weir_error *error) {
+    weir__atomic_file manifest;
     weir__store_writer store;
-    weir_status status = weir__write_store(ingest, &store, report, error);
+    weir_status status =
+        weir__atomic_open(&manifest, ingest->env, report->manifest_path, WEIR__INGEST_OPERATOR, error);
     if (status != WEIR_OK)
         return status;
-    if (options->inspect)
-        status = options->inspect(options->inspect_context, store.file.temporary, error);
-    if (status == WEIR_OK)
-        status = refuse_warnings(ingest, error);
-    if (status != WEIR_OK) {
+    status = weir__store_writer_open(&store, ingest->env, report->store_path, error);
+    if (status == WEIR_OK) {
+        status = make_store(ingest, &store, report, error);
+        if (status == WEIR_OK)
+            return commit_files(ingest, &store, &manifest, report, error);
         weir__store_writer_abandon(&store);
-        return status;
     }
-    return commit_files(ingest, &store, report, error);
+    weir__atomic_abandon(&manifest);
+    return status;
 }
 
 static weir_status run(weir__ingest *ingest, weir_ingest_report *report, weir_error *error) {
@@ -454,33 +476,54 @@ static weir_status run(weir__ingest *ingest, weir_ingest_report *report, weir_er
     if (status == WEIR_OK)
         warn_early(ingest);
     if (status == WEIR_OK)
-        status = run_phases(ingest, report, error);
-    if (status == WEIR_OK)
-        status = weir__warn_of_times(ingest, error);
-    if (status == WEIR_OK)
-        status = write_files(ingest, report, error);
+        status = read_and_write(ingest, report, error);
     if (status == WEIR_OK)
         fill_report(ingest, report);
     return status;
 }
 
-weir_status weir_ingest(const weir_env *env, const weir_ingest_options *options, weir_ingest_report *report,
-                        weir_error *error) {
+typedef struct ingest_work {
+    weir__ingest *ingest;
+    weir_ingest_report *report;
+    weir_status status;
+    weir_error *error;
+} ingest_work;
+
+static void ingest_now(void *context) {
+    ingest_work *work = context;
+    work->status = begin(work->ingest, true, work->error);
+    if (work->status == WEIR_OK)
+        work->status = run(work->ingest, work->report, work->error);
+    end(work->ingest);
+}
+
+static __attribute__((noinline)) weir_status ingest_all(const weir_env *env,
+                                                        const weir_ingest_options *options,
+                                                        weir_ingest_report *report, weir_error *error) {
     const weir_env *used = weir__env(env);
     weir__ingest *ingest = weir__allocate(used, 1, sizeof *ingest);
     weir_ingest_report *own = weir__allocate_zero(used, 1, sizeof *own);
-    weir_status status = WEIR_OK;
     if (!ingest || !own) {
-        status = weir__out_of_memory(error, WEIR__INGEST_OPERATOR, sizeof *ingest);
-    } else {
-        status = begin(ingest, used, options, true, error);
-        if (status == WEIR_OK)
-            status = run(ingest, own, error);
-        end(ingest);
-        if (status == WEIR_OK && report)
-            *report = *own;
+        weir__release(used, own);
+        weir__release(used, ingest);
+        return weir__out_of_memory(error, WEIR__INGEST_OPERATOR, sizeof *ingest);
     }
+    ingest_work work = {.ingest = ingest, .report = own, .error = error};
+    prepare(ingest, used, options);
+    weir__watch(ingest, ingest_now, &work);
+    weir_status status = say_if_cancelled(ingest, work.status, error);
+    if (status == WEIR_OK && report)
+        *report = *own;
     weir__release(used, own);
-    weir__release(used, ingest);
+    finish(ingest);
+    return status;
+}
+
+/* Threads, DuckDB's too, begin with the floating-point state of their starter. */
+weir_status weir_ingest(const weir_env *env, const weir_ingest_options *options, weir_ingest_report *report,
+                        weir_error *error) {
+    weir__floating kept = weir__enter_floating();
+    weir_status status = ingest_all(env, options, report, error);
+    weir__leave_floating(&kept);
     return status;
 }

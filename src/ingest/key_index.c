@@ -100,7 +100,7 @@ uint32_t weir__key_index_find(const weir__key_index *index, const weir__key *key
                         keys->tag == WEIR__KEY_NEGATIVE_ZERO;
         uint64_t row = keys->payload - (uint64_t)index->first_key;
         return is_whole && (int64_t)keys->payload >= index->first_key && row < index->row_count
-                   ? (uint32_t)row
+                   ? WEIR__NARROW(uint32_t, row)
                    : WEIR_NONE;
     }
     uint32_t slot = *find_slot(index, keys);

@@ -1,9 +1,13 @@
-/* What to say of a location that is not a source: what it seems to be, and what to give instead. */
+/* What to say of a location that is not a source: what it seems to be, and what to give instead. Also what no
+ * message says of any location: its secrets. */
 #include <errno.h>
 #include <fcntl.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "ingest/source.h"
+#include "ingest/sql.h"
+#include "weir/ingest.h"
 
 #define WHAT_WEIR_READS                                                                                      \
     "weir reads SQLite files, DuckDB files, CSV and Parquet files and folders of them, and postgresql:// "   \
@@ -69,12 +73,74 @@ static bool ends_with(const char *text, const char *mark) {
     return size >= mark_size && strcasecmp(text + size - mark_size, mark) == 0;
 }
 
-/* Of a URL the scheme alone is shown: the rest may hold a password. */
+/* ---- Secrets --------------------------------------------------------------------------------- */
+
+static int hex_digit(char digit) {
+    const char *digits = "0123456789abcdef";
+    const char *found = digit ? strchr(digits, digit | 0x20) : NULL;
+    return found ? WEIR__NARROW(int, found - digits) : -1;
+}
+
+/* Redacts a secret as it is written, and as %XX in it reads. */
+static void redact(const char *secret, size_t size, char *message, size_t capacity) {
+    char decoded[512];
+    size_t count = 0;
+    weir__redact(message, capacity, secret, size);
+    for (size_t i = 0; i < size && count < sizeof decoded; i++) {
+        int high = secret[i] == '%' && i + 2 < size ? hex_digit(secret[i + 1]) : -1;
+        int low = high >= 0 ? hex_digit(secret[i + 2]) : -1;
+        decoded[count++] = low >= 0 ? WEIR__LOW(char, high * 16 + low) : secret[i];
+        i += low >= 0 ? 2 : 0;
+    }
+    weir__redact(message, capacity, decoded, count);
+}
+
+/* Who cannot read a URL may quote any part of what is meant as its password. */
+static void redact_parts(const char *secret, size_t size, char *message, size_t capacity) {
+    enum { PART_MIN = 2 };
+    redact(secret, size, message, capacity);
+    for (size_t at = 0; at < size;) {
+        size_t part = strcspn(secret + at, "/?#:@&=[] ");
+        part = part < size - at ? part : size - at;
+        if (part >= PART_MIN)
+            redact(secret + at, part, message, capacity);
+        at += part + 1;
+    }
+}
+
+void weir__redact_location(const char *location, char *message, size_t capacity) {
+    static const char *const names[] = {"password=", "passwd=", "pwd="};
+    const char *authority = strstr(location, "//");
+    const char *last = strrchr(location, '@');
+    const char *colon = strchr(authority ? authority : location, ':');
+    if (last && colon && colon < last)
+        redact_parts(colon + 1, (size_t)(last - colon - 1), message, capacity);
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+        for (const char *at = location; (at = strcasestr(at, names[i])) != NULL;) {
+            at += strlen(names[i]);
+            bool is_quoted = *at == '\'';
+            at += is_quoted;
+            redact_parts(at, strcspn(at, is_quoted ? "'" : "& "), message, capacity);
+        }
+}
+
+void weir_location_text(const char *location, char *out, size_t capacity) {
+    snprintf(out, capacity, "%s", location);
+    weir__redact_location(location, out, capacity);
+}
+
+/* ---- Answers --------------------------------------------------------------------------------- */
+
+/* Of a URL the scheme alone is shown, of all else what is not a secret. */
 static weir_status say(weir_error *error, const char *location, const char *what) {
+    char shown[512];
     const char *slashes = strstr(location, "://");
-    int shown = slashes ? (int)(slashes - location) + 3 : (int)strlen(location);
-    return weir__fail(error, WEIR_SOURCE_ERROR, WEIR__SOURCE_OPERATOR, "%.*s%s %s", shown, location,
-                      slashes ? "\xe2\x80\xa6" : "", what);
+    if (slashes)
+        snprintf(shown, sizeof shown, "%.*s://\xe2\x80\xa6", WEIR__NARROW(int, slashes - location), location);
+    else
+        snprintf(shown, sizeof shown, "%s", location);
+    weir__redact_location(location, shown, sizeof shown);
+    return weir__fail(error, WEIR_SOURCE_ERROR, WEIR__SOURCE_OPERATOR, "%s %s", shown, what);
 }
 
 static weir_status say_of_file(const char *location, const char *head, size_t size, weir_error *error) {
@@ -95,10 +161,12 @@ weir_status weir__refuse_location(const weir_env *env, const char *location, wei
     if (strstr(location, "://"))
         return say(error, location, "is a URL that weir does not know; " WHAT_WEIR_READS);
     int file = env->open(env->context, location, O_RDONLY, 0);
-    if (file < 0)
-        return weir__fail(error, WEIR_SOURCE_ERROR, WEIR__SOURCE_OPERATOR,
-                          "%s cannot be opened: %s; check the path: " WHAT_WEIR_READS, location,
-                          strerror(errno));
+    if (file < 0) {
+        char reason[256];
+        snprintf(reason, sizeof reason, "cannot be opened: %s; check the path: " WHAT_WEIR_READS,
+                 strerror(errno));
+        return say(error, location, reason);
+    }
     ssize_t size = env->read(env->context, file, head, sizeof head);
     env->close(env->context, file);
     return say_of_file(location, head, size > 0 ? (size_t)size : 0, error);

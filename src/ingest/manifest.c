@@ -85,8 +85,8 @@ static bool is_untouched(const weir__ingest *ingest, const char *store_path, con
 
 static void tell(weir__ingest *ingest, const char *path, const char *what, const weir_cbor_value *key) {
     char message[512];
-    snprintf(message, sizeof message, "%s %.*s", what, key->number < 300 ? (int)key->number : 300,
-             (const char *)key->data);
+    snprintf(message, sizeof message, "%s %.*s", what,
+             key->number < 300 ? WEIR__NARROW(int, key->number) : 300, (const char *)key->data);
     weir__note(ingest, "manifest_kept", "%s: %s", path, message);
 }
 
@@ -100,7 +100,8 @@ static uint32_t tell_datasets(weir__ingest *ingest, const char *path, const weir
     weir_cbor_iterator it = weir_cbor_children(&new_list);
     while (has_new && weir_cbor_next(&it, &key, &value)) {
         char name[512];
-        snprintf(name, sizeof name, "%.*s", key.number < 500 ? (int)key.number : 500, (const char *)key.data);
+        snprintf(name, sizeof name, "%.*s", key.number < 500 ? WEIR__NARROW(int, key.number) : 500,
+                 (const char *)key.data);
         bool is_there = has_old && weir_cbor_get(&old_list, name, &other);
         size_t size = (size_t)(weir_cbor_skip(value.item) - value.item);
         bool is_same = is_there && (size_t)(weir_cbor_skip(other.item) - other.item) == size &&
@@ -111,7 +112,8 @@ static uint32_t tell_datasets(weir__ingest *ingest, const char *path, const weir
     it = weir_cbor_children(&old_list);
     while (has_old && weir_cbor_next(&it, &key, &value)) {
         char name[512];
-        snprintf(name, sizeof name, "%.*s", key.number < 500 ? (int)key.number : 500, (const char *)key.data);
+        snprintf(name, sizeof name, "%.*s", key.number < 500 ? WEIR__NARROW(int, key.number) : 500,
+                 (const char *)key.data);
         if (!(has_new && weir_cbor_get(&new_list, name, &other)) && count++ < CHANGES_TOLD)
             tell(ingest, path, "the store no longer has", &key);
     }

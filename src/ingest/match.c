@@ -97,7 +97,7 @@ static void look_up_block(void *context, size_t index, uint32_t worker) {
     uint64_t nulls = 0, first = index * (uint64_t)LOOK_UP_ROWS, end = first + LOOK_UP_ROWS;
     (void)worker;
     for (uint64_t r = first; r < end && r < work->table->row_count; r++) {
-        work->time->values[r] = latest_at(work, (uint32_t)r);
+        work->time->values[r] = latest_at(work, WEIR__NARROW(uint32_t, r));
         nulls += work->time->values[r] == WEIR_TIME_ALWAYS ? 1 : 0;
     }
     atomic_fetch_add_explicit(&work->nulls, nulls, memory_order_relaxed);
@@ -344,7 +344,7 @@ static void run_match(void *context, size_t index, uint32_t worker) {
     weir__ingest *ingest = context;
     weir__edge_plan *edge = &ingest->edges[index];
     (void)worker;
-    edge->status = match_edge(ingest, (uint32_t)index, &edge->error);
+    edge->status = match_edge(ingest, WEIR__NARROW(uint32_t, index), &edge->error);
     (void)weir__advance(ingest, ingest->tables[edge->table].row_count);
 }
 
@@ -352,7 +352,7 @@ static void run_children(void *context, size_t index, uint32_t worker) {
     weir__ingest *ingest = context;
     weir__edge_plan *edge = &ingest->edges[index];
     (void)worker;
-    edge->status = make_children(ingest, (uint32_t)index, &edge->error);
+    edge->status = make_children(ingest, WEIR__NARROW(uint32_t, index), &edge->error);
     (void)weir__advance(ingest, ingest->tables[edge->table].row_count);
 }
 

@@ -112,7 +112,7 @@ static weir_status join_parts(weir__ingest *ingest, weir__table_plan *table, wei
     if (rows > WEIR__ROWS_MAX)
         return weir__fail(error, WEIR_SOURCE_ERROR, WEIR__INGEST_OPERATOR, "table %s has too many rows",
                           table->name);
-    table->row_count = (uint32_t)rows;
+    table->row_count = WEIR__NARROW(uint32_t, rows);
     table->data = weir__arena_take_zero(&ingest->arena, table->column_count, sizeof *table->data);
     table->categories = weir__arena_take_zero(&ingest->arena, table->column_count, sizeof *table->categories);
     table->category_ranks =
@@ -202,7 +202,7 @@ static bool sort_by_key(const weir_env *env, const row_order *order, weir__sort_
 
 /* The size of a CBOR array's head. */
 static uint32_t array_head_size(const weir__string *array) {
-    uint8_t lead = (uint8_t)array->bytes[0] & 31;
+    uint8_t lead = WEIR__LOW(uint8_t, array->bytes[0]) & 31;
     return lead < 24 ? 1 : lead == 24 ? 2 : 3;
 }
 
@@ -376,7 +376,7 @@ static weir_status number_rows(weir__ingest *ingest, weir_error *error) {
     uint64_t next = 0;
     for (uint32_t t = 0; t < ingest->table_count; t++) {
         weir__table_plan *table = &ingest->tables[t];
-        table->row_start = (uint32_t)next;
+        table->row_start = WEIR__NARROW(uint32_t, next);
         next += table->row_count;
         if (next > WEIR__ROWS_MAX)
             return weir__fail(error, WEIR_SOURCE_ERROR, WEIR__INGEST_OPERATOR,
@@ -384,7 +384,7 @@ static weir_status number_rows(weir__ingest *ingest, weir_error *error) {
         ingest->info_tables[t].row_start = table->row_start;
         ingest->info_tables[t].row_count = table->row_count;
     }
-    ingest->info.row_count = (uint32_t)next;
+    ingest->info.row_count = WEIR__NARROW(uint32_t, next);
     return WEIR_OK;
 }
 

@@ -199,6 +199,10 @@ static weir_status plan_table(weir__ingest *ingest, const weir__schema_table *de
 static weir_status plan_tables(weir__ingest *ingest, weir_error *error) {
     const weir__schema *schema = &ingest->schema;
     weir_status status = WEIR_OK;
+    if (schema->table_count > WEIR__TABLES_MAX)
+        return weir__fail(error, WEIR_SCHEMA_INVALID, WEIR__INGEST_OPERATOR,
+                          "the schema's $.tables has %u tables; a store has at most %d", schema->table_count,
+                          WEIR__TABLES_MAX);
     ingest->tables = weir__plan_take(ingest, schema->table_count, sizeof *ingest->tables, &status, error);
     for (uint32_t t = 0; t < schema->table_count && status == WEIR_OK; t++) {
         ingest->table_count = t + 1;
@@ -263,7 +267,7 @@ static weir_status plan_edges(weir__ingest *ingest, weir_error *error) {
     if (status == WEIR_OK && count > 0)
         qsort(edges, count, sizeof *edges, compare_edges);
     ingest->edges = edges;
-    ingest->edge_count = status == WEIR_OK ? (uint32_t)count : 0;
+    ingest->edge_count = status == WEIR_OK ? WEIR__NARROW(uint32_t, count) : 0;
     return status;
 }
 

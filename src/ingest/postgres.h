@@ -2,6 +2,7 @@
  * statements.
  *
  *   source_postgres.c    sessions: connecting, the snapshot, what the server can do
+ *   postgres_wait.c      every wait for the server, and the form of its answers
  *   postgres_catalog.c   tables, columns and keys from the system catalogs
  *   postgres_cursor.c    scans and queries: binary COPY, or rows one by one as text
  *   postgres_values.c    the server's forms of values, binary and text */
@@ -9,6 +10,7 @@
 #define WEIR_SRC_INGEST_POSTGRES_H
 
 #include <libpq-fe.h>
+#include <stdatomic.h>
 
 #include "ingest/source.h"
 #include "ingest/sql.h"
@@ -17,7 +19,9 @@
 
 typedef struct weir__pg_session {
     weir__source base;
-    PGconn *connection;
+    PGconn *connection; /* NULL: it has hung up, because of `fault` */
+    const char *fault;  /* static */
+    atomic_bool is_interrupted;
     const weir__source_options *options;
     char snapshot[64];   /* the exported snapshot's name; empty where the server cannot export one */
     bool can_copy;       /* COPY … TO STDOUT (FORMAT binary) works */
@@ -31,12 +35,42 @@ typedef struct weir__pg_session {
 weir_status weir__pg_fail(weir_error *error, const weir__pg_session *session, const PGresult *result,
                           const char *what);
 
-/* Runs a statement and gives its rows as text; on success the caller PQclears *out. */
-WEIR_CHECKED weir_status weir__pg_rows(weir__pg_session *session, const char *statement, const char *what,
-                                       PGresult **out, weir_error *error);
+/* Closes the connection; from then on `fault` is what is wrong. */
+void weir__pg_hang_up(weir__pg_session *session, const char *fault);
+
+/* PQgetResult and PQgetCopyData, which wait no longer than they should; NULL and -2 also after hanging up. */
+PGresult *weir__pg_result(weir__pg_session *session);
+int weir__pg_copy_data(weir__pg_session *session, char **out);
+
+/* The answer to what was sent: its last result, or the first failure; NULL after hanging up. With wants_copy
+ * a copy out is the answer, and what follows it is to be read; any other copy is none. The caller PQclears
+ * it. */
+PGresult *weir__pg_answer(weir__pg_session *session, bool wants_copy);
+
+/* Sends a statement and gives its answer. */
+PGresult *weir__pg_exec(weir__pg_session *session, const char *statement, bool wants_copy);
 
 /* Runs a statement whose rows do not matter; false where it failed. */
 bool weir__pg_run(weir__pg_session *session, const char *statement);
+
+/* Rows of text, all of one number of columns; null is "". */
+typedef struct weir__pg_rows {
+    const weir_env *env;
+    uint32_t column_count;
+    size_t row_count;
+    void *text; /* the cells, terminated, */
+    size_t text_size, text_capacity;
+    void *cells; /* and where each begins: size_t */
+    size_t cell_count, cell_capacity;
+} weir__pg_rows;
+
+/* Runs a statement about the catalog and gives its rows, which have `column_count` columns and end, or it is
+ * SOURCE_ERROR. The caller releases them (also rows that are all zero). */
+WEIR_CHECKED weir_status weir__pg_read_rows(weir__pg_session *session, const char *statement,
+                                            uint32_t column_count, const char *what, weir__pg_rows *out,
+                                            weir_error *error);
+void weir__pg_rows_release(weir__pg_rows *rows);
+const char *weir__pg_cell(const weir__pg_rows *rows, size_t row, uint32_t column);
 
 /* ---- Values ---------------------------------------------------------------------------------- */
 

@@ -23,23 +23,42 @@ static const char describing[] = "cannot read the database's catalog";
 
 /* ---- Reading results ------------------------------------------------------------------------- */
 
-static uint32_t number_at(const PGresult *rows, int row, int column) {
-    return (uint32_t)strtoul(PQgetvalue(rows, row, column), NULL, 10);
+/* A number of 32 bits; false where the cell is none. */
+static bool read_number(const char *text, size_t size, uint32_t *out) {
+    uint64_t number;
+    return weir__decimal_parse(text, size, &number) && weir__fits(number, out);
 }
 
-/* The attribute numbers of an int2[] in text form, "{3,1}". Returns how many there are, also beyond `most`.
- */
+static bool number_at(const weir__pg_rows *rows, size_t row, uint32_t column, uint32_t *out) {
+    const char *text = weir__pg_cell(rows, row, column);
+    return read_number(text, strlen(text), out);
+}
+
+/* A number that only helps to share out work: 0 where it is none. */
+static uint64_t estimate_at(const weir__pg_rows *rows, size_t row, uint32_t column) {
+    const char *text = weir__pg_cell(rows, row, column);
+    double estimate;
+    bool is_one = weir__parse_real(text, strlen(text), &estimate) && estimate > 0 && estimate < 1e18;
+    return is_one ? (uint64_t)estimate : 0;
+}
+
+/* The attribute numbers of an int2[] in text form, "{3,1}"; 0, which no attribute has, for one that is none.
+ * Returns how many there are, also beyond `most`. */
 static uint32_t read_numbers(const char *text, uint32_t *out, uint32_t most) {
     uint32_t count = 0;
     for (const char *at = strpbrk(text, "0123456789"); at; at = strpbrk(at, "0123456789")) {
-        char *end;
-        uint32_t number = (uint32_t)strtoul(at, &end, 10);
-        if (count < most)
-            out[count] = number;
+        size_t size = strspn(at, "0123456789");
+        if (count < most && !read_number(at, size, &out[count]))
+            out[count] = 0;
         count++;
-        at = end;
+        at += size;
     }
     return count;
+}
+
+static weir_status bad_number(weir_error *error) {
+    return weir__fail(error, WEIR_SOURCE_ERROR, WEIR__SOURCE_OPERATOR,
+                      "%s: the server gives a text where PostgreSQL has a number", describing);
 }
 
 /* ---- Tables by number ------------------------------------------------------------------------ */
@@ -54,13 +73,21 @@ typedef struct listed_table {
     size_t type_capacity;
 } listed_table;
 
+/* A type that is another one with conditions. */
+typedef struct domain {
+    uint32_t type;
+    uint32_t base;
+} domain;
+
 typedef struct listing {
     weir__pg_session *session;
     weir__catalog *catalog;
     listed_table *tables; /* by number of the catalog's table; ascending in oid */
     uint32_t table_count;
-    PGresult *domains;
-    PGresult *enums;
+    domain *domains; /* ascending */
+    size_t domain_count;
+    uint32_t *enums; /* ascending */
+    size_t enum_count;
 } listing;
 
 static bool find_table(const listing *list, uint32_t oid, uint32_t *out) {
@@ -76,59 +103,111 @@ static bool find_table(const listing *list, uint32_t oid, uint32_t *out) {
     return low < list->table_count && list->tables[low].oid == oid;
 }
 
+/* Attributes ascend in a table. */
 static bool find_column(const listing *list, uint32_t table, uint32_t attribute, uint32_t *out) {
-    for (uint32_t i = 0; i < list->catalog->tables[table].column_count; i++)
-        if (list->tables[table].attributes[i] == attribute) {
-            *out = i;
-            return true;
-        }
-    return false;
+    const uint32_t *attributes = list->tables[table].attributes;
+    uint32_t low = 0, high = list->catalog->tables[table].column_count;
+    while (low < high) {
+        uint32_t middle = low + (high - low) / 2;
+        if (attributes[middle] < attribute)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    *out = low;
+    return low < list->catalog->tables[table].column_count && attributes[low] == attribute;
+}
+
+static int compare_domains(const void *a, const void *b) {
+    uint32_t left = ((const domain *)a)->type, right = ((const domain *)b)->type;
+    return left < right ? -1 : left > right;
 }
 
 /* A domain's base type, which may be a domain again. */
 static uint32_t base_type(const listing *list, uint32_t type) {
     enum { DEPTH_MAX = 64 };
     for (int depth = 0; depth < DEPTH_MAX; depth++) {
-        int row = 0, rows = PQntuples(list->domains);
-        while (row < rows && number_at(list->domains, row, 0) != type)
-            row++;
-        if (row == rows)
+        domain key = {.type = type};
+        const domain *found = list->domain_count == 0 ? NULL
+                                                      : bsearch(&key, list->domains, list->domain_count,
+                                                                sizeof key, compare_domains);
+        if (!found)
             return type;
-        type = number_at(list->domains, row, 1);
+        type = found->base;
     }
     return type;
 }
 
+static int compare_types(const void *a, const void *b) {
+    uint32_t left = *(const uint32_t *)a, right = *(const uint32_t *)b;
+    return left < right ? -1 : left > right;
+}
+
 static bool is_enum(const listing *list, uint32_t type) {
-    for (int row = 0; row < PQntuples(list->enums); row++)
-        if (number_at(list->enums, row, 0) == type)
-            return true;
-    return false;
+    return list->enum_count > 0 &&
+           bsearch(&type, list->enums, list->enum_count, sizeof type, compare_types) != NULL;
 }
 
 /* ---- Filling --------------------------------------------------------------------------------- */
 
-static weir_status add_tables(listing *list, const PGresult *rows, weir_error *error) {
-    uint32_t count = (uint32_t)PQntuples(rows);
-    list->tables = weir__allocate_zero(list->catalog->env, count, sizeof *list->tables);
+static weir_status add_tables(listing *list, const weir__pg_rows *rows, weir_error *error) {
+    list->tables = weir__allocate_zero(list->catalog->env, rows->row_count, sizeof *list->tables);
     if (!list->tables)
-        return weir__out_of_memory(error, WEIR__SOURCE_OPERATOR, count);
-    for (uint32_t i = 0; i < count; i++) {
-        bool is_visible = *PQgetvalue(rows, (int)i, 4) == 't';
-        weir__catalog_table *table = weir__catalog_add_table_of(list->catalog, PQgetvalue(rows, (int)i, 2),
-                                                                PQgetvalue(rows, (int)i, 1), is_visible);
+        return weir__out_of_memory(error, WEIR__SOURCE_OPERATOR, rows->row_count * sizeof *list->tables);
+    for (size_t i = 0; i < rows->row_count; i++) {
+        listed_table *listed = &list->tables[i];
+        if (!number_at(rows, i, 0, &listed->oid) || (i > 0 && listed->oid <= list->tables[i - 1].oid))
+            return bad_number(error);
+        bool is_visible = *weir__pg_cell(rows, i, 4) == 't';
+        weir__catalog_table *table = weir__catalog_add_table_of(list->catalog, weir__pg_cell(rows, i, 2),
+                                                                weir__pg_cell(rows, i, 1), is_visible);
         if (!table)
             return weir__out_of_memory(error, WEIR__SOURCE_OPERATOR, sizeof *table);
-        double estimate;
-        const char *rows_text = PQgetvalue(rows, (int)i, 3);
-        if (weir__parse_real(rows_text, strlen(rows_text), &estimate) && estimate > 0 && estimate < 1e18)
-            table->row_estimate = (uint64_t)estimate;
-        list->tables[i].oid = number_at(rows, (int)i, 0);
-        table->is_view = *PQgetvalue(rows, (int)i, 5) == 'v';
+        table->row_estimate = estimate_at(rows, i, 3);
+        table->is_view = *weir__pg_cell(rows, i, 5) == 'v';
         table->is_hidden = table->is_hidden || table->is_view;
-        list->table_count = i + 1;
+        list->table_count++;
     }
     return WEIR_OK;
+}
+
+static weir_status add_domains(listing *list, weir_error *error) {
+    weir__pg_rows rows;
+    weir_status status = weir__pg_read_rows(
+        list->session, "SELECT oid, typbasetype FROM pg_catalog.pg_type WHERE typtype = 'd'", 2, describing,
+        &rows, error);
+    if (status)
+        return status;
+    list->domains = weir__allocate(list->catalog->env, rows.row_count, sizeof *list->domains);
+    if (!list->domains)
+        status = weir__out_of_memory(error, WEIR__SOURCE_OPERATOR, rows.row_count * sizeof *list->domains);
+    for (size_t i = 0; i < rows.row_count && !status; i++) {
+        domain *added = &list->domains[list->domain_count++];
+        if (!number_at(&rows, i, 0, &added->type) || !number_at(&rows, i, 1, &added->base))
+            status = bad_number(error);
+    }
+    if (!status && list->domain_count > 0)
+        qsort(list->domains, list->domain_count, sizeof *list->domains, compare_domains);
+    weir__pg_rows_release(&rows);
+    return status;
+}
+
+static weir_status add_enums(listing *list, weir_error *error) {
+    weir__pg_rows rows;
+    weir_status status = weir__pg_read_rows(
+        list->session, "SELECT oid FROM pg_catalog.pg_type WHERE typtype = 'e'", 1, describing, &rows, error);
+    if (status)
+        return status;
+    list->enums = weir__allocate(list->catalog->env, rows.row_count, sizeof *list->enums);
+    if (!list->enums)
+        status = weir__out_of_memory(error, WEIR__SOURCE_OPERATOR, rows.row_count * sizeof *list->enums);
+    for (size_t i = 0; i < rows.row_count && !status; i++)
+        if (!number_at(&rows, i, 0, &list->enums[list->enum_count++]))
+            status = bad_number(error);
+    if (!status && list->enum_count > 0)
+        qsort(list->enums, list->enum_count, sizeof *list->enums, compare_types);
+    weir__pg_rows_release(&rows);
+    return status;
 }
 
 static bool add_column(listing *list, uint32_t number, const char *name, uint32_t attribute, uint32_t type) {
@@ -148,24 +227,30 @@ static bool add_column(listing *list, uint32_t number, const char *name, uint32_
     return weir__catalog_add_column(list->catalog, table, name, declared) != NULL;
 }
 
+/* A table's attributes ascend, and so do the tables. */
 static weir_status add_columns(listing *list, weir_error *error) {
-    PGresult *rows;
-    weir_status status = weir__pg_rows(
+    weir__pg_rows rows;
+    weir_status status = weir__pg_read_rows(
         list->session,
         "SELECT a.attrelid, a.attnum, a.attname, a.atttypid FROM pg_catalog.pg_attribute a "
         "WHERE a.attnum > 0 AND NOT a.attisdropped AND a.attrelid IN (SELECT c.oid " LISTED_TABLES
         "AND c.relkind <> 'v') "
         "ORDER BY a.attrelid, a.attnum",
-        describing, &rows, error);
-    if (status)
-        return status;
-    for (int i = 0; i < PQntuples(rows) && !status; i++) {
-        uint32_t table;
-        if (find_table(list, number_at(rows, i, 0), &table) &&
-            !add_column(list, table, PQgetvalue(rows, i, 2), number_at(rows, i, 1), number_at(rows, i, 3)))
-            status = weir__out_of_memory(error, WEIR__SOURCE_OPERATOR, sizeof(weir__catalog_column));
+        4, describing, &rows, error);
+    for (size_t i = 0; !status && i < rows.row_count; i++) {
+        uint32_t table, oid, attribute, type;
+        if (!number_at(&rows, i, 0, &oid) || !number_at(&rows, i, 1, &attribute) ||
+            !number_at(&rows, i, 3, &type))
+            status = bad_number(error);
+        else if (find_table(list, oid, &table)) {
+            uint32_t count = list->catalog->tables[table].column_count;
+            if (count > 0 && attribute <= list->tables[table].attributes[count - 1])
+                status = bad_number(error);
+            else if (!add_column(list, table, weir__pg_cell(&rows, i, 2), attribute, type))
+                status = weir__out_of_memory(error, WEIR__SOURCE_OPERATOR, sizeof(weir__catalog_column));
+        }
     }
-    PQclear(rows);
+    weir__pg_rows_release(&rows);
     return status;
 }
 
@@ -206,26 +291,24 @@ static bool add_foreign_key(listing *list, uint32_t table, const char *attribute
 }
 
 static weir_status add_keys(listing *list, weir_error *error) {
-    PGresult *rows;
-    weir_status status = weir__pg_rows(
+    weir__pg_rows rows;
+    weir_status status = weir__pg_read_rows(
         list->session,
         "SELECT k.conrelid, k.contype, k.conkey, k.confrelid, k.confkey FROM pg_catalog.pg_constraint k "
         "WHERE k.contype IN ('p', 'f') ORDER BY k.conrelid, k.oid",
-        describing, &rows, error);
-    if (status)
-        return status;
-    for (int i = 0; i < PQntuples(rows) && !status; i++) {
-        uint32_t table;
-        if (!find_table(list, number_at(rows, i, 0), &table))
-            continue;
-        bool is_primary = *PQgetvalue(rows, i, 1) == 'p';
-        bool is_added = is_primary ? add_primary_key(list, table, PQgetvalue(rows, i, 2))
-                                   : add_foreign_key(list, table, PQgetvalue(rows, i, 2),
-                                                     number_at(rows, i, 3), PQgetvalue(rows, i, 4));
-        if (!is_added)
+        5, describing, &rows, error);
+    for (size_t i = 0; !status && i < rows.row_count; i++) {
+        uint32_t table, oid, parent = 0;
+        bool is_primary = *weir__pg_cell(&rows, i, 1) == 'p';
+        if (!number_at(&rows, i, 0, &oid) || (!is_primary && !number_at(&rows, i, 3, &parent)))
+            status = bad_number(error);
+        else if (find_table(list, oid, &table) &&
+                 !(is_primary ? add_primary_key(list, table, weir__pg_cell(&rows, i, 2))
+                              : add_foreign_key(list, table, weir__pg_cell(&rows, i, 2), parent,
+                                                weir__pg_cell(&rows, i, 4))))
             status = weir__out_of_memory(error, WEIR__SOURCE_OPERATOR, sizeof(weir__catalog_key));
     }
-    PQclear(rows);
+    weir__pg_rows_release(&rows);
     return status;
 }
 
@@ -250,8 +333,8 @@ enum { ROWS_A_BLOCK = 60 };
 /* Sizes in blocks, of heaps: of a partitioned table the largest partition's, because ranges of ctid hold in
  * each partition. Inexact sizes share unevenly but lose no row, since the last part has no upper end. */
 static weir_status add_sizes(listing *list, weir_error *error) {
-    PGresult *rows;
-    weir_status status = weir__pg_rows(
+    weir__pg_rows rows;
+    weir_status status = weir__pg_read_rows(
         list->session,
         "SELECT t.oid, max(pg_catalog.pg_relation_size(l.oid)) / current_setting('block_size')::int8, "
         "sum(pg_catalog.pg_table_size(l.oid)), bool_and(m.amname IS NOT NULL AND m.amname = 'heap') "
@@ -260,27 +343,29 @@ static weir_status add_sizes(listing *list, weir_error *error) {
         "FROM pg_catalog.pg_partition_tree(t.oid) p WHERE t.relkind = 'p' AND p.isleaf) x "
         "JOIN pg_catalog.pg_class l ON l.oid = x.leaf LEFT JOIN pg_catalog.pg_am m ON m.oid = l.relam "
         "GROUP BY t.oid",
-        describing, &rows, error);
-    if (status)
-        return status;
-    for (int i = 0; i < PQntuples(rows); i++) {
-        uint32_t table;
-        if (!find_table(list, number_at(rows, i, 0), &table))
+        4, describing, &rows, error);
+    for (size_t i = 0; !status && i < rows.row_count; i++) {
+        uint32_t table, oid;
+        if (!number_at(&rows, i, 0, &oid) || !find_table(list, oid, &table))
             continue;
         if (!list->catalog->tables[table].is_hidden)
-            list->catalog->size_bytes += strtoull(PQgetvalue(rows, i, 2), NULL, 10);
+            list->catalog->size_bytes += estimate_at(&rows, i, 2);
         weir__pg_table *detail = list->catalog->tables[table].detail;
-        if (*PQgetvalue(rows, i, 3) == 't')
-            detail->block_count = number_at(rows, i, 1);
+        if (*weir__pg_cell(&rows, i, 3) == 't' && !number_at(&rows, i, 1, &detail->block_count))
+            detail->block_count = 0;
         if (list->catalog->tables[table].row_estimate == 0)
             list->catalog->tables[table].row_estimate = (uint64_t)ROWS_A_BLOCK * detail->block_count;
     }
-    PQclear(rows);
-    return WEIR_OK;
+    weir__pg_rows_release(&rows);
+    return status;
 }
 
-static weir_status fill(listing *list, const PGresult *tables, weir_error *error) {
+static weir_status fill(listing *list, const weir__pg_rows *tables, weir_error *error) {
     weir_status status = add_tables(list, tables, error);
+    if (!status)
+        status = add_domains(list, error);
+    if (!status)
+        status = add_enums(list, error);
     if (!status)
         status = add_columns(list, error);
     if (!status)
@@ -300,35 +385,29 @@ static void release_listing(listing *list) {
         weir__release(list->catalog->env, list->tables[i].types);
     }
     weir__release(list->catalog->env, list->tables);
+    weir__release(list->catalog->env, list->domains);
+    weir__release(list->catalog->env, list->enums);
 }
 
 weir_status weir__pg_describe(weir__source *source, weir__catalog *out, weir_error *error) {
     weir__pg_session *session = (weir__pg_session *)source;
     *out = (weir__catalog){.env = source->env};
     listing list = {.session = session, .catalog = out};
-    PGresult *tables = NULL;
+    weir__pg_rows tables = {0};
     const char *name = PQdb(session->connection);
     out->name = weir__copy_text(source->env, name ? name : "", strlen(name ? name : ""));
     weir_status status =
         out->name ? WEIR_OK : weir__out_of_memory(error, WEIR__SOURCE_OPERATOR, strlen(name ? name : ""));
     if (!status)
-        status = weir__pg_rows(
+        status = weir__pg_read_rows(
             session,
             "SELECT c.oid, c.relname, n.nspname, c.reltuples, pg_catalog.pg_table_is_visible(c.oid), "
             "c.relkind " LISTED_TABLES "ORDER BY c.oid",
-            describing, &tables, error);
+            6, describing, &tables, error);
     if (!status)
-        status = weir__pg_rows(session, "SELECT oid, typbasetype FROM pg_catalog.pg_type WHERE typtype = 'd'",
-                               describing, &list.domains, error);
-    if (!status)
-        status = weir__pg_rows(session, "SELECT oid FROM pg_catalog.pg_type WHERE typtype = 'e'", describing,
-                               &list.enums, error);
-    if (!status)
-        status = fill(&list, tables, error);
+        status = fill(&list, &tables, error);
     release_listing(&list);
-    PQclear(tables);
-    PQclear(list.domains);
-    PQclear(list.enums);
+    weir__pg_rows_release(&tables);
     if (status) {
         weir__catalog_release(out);
         *out = (weir__catalog){.env = source->env};

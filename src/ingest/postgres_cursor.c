@@ -17,6 +17,8 @@
 #include "ingest/postgres.h"
 
 enum { BATCH_CELLS = 32768, BATCH_ROWS_MAX = 2048, BATCH_ROWS_MIN = 16, BATCH_BYTES = 4 << 20 };
+enum { LEFT_BYTES_MAX = 64 << 20 };
+enum { EMPTY_MESSAGES_MAX = 1000 }; /* a header and a trailer have no row; nothing else should */
 
 typedef struct column {
     char *name; /* for messages and for the names of a query's columns */
@@ -32,9 +34,10 @@ typedef struct pg_cursor {
     char *what; /* "table orders" or "the query", for messages */
     bool is_copy;
     bool has_savepoint;
-    bool is_started; /* the statement runs */
-    bool is_ended;   /* the server has said so */
-    bool has_header; /* the binary header was read */
+    bool is_started;   /* the statement runs */
+    bool is_ended;     /* the server has said so */
+    bool has_header;   /* the binary header was read */
+    PGresult *failure; /* of the statement, while it is started */
     column *columns;
     const char **names;
     uint32_t uuid_count;
@@ -46,7 +49,8 @@ typedef struct pg_cursor {
     size_t kept_capacity;
     PGresult **results; /* the batch's rows, where they come one by one; batch_rows of them */
     size_t result_count;
-    char *pending; /* a message that has rows for the next batch */
+    uint32_t empty_messages; /* since the last row */
+    char *pending;           /* a message that has rows for the next batch */
     size_t pending_size;
     size_t pending_offset;
 } pg_cursor;
@@ -62,41 +66,38 @@ static void release_batch(pg_cursor *cursor) {
     cursor->result_count = 0;
 }
 
-/* Reads whatever the server still sends for the statement, up to its end; keeps the first error. */
-static PGresult *drain(PGconn *connection) {
-    PGresult *failure = NULL;
-    PGresult *result;
-    while ((result = PQgetResult(connection)) != NULL) {
-        char *message;
-        while (PQresultStatus(result) == PGRES_COPY_OUT && PQgetCopyData(connection, &message, 0) > 0)
-            PQfreemem(message);
-        bool is_failure = !failure && PQresultStatus(result) == PGRES_FATAL_ERROR;
-        if (is_failure)
-            failure = result;
-        else
-            PQclear(result);
-        if (PQstatus(connection) != CONNECTION_OK)
-            break;
-    }
-    return failure;
-}
-
-static void cancel_statement(PGconn *connection) {
-    char *message;
-    char reason[256];
-    PGcancel *cancel = PQgetCancel(connection);
-    if (cancel)
-        PQcancel(cancel, reason, sizeof reason);
-    PQfreeCancel(cancel);
-    while (PQgetCopyData(connection, &message, 0) > 0)
+/* A statement is left before its end: what it still sends is read if that is little, else the session hangs
+ * up. (The server is not asked to cancel: it need not, and libpq would wait for it without end.) */
+static void leave_statement(pg_cursor *cursor) {
+    weir__pg_session *session = cursor->session;
+    size_t left = LEFT_BYTES_MAX;
+    for (bool is_over = false; session->connection && !is_over;) {
+        char *message = NULL;
+        PGresult *result = NULL;
+        size_t size = 0;
+        if (cursor->is_copy) {
+            int received = weir__pg_copy_data(session, &message);
+            is_over = received < 0;
+            size = is_over ? 0 : (size_t)received;
+        } else {
+            result = weir__pg_result(session);
+            is_over = PQresultStatus(result) != PGRES_SINGLE_TUPLE;
+            size = PQresultMemorySize(result);
+        }
         PQfreemem(message);
-    PQclear(drain(connection));
+        PQclear(result);
+        if (size > left)
+            weir__pg_hang_up(session, "a statement was left before its end");
+        else
+            left -= size;
+    }
+    PQclear(weir__pg_answer(session, false));
 }
 
 static void end_statement(pg_cursor *cursor) {
     weir__pg_session *session = cursor->session;
-    if (cursor->is_started && !cursor->is_ended && PQstatus(session->connection) == CONNECTION_OK)
-        cancel_statement(session->connection);
+    if (cursor->is_started && !cursor->is_ended)
+        leave_statement(cursor);
     /* A failure here shows in the next statement. */
     if (cursor->has_savepoint && weir__pg_run(session, "ROLLBACK TO SAVEPOINT weir_statement") &&
         weir__pg_run(session, "RELEASE SAVEPOINT weir_statement"))
@@ -156,7 +157,7 @@ static weir_status read_row(pg_cursor *cursor, size_t row, weir_error *error) {
     for (uint32_t i = 0; i < count; i++) {
         if (end - at < 4)
             return bad_stream(cursor, error);
-        int32_t size = (int32_t)weir__load32be(at);
+        int32_t size = WEIR__LOW(int32_t, weir__load32be(at));
         at += 4;
         if (size == -1) {
             cells[i] = (weir__value){.type = WEIR__NULL};
@@ -194,12 +195,12 @@ static weir_status read_header(pg_cursor *cursor, weir_error *error) {
 static weir_status finish_copy(pg_cursor *cursor, int received, weir_error *error) {
     if (received == -2)
         return server_failure(cursor, NULL, error);
-    PGresult *failure = drain(cursor->session->connection);
-    cursor->is_ended = PQstatus(cursor->session->connection) == CONNECTION_OK;
+    PGresult *answer = weir__pg_answer(cursor->session, false);
     weir_status status = WEIR_OK;
-    if (failure || !cursor->is_ended)
-        status = server_failure(cursor, failure, error);
-    PQclear(failure);
+    if (PQresultStatus(answer) != PGRES_COMMAND_OK)
+        status = server_failure(cursor, answer, error);
+    cursor->is_ended = cursor->session->connection != NULL;
+    PQclear(answer);
     return status;
 }
 
@@ -209,9 +210,11 @@ static weir_status receive(pg_cursor *cursor, weir_error *error) {
     if (!weir__grow(env, (void **)&cursor->kept, &cursor->kept_capacity, cursor->kept_count + 1,
                     sizeof *cursor->kept))
         return weir__out_of_memory(error, WEIR__SOURCE_OPERATOR, sizeof *cursor->kept);
-    int size = PQgetCopyData(cursor->session->connection, &cursor->pending, 0);
+    int size = weir__pg_copy_data(cursor->session, &cursor->pending);
     if (size < 0)
         return finish_copy(cursor, size, error);
+    if (++cursor->empty_messages > EMPTY_MESSAGES_MAX)
+        return bad_stream(cursor, error);
     cursor->pending_size = (size_t)size;
     cursor->pending_offset = 0;
     return cursor->has_header ? WEIR_OK : read_header(cursor, error);
@@ -228,16 +231,17 @@ static weir_status read_pending_rows(pg_cursor *cursor, size_t *row, weir_error 
     while (*row < cursor->batch_rows && cursor->pending_offset < cursor->pending_size) {
         if (cursor->pending_size - cursor->pending_offset < 2)
             return bad_stream(cursor, error);
-        int16_t fields = (int16_t)weir__load16be(cursor->pending + cursor->pending_offset);
+        int16_t fields = WEIR__LOW(int16_t, weir__load16be(cursor->pending + cursor->pending_offset));
         if (fields == -1) {
             cursor->pending_offset = cursor->pending_size;
             break;
         }
-        if (fields < 0 || (uint32_t)fields != cursor->base.column_count)
+        if (fields < 0 || WEIR__NARROW(uint32_t, fields) != cursor->base.column_count)
             return bad_stream(cursor, error);
         weir_status status = read_row(cursor, (*row)++, error);
         if (status)
             return status;
+        cursor->empty_messages = 0;
     }
     return WEIR_OK;
 }
@@ -246,7 +250,7 @@ static weir_status next_copied(weir__cursor *base, weir__rows *rows, weir_error 
     pg_cursor *cursor = (pg_cursor *)base;
     size_t row = 0, bytes = 0;
     release_batch(cursor);
-    while (row < cursor->batch_rows && bytes < BATCH_BYTES && !cursor->is_ended) {
+    while (row < cursor->batch_rows && (bytes < BATCH_BYTES || row == 0) && !cursor->is_ended) {
         weir_status status = WEIR_OK;
         if (!cursor->pending)
             status = receive(cursor, error);
@@ -284,12 +288,12 @@ static weir_status read_text_row(pg_cursor *cursor, const PGresult *result, size
     uint32_t count = cursor->base.column_count;
     weir__value *cells = cursor->cells + row * count;
     for (uint32_t i = 0; i < count; i++) {
-        if (PQgetisnull(result, 0, (int)i)) {
+        if (PQgetisnull(result, 0, WEIR__NARROW(int, i))) {
             cells[i] = (weir__value){.type = WEIR__NULL};
             continue;
         }
-        const char *text = PQgetvalue(result, 0, (int)i);
-        size_t size = (size_t)PQgetlength(result, 0, (int)i);
+        const char *text = PQgetvalue(result, 0, WEIR__NARROW(int, i));
+        size_t size = (size_t)PQgetlength(result, 0, WEIR__NARROW(int, i));
         *bytes += size;
         if (cursor->columns[i].type.form == WEIR__PG_BYTEA) {
             weir_status status = unescape(cursor, text, &cells[i], error);
@@ -306,11 +310,11 @@ static weir_status read_text_row(pg_cursor *cursor, const PGresult *result, size
 
 /* The next row's result in *out, NULL at the end. */
 static weir_status receive_row(pg_cursor *cursor, PGresult **out, weir_error *error) {
-    PGconn *connection = cursor->session->connection;
-    PGresult *result = PQgetResult(connection);
+    PGresult *result = weir__pg_result(cursor->session);
     ExecStatusType kind = PQresultStatus(result);
     *out = NULL;
-    if (kind == PGRES_SINGLE_TUPLE && (uint32_t)PQnfields(result) == cursor->base.column_count) {
+    if (kind == PGRES_SINGLE_TUPLE && PQntuples(result) == 1 &&
+        PQnfields(result) == WEIR__NARROW(int, cursor->base.column_count)) {
         *out = result;
         return WEIR_OK;
     }
@@ -318,8 +322,8 @@ static weir_status receive_row(pg_cursor *cursor, PGresult **out, weir_error *er
     if (kind != PGRES_TUPLES_OK)
         status = server_failure(cursor, result, error);
     PQclear(result);
-    PQclear(drain(connection));
-    cursor->is_ended = true;
+    PQclear(weir__pg_answer(cursor->session, false));
+    cursor->is_ended = cursor->session->connection != NULL;
     return status;
 }
 
@@ -327,7 +331,7 @@ static weir_status next_single(weir__cursor *base, weir__rows *rows, weir_error 
     pg_cursor *cursor = (pg_cursor *)base;
     size_t row = 0, bytes = 0;
     release_batch(cursor);
-    while (row < cursor->batch_rows && bytes < BATCH_BYTES && !cursor->is_ended) {
+    while (row < cursor->batch_rows && (bytes < BATCH_BYTES || row == 0) && !cursor->is_ended) {
         PGresult *result;
         weir_status status = receive_row(cursor, &result, error);
         if (status)
@@ -391,13 +395,22 @@ static weir_status make_batch(pg_cursor *cursor, weir_error *error) {
 }
 
 static bool send_statement(pg_cursor *cursor, const char *statement) {
-    PGconn *connection = cursor->session->connection;
+    weir__pg_session *session = cursor->session;
+    if (!session->connection)
+        return false;
     if (!cursor->is_copy)
-        return PQsendQueryParams(connection, statement, 0, NULL, NULL, NULL, NULL, 0) == 1 &&
-               PQsetSingleRowMode(connection) == 1;
-    PGresult *result = PQexec(connection, statement);
+        return PQsendQueryParams(session->connection, statement, 0, NULL, NULL, NULL, NULL, 0) == 1 &&
+               PQsetSingleRowMode(session->connection) == 1;
+    PGresult *result = weir__pg_exec(session, statement, true);
     bool is_copying = PQresultStatus(result) == PGRES_COPY_OUT;
-    PQclear(result);
+    cursor->is_started = is_copying;
+    is_copying = is_copying && PQbinaryTuples(result) == 1 &&
+                 PQnfields(result) == WEIR__NARROW(int, cursor->base.column_count);
+    if (!is_copying && !session->fault && PQresultStatus(result) == PGRES_COPY_OUT)
+        weir__pg_hang_up(session, "the server copies another number of columns than it was asked for");
+    cursor->failure = is_copying ? NULL : result;
+    if (is_copying)
+        PQclear(result);
     return is_copying;
 }
 
@@ -406,8 +419,12 @@ static weir_status start(pg_cursor *cursor, const char *statement, weir_error *e
     weir_status status = make_batch(cursor, error);
     if (status)
         return status;
-    if (!send_statement(cursor, statement))
-        return server_failure(cursor, NULL, error);
+    if (!send_statement(cursor, statement)) {
+        status = server_failure(cursor, cursor->failure, error);
+        PQclear(cursor->failure);
+        cursor->failure = NULL;
+        return status;
+    }
     cursor->is_started = true;
     cursor->base.next = cursor->is_copy ? next_copied : next_single;
     return WEIR_OK;
@@ -504,11 +521,15 @@ weir_status weir__pg_scan(weir__source *source, const weir__catalog_table *table
 
 /* Asks the server for the columns of a query, without running it. */
 static weir_status describe_query(pg_cursor *cursor, const char *sql, PGresult **out, weir_error *error) {
-    PGconn *connection = cursor->session->connection;
-    PGresult *result = PQprepare(connection, "", sql, 0, NULL);
+    weir__pg_session *session = cursor->session;
+    PGresult *result = NULL;
+    if (session->connection && PQsendPrepare(session->connection, "", sql, 0, NULL) == 1)
+        result = weir__pg_answer(session, false);
     if (PQresultStatus(result) == PGRES_COMMAND_OK) {
         PQclear(result);
-        result = PQdescribePrepared(connection, "");
+        result = NULL;
+        if (session->connection && PQsendDescribePrepared(session->connection, "") == 1)
+            result = weir__pg_answer(session, false);
     }
     if (PQresultStatus(result) != PGRES_COMMAND_OK) {
         weir_status status = server_failure(cursor, result, error);
@@ -537,7 +558,7 @@ static bool origin_of(const weir__cursor *base, uint32_t number, const weir__cat
 
 static weir_status set_query_columns(pg_cursor *cursor, const PGresult *described, weir_error *error) {
     const weir_env *env = cursor->session->base.env;
-    uint32_t count = (uint32_t)PQnfields(described);
+    uint32_t count = WEIR__NARROW(uint32_t, PQnfields(described));
     if (count == 0)
         return weir__fail(error, WEIR_SOURCE_ERROR, WEIR__SOURCE_OPERATOR, "the query returns no columns");
     weir__release(env, cursor->columns);
@@ -547,11 +568,12 @@ static weir_status set_query_columns(pg_cursor *cursor, const PGresult *describe
     if (!cursor->columns || !cursor->names)
         return weir__out_of_memory(error, WEIR__SOURCE_OPERATOR, count);
     for (uint32_t i = 0; i < count; i++) {
-        if (!set_column(cursor, i, PQfname(described, (int)i), PQftype(described, (int)i)))
+        if (!set_column(cursor, i, PQfname(described, WEIR__NARROW(int, i)),
+                        PQftype(described, WEIR__NARROW(int, i))))
             return weir__out_of_memory(error, WEIR__SOURCE_OPERATOR, count);
         cursor->names[i] = cursor->columns[i].name;
-        cursor->columns[i].table = PQftable(described, (int)i);
-        cursor->columns[i].attribute = (uint32_t)PQftablecol(described, (int)i);
+        cursor->columns[i].table = PQftable(described, WEIR__NARROW(int, i));
+        cursor->columns[i].attribute = WEIR__LOW(uint32_t, PQftablecol(described, WEIR__NARROW(int, i)));
     }
     cursor->base.column_names = cursor->names;
     cursor->base.origin = origin_of;

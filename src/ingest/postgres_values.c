@@ -75,7 +75,7 @@ static bool numeric_is_integer(const numeric *n, int64_t *out) {
     if (n->weight > 4)
         return false;
     for (int32_t i = 0; i <= n->weight; i++)
-        value = value * 10000 + (i < n->digit_count ? (int32_t)numeric_digit(n, i) : 0);
+        value = value * 10000 + (i < n->digit_count ? WEIR__LOW(int32_t, numeric_digit(n, i)) : 0);
     value = n->is_negative ? -value : value;
     *out = (int64_t)value;
     return value >= INT64_MIN && value <= INT64_MAX;
@@ -115,7 +115,7 @@ static const char *decode_numeric(const char *data, size_t size, weir__value *ou
     if (size < HEADER_SIZE)
         return malformed;
     numeric n = {.digit_count = weir__load16be(data),
-                 .weight = (int16_t)weir__load16be(data + 2),
+                 .weight = WEIR__LOW(int16_t, weir__load16be(data + 2)),
                  .digits = data + HEADER_SIZE};
     uint16_t sign = weir__load16be(data + 4);
     n.is_negative = sign == NEGATIVE;
@@ -153,8 +153,8 @@ static void format_uuid(const char *data, char *out) {
     for (int i = 0; i < 16; i++) {
         if (i == 4 || i == 6 || i == 8 || i == 10)
             *out++ = '-';
-        *out++ = hex[(uint8_t)data[i] >> 4];
-        *out++ = hex[(uint8_t)data[i] & 15];
+        *out++ = hex[WEIR__LOW(uint8_t, data[i]) >> 4];
+        *out++ = hex[WEIR__LOW(uint8_t, data[i]) & 15];
     }
 }
 
@@ -205,9 +205,9 @@ static const char *decode_float(weir__pg_form form, const char *data, weir__valu
 static const char *decode_integer(weir__pg_form form, const char *data, weir__value *out) {
     out->type = WEIR__INT;
     if (form == WEIR__PG_INT2)
-        out->integer = (int16_t)weir__load16be(data);
+        out->integer = WEIR__LOW(int16_t, weir__load16be(data));
     else if (form == WEIR__PG_INT4)
-        out->integer = (int32_t)weir__load32be(data);
+        out->integer = WEIR__LOW(int32_t, weir__load32be(data));
     else if (form == WEIR__PG_OID)
         out->integer = weir__load32be(data);
     else
@@ -256,7 +256,7 @@ const char *weir__pg_decode_binary(weir__pg_form form, const char *data, size_t 
     case WEIR__PG_NUMERIC:
         return decode_numeric(data, size, out);
     case WEIR__PG_DATE:
-        return decode_date((int32_t)weir__load32be(data), out);
+        return decode_date(WEIR__LOW(int32_t, weir__load32be(data)), out);
     case WEIR__PG_TIMESTAMP:
         return decode_timestamp((int64_t)weir__load64be(data), out);
     }

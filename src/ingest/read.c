@@ -100,7 +100,7 @@ static bool make_room(const weir_env *env, const weir__table_plan *table, weir__
                    (!column->tags || grow_array(env, &column->tags, capacity, 1));
     }
     if (fits)
-        part->capacity = (uint32_t)capacity;
+        part->capacity = WEIR__NARROW(uint32_t, capacity);
     return fits;
 }
 
@@ -158,7 +158,7 @@ static bool store_key(row_reader *r, uint32_t c, const weir__value *value) {
     }
     column->keys[row] = key.payload;
     if (column->tags)
-        column->tags[row] = (uint8_t)key.tag;
+        column->tags[row] = WEIR__LOW(uint8_t, key.tag);
     return true;
 }
 

@@ -286,7 +286,7 @@ static void read_table_times(weir__schema_reader *r, const weir_cbor_value *map,
     weir__schema_leave(r, length);
     if (!weir__schema_find(map, "foreign_keys", &list))
         return;
-    uint32_t key = table->foreign_key_count - (uint32_t)list.number; /* they stand last */
+    uint32_t key = table->foreign_key_count - WEIR__NARROW(uint32_t, list.number); /* they stand last */
     weir_cbor_iterator it = weir_cbor_children(&list);
     length = weir__schema_enter(r, "foreign_keys");
     for (uint64_t i = 0; r->status == WEIR_OK && weir_cbor_next(&it, NULL, &item); i++) {

@@ -27,7 +27,8 @@ void weir__schema_refuse(weir__schema_reader *r, weir_status status, const char 
                            key ? key : "", what);
     char path[WEIR_DIAGNOSTIC_CAPACITY];
     int size = snprintf(path, sizeof path, "%s%s%s", r->path, dot, key ? key : "");
-    weir__note_text(r->error, "path", path, size < (int)sizeof path ? (size_t)size : sizeof path - 1);
+    weir__note_text(r->error, "path", path,
+                    size < WEIR__NARROW(int, sizeof path) ? (size_t)size : sizeof path - 1);
 }
 
 static void refuse(weir__schema_reader *r, const char *key, const char *what) {
@@ -114,7 +115,7 @@ void weir__schema_only_keys(weir__schema_reader *r, const weir_cbor_value *map, 
             i++;
         if (!allowed[i]) {
             char name[100];
-            snprintf(name, sizeof name, "%.*s", key.number < 80 ? (int)key.number : 80,
+            snprintf(name, sizeof name, "%.*s", key.number < 80 ? WEIR__NARROW(int, key.number) : 80,
                      (const char *)key.data);
             refuse(r, name, "is not a key that a schema has");
         }

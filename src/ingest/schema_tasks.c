@@ -19,7 +19,7 @@ static void read_permille(weir__schema_reader *r, const weir_cbor_value *map, we
         uint64_t part = 0;
         if (!weir_cbor_get_uint(&item, &part) || part > 1000)
             part = 10000;
-        split->permille[i] = (uint32_t)part;
+        split->permille[i] = WEIR__NARROW(uint32_t, part);
         sum += part;
     }
     if (sum != 1000)

@@ -8,9 +8,9 @@
 
 static void refuse(weir__settings *settings, const char *key, size_t key_size, const char *what) {
     if (settings->status == WEIR_OK)
-        settings->status =
-            weir__fail(settings->error, WEIR_SCHEMA_INVALID, WEIR__EMBED_OPERATOR,
-                       "the schema's $.embedding.%.*s %s", (int)(key_size < 60 ? key_size : 60), key, what);
+        settings->status = weir__fail(settings->error, WEIR_SCHEMA_INVALID, WEIR__EMBED_OPERATOR,
+                                      "the schema's $.embedding.%.*s %s",
+                                      WEIR__NARROW(int, key_size < 60 ? key_size : 60), key, what);
 }
 
 static bool is_listed(const char *const *keys, const weir_cbor_value *key) {
@@ -118,5 +118,5 @@ void weir__excerpt(const char *text, size_t size, char out[WEIR__EXCERPT_SIZE]) 
             break;
         shown += step;
     }
-    snprintf(out, WEIR__EXCERPT_SIZE, "\"%.*s\"%s", (int)shown, text, shown < size ? " …" : "");
+    snprintf(out, WEIR__EXCERPT_SIZE, "\"%.*s\"%s", WEIR__NARROW(int, shown), text, shown < size ? " …" : "");
 }

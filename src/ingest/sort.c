@@ -80,8 +80,8 @@ static void sort_by_tie(weir__sort_item *items, weir__sort_item *scratch, uint32
     for (uint64_t width = RUN; width < count; width *= 2) {
         for (uint64_t start = 0; start < count; start += 2 * width) {
             uint64_t rest = count - start;
-            uint32_t end = (uint32_t)(rest < 2 * width ? rest : 2 * width);
-            uint32_t middle = (uint32_t)(rest < width ? rest : width);
+            uint32_t end = WEIR__NARROW(uint32_t, rest < 2 * width ? rest : 2 * width);
+            uint32_t middle = WEIR__NARROW(uint32_t, rest < width ? rest : width);
             merge(from + start, to + start, middle, end, tie, context);
         }
         weir__sort_item *swap = from;

@@ -1,4 +1,5 @@
 /* The list of sources, and how their tables, views and queries are read. The catalog is in catalog.c. */
+#include <fcntl.h>
 #include <string.h>
 
 #include "ingest/source.h"
@@ -11,12 +12,32 @@ static const weir__source_kind *const kinds[] = {
     &weir__source_sqlite,
 };
 
+/* Reading the beginning of a pipe or a device would wait for ever, or take what cannot be given back. */
+static bool is_stream(const weir_env *env, const char *location) {
+    weir_file_info info;
+    int file = env->open(env->context, location, O_RDONLY | O_NONBLOCK, 0);
+    if (file < 0)
+        return false;
+    bool is_other = env->inspect(env->context, file, location, &info) == 0 && info.kind == WEIR_FILE_OTHER;
+    env->close(env->context, file);
+    return is_other;
+}
+
 weir_status weir__source_open(const weir_env *env, const weir__source_options *options, weir__source **out,
                               weir_error *error) {
     *out = NULL;
-    for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++)
-        if (kinds[i]->accepts(env, options->location))
-            return kinds[i]->open(env, options, out, error);
+    if (is_stream(env, options->location))
+        return weir__fail(error, WEIR_SOURCE_ERROR, WEIR__SOURCE_OPERATOR,
+                          "%s is a device or a pipe, not a database; give the path of a file",
+                          options->location);
+    for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++) {
+        if (!kinds[i]->accepts(env, options->location))
+            continue;
+        weir_status status = kinds[i]->open(env, options, out, error);
+        if (status == WEIR_OK)
+            (*out)->silence_ns = WEIR__SOURCE_SILENCE_NS;
+        return status;
+    }
     return weir__refuse_location(env, options->location, error);
 }
 

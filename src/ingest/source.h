@@ -12,7 +12,8 @@
  *   - Order is free. Rows of a scan may come in any order and in any batches; every row comes exactly once
  *     over all parts. (Rows that come in key order make ingest faster.)
  *   - Text is handed over as bytes; ingest checks that it is UTF-8 and says which row is not.
- *   - Every failure is SOURCE_ERROR with the source's own message (OUT_OF_MEMORY where memory is short). */
+ *   - Every failure is SOURCE_ERROR with the source's own message (OUT_OF_MEMORY where memory is short).
+ *   - An interrupted session ends whatever it is doing, soon and with an error, and does nothing more. */
 #ifndef WEIR_SRC_INGEST_SOURCE_H
 #define WEIR_SRC_INGEST_SOURCE_H
 
@@ -198,6 +199,9 @@ typedef struct weir__source_kind {
      * it. */
     weir_status (*describe_query)(weir__source *source, const char *sql, weir__catalog *catalog,
                                   weir__catalog_table *table, weir_error *error);
+
+    /* Ends what the session is doing: from another thread, any number of times. */
+    void (*interrupt)(weir__source *source);
 } weir__source_kind;
 
 typedef struct weir__origin {
@@ -209,6 +213,7 @@ typedef struct weir__origin {
 struct weir__source {
     const weir__source_kind *kind;
     const weir_env *env;
+    uint64_t silence_ns; /* how long a server may give no row and no answer */
 };
 
 struct weir__cursor {
@@ -228,10 +233,18 @@ struct weir__cursor {
 /* Finds the kind and opens; SOURCE_ERROR where no kind accepts the location. */
 WEIR_CHECKED weir_status weir__source_open(const weir_env *env, const weir__source_options *options,
                                            weir__source **out, weir_error *error);
+
+/* What silence_ns is unless somebody says otherwise: a query may think for an hour before its first row. */
+#define WEIR__SOURCE_SILENCE_S  3600
+#define WEIR__SOURCE_SILENCE_NS (WEIR__SOURCE_SILENCE_S * UINT64_C(1000000000))
 void weir__source_close(weir__source *source);
 
 /* SOURCE_ERROR for a location that no kind accepts: what it seems to be, and what to give instead. */
 WEIR_CHECKED weir_status weir__refuse_location(const weir_env *env, const char *location, weir_error *error);
+
+/* Takes the secrets of a location (what stands between a user and an @, and every password=) out of a message
+ * that may quote it. */
+void weir__redact_location(const char *location, char *message, size_t capacity);
 
 /* Reads columns of a table, view or query: as the kind's scan does, or by running the query. A query is not
  * shared out: part 0 has all rows. */

@@ -47,7 +47,8 @@ static weir_status add_column(const weir_env *env, weir__csv_table *table, weir_
     if (name.size == 0)
         snprintf(copy, capacity, "column%u", table->column_count);
     else
-        snprintf(copy, capacity, "%.*s", (int)name.size, name.data);
+        memcpy(copy, name.data, name.size);
+    copy[name.size == 0 ? capacity - 1 : name.size] = 0;
     size_t size = strlen(copy);
     for (unsigned number = 1; is_name_taken(table, copy); number++)
         snprintf(copy + size, capacity - size, "_%u", number);

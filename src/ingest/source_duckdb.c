@@ -222,6 +222,11 @@ weir_status weir__duck_query(weir__source *source, const char *sql, weir__cursor
     return weir__duck_start((weir__duck_session *)source, sql, true, "the query", out, error);
 }
 
+static void interrupt(weir__source *source) {
+    const weir__duck_session *session = (const weir__duck_session *)source;
+    session->api.interrupt(session->connection);
+}
+
 const weir__source_kind weir__source_duckdb = {
     .name = "duckdb",
     .accepts = accepts,
@@ -232,4 +237,5 @@ const weir__source_kind weir__source_duckdb = {
     .scan = weir__duck_scan,
     .query = weir__duck_query,
     .describe_query = weir__duck_describe_query,
+    .interrupt = interrupt,
 };

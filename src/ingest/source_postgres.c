@@ -17,25 +17,11 @@
 
 /* ---- Messages -------------------------------------------------------------------------------- */
 
-/* libpq quotes what it cannot read, so the password is taken out of its messages: the one before the host,
- * and the one among the URL's parameters. */
-static void redact_password(const char *location, char *message, size_t capacity) {
-    const char *authority = strstr(location, "//");
-    const char *at = authority ? strrchr(authority, '@') : NULL;
-    const char *colon = authority ? strchr(authority + 2, ':') : NULL;
-    if (at && colon && colon < at)
-        weir__redact(message, capacity, colon + 1, (size_t)(at - colon - 1));
-    const char *parameter = strstr(location, "password=");
-    if (parameter) {
-        parameter += strlen("password=");
-        weir__redact(message, capacity, parameter, strcspn(parameter, "&"));
-    }
-}
-
+/* libpq quotes what it cannot read. */
 static weir_status fail_with(weir_error *error, const char *location, const char *what, const char *text) {
     char message[512];
     weir__one_line(text, message, sizeof message);
-    redact_password(location, message, sizeof message);
+    weir__redact_location(location, message, sizeof message);
     return weir__fail(error, WEIR_SOURCE_ERROR, WEIR__SOURCE_OPERATOR, "%s: %s", what,
                       *message ? message : "the server said nothing");
 }
@@ -44,32 +30,13 @@ weir_status weir__pg_fail(weir_error *error, const weir__pg_session *session, co
                           const char *what) {
     const char *text = result ? PQresultErrorMessage(result) : "";
     if (!*text)
-        text = PQerrorMessage(session->connection);
+        text = session->fault ? session->fault : PQerrorMessage(session->connection);
     return fail_with(error, session->options->location, what, text);
 }
 
-/* ---- Statements ------------------------------------------------------------------------------ */
-
-weir_status weir__pg_rows(weir__pg_session *session, const char *statement, const char *what, PGresult **out,
-                          weir_error *error) {
-    PGresult *result = PQexec(session->connection, statement);
-    if (PQresultStatus(result) != PGRES_TUPLES_OK) {
-        weir_status status = weir__pg_fail(error, session, result, what);
-        PQclear(result);
-        return status;
-    }
-    *out = result;
-    return WEIR_OK;
-}
-
-bool weir__pg_run(weir__pg_session *session, const char *statement) {
-    PGresult *result = PQexec(session->connection, statement);
-    ExecStatusType status = PQresultStatus(result);
-    PQclear(result);
-    return status == PGRES_COMMAND_OK || status == PGRES_TUPLES_OK;
-}
-
 /* ---- Opening --------------------------------------------------------------------------------- */
+
+enum { OPENING_SILENCE_S = 60 }; /* what is asked at open is answered at once */
 
 static bool accepts(const weir_env *env, const char *location) {
     (void)env;
@@ -117,6 +84,7 @@ static void fix_settings(weir__pg_session *session) {
         "SET bytea_output = 'hex'",
         "SET statement_timeout = 0",
         "SET idle_in_transaction_session_timeout = 0",
+        "SET client_connection_check_interval = '10s'", /* a query ends with its reader */
         "SET default_transaction_isolation = 'repeatable read'",
     };
     for (size_t i = 0; i < sizeof settings / sizeof *settings; i++)
@@ -125,7 +93,7 @@ static void fix_settings(weir__pg_session *session) {
 }
 
 static weir_status begin(weir__pg_session *session, weir_error *error) {
-    PGresult *result = PQexec(session->connection, "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY");
+    PGresult *result = weir__pg_exec(session, "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY", false);
     weir_status status = WEIR_OK;
     if (PQresultStatus(result) != PGRES_COMMAND_OK)
         status = weir__pg_fail(error, session, result, "cannot begin a read-only transaction");
@@ -140,37 +108,48 @@ static weir_status begin_again(weir__pg_session *session, weir_error *error) {
 }
 
 static bool can_copy_binary(weir__pg_session *session) {
-    PGresult *result = PQexec(session->connection, "COPY (SELECT 1) TO STDOUT (FORMAT binary)");
+    enum { MESSAGES_MAX = 16 }; /* a header, a row, a trailer */
+    PGresult *result = weir__pg_exec(session, "COPY (SELECT 1) TO STDOUT (FORMAT binary)", true);
     bool is_copy = PQresultStatus(result) == PGRES_COPY_OUT;
     PQclear(result);
-    char *row = NULL;
-    while (is_copy && PQgetCopyData(session->connection, &row, 0) > 0)
-        PQfreemem(row);
-    while ((result = PQgetResult(session->connection)) != NULL) {
-        is_copy = is_copy && PQresultStatus(result) != PGRES_FATAL_ERROR;
-        PQclear(result);
-    }
+    if (!is_copy)
+        return false;
+    int messages = 0;
+    for (char *row = NULL; weir__pg_copy_data(session, &row) > 0; PQfreemem(row))
+        if (messages++ == MESSAGES_MAX)
+            weir__pg_hang_up(session, "the server copies more than it was asked for");
+    result = weir__pg_answer(session, false);
+    is_copy = PQresultStatus(result) == PGRES_COMMAND_OK;
+    PQclear(result);
     return is_copy;
 }
 
-static bool export_snapshot(weir__pg_session *session) {
-    PGresult *result = PQexec(session->connection, "SELECT pg_catalog.pg_export_snapshot()");
-    if (PQresultStatus(result) == PGRES_TUPLES_OK && PQntuples(result) == 1)
-        snprintf(session->snapshot, sizeof session->snapshot, "%s", PQgetvalue(result, 0, 0));
+/* The one cell of a statement's answer, as text, cut to size; false where the answer is another. */
+static bool ask(weir__pg_session *session, const char *statement, char *out, size_t size) {
+    PGresult *result = weir__pg_exec(session, statement, false);
+    bool is_cell =
+        PQresultStatus(result) == PGRES_TUPLES_OK && PQntuples(result) == 1 && PQnfields(result) == 1;
+    if (is_cell)
+        snprintf(out, size, "%s", PQgetvalue(result, 0, 0));
     PQclear(result);
-    return session->snapshot[0] != '\0';
+    return is_cell;
+}
+
+/* A name that is not one could end the text that it will stand in. */
+static bool export_snapshot(weir__pg_session *session) {
+    char *name = session->snapshot;
+    if (!ask(session, "SELECT pg_catalog.pg_export_snapshot()", name, sizeof session->snapshot) ||
+        name[strspn(name, "0123456789ABCDEFabcdef-")] != 0)
+        name[0] = 0;
+    return name[0] != 0;
 }
 
 /* Ranges of ctid are read as such since version 14, and only where tables are heaps in blocks: Yugabyte
  * says that it is PostgreSQL, but its tables are not. */
 static bool can_share_tables(weir__pg_session *session) {
-    if (PQserverVersion(session->connection) < 140000 || !session->snapshot[0])
-        return false;
-    PGresult *result = PQexec(session->connection, "SELECT pg_catalog.version()");
-    bool is_heap = PQresultStatus(result) == PGRES_TUPLES_OK && PQntuples(result) == 1 &&
-                   strstr(PQgetvalue(result, 0, 0), "YB") == NULL;
-    PQclear(result);
-    return is_heap;
+    char version[1024];
+    return PQserverVersion(session->connection) >= 140000 && session->snapshot[0] &&
+           ask(session, "SELECT pg_catalog.version()", version, sizeof version) && !strstr(version, "YB");
 }
 
 /* Finds out what the server can do, each in a transaction that may fail; ends in the one that stays. The
@@ -209,34 +188,35 @@ static weir_status import_snapshot(weir__pg_session *session, const char *snapsh
 
 /* The schemas that have tables, for a message. */
 static weir_status fail_for_schema(weir__pg_session *session, const char *name, weir_error *error) {
-    PGresult *rows = NULL;
+    weir__pg_rows rows;
     char found[300] = "none";
-    if (weir__pg_rows(session,
-                      "SELECT DISTINCT n.nspname FROM pg_catalog.pg_class c JOIN pg_catalog.pg_namespace n "
-                      "ON n.oid = c.relnamespace WHERE c.relkind IN ('r', 'p', 'f', 'm') AND n.nspname "
-                      "NOT IN ('pg_catalog', 'information_schema') AND n.nspname NOT LIKE 'pg!_%' ESCAPE '!' "
-                      "ORDER BY n.nspname",
-                      "cannot list the schemas", &rows, error) != WEIR_OK)
+    if (weir__pg_read_rows(
+            session,
+            "SELECT DISTINCT n.nspname FROM pg_catalog.pg_class c JOIN pg_catalog.pg_namespace n "
+            "ON n.oid = c.relnamespace WHERE c.relkind IN ('r', 'p', 'f', 'm') AND n.nspname "
+            "NOT IN ('pg_catalog', 'information_schema') AND n.nspname NOT LIKE 'pg!_%' ESCAPE '!' "
+            "ORDER BY n.nspname",
+            1, "cannot list the schemas", &rows, error) != WEIR_OK)
         return WEIR_SOURCE_ERROR;
     size_t used = 0;
-    for (int i = 0; i < PQntuples(rows) && used < sizeof found; i++)
+    for (size_t i = 0; i < rows.row_count && used < sizeof found; i++)
         used += (size_t)snprintf(found + used, sizeof found - used, "%s%s", i ? ", " : "",
-                                 PQgetvalue(rows, i, 0));
-    PQclear(rows);
+                                 weir__pg_cell(&rows, i, 0));
+    weir__pg_rows_release(&rows);
     return weir__fail(error, WEIR_SOURCE_ERROR, WEIR__SOURCE_OPERATOR,
                       "the database has no schema %s; schemas with tables: %s", name, found);
 }
 
 static weir_status has_schema(weir__pg_session *session, const char *name, bool *out, weir_error *error) {
     weir__sql sql = {.env = session->base.env};
-    PGresult *rows = NULL;
+    weir__pg_rows rows = {0};
     weir__sql_add(&sql, "SELECT 1 FROM pg_catalog.pg_namespace WHERE nspname = ");
     weir__sql_add_literal(&sql, name);
-    weir_status status = sql.failed
-                             ? weir__out_of_memory(error, WEIR__SOURCE_OPERATOR, strlen(name))
-                             : weir__pg_rows(session, sql.data, "cannot look for the schema", &rows, error);
-    *out = status == WEIR_OK && PQntuples(rows) > 0;
-    PQclear(rows);
+    weir_status status =
+        sql.failed ? weir__out_of_memory(error, WEIR__SOURCE_OPERATOR, strlen(name))
+                   : weir__pg_read_rows(session, sql.data, 1, "cannot look for the schema", &rows, error);
+    *out = status == WEIR_OK && rows.row_count > 0;
+    weir__pg_rows_release(&rows);
     weir__sql_release(&sql);
     return status;
 }
@@ -281,7 +261,8 @@ static weir_status make_session(const weir_env *env, const weir__source_options 
     weir__pg_session *session = weir__allocate_zero(env, 1, sizeof *session);
     if (!session)
         return weir__out_of_memory(error, WEIR__SOURCE_OPERATOR, sizeof *session);
-    session->base = (weir__source){.kind = &weir__source_postgres, .env = env};
+    session->base = (weir__source){
+        .kind = &weir__source_postgres, .env = env, .silence_ns = OPENING_SILENCE_S * UINT64_C(1000000000)};
     session->options = options;
     weir_status status = connect_session(session, error);
     if (!status) {
@@ -327,11 +308,16 @@ static weir_status fork_session(weir__source *source, weir__source **out, weir_e
         return status;
     }
     memcpy(session->snapshot, origin->snapshot, sizeof session->snapshot);
+    session->base.silence_ns = source->silence_ns;
     session->can_copy = origin->can_copy;
     session->has_savepoints = origin->has_savepoints;
     session->can_share = origin->can_share;
     *out = &session->base;
     return WEIR_OK;
+}
+
+static void interrupt(weir__source *source) {
+    atomic_store_explicit(&((weir__pg_session *)source)->is_interrupted, true, memory_order_relaxed);
 }
 
 const weir__source_kind weir__source_postgres = {
@@ -344,4 +330,5 @@ const weir__source_kind weir__source_postgres = {
     .scan = weir__pg_scan,
     .query = weir__pg_query,
     .describe_query = weir__pg_describe_query,
+    .interrupt = interrupt,
 };

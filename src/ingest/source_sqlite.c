@@ -457,7 +457,7 @@ static weir_status next_row(weir__cursor *cursor, weir__rows *rows, weir_error *
     if (step != SQLITE_ROW)
         return fail_with_message(self->source, "read", "the rows", error);
     for (uint32_t c = 0; c < cursor->column_count; c++)
-        read_cell(self->statement, (int)c, &self->row[c]);
+        read_cell(self->statement, WEIR__NARROW(int, c), &self->row[c]);
     return WEIR_OK;
 }
 
@@ -478,8 +478,8 @@ static bool origin_of(const weir__cursor *cursor, uint32_t number, const weir__c
     sqlite3_stmt *statement = ((const sqlite_cursor *)cursor)->statement;
     if (!sqlite3_column_table_name || !sqlite3_column_origin_name)
         return false;
-    const char *table = sqlite3_column_table_name(statement, (int)number);
-    const char *column = sqlite3_column_origin_name(statement, (int)number);
+    const char *table = sqlite3_column_table_name(statement, WEIR__NARROW(int, number));
+    const char *column = sqlite3_column_origin_name(statement, WEIR__NARROW(int, number));
     for (uint32_t t = 0; table && column && t < catalog->table_count; t++) {
         const weir__catalog_table *found = &catalog->tables[t];
         if (found->query || sqlite3_stricmp(found->name, table) != 0)
@@ -510,7 +510,7 @@ static weir_status open_cursor(sqlite_source *source, sqlite3_stmt *statement, u
         return weir__out_of_memory(error, WEIR__SOURCE_OPERATOR, column_count * sizeof *self->row);
     }
     for (uint32_t c = 0; wants_names && c < column_count; c++)
-        self->names[c] = sqlite3_column_name(statement, (int)c);
+        self->names[c] = sqlite3_column_name(statement, WEIR__NARROW(int, c));
     self->base.column_names = self->names;
     self->base.origin = wants_names ? origin_of : NULL;
     *out = &self->base;
@@ -523,7 +523,8 @@ static weir_status query(weir__source *source, const char *sql, weir__cursor **o
     weir_status status = prepare(self, sql, &statement, error);
     if (status != WEIR_OK)
         return status;
-    return open_cursor(self, statement, (uint32_t)sqlite3_column_count(statement), true, out, error);
+    return open_cursor(self, statement, WEIR__NARROW(uint32_t, sqlite3_column_count(statement)), true, out,
+                       error);
 }
 
 static weir_status describe_query(weir__source *source, const char *sql, weir__catalog *catalog,
@@ -579,6 +580,10 @@ static weir_status scan(weir__source *source, const weir__catalog_table *table, 
     return status == WEIR_OK ? open_cursor(self, statement, column_count, false, out, error) : status;
 }
 
+static void interrupt(weir__source *source) {
+    sqlite3_interrupt(((sqlite_source *)source)->connection);
+}
+
 const weir__source_kind weir__source_sqlite = {
     .name = "sqlite",
     .accepts = accepts,
@@ -589,4 +594,5 @@ const weir__source_kind weir__source_sqlite = {
     .scan = scan,
     .query = query,
     .describe_query = describe_query,
+    .interrupt = interrupt,
 };

@@ -21,6 +21,7 @@
 #include "ingest/dictionary.h"
 #include "ingest/schema.h"
 #include "store/parallel.h"
+#include "store/writer.h"
 #include "weir/ingest.h"
 
 #define WEIR__INGEST_OPERATOR "weir.ingest"
@@ -247,17 +248,27 @@ typedef struct weir__ingest {
     uint32_t warning_count;
     char first_warning[400]; /* its code and message */
 
+    bool has_watcher;     /* the caller's thread reports, another one works (watch.c) */
+    atomic_uint asked;    /* reports that the work has waited for, */
+    atomic_uint answered; /* and those that were made */
+    atomic_uint is_over;  /* 1: the work has ended */
+    atomic_uint bell;     /* what the watcher sleeps on */
     atomic_bool is_cancelled;
     atomic_bool has_failed; /* a worker failed: the others stop early */
     atomic_ullong done;
     uint64_t total;
     uint64_t total_bytes;
     const char *phase;
-    pthread_mutex_t progress_lock;
+    pthread_mutex_t progress_lock; /* of the phase, its totals and the list of sessions */
+    pthread_mutex_t report_lock;   /* of the one who reports, without a watcher */
     uint64_t progress_due_ns;
 } weir__ingest;
 
 /* ---- Progress -------------------------------------------------------------------------------- */
+
+/* Does the work on a thread of its own, if somebody wants to know how it goes, while the caller's thread
+ * reports and asks whether to stop: also while the work waits for a source. */
+void weir__watch(weir__ingest *ingest, void (*work)(void *context), void *context);
 
 void weir__begin_phase(weir__ingest *ingest, const char *phase, uint64_t total, uint64_t total_bytes);
 /* Counts work done; false where the caller of ingest has cancelled it. Any thread. */
@@ -293,9 +304,8 @@ WEIR_CHECKED weir_status weir__number_texts(weir__ingest *ingest, weir_error *er
 WEIR_CHECKED weir_status weir__make_statistics(weir__ingest *ingest, weir_error *error);
 WEIR_CHECKED weir_status weir__match_keys(weir__ingest *ingest, weir_error *error);
 WEIR_CHECKED weir_status weir__make_tasks(weir__ingest *ingest, weir_error *error);
-/* A whole store under its temporary name; the caller commits or abandons it, unless this fails. */
-struct weir__store_writer;
-WEIR_CHECKED weir_status weir__write_store(weir__ingest *ingest, struct weir__store_writer *writer,
+/* A whole store under its temporary name; the caller commits or abandons it. */
+WEIR_CHECKED weir_status weir__write_store(weir__ingest *ingest, weir__store_writer *writer,
                                            weir_ingest_report *report, weir_error *error);
 /* The manifest as it is to be written into `w`, or that the one that stands there is kept. Before the store
  * takes its name: the old one tells what ingest wrote last. */

@@ -43,7 +43,7 @@ static void sum_values(const value_column *column, column_sums *sums) {
         uint64_t end = start + BLOCK_ROWS < column->count ? start + BLOCK_ROWS : column->count;
         double block = 0.0, value;
         for (uint64_t r = start; r < end; r++)
-            if (value_at(column, (uint32_t)r, &value)) {
+            if (value_at(column, WEIR__NARROW(uint32_t, r), &value)) {
                 if (sums->count++ == 0)
                     sums->first = value;
                 sums->are_equal = sums->are_equal && value == sums->first;
@@ -59,7 +59,7 @@ static void sum_squares(const value_column *column, double mean, column_sums *su
         uint64_t end = start + BLOCK_ROWS < column->count ? start + BLOCK_ROWS : column->count;
         double block = 0.0, value;
         for (uint64_t r = start; r < end; r++)
-            if (value_at(column, (uint32_t)r, &value))
+            if (value_at(column, WEIR__NARROW(uint32_t, r), &value))
                 block += (value - mean) * (value - mean);
         sums->squares += block;
     }

@@ -29,8 +29,8 @@ static weir_status choose_names(const weir__ingest *ingest, weir_ingest_report *
     if (stem > 5 && strcmp(report->store_path + stem - 5, ".weir") == 0)
         stem -= 5;
     size = options->manifest ? snprintf(report->manifest_path, capacity, "%s", options->manifest)
-                             : snprintf(report->manifest_path, capacity, "%.*s.manifest.json", (int)stem,
-                                        report->store_path);
+                             : snprintf(report->manifest_path, capacity, "%.*s.manifest.json",
+                                        WEIR__NARROW(int, stem), report->store_path);
     if (size < 0 || (size_t)size >= capacity)
         return weir__fail(error, WEIR_IO_ERROR, WEIR__INGEST_OPERATOR, "the manifest's path is too long");
     return WEIR_OK;

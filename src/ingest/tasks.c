@@ -155,7 +155,7 @@ static weir_status read_split(const seed_reader *r, const weir__value *value, ra
     for (int split = 0; split < WEIR_SPLITS && value->type == WEIR__TEXT; split++) {
         const char *name = weir_split_name((weir_split)split);
         if (strlen(name) == value->text.size && memcmp(name, value->text.data, value->text.size) == 0) {
-            seed->split = (uint8_t)split;
+            seed->split = WEIR__NARROW(uint8_t, split);
             return WEIR_OK;
         }
     }
@@ -509,7 +509,7 @@ static void run_task(void *context, size_t index, uint32_t worker) {
     task->status = task->schema->query ? read_query(&r, ingest->sessions[worker], &task->error)
                                        : take_all_rows(&r, &task->error);
     if (task->status == WEIR_OK)
-        task->status = finish_seeds(&r, (uint32_t)index, &task->error);
+        task->status = finish_seeds(&r, WEIR__NARROW(uint32_t, index), &task->error);
     if (task->status != WEIR_OK && task->status != WEIR_TASK_INVALID)
         atomic_store_explicit(&ingest->has_failed, true, memory_order_relaxed);
     weir__dictionary_release(&r.key_texts);

@@ -127,7 +127,8 @@ static bool put_one(weir__vector_cache *cache, const uint8_t *key, const uint16_
     for (uint32_t i = 0; i < cache->dim; i++)
         weir__store16(&cache->scratch[i], vector[i]);
     sqlite3_bind_blob(cache->put, 1, key, WEIR_HASH_SIZE, SQLITE_STATIC);
-    sqlite3_bind_blob(cache->put, 2, cache->scratch, (int)(cache->dim * sizeof *vector), SQLITE_STATIC);
+    sqlite3_bind_blob(cache->put, 2, cache->scratch, WEIR__NARROW(int, cache->dim * sizeof *vector),
+                      SQLITE_STATIC);
     bool is_done = sqlite3_step(cache->put) == SQLITE_DONE;
     sqlite3_reset(cache->put);
     return is_done;

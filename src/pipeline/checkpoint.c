@@ -176,7 +176,7 @@ static weir_status check_fields(const weir_cbor_value *map, weir_error *error) {
 }
 
 static uint32_t small_uint(const weir_cbor_value *map, const char *key) {
-    return (uint32_t)weir__trace_uint(map, key);
+    return WEIR__NARROW(uint32_t, weir__trace_uint(map, key));
 }
 
 weir_status weir_checkpoint_read(const void *data, size_t size, weir_checkpoint *out, weir_error *error) {

@@ -132,7 +132,7 @@ static weir_worker_metrics measure_worker(const weir__worker *worker) {
         .consumed = worker->ring.taken_own,
         .wait_ns = atomic_load_explicit(&worker->wait_ns, memory_order_relaxed),
         .stalls = worker->stalls,
-        .occupied = (uint32_t)(made - worker->ring.taken_own),
+        .occupied = WEIR__NARROW(uint32_t, made - worker->ring.taken_own),
     };
 }
 

@@ -121,8 +121,8 @@ static void fill_rings(weir_prefetch *prefetch, const weir_prefetch_options *opt
         weir__ring_init(&prefetch->workers[i].ring, entries, options->buffer_size);
     }
     weir__slots_init(&prefetch->slots, (_Atomic uint32_t *)(void *)(base + layout->links),
-                     (uint32_t)weir_prefetch_slot_count(options), (uint32_t *)(void *)(base + layout->spares),
-                     options->queue_size);
+                     WEIR__NARROW(uint32_t, weir_prefetch_slot_count(options)),
+                     (uint32_t *)(void *)(base + layout->spares), options->queue_size);
 }
 
 /* Puts every worker's two cursors where what was consumed ends. */

@@ -123,7 +123,7 @@ static weir_status compare_text(const weir_cbor_value *state, const char *field,
         return refuse(error, field);
     if (weir_cbor_is_text(&value, now))
         return WEIR_OK;
-    snprintf(saved, sizeof saved, "%.*s", (int)(value.number < 24 ? value.number : 24),
+    snprintf(saved, sizeof saved, "%.*s", WEIR__NARROW(int, value.number < 24 ? value.number : 24),
              (const char *)value.data);
     return mismatch(error, field, saved, now, use_the_same);
 }
@@ -196,7 +196,8 @@ static bool read_worker(const saved_state *saved, uint32_t number, const weir_cb
 
 /* The count of the worker that gave last; 0 where none has. */
 static bool read_last_worker(const saved_state *saved, uint64_t *consumed) {
-    uint32_t last = (uint32_t)(saved->next_worker ? saved->next_worker : saved->shards.workers) - 1;
+    uint32_t last =
+        WEIR__NARROW(uint32_t, saved->next_worker ? saved->next_worker : saved->shards.workers) - 1;
     weir_cbor_iterator it = weir_cbor_children(&saved->workers);
     weir_cbor_value value;
     for (uint32_t i = 0; i <= last; i++)
@@ -227,7 +228,7 @@ static weir_status restore_best_effort(weir_prefetch *prefetch, const saved_stat
         if (!weir_cbor_next(&it, NULL, &value) ||
             !read_worker(saved, i, &value, &prefetch->workers[i].consumed))
             return refuse(error, "worker_states holds a place that a worker cannot have");
-    prefetch->next_worker = (uint32_t)saved->next_worker;
+    prefetch->next_worker = WEIR__NARROW(uint32_t, saved->next_worker);
     return WEIR_OK;
 }
 
@@ -255,7 +256,7 @@ static weir_status restore_strict(weir_prefetch *prefetch, const saved_state *sa
     }
     for (uint32_t i = 0; i < prefetch->worker_count; i++)
         prefetch->workers[i].consumed = strict_count(&prefetch->shards, i, place);
-    prefetch->next_worker = (uint32_t)place.next_worker;
+    prefetch->next_worker = WEIR__NARROW(uint32_t, place.next_worker);
     return WEIR_OK;
 }
 
@@ -280,7 +281,7 @@ static weir_status read_workers(const weir_cbor_value *state, saved_state *saved
     uint64_t workers;
     if (!get_number(state, "workers", &workers) || workers == 0 || workers > WEIR__WORKERS_MAX)
         return refuse(error, "workers");
-    saved->shards.workers = (uint32_t)workers;
+    saved->shards.workers = WEIR__NARROW(uint32_t, workers);
     if (!weir_cbor_get(state, "worker_states", &saved->workers) || saved->workers.type != WEIR_CBOR_ARRAY ||
         saved->workers.number != workers)
         return refuse(error, "worker_states");

@@ -219,7 +219,7 @@ static void give(weir_staging *s, weir_staged *out) {
                          .store = place->loaded.store,
                          .batch = &place->batch,
                          .ready = place->ready,
-                         .slot = (uint32_t)(place - s->places)};
+                         .slot = WEIR__NARROW(uint32_t, place - s->places)};
 }
 
 static weir_status next_held(weir_staging *s, weir_staged *out, weir_error *error) {

@@ -83,13 +83,16 @@ static uint64_t size_of_tables(weir_store *const *stores, size_t count) {
     return size;
 }
 
-/* Writes a table where the next one goes. */
-static weir_status upload(weir_staging *s, const weir_store_info *info, const uint8_t *table, uint32_t count,
+/* Writes a table where the next one goes, if it is what was written. */
+static weir_status upload(weir_staging *s, const weir_store *store, const uint8_t *table, uint32_t count,
                           uint8_t **next, const void **out, weir_error *error) {
+    const weir_store_info *info = weir_store_describe(store);
+    size_t size = 2 * (size_t)info->embedding_dim * count;
     *out = *next;
     *next += table_size(info, count);
-    return weir__memory_write(&s->memory, (void *)(uintptr_t)*out, table,
-                              2 * (size_t)info->embedding_dim * count, error);
+    if (!weir_store_touch(store, table, size))
+        return weir_store_status(store, error);
+    return weir__memory_write(&s->memory, (void *)(uintptr_t)*out, table, size, error);
 }
 
 static weir_status upload_tables(weir_staging *s, weir_store *const *stores, weir_error *error) {
@@ -107,10 +110,10 @@ static weir_status upload_tables(weir_staging *s, weir_store *const *stores, wei
         *tables = (weir_staged_tables){.embedding_dim = info->embedding_dim,
                                        .column_count = info->column_count,
                                        .category_count = info->category_count};
-        status = upload(s, info, info->column_embeddings, info->column_count, &next,
+        status = upload(s, stores[i], info->column_embeddings, info->column_count, &next,
                         &tables->column_embeddings, error);
         if (status == WEIR_OK)
-            status = upload(s, info, info->category_embeddings, info->category_count, &next,
+            status = upload(s, stores[i], info->category_embeddings, info->category_count, &next,
                             &tables->category_embeddings, error);
     }
     return status;

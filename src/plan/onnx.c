@@ -8,7 +8,6 @@
  *
  * The bytes are hostile: wire.c checks every length, recursion does not happen, and every array is bounded
  * by the number of fields in the file. */
-#include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -483,14 +482,10 @@ weir_status weir_graph_import_onnx_file(const weir_env *env, const char *path, w
     env = weir__env(env);
     if (strcmp(path, "-") == 0)
         return import_stream(env, graph, error);
-    int file = env->open(env->context, path, O_RDONLY, 0);
-    if (file < 0)
-        return weir__io_error(error, WEIR__PREPARE_OPERATOR, "open", path);
-    weir_status status = weir__refuse_directory(env, file, path, WEIR__PREPARE_OPERATOR, error);
-    if (status != WEIR_OK) {
-        env->close(env->context, file);
+    int file;
+    weir_status status = weir__file_open(env, path, &file, WEIR__PREPARE_OPERATOR, error);
+    if (status != WEIR_OK)
         return status;
-    }
     bool is_sized = env->size(env->context, file, &size) == 0;
     if (is_sized && size > 0)
         data = env->map(env->context, file, (size_t)size);

@@ -2,6 +2,7 @@
  * accessors. */
 #include <string.h>
 
+#include "base/floating.h"
 #include "plan/planning.h"
 #include "weir/hash.h"
 
@@ -210,7 +211,7 @@ static double what_is_missing(double part, double whole) {
     return whole > 0 ? 1 - part / whole : 0;
 }
 
-void weir__fill_metrics(weir_plan *plan, uint64_t retained, uint64_t activations) {
+static __attribute__((noinline)) void fill_metrics(weir_plan *plan, uint64_t retained, uint64_t activations) {
     double reused_slots = 0;
     double reused_tensors = 0;
     double lower_bound = 0;
@@ -227,6 +228,12 @@ void weir__fill_metrics(weir_plan *plan, uint64_t retained, uint64_t activations
     plan->metrics.memory_reuse_ratio = what_is_missing(reused_slots, reused_tensors);
     plan->metrics.internal_fragmentation_ratio = what_is_missing(lower_bound, peak);
     plan->metrics.activation_retention_ratio = activations > 0 ? (double)retained / (double)activations : 0;
+}
+
+void weir__fill_metrics(weir_plan *plan, uint64_t retained, uint64_t activations) {
+    weir__floating kept = weir__enter_floating();
+    fill_metrics(plan, retained, activations);
+    weir__leave_floating(&kept);
 }
 
 /* ---- Accessors --------------------------------------------------------------------------------- */

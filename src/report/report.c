@@ -3,6 +3,8 @@
 
 #include <string.h>
 
+#include "base/floating.h"
+
 weir_status weir__report_no_memory(const weir__report_work *work, size_t size) {
     return weir__out_of_memory(work->error, WEIR__REPORT_OPERATOR, size);
 }
@@ -21,7 +23,7 @@ bool weir__report_label(const weir__report_work *work, const weir_task *task, co
     return true;
 }
 
-static weir_status fill(weir__report_work *work) {
+static __attribute__((noinline)) weir_status fill(weir__report_work *work) {
     weir_report *report = work->report;
     const weir_store_info *info = work->info;
     report->tables = weir__arena_take_zero(&report->arena, info->table_count, sizeof *report->tables);
@@ -41,6 +43,8 @@ static weir_status fill(weir__report_work *work) {
     }
     if (status == WEIR_OK)
         status = weir__report_sequences(work);
+    if (status == WEIR_OK)
+        status = weir_store_status(work->store, work->error);
     if (status != WEIR_OK)
         return status;
     weir__report_warnings(work);
@@ -63,7 +67,9 @@ weir_status weir_report_open(const weir_env *env, const weir_store *store, const
         size_t known = options->size < sizeof work.options ? options->size : sizeof work.options;
         memcpy(&work.options, options, known);
     }
+    weir__floating kept = weir__enter_floating();
     weir_status status = fill(&work);
+    weir__leave_floating(&kept);
     if (status != WEIR_OK) {
         weir_report_close(report);
         return status;

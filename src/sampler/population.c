@@ -5,7 +5,9 @@
 #include <string.h>
 
 #include "base/bytes.h"
+#include "base/floating.h"
 #include "base/internal.h"
+#include "store/reader.h"
 
 static const char operator_name[] = "weir.sampler.population";
 
@@ -230,8 +232,16 @@ weir_status weir__population_of_weights(const weir_env *env, weir_seed seed, con
 static bool class_of(const weir_column *column, const weir_cell *target, uint64_t limit, uint32_t *out) {
     uint64_t start = column->stype == WEIR_CATEGORICAL ? column->category_start : 0;
     uint64_t number = target->is_null ? limit - 1 : (uint64_t)target->integer - start;
-    *out = (uint32_t)number;
+    *out = WEIR__LOW(uint32_t, number);
     return target->is_null || number < limit - 1;
+}
+
+static weir_status damaged(const weir_store *store, const weir_task *task, uint32_t seed, weir_error *error) {
+    weir_status status = weir_store_status(store, error);
+    if (status != WEIR_OK)
+        return status;
+    return weir__fail(error, WEIR_STORE_CORRUPT, operator_name,
+                      "task %s: seed %u is damaged; 'weir verify' finds what else is", task->name, seed);
 }
 
 static weir_status read_classes(const weir_env *env, weir_seed seed, const weir_store *store,
@@ -252,12 +262,10 @@ static weir_status read_classes(const weir_env *env, weir_seed seed, const weir_
         status = weir__out_of_memory(error, operator_name, (size_t)stored->cardinality * sizeof *classes);
     for (uint64_t i = 0; status == WEIR_OK && i < stored->cardinality; i++) {
         weir_seed_row row;
-        uint32_t index = task->split_start[stored->split] + (uint32_t)i;
+        uint32_t index = task->split_start[stored->split] + WEIR__NARROW(uint32_t, i);
         if (!weir_store_seed(store, stored->task, index, &row) ||
             !class_of(column, &row.target, limit, &classes[i]))
-            status = weir__fail(error, WEIR_STORE_CORRUPT, operator_name,
-                                "task %s: seed %u is damaged; 'weir verify' finds what else is", task->name,
-                                index);
+            status = damaged(store, task, index, error);
     }
     if (status == WEIR_OK)
         status = weir__population_of_classes(env, seed, task->name, classes, stored->cardinality, limit, out,
@@ -282,11 +290,14 @@ static weir_status read_weights(const weir_env *env, weir_seed seed, const weir_
         weir__note_text(error, "task", task->name, strlen(task->name));
         return status;
     }
+    const uint8_t *from = task->seed_weights + 8 * (size_t)task->split_start[stored->split];
+    if (!weir__store_touch(store, WEIR__SECTION_SEED_TARGETS, from, 8 * (size_t)stored->cardinality))
+        return damaged(store, task, task->split_start[stored->split], error);
     double *weights = weir__allocate(env, (size_t)stored->cardinality, sizeof *weights);
     if (!weights)
         return weir__out_of_memory(error, operator_name, (size_t)stored->cardinality * sizeof *weights);
     for (uint64_t i = 0; i < stored->cardinality; i++) {
-        uint64_t bits = weir__load64(task->seed_weights + 8 * (task->split_start[stored->split] + i));
+        uint64_t bits = weir__load64(from + 8 * i);
         memcpy(&weights[i], &bits, sizeof bits);
     }
     weir_status status =
@@ -295,9 +306,11 @@ static weir_status read_weights(const weir_env *env, weir_seed seed, const weir_
     return status;
 }
 
-weir_status weir_population_open(const weir_env *env, const weir_manifest *manifest, const weir_store *store,
-                                 const char *dataset, const void *token, size_t token_size,
-                                 weir_population **out, weir_error *error) {
+static __attribute__((noinline)) weir_status open_population(const weir_env *env,
+                                                             const weir_manifest *manifest,
+                                                             const weir_store *store, const char *dataset,
+                                                             const void *token, size_t token_size,
+                                                             weir_population **out, weir_error *error) {
     const weir_dataset *described = weir_manifest_find(manifest, dataset);
     weir_stored_dataset stored;
     env = weir__env(env);
@@ -311,4 +324,13 @@ weir_status weir_population_open(const weir_env *env, const weir_manifest *manif
     if (described->sampling == WEIR_SAMPLING_CLASS_BALANCED)
         return read_classes(env, seed, store, &stored, out, error);
     return read_weights(env, seed, store, &stored, weir_manifest_data(manifest)->weight_column, out, error);
+}
+
+weir_status weir_population_open(const weir_env *env, const weir_manifest *manifest, const weir_store *store,
+                                 const char *dataset, const void *token, size_t token_size,
+                                 weir_population **out, weir_error *error) {
+    weir__floating kept = weir__enter_floating();
+    weir_status status = open_population(env, manifest, store, dataset, token, token_size, out, error);
+    weir__leave_floating(&kept);
+    return status;
 }

@@ -3,6 +3,8 @@
 
 #include <string.h>
 
+#include "base/floating.h"
+
 /* Adds which call an error is about, unless it says so already. */
 static void name_call(weir_error *error, const char *dataset, uint32_t rank,
                       const uint8_t replay_token[WEIR_HASH_SIZE]) {
@@ -114,7 +116,7 @@ static void describe(weir_sampler *s, weir_cursor cursor, weir_step *step) {
     step->sampler_block_size = s->data.sampler_block_size;
     step->micro_batch_size = s->micro_batch_size;
     step->global_batch_size = s->global_batch_size;
-    step->effective_q = (double)s->global_batch_size / (double)s->cardinality;
+    step->effective_q = weir__quotient(s->global_batch_size, s->cardinality);
     step->subsampling_mode = s->subsampling_mode;
     step->sampling_mode = s->sampling_mode;
     memcpy(step->sampler_config_hash, s->sampler_config_hash, WEIR_HASH_SIZE);

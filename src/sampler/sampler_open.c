@@ -5,6 +5,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/floating.h"
+
 enum { INSTALMENT_MIN = 64 };
 
 const char *weir_stage_name(weir_stage stage) {
@@ -170,7 +172,7 @@ static weir_status open_orders(weir_sampler *s, weir_error *error) {
 static weir_status check_accountant(const weir_sampler *s, const weir__accountant *accountant,
                                     weir_error *error) {
     weir_status status = WEIR_OK;
-    double q = (double)s->global_batch_size / (double)s->cardinality;
+    double q = weir__quotient(s->global_batch_size, s->cardinality);
     if (s->stage != WEIR_STAGE_TRAIN)
         return WEIR_OK;
     if (accountant->subsampling_mode && strcmp(accountant->subsampling_mode, s->subsampling_mode) != 0) {

@@ -22,12 +22,16 @@ uint32_t weir_store_table_of(const weir_store *store, uint32_t row) {
     return low;
 }
 
+/* A row's record, verified; NULL if it is damaged. */
+static const uint8_t *record_of(const weir_store *store, const weir_table *table, uint32_t row) {
+    const uint8_t *record = table->records + (size_t)(row - table->row_start) * table->stride;
+    bool is_whole = table->stride == 0 || weir__store_touch(store, WEIR__SECTION_ROWS, record, table->stride);
+    return is_whole ? record : NULL;
+}
+
 const uint8_t *weir_store_record(const weir_store *store, uint32_t row) {
     uint32_t t = weir_store_table_of(store, row);
-    if (t == WEIR_NONE)
-        return NULL;
-    const weir_table *table = &store->info.tables[t];
-    return table->records + (size_t)(row - table->row_start) * table->stride;
+    return t == WEIR_NONE ? NULL : record_of(store, &store->info.tables[t], row);
 }
 
 static int64_t record_time(const weir_table *table, const uint8_t *record) {
@@ -37,8 +41,8 @@ static int64_t record_time(const weir_table *table, const uint8_t *record) {
 
 int64_t weir_store_row_time(const weir_store *store, uint32_t row) {
     uint32_t t = weir_store_table_of(store, row);
-    return t == WEIR_NONE ? WEIR_TIME_ALWAYS
-                          : record_time(&store->info.tables[t], weir_store_record(store, row));
+    const uint8_t *record = t == WEIR_NONE ? NULL : record_of(store, &store->info.tables[t], row);
+    return record ? record_time(&store->info.tables[t], record) : WEIR_TIME_ALWAYS;
 }
 
 int64_t weir_store_time_at(const weir_store *store, uint32_t row, uint32_t slot) {
@@ -46,7 +50,8 @@ int64_t weir_store_time_at(const weir_store *store, uint32_t row, uint32_t slot)
     if (t == WEIR_NONE || slot == WEIR_NONE || store->info.tables[t].stride < 8 ||
         slot > store->info.tables[t].stride - 8)
         return WEIR_TIME_ALWAYS;
-    return (int64_t)weir__load64(weir_store_record(store, row) + slot);
+    const uint8_t *record = weir_store_record(store, row);
+    return record ? (int64_t)weir__load64(record + slot) : WEIR_TIME_ALWAYS;
 }
 
 void weir__cut_text_add(weir__cut_text *text, const char *bytes, size_t size) {
@@ -104,7 +109,10 @@ uint32_t weir_store_parent(const weir_store *store, uint32_t row, uint32_t edge)
     const weir_store_info *info = &store->info;
     if (edge >= info->edge_count || weir_store_table_of(store, row) != info->edges[edge].table)
         return WEIR_NONE;
-    uint32_t parent = weir__load32(weir_store_record(store, row) + info->edges[edge].parent_slot);
+    const uint8_t *record = record_of(store, &info->tables[info->edges[edge].table], row);
+    if (!record)
+        return WEIR_NONE;
+    uint32_t parent = weir__load32(record + info->edges[edge].parent_slot);
     const weir_table *table = &info->tables[info->edges[edge].parent_table];
     return parent >= table->row_start && parent - table->row_start < table->row_count ? parent : WEIR_NONE;
 }
@@ -149,23 +157,29 @@ bool weir_store_cell(const weir_store *store, uint32_t row, uint32_t column, wei
         return false;
     const weir_column *described = &info->columns[column];
     const weir_table *table = &info->tables[described->table];
-    const uint8_t *record = weir_store_record(store, row);
+    const uint8_t *record = record_of(store, table, row);
     out->stype = described->stype;
+    if (!record)
+        return false;
     out->is_null = weir__bit(record + table->bits_offset, described->null_bit);
     if (!out->is_null)
         read_value(info, table, described, record, out);
     return true;
 }
 
+static inline bool is_up_to(const uint8_t *times, uint32_t index, int64_t limit) {
+    return (int64_t)weir__load64(times + 8 * (size_t)index) <= limit;
+}
+
 /* How many of the times[0, count), ascending, are at most `limit`: often all. */
 static uint32_t count_up_to(const uint8_t *times, uint32_t count, int64_t limit) {
     uint32_t low = 0;
     uint32_t high = count;
-    if (count > 0 && (int64_t)weir__load64(times + 8 * ((size_t)count - 1)) <= limit)
+    if (is_up_to(times, count - 1, limit))
         return count;
     while (low < high) {
         uint32_t middle = low + (high - low) / 2;
-        if ((int64_t)weir__load64(times + 8 * (size_t)middle) <= limit)
+        if (is_up_to(times, middle, limit))
             low = middle + 1;
         else
             high = middle;
@@ -173,9 +187,59 @@ static uint32_t count_up_to(const uint8_t *times, uint32_t count, int64_t limit)
     return low;
 }
 
+/* The same in a list of many blocks, of which only those that are looked at are verified. */
+static uint32_t count_in_long_list(const weir_store *store, const uint8_t *times, uint32_t count,
+                                   int64_t limit, bool *is_whole) {
+    uint32_t low = 0;
+    uint32_t high = count;
+    uint32_t middle = count - 1;
+    while (low < high) {
+        const uint8_t *time = times + 8 * (size_t)middle;
+        *is_whole &= weir__store_touch(store, WEIR__SECTION_CHILD_TIMES, time, 8);
+        if (*is_whole && is_up_to(times, middle, limit))
+            low = middle + 1;
+        else
+            high = middle;
+        middle = low + (high - low) / 2;
+    }
+    return low;
+}
+
+static uint32_t count_known(const weir_store *store, const uint8_t *times, uint32_t count, int64_t limit,
+                            bool *is_whole) {
+    size_t size = 8 * (size_t)count;
+    if (size > WEIR__SUBTREE_SIZE)
+        return count_in_long_list(store, times, count, limit, is_whole);
+    *is_whole = count == 0 || weir__store_touch(store, WEIR__SECTION_CHILD_TIMES, times, size);
+    return *is_whole && count > 0 ? count_up_to(times, count, limit) : 0;
+}
+
+bool weir__store_children(const weir_store *store, uint32_t edge, uint32_t parent_row,
+                          int64_t observation_time, uint32_t *first, uint32_t *count) {
+    const weir_store_info *info = &store->info;
+    const weir_edge *e = &info->edges[edge];
+    const weir_table *parents = &info->tables[e->parent_table];
+    const uint8_t *at = e->starts + 4 * (size_t)(parent_row - parents->row_start);
+    *first = *count = 0;
+    if (!weir__store_touch(store, WEIR__SECTION_CHILD_STARTS, at, 8))
+        return false;
+    uint32_t start = weir__load32(at);
+    uint32_t end = weir__load32(at + 4);
+    if (start > end || end > e->edges)
+        return true;
+    int64_t limit = observation_time == WEIR_TIME_NEVER ? WEIR_TIME_NEVER - 1 : observation_time;
+    bool is_whole = true;
+    *first = start;
+    *count = e->child_times
+                 ? count_known(store, e->child_times + 8 * (size_t)start, end - start, limit, &is_whole)
+                 : end - start;
+    return is_whole;
+}
+
 uint32_t weir_store_children(const weir_store *store, uint32_t edge, uint32_t parent_row,
                              int64_t observation_time, uint32_t *count) {
     const weir_store_info *info = &store->info;
+    uint32_t start = 0;
     *count = 0;
     if (edge >= info->edge_count)
         return 0;
@@ -183,28 +247,31 @@ uint32_t weir_store_children(const weir_store *store, uint32_t edge, uint32_t pa
     const weir_table *parents = &info->tables[e->parent_table];
     if (parent_row < parents->row_start || parent_row - parents->row_start >= parents->row_count)
         return 0;
-    const uint8_t *at = e->starts + 4 * (size_t)(parent_row - parents->row_start);
-    uint32_t start = weir__load32(at);
-    uint32_t end = weir__load32(at + 4);
-    if (start > end || end > e->edges)
-        return 0;
-    int64_t limit = observation_time == WEIR_TIME_NEVER ? WEIR_TIME_NEVER - 1 : observation_time;
-    *count =
-        e->child_times ? count_up_to(e->child_times + 8 * (size_t)start, end - start, limit) : end - start;
+    if (!weir__store_children(store, edge, parent_row, observation_time, &start, count) ||
+        (*count > 0 && !weir__store_touch(store, WEIR__SECTION_CHILD_ROWS, e->child_rows + 4 * (size_t)start,
+                                          4 * (size_t)*count)))
+        *count = 0;
     return start;
 }
 
-static void read_target(const weir_store *store, const weir_task *task, uint32_t index, weir_cell *out) {
-    uint64_t bits = weir__load64(task->seed_targets + 8 * (size_t)index);
-    *out = (weir_cell){.stype = task->stype, .is_null = weir__bit(task->seed_nulls, index)};
+/* A derived task's target; false if it is damaged. */
+static bool read_target(const weir_store *store, const weir_task *task, uint32_t index, weir_cell *out) {
+    const uint8_t *at = task->seed_targets + 8 * (size_t)index;
+    *out = (weir_cell){.stype = task->stype, .is_null = true};
+    if (!weir__store_touch(store, WEIR__SECTION_SEED_TARGETS, at, 8) ||
+        !weir__store_touch(store, WEIR__SECTION_SEED_BITS, task->seed_nulls + index / 8, 1))
+        return false;
+    uint64_t bits = weir__load64(at);
+    out->is_null = weir__bit(task->seed_nulls, index);
     if (out->is_null)
-        return;
+        return true;
     if (task->stype == WEIR_NUMERICAL)
-        out->number = float_of_bits((uint32_t)bits);
+        out->number = float_of_bits(WEIR__LOW(uint32_t, bits));
     else
         out->integer = (int64_t)bits;
     if (task->stype == WEIR_CATEGORICAL && bits >= store->info.category_count)
         *out = (weir_cell){.stype = task->stype, .is_null = true};
+    return true;
 }
 
 bool weir_store_seed(const weir_store *store, uint32_t task_number, uint32_t index, weir_seed_row *out) {
@@ -213,20 +280,26 @@ bool weir_store_seed(const weir_store *store, uint32_t task_number, uint32_t ind
     if (task_number >= info->task_count || index >= info->tasks[task_number].seed_count)
         return false;
     const weir_task *task = &info->tasks[task_number];
-    out->row = weir__load32(task->seed_rows + 4 * (size_t)index);
+    const uint8_t *row = task->seed_rows + 4 * (size_t)index;
+    const uint8_t *time = task->seed_times ? task->seed_times + 8 * (size_t)index : NULL;
+    if (!weir__store_touch(store, WEIR__SECTION_SEED_ROWS, row, 4) ||
+        (time && !weir__store_touch(store, WEIR__SECTION_SEED_TIMES, time, 8)))
+        return false;
+    out->row = weir__load32(row);
     if (weir_store_table_of(store, out->row) != task->anchor_table)
+        return false;
+    const weir_table *anchor = &info->tables[task->anchor_table];
+    const uint8_t *record = record_of(store, anchor, out->row);
+    if (!record)
         return false;
     out->split = index < task->split_start[1]   ? WEIR_TRAIN
                  : index < task->split_start[2] ? WEIR_VAL
                                                 : WEIR_TEST;
-    out->observation_time = task->seed_times ? (int64_t)weir__load64(task->seed_times + 8 * (size_t)index)
-                                             : weir_store_row_time(store, out->row);
+    out->observation_time = time ? (int64_t)weir__load64(time) : record_time(anchor, record);
     if (out->observation_time == WEIR_TIME_ALWAYS)
         out->observation_time = INT64_MAX;
-    if (task->is_cell)
-        return weir_store_cell(store, out->row, task->column, &out->target);
-    read_target(store, task, index, &out->target);
-    return true;
+    return task->is_cell ? weir_store_cell(store, out->row, task->column, &out->target)
+                         : read_target(store, task, index, &out->target);
 }
 
 bool weir_store_is_held_out(const weir_store *store, uint32_t task_number, uint32_t row) {
@@ -235,33 +308,41 @@ bool weir_store_is_held_out(const weir_store *store, uint32_t task_number, uint3
         return false;
     const weir_task *task = &info->tasks[task_number];
     const weir_table *table = &info->tables[task->anchor_table];
-    return row >= table->row_start && row - table->row_start < table->row_count &&
-           weir__bit(task->held_out, row - table->row_start);
+    if (row < table->row_start || row - table->row_start >= table->row_count)
+        return false;
+    uint32_t index = row - table->row_start;
+    return weir__store_touch(store, WEIR__SECTION_SEED_BITS, task->held_out + index / 8, 1) &&
+           weir__bit(task->held_out, index);
 }
 
 /* ---- Texts ----------------------------------------------------------------------------------- */
 
-static weir_text_view text_at(const uint8_t *offsets, const uint8_t *bytes, uint64_t size, uint32_t index,
+/* The index-th text of a pair of sections: offsets, and behind them in the order of kinds, bytes. */
+static weir_text_view text_at(const weir_store *store, weir__section_kind kind, uint32_t index,
                               uint32_t count) {
     weir_text_view none = {"", 0};
+    const weir_section *section = weir__section(store, (weir__section_kind)(kind + 1));
     if (index >= count)
         return none;
-    uint64_t start = weir__load64(offsets + 8 * (size_t)index);
-    uint64_t end = weir__load64(offsets + 8 * (size_t)index + 8);
-    if (start > end || end > size)
+    const uint8_t *offsets = store->data + weir__section(store, kind)->offset + 8 * (size_t)index;
+    if (!weir__store_touch(store, kind, offsets, 16))
         return none;
-    return (weir_text_view){(const char *)bytes + start, (size_t)(end - start)};
+    uint64_t start = weir__load64(offsets);
+    uint64_t end = weir__load64(offsets + 8);
+    if (start >= end || end > section->size)
+        return none;
+    const uint8_t *bytes = store->data + section->offset + start;
+    if (!weir__store_touch(store, (weir__section_kind)(kind + 1), bytes, (size_t)(end - start)))
+        return none;
+    return (weir_text_view){(const char *)bytes, (size_t)(end - start)};
 }
 
 weir_text_view weir_store_category(const weir_store *store, uint32_t index) {
-    return text_at(store->category_offsets, store->category_bytes,
-                   weir__section(store, WEIR__SECTION_CATEGORY_BYTES)->size, index,
-                   store->info.category_count);
+    return text_at(store, WEIR__SECTION_CATEGORY_OFFSETS, index, store->info.category_count);
 }
 
 weir_text_view weir_store_text(const weir_store *store, uint32_t index) {
-    return text_at(store->text_offsets, store->text_bytes,
-                   weir__section(store, WEIR__SECTION_TEXT_BYTES)->size, index, store->info.text_count);
+    return text_at(store, WEIR__SECTION_TEXT_OFFSETS, index, store->info.text_count);
 }
 
 size_t weir_store_column_text(const weir_store *store, uint32_t column, char *out, size_t size) {

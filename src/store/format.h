@@ -15,8 +15,21 @@ enum {
     WEIR__SECTION_ENTRY_SIZE = 64,
     WEIR__ROOT_OFFSET = 32,
     WEIR__TABLE_ALIGNMENT = 64,
+    WEIR__TAIL_VERSION = 1,
+    WEIR__TAIL_HEADER_SIZE = 64,
 };
-#define WEIR__ROWS_MAX (UINT32_MAX - 1) /* a RowIdx is a uint32, and WEIR_NONE is none */
+#define WEIR__TAIL_MAGIC "WEIRBLK\n"
+#define WEIR__ROWS_MAX   (UINT32_MAX - 1) /* a RowIdx is a uint32, and WEIR_NONE is none */
+
+/* What a store may have at most. Metadata beyond it is refused when it is read, and a source when it is
+ * ingested, so that what is computed from these numbers fits its type: a table's number 16 bits, the bits of
+ * a record 32, the foreign keys of a sequence (of at most 65,535 rows) 31. */
+enum {
+    WEIR__TABLES_MAX = 65535,
+    WEIR__TABLE_COLUMNS_MAX = 1 << 24,
+    WEIR__TABLE_EDGES_MAX = 32767,
+    WEIR__EMBEDDING_DIM_MAX = 65536,
+};
 
 typedef enum weir__section_kind {
     WEIR__SECTION_METADATA = 1,
@@ -64,13 +77,13 @@ static inline bool weir__bit(const uint8_t *bits, uint64_t index) {
 }
 
 static inline void weir__set_bit(uint8_t *bits, uint64_t index) {
-    bits[index / 8] = (uint8_t)(bits[index / 8] | 1u << index % 8);
+    bits[index / 8] = WEIR__LOW(uint8_t, bits[index / 8] | 1u << index % 8);
 }
 
 bool weir__stype_can_be_target(weir_stype stype);
 
 /* Sets stride, offsets and bits of a table, its columns and its edges, from their semantic types. False
- * where the stride does not fit 32 bits. */
+ * if the table has more columns or foreign keys than a store may have. */
 bool weir__layout_record(weir_table *table, weir_column *columns, weir_edge *edges);
 
 /* "range", "packed" or "cbor". */

@@ -96,12 +96,16 @@ static item_place next_item(item_place place) {
     return place.size ? look(place.at + place.size, place.left - place.size) : place;
 }
 
-static item_place first_of_block(const weir_table *table, uint32_t block) {
+static item_place first_of_block(const weir_store *store, const weir_table *table, uint32_t block) {
     uint64_t block_count = ((uint64_t)table->row_count + WEIR__KEYS_A_BLOCK - 1) / WEIR__KEYS_A_BLOCK;
     const uint8_t *items = table->keys + (block_count + 1) * 8;
-    uint64_t start = weir__load64(table->keys + (size_t)block * 8);
-    uint64_t end = weir__load64(table->keys + (size_t)block * 8 + 8);
-    if (start > end || end > table->key_size)
+    const uint8_t *bounds = table->keys + (size_t)block * 8;
+    if (!weir__store_touch(store, WEIR__SECTION_KEYS, bounds, 16))
+        return (item_place){items, 0, 0};
+    uint64_t start = weir__load64(bounds);
+    uint64_t end = weir__load64(bounds + 8);
+    if (start > end || end > table->key_size ||
+        !weir__store_touch(store, WEIR__SECTION_KEYS, items + start, (size_t)(end - start)))
         return (item_place){items, 0, 0};
     return look(items + start, (size_t)(end - start));
 }
@@ -124,31 +128,41 @@ static weir_key_value part_of(const weir_table *table, item_place place, uint32_
     return none;
 }
 
-static uint64_t packed_at(const weir_table *table, uint32_t index) {
+/* False if it is damaged. */
+static bool packed_at(const weir_store *store, const weir_table *table, uint32_t index, uint64_t *out) {
     const uint8_t *at = table->keys + (size_t)index * table->key_width;
+    if (!weir__store_touch(store, WEIR__SECTION_KEYS, at, table->key_width))
+        return false;
     switch (table->key_width) {
     case 1:
-        return at[0];
+        *out = at[0];
+        return true;
     case 2:
-        return weir__load16(at);
+        *out = weir__load16(at);
+        return true;
     case 4:
-        return weir__load32(at);
+        *out = weir__load32(at);
+        return true;
     default:
-        return weir__load64(at);
+        *out = weir__load64(at);
+        return true;
     }
 }
 
-static weir_key_value key_part(const weir_table *table, uint32_t index, uint32_t part) {
+static weir_key_value key_part(const weir_store *store, const weir_table *table, uint32_t index,
+                               uint32_t part) {
     weir_key_value value = {.type = WEIR_KEY_NONE};
     if (table->key_form == WEIR_KEYS_CBOR) {
-        item_place place = first_of_block(table, index / WEIR__KEYS_A_BLOCK);
+        item_place place = first_of_block(store, table, index / WEIR__KEYS_A_BLOCK);
         for (uint32_t i = index % WEIR__KEYS_A_BLOCK; i > 0; i--)
             place = next_item(place);
         return part_of(table, place, part);
     }
     if (part > 0 || table->key_form == WEIR_KEYS_NONE)
         return value;
-    uint64_t more = table->key_form == WEIR_KEYS_RANGE ? index : packed_at(table, index);
+    uint64_t more = index;
+    if (table->key_form != WEIR_KEYS_RANGE && !packed_at(store, table, index, &more))
+        return value;
     value.type = WEIR_KEY_INTEGER;
     value.integer = (int64_t)((uint64_t)table->key_first + more);
     return value;
@@ -167,30 +181,32 @@ static int compare_with(const weir_table *table, item_place place, const weir_ke
 }
 
 /* The block whose first key is the last at or before the key; then the rows of that block. */
-static uint32_t find_item(const weir_table *table, const weir_key_value *values) {
+static uint32_t find_item(const weir_store *store, const weir_table *table, const weir_key_value *values) {
     uint32_t low = 0, high = (table->row_count + WEIR__KEYS_A_BLOCK - 1) / WEIR__KEYS_A_BLOCK;
     if (table->row_count == 0)
         return WEIR_NONE;
     while (high - low > 1) {
         uint32_t middle = low + (high - low) / 2;
-        if (compare_with(table, first_of_block(table, middle), values) <= 0)
+        if (compare_with(table, first_of_block(store, table, middle), values) <= 0)
             low = middle;
         else
             high = middle;
     }
     uint32_t row = low * WEIR__KEYS_A_BLOCK;
-    item_place place = first_of_block(table, low);
+    item_place place = first_of_block(store, table, low);
     for (; place.size > 0 && row < table->row_count; row++, place = next_item(place))
         if (compare_with(table, place, values) == 0)
             return row;
     return WEIR_NONE;
 }
 
-static uint32_t find_integer(const weir_table *table, int64_t key) {
+static uint32_t find_integer(const weir_store *store, const weir_table *table, int64_t key) {
     uint32_t low = 0, high = table->row_count;
     while (low < high) {
         uint32_t middle = low + (high - low) / 2;
-        weir_key_value value = key_part(table, middle, 0);
+        weir_key_value value = key_part(store, table, middle, 0);
+        if (value.type == WEIR_KEY_NONE)
+            return WEIR_NONE;
         if (value.integer == key)
             return middle;
         if (value.integer < key)
@@ -211,9 +227,9 @@ uint32_t weir_store_find_row(const weir_store *store, uint32_t table, const weir
     if (found->key_form == WEIR_KEYS_NONE || count != found->primary_key_count)
         return WEIR_NONE;
     if (found->key_form == WEIR_KEYS_CBOR)
-        index = find_item(found, values);
+        index = find_item(store, found, values);
     else if (is_integer(&values[0], &key))
-        index = find_integer(found, key);
+        index = find_integer(store, found, key);
     return index == WEIR_NONE ? WEIR_NONE : found->row_start + index;
 }
 
@@ -221,7 +237,7 @@ bool weir_store_key(const weir_store *store, uint32_t row, uint32_t part, weir_k
     uint32_t t = weir_store_table_of(store, row);
     *out = (weir_key_value){.type = WEIR_KEY_NONE};
     if (t != WEIR_NONE)
-        *out = key_part(&store->info.tables[t], row - store->info.tables[t].row_start, part);
+        *out = key_part(store, &store->info.tables[t], row - store->info.tables[t].row_start, part);
     return out->type != WEIR_KEY_NONE;
 }
 
@@ -283,7 +299,7 @@ static void add_value(weir__cut_text *text, const weir_key_value *value) {
         weir__cut_text_add(text, "'", 1);
     } else if (value->type == WEIR_KEY_BYTES) {
         for (size_t i = 0; i < value->bytes.size; i++) {
-            snprintf(number, sizeof number, "%02x", (unsigned)(uint8_t)value->bytes.data[i]);
+            snprintf(number, sizeof number, "%02x", (unsigned)WEIR__LOW(uint8_t, value->bytes.data[i]));
             weir__cut_text_add(text, number, 2);
         }
     } else {
@@ -332,13 +348,13 @@ static bool has_all_parts(const weir_table *table, item_place place) {
     return true;
 }
 
-static bool items_are_sound(const weir_table *table, uint32_t *row) {
+static bool items_are_sound(const weir_store *store, const weir_table *table, uint32_t *row) {
     item_place before = {0}, place = {0};
     uint32_t block_count = (table->row_count + WEIR__KEYS_A_BLOCK - 1) / WEIR__KEYS_A_BLOCK;
     for (*row = 0; *row < table->row_count; ++*row, before = place) {
         bool begins_block = *row % WEIR__KEYS_A_BLOCK == 0;
         bool ends_before = place.left == place.size; /* nothing is left over in the block before */
-        place = begins_block ? first_of_block(table, *row / WEIR__KEYS_A_BLOCK) : next_item(place);
+        place = begins_block ? first_of_block(store, table, *row / WEIR__KEYS_A_BLOCK) : next_item(place);
         if (!has_all_parts(table, place) || (begins_block && !ends_before) ||
             (*row > 0 && !ascends(table, before, place)))
             return false;
@@ -347,15 +363,18 @@ static bool items_are_sound(const weir_table *table, uint32_t *row) {
            weir__load64(table->keys + (size_t)block_count * 8) == table->key_size;
 }
 
-bool weir__keys_are_sound(const weir_table *table, uint32_t *row) {
+bool weir__keys_are_sound(const weir_store *store, const weir_table *table, uint32_t *row) {
     if (table->key_form == WEIR_KEYS_CBOR)
-        return items_are_sound(table, row);
+        return items_are_sound(store, table, row);
     uint64_t last = INT64_MAX - (uint64_t)table->key_first; /* the largest that may be added to the first */
+    uint64_t before = 0;
     for (*row = 0; *row < table->row_count && table->key_form != WEIR_KEYS_NONE; ++*row) {
-        uint64_t more = table->key_form == WEIR_KEYS_RANGE ? *row : packed_at(table, *row);
-        if (more > last || (*row == 0 && more != 0) ||
-            (table->key_form == WEIR_KEYS_PACKED && *row > 0 && more <= packed_at(table, *row - 1)))
+        uint64_t more = *row;
+        if (table->key_form == WEIR_KEYS_PACKED && !packed_at(store, table, *row, &more))
             return false;
+        if (more > last || (*row == 0 ? more != 0 : more <= before))
+            return false;
+        before = more;
     }
     return true;
 }

@@ -17,6 +17,6 @@ static inline int weir__compare_integer_with_real(int64_t integer, double real) 
 }
 
 /* Whether every key is one and they ascend; else *row is the first that is wrong. */
-bool weir__keys_are_sound(const weir_table *table, uint32_t *row);
+bool weir__keys_are_sound(const weir_store *store, const weir_table *table, uint32_t *row);
 
 #endif

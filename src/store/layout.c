@@ -87,7 +87,7 @@ bool weir__names_target(const weir_store_info *info, const weir_task *task) {
 static uint64_t place_slots(weir_column *columns, uint32_t count, uint32_t size, uint64_t offset) {
     for (uint32_t i = 0; i < count; i++)
         if (facts_of(columns[i].stype)->slot_size == size) {
-            columns[i].slot = (uint32_t)offset;
+            columns[i].slot = WEIR__NARROW(uint32_t, offset);
             offset += size;
         }
     return offset;
@@ -111,21 +111,21 @@ static uint32_t slot_of_time(const weir_table *table, const weir_column *columns
 }
 
 bool weir__layout_record(weir_table *table, weir_column *columns, weir_edge *edges) {
-    if (table->column_count > UINT32_MAX / 64 || table->edge_count > UINT32_MAX / 64 ||
-        table->time_count > UINT32_MAX / 64)
+    if (table->column_count > WEIR__TABLE_COLUMNS_MAX || table->edge_count > WEIR__TABLE_EDGES_MAX ||
+        table->time_count > WEIR__TABLE_COLUMNS_MAX)
         return false;
     for (uint32_t i = 0; i < table->column_count; i++)
         columns[i].slot = WEIR_NONE;
     uint64_t after_times = place_slots(columns, table->column_count, 8, 0);
     for (uint32_t i = 0; i < table->time_count; i++, after_times += 8)
-        ((weir_stored_time *)table->times)[i].slot = (uint32_t)after_times;
+        ((weir_stored_time *)table->times)[i].slot = WEIR__NARROW(uint32_t, after_times);
     uint64_t offset = place_slots(columns, table->column_count, 4, after_times);
     for (uint32_t i = 0; i < table->edge_count; i++, offset += 4)
-        edges[i].parent_slot = (uint32_t)offset;
+        edges[i].parent_slot = WEIR__NARROW(uint32_t, offset);
     uint64_t alignment = after_times > 0 ? 8 : offset > 0 ? 4 : 1;
-    table->bits_offset = (uint32_t)offset;
+    table->bits_offset = WEIR__NARROW(uint32_t, offset);
     offset += weir__align(place_bits(columns, table->column_count), 8) / 8;
-    table->stride = (uint32_t)weir__align(offset, alignment);
+    table->stride = WEIR__NARROW(uint32_t, weir__align(offset, alignment));
     table->time_offset = slot_of_time(table, columns, table->temporal_column, table->temporal_time);
     for (uint32_t i = 0; i < table->column_count; i++)
         columns[i].known_slot = slot_of_time(table, columns, columns[i].known_at, columns[i].known_time);

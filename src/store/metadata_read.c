@@ -48,7 +48,7 @@ static uint64_t get_uint(reader *r, const weir_cbor_value *map, const char *key,
 }
 
 static uint32_t get_index(reader *r, const weir_cbor_value *map, const char *key, uint32_t count) {
-    uint32_t index = (uint32_t)get_uint(r, map, key, UINT32_MAX - 1);
+    uint32_t index = WEIR__NARROW(uint32_t, get_uint(r, map, key, UINT32_MAX - 1));
     if (index >= count)
         refuse(r, key);
     return index < count ? index : 0;
@@ -202,7 +202,7 @@ static void read_keys(reader *r, const weir_cbor_value *map, weir_table *table) 
     if (table->key_form == WEIR_KEYS_CBOR)
         table->key_size = get_uint(r, &keys, "size", UINT64_MAX);
     if (table->key_form == WEIR_KEYS_PACKED)
-        table->key_width = (uint32_t)get_uint(r, &keys, "width", 8);
+        table->key_width = WEIR__NARROW(uint32_t, get_uint(r, &keys, "width", 8));
     bool has_width =
         table->key_width == 1 || table->key_width == 2 || table->key_width == 4 || table->key_width == 8;
     bool has_first = is_integer && weir_cbor_get(&keys, "first", &first) &&
@@ -218,10 +218,11 @@ static void read_keys(reader *r, const weir_cbor_value *map, weir_table *table) 
 static void read_table(reader *r, const weir_cbor_value *map, weir_store_info *info, weir_table *table) {
     table->name = get_text(r, map, "name");
     table->row_start = info->row_count;
-    table->row_count = (uint32_t)get_uint(r, map, "rows", WEIR__ROWS_MAX - info->row_count);
+    table->row_count = WEIR__NARROW(uint32_t, get_uint(r, map, "rows", WEIR__ROWS_MAX - info->row_count));
     info->row_count += table->row_count;
     table->column_start = info->table_column_count;
-    table->column_count = (uint32_t)get_uint(r, map, "columns", INT32_MAX - info->table_column_count);
+    table->column_count =
+        WEIR__NARROW(uint32_t, get_uint(r, map, "columns", INT32_MAX - info->table_column_count));
     info->table_column_count += table->column_count;
     table->primary_key = get_texts(r, map, "primary_key", &table->primary_key_count);
     table->temporal_column = get_optional_index(r, map, "temporal_column", info->table_column_count);
@@ -233,9 +234,9 @@ static void read_table(reader *r, const weir_cbor_value *map, weir_store_info *i
 
 static void read_category_block(reader *r, const weir_cbor_value *map, const weir_store_info *info,
                                 weir_column *column) {
-    column->category_count = (uint32_t)get_uint(r, map, "category_count", info->category_count);
-    column->category_start =
-        (uint32_t)get_uint(r, map, "category_start", info->category_count - column->category_count);
+    column->category_count = WEIR__NARROW(uint32_t, get_uint(r, map, "category_count", info->category_count));
+    column->category_start = WEIR__NARROW(
+        uint32_t, get_uint(r, map, "category_start", info->category_count - column->category_count));
 }
 
 static void read_column(reader *r, const weir_cbor_value *map, const weir_store_info *info,
@@ -289,7 +290,7 @@ static void read_splits(reader *r, const weir_cbor_value *map, weir_task *task) 
             refuse(r, "splits");
             return;
         }
-        end += (uint32_t)item.number;
+        end += WEIR__NARROW(uint32_t, item.number);
         task->split_start[split + 1] = end;
     }
     if (list.number != WEIR_SPLITS)
@@ -388,7 +389,7 @@ static uint32_t begin_list(reader *r, const weir_cbor_value *metadata, const cha
         return 0;
     }
     *it = weir_cbor_children(&list);
-    return (uint32_t)list.number;
+    return WEIR__NARROW(uint32_t, list.number);
 }
 
 static bool next_item(reader *r, weir_cbor_iterator *it, weir_cbor_value *item) {
@@ -398,7 +399,7 @@ static bool next_item(reader *r, weir_cbor_iterator *it, weir_cbor_value *item) 
 static void read_tables(reader *r, const weir_cbor_value *metadata, weir_store_info *info) {
     weir_cbor_iterator it;
     weir_cbor_value item;
-    uint32_t count = begin_list(r, metadata, "tables", INT32_MAX, &it);
+    uint32_t count = begin_list(r, metadata, "tables", WEIR__TABLES_MAX, &it);
     weir_table *tables = take(r, count, sizeof *tables);
     for (; next_item(r, &it, &item); r->item++)
         read_table(r, &item, info, &tables[info->table_count++]);
@@ -462,7 +463,7 @@ static void read_tasks(reader *r, const weir_cbor_value *metadata, weir_store_in
     weir_task *tasks = take(r, count, sizeof *tasks);
     uint32_t next_derived = info->table_column_count;
     for (; next_item(r, &it, &item); r->item++)
-        read_task(r, &item, info, columns, (uint32_t)r->item, &next_derived, &tasks[r->item]);
+        read_task(r, &item, info, columns, WEIR__NARROW(uint32_t, r->item), &next_derived, &tasks[r->item]);
     if (next_derived != info->column_count)
         refuse(r, "column");
     info->tasks = tasks;
@@ -514,10 +515,10 @@ static void read_scalars(reader *r, const weir_cbor_value *metadata, weir_store_
     weir_cbor_value value = {0};
     r->list = "scalars";
     info->name = get_text(r, metadata, "name");
-    info->category_count = (uint32_t)get_uint(r, metadata, "categories", UINT32_MAX - 1);
-    info->text_count = (uint32_t)get_uint(r, metadata, "texts", UINT32_MAX - 1);
+    info->category_count = WEIR__NARROW(uint32_t, get_uint(r, metadata, "categories", UINT32_MAX - 1));
+    info->text_count = WEIR__NARROW(uint32_t, get_uint(r, metadata, "texts", UINT32_MAX - 1));
     if (get(r, metadata, "embedding", WEIR_CBOR_MAP, &value)) {
-        info->embedding_dim = (uint32_t)get_uint(r, &value, "dim", INT32_MAX);
+        info->embedding_dim = WEIR__NARROW(uint32_t, get_uint(r, &value, "dim", WEIR__EMBEDDING_DIM_MAX));
         info->embedding_provider = get_text(r, &value, "provider");
     }
     if (get(r, metadata, "timestamps", WEIR_CBOR_MAP, &value))

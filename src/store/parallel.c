@@ -50,7 +50,7 @@ void weir__parallel(const weir_env *env, uint32_t threads, size_t count,
 uint32_t weir__threads_or_processors(uint32_t threads) {
     if (threads == 0) {
         long processors = sysconf(_SC_NPROCESSORS_ONLN);
-        threads = processors > 0 ? (uint32_t)processors : 1;
+        threads = processors > 0 ? WEIR__NARROW(uint32_t, processors) : 1;
     }
     return threads < WEIR__THREADS_MAX ? threads : WEIR__THREADS_MAX;
 }

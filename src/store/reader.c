@@ -1,11 +1,11 @@
 /* Opening a store: maps the file, checks the frame and the metadata, and points into the sections. Nothing
  * else is read, so that opening costs the same at any size. All that is followed here is checked: offsets
  * against the file, counts against the sections' sizes. */
-#include <fcntl.h>
 #include <string.h>
 
 #include "base/bytes.h"
 #include "base/file.h"
+#include "base/floating.h"
 #include "store/reader.h"
 
 static const char operator_name[] = WEIR__STORE_OPERATOR;
@@ -36,24 +36,25 @@ static weir_status check_header(const weir_store *store, const char *path, weir_
         return weir__fail(error, WEIR_STORE_VERSION, operator_name,
                           "%s has format version %u, this program reads version %d; ingest it again", path,
                           version, WEIR__STORE_VERSION);
-    weir_status status = check_root(data, path, error);
-    if (status != WEIR_OK)
-        return status;
-    uint64_t file_size = weir__load64(data + 16);
-    if (file_size != store->size) {
-        status = weir__fail(error, WEIR_STORE_CORRUPT, operator_name, "%s has %zu bytes instead of %llu",
-                            path, store->size, (unsigned long long)file_size);
-        weir__note_uint(error, "file_size", store->size);
-        weir__note_uint(error, "expected", file_size);
-        return status;
-    }
-    return WEIR_OK;
+    return check_root(data, path, error);
+}
+
+static weir_status wrong_size(const weir_store *store, uint64_t expected, weir_error *error) {
+    weir_status status =
+        weir__fail(error, WEIR_STORE_CORRUPT, operator_name, "%s has %zu bytes instead of %llu", store->path,
+                   store->size, (unsigned long long)expected);
+    weir__note_uint(error, "file_size", store->size);
+    weir__note_uint(error, "expected", expected);
+    return status;
 }
 
 /* Places are determined by the sizes: anything else is refused, so that no byte lies outside of a section
  * unseen. */
 static weir_status read_sections(weir_store *store, const char *path, weir_error *error) {
+    uint64_t end = weir__load64(store->data + 16);
     uint64_t position = WEIR__PAGE;
+    if (end < WEIR__PAGE || end > store->size)
+        return wrong_size(store, end, error);
     uint32_t count = weir__load32(store->data + 12);
     bool fits = true;
     for (uint32_t i = 0; i < count && fits; i++) {
@@ -63,18 +64,38 @@ static weir_status read_sections(weir_store *store, const char *path, weir_error
         section->offset = weir__load64(entry + 8);
         section->size = weir__load64(entry + 16);
         memcpy(section->hash, entry + 24, WEIR_HASH_SIZE);
-        fits = weir__load32(entry) == i + 1 && section->offset == position &&
-               section->size <= store->size - position;
+        fits = weir__load32(entry) == i + 1 && section->offset == position && section->size <= end - position;
         position = fits ? weir__align(position + section->size, WEIR__PAGE) : position;
-        fits = fits && position <= store->size;
+        fits = fits && position <= end;
     }
-    if (!fits || position != store->size)
+    if (!fits || position != end)
         return weir__fail(error, WEIR_STORE_CORRUPT, operator_name, "the section table of %s is damaged",
                           path);
     store->info.sections = store->sections;
     store->info.section_count = count;
     store->info.file_size = store->size;
     memcpy(store->info.store_hash, store->data + WEIR__ROOT_OFFSET, WEIR_HASH_SIZE);
+    return WEIR_OK;
+}
+
+/* The block hashes behind the sections, if they are there: *tail is NULL if not. */
+static weir_status find_tail(const weir_store *store, const uint8_t **tail, weir_error *error) {
+    static const uint8_t zeros[40];
+    uint64_t end = weir__load64(store->data + 16);
+    uint64_t size = weir__tail_size(store->sections);
+    const uint8_t *at = store->data + end;
+    *tail = NULL;
+    if (store->size == end)
+        return WEIR_OK;
+    if (size == 0 || store->size - end != size)
+        return wrong_size(store, size && store->size - end > size ? end + size : end, error);
+    if (memcmp(at, WEIR__TAIL_MAGIC, 8) != 0 || weir__load32(at + 8) != WEIR__TAIL_VERSION ||
+        weir__load32(at + 12) != WEIR__SUBTREE_SIZE ||
+        weir__load64(at + 16) != weir__value_count(store->sections) ||
+        memcmp(at + 24, zeros, sizeof zeros) != 0)
+        return weir__fail(error, WEIR_STORE_CORRUPT, operator_name, "the block hashes of %s are damaged",
+                          store->path);
+    *tail = at;
     return WEIR_OK;
 }
 
@@ -176,8 +197,6 @@ static bool point_into_texts(weir_store *store) {
     section_parts text_offsets = parts_of(store, WEIR__SECTION_TEXT_OFFSETS);
     store->category_offsets = next_part(&category_offsets, (uint64_t)info->category_count + 1, 8);
     store->text_offsets = next_part(&text_offsets, (uint64_t)info->text_count + 1, 8);
-    store->category_bytes = store->data + weir__section(store, WEIR__SECTION_CATEGORY_BYTES)->offset;
-    store->text_bytes = store->data + weir__section(store, WEIR__SECTION_TEXT_BYTES)->offset;
     return is_used_up(&category_offsets) && is_used_up(&text_offsets);
 }
 
@@ -213,32 +232,97 @@ static bool point_into_keys(weir_store *store) {
 
 /* ---- Opening --------------------------------------------------------------------------------- */
 
-static weir_status read_store(weir_store *store, const char *path, weir_error *error) {
+static weir_status read_store(weir_store *store, const weir_store_options *options, weir_error *error) {
+    const char *path = store->path;
+    const uint8_t *tail = NULL;
     weir_status status = check_header(store, path, error);
     if (status == WEIR_OK)
         status = read_sections(store, path, error);
     if (status == WEIR_OK)
+        status = find_tail(store, &tail, error);
+    if (status == WEIR_OK)
+        status = weir__touched_open(store->touched, store->env, store->sections, store->data, tail,
+                                    options->verify == WEIR_VERIFY_NONE, error);
+    weir__floating kept = weir__enter_floating();
+    if (status == WEIR_OK)
         status = read_metadata(store, path, error);
+    weir__leave_floating(&kept);
     if (status == WEIR_OK &&
         !(point_into_rows(store) && point_into_edges(store) && point_into_seeds(store) &&
           point_into_texts(store) && point_into_embeddings(store) && point_into_keys(store)))
         return weir__fail(error, WEIR_STORE_CORRUPT, operator_name,
                           "the metadata of %s does not fit its sections", path);
+    if (status == WEIR_OK && options->verify == WEIR_VERIFY_ALL)
+        status = weir_store_verify(store, options->threads, error);
     return status;
 }
 
-static weir_status make_store(const weir_env *env, weir_store **out, weir_error *error) {
+static weir_status make_store(const weir_env *env, const char *path, weir_store **out, weir_error *error) {
     weir_store *store = weir__allocate_zero(env, 1, sizeof *store);
     if (!store)
         return weir__out_of_memory(error, operator_name, sizeof *store);
     store->env = env;
     weir__arena_init(&store->arena, env);
+    store->path = weir__arena_text(&store->arena, path, strlen(path));
+    store->touched = weir__arena_take_zero(&store->arena, 1, sizeof *store->touched);
+    if (!store->path || !store->touched) {
+        weir_store_close(store);
+        return weir__out_of_memory(error, operator_name, sizeof *store->touched);
+    }
     *out = store;
     return WEIR_OK;
 }
 
-static weir_status finish_open(weir_store *store, const char *path, weir_store **out, weir_error *error) {
-    weir_status status = read_store(store, path, error);
+weir_status weir_store_status(const weir_store *store, weir_error *error) {
+    weir__touched *touched = store->touched;
+    if (weir__store_is_unreadable(store))
+        return weir__fail(error, WEIR_IO_ERROR, operator_name,
+                          "%s cannot be read any more: it was cut while it was in use, or its disk failed",
+                          store->path);
+    unsigned damaged = atomic_load(&touched->damaged);
+    if (damaged == 0)
+        return WEIR_OK;
+    weir_status status = weir__fail(
+        error, WEIR_STORE_CORRUPT, operator_name,
+        "the section %s of %s is damaged, in the 64 KiB from byte %llu of it on; ingest the source again",
+        weir__section_name((weir__section_kind)damaged), store->path,
+        (unsigned long long)atomic_load(&touched->at));
+    weir__note_text(error, "path", store->path, strlen(store->path));
+    return status;
+}
+
+bool weir_store_touch(const weir_store *store, const void *data, size_t size) {
+    for (int i = 0; i < WEIR__SECTIONS_MOST; i++) {
+        const weir__blocks *blocks = &store->touched->sections[i];
+        uintptr_t offset = (uintptr_t)data - (uintptr_t)blocks->base;
+        if (size > 0 && offset < blocks->size && size <= blocks->size - offset)
+            return weir__store_touch(store, (weir__section_kind)(i + 1), data, size);
+    }
+    return size == 0;
+}
+
+static const char *const verify_names[] = {"touched", "none", "all"};
+
+const char *weir_verify_name(weir_verify verify) {
+    return (unsigned)verify <= WEIR_VERIFY_ALL ? verify_names[verify] : "unknown";
+}
+
+weir_status weir_verify_parse(const char *text, weir_verify *out, weir_error *error) {
+    for (int i = 0; i <= WEIR_VERIFY_ALL; i++)
+        if (strcmp(text, verify_names[i]) == 0) {
+            *out = (weir_verify)i;
+            return WEIR_OK;
+        }
+    return weir__fail(error, WEIR_CONTRACT_VIOLATION, operator_name,
+                      "verify is none, touched or all, not '%s'", text);
+}
+
+/* A page that could not be read on the way is what is wrong, whatever else seems to be. */
+static weir_status finish_open(weir_store *store, const weir_store_options *options, weir_store **out,
+                               weir_error *error) {
+    weir_status status = read_store(store, options, error);
+    if (weir__store_is_unreadable(store))
+        status = weir_store_status(store, error);
     if (status != WEIR_OK) {
         weir_store_close(store);
         return status;
@@ -247,29 +331,31 @@ static weir_status finish_open(weir_store *store, const char *path, weir_store *
     return WEIR_OK;
 }
 
-weir_status weir_store_open_memory(const weir_env *env, const void *data, size_t size, weir_store **out,
-                                   weir_error *error) {
-    weir_store *store = NULL;
-    *out = NULL;
-    weir_status status = make_store(weir__env(env), &store, error);
-    if (status != WEIR_OK)
-        return status;
-    store->data = data;
-    store->size = size;
-    return finish_open(store, "the store", out, error);
+static const weir_store_options no_options = {.size = sizeof no_options};
+
+static weir_status check_options(const weir_store_options **options, weir_error *error) {
+    *options = *options ? *options : &no_options;
+    if ((*options)->size < sizeof **options)
+        return weir__fail(error, WEIR_CONTRACT_VIOLATION, operator_name,
+                          "options.size is %zu; set it to sizeof(weir_store_options)", (*options)->size);
+    if ((unsigned)(*options)->verify > WEIR_VERIFY_ALL)
+        return weir__fail(error, WEIR_CONTRACT_VIOLATION, operator_name, "there is no such way to verify: %d",
+                          WEIR__LOW(int, (*options)->verify));
+    return WEIR_OK;
 }
 
 /* The mapping outlives the descriptor. */
-static weir_status map_file(weir_store *store, const char *path, weir_error *error) {
+static weir_status map_file(weir_store *store, weir_error *error) {
     const weir_env *env = store->env;
+    const char *path = store->path;
     uint64_t size = 0;
-    int file = env->open(env->context, path, O_RDONLY, 0);
-    if (file < 0)
-        return weir__io_error(error, operator_name, "open", path);
-    weir_status status = weir__refuse_directory(env, file, path, operator_name, error);
-    if (status == WEIR_OK && env->size(env->context, file, &size) != 0)
+    int file;
+    weir_status status = weir__file_open(env, path, &file, operator_name, error);
+    if (status != WEIR_OK)
+        return status;
+    if (env->size(env->context, file, &size) != 0)
         status = weir__io_error(error, operator_name, "read the size of", path);
-    else if (status == WEIR_OK && size < WEIR__PAGE)
+    else if (size < WEIR__PAGE)
         status = weir__fail(error, WEIR_STORE_CORRUPT, operator_name,
                             "%s is not a weir store: it has only %llu bytes", path, (unsigned long long)size);
     if (status == WEIR_OK) {
@@ -280,28 +366,52 @@ static weir_status map_file(weir_store *store, const char *path, weir_error *err
             status = weir__io_error(error, operator_name, "map", path);
     }
     env->close(env->context, file);
+    if (status == WEIR_OK)
+        store->is_guarded =
+            env->guard(env->context, store->data, store->size, &store->touched->unreadable) == 0;
     return status;
 }
 
-weir_status weir_store_open(const weir_env *env, const char *path, weir_store **out, weir_error *error) {
+weir_status weir_store_open_with(const weir_env *env, const char *path, const weir_store_options *options,
+                                 weir_store **out, weir_error *error) {
     weir_store *store = NULL;
     *out = NULL;
-    weir_status status = make_store(weir__env(env), &store, error);
+    weir_status status = check_options(&options, error);
     if (status == WEIR_OK)
-        status = map_file(store, path, error);
+        status = make_store(weir__env(env), path, &store, error);
+    if (status != WEIR_OK)
+        return status;
+    store->data = options->data;
+    store->size = options->data_size;
+    if (!options->data)
+        status = map_file(store, error);
     if (status != WEIR_OK) {
         weir_store_close(store);
         return status;
     }
-    return finish_open(store, path, out, error);
+    return finish_open(store, options, out, error);
+}
+
+weir_status weir_store_open(const weir_env *env, const char *path, weir_store **out, weir_error *error) {
+    return weir_store_open_with(env, path, NULL, out, error);
+}
+
+weir_status weir_store_open_memory(const weir_env *env, const void *data, size_t size, weir_store **out,
+                                   weir_error *error) {
+    weir_store_options options = {.size = sizeof options, .data = data, .data_size = size};
+    return weir_store_open_with(env, "the store", &options, out, error);
 }
 
 void weir_store_close(weir_store *store) {
     if (!store)
         return;
     const weir_env *env = store->env;
+    if (store->is_guarded)
+        env->unguard(env->context, store->data);
     if (store->is_mapped)
         env->unmap(env->context, (void *)store->data, store->size);
+    if (store->touched)
+        weir__touched_close(store->touched);
     weir__arena_release(&store->arena);
     weir__release(env, store);
 }

@@ -3,24 +3,42 @@
 #define WEIR_SRC_STORE_READER_H
 
 #include "store/format.h"
+#include "store/touch.h"
 
 struct weir_store {
     const weir_env *env;
     const uint8_t *data;
-    size_t size;
+    size_t size; /* of the file */
     bool is_mapped;
-    weir__arena arena; /* of everything that info points to outside of the file */
+    bool is_guarded;        /* a page that cannot be read sets touched->unreadable */
+    char *path;             /* as messages call it */
+    weir__touched *touched; /* what of it was verified; any thread */
+    weir__arena arena;      /* of everything that info points to outside of the file */
     weir_store_info info;
     weir_section sections[WEIR__SECTIONS_MOST]; /* what is not there is empty */
     const uint8_t *category_offsets;
-    const uint8_t *category_bytes;
     const uint8_t *text_offsets;
-    const uint8_t *text_bytes;
 };
 
 static inline const weir_section *weir__section(const weir_store *store, weir__section_kind kind) {
     return &store->sections[kind - 1];
 }
+
+/* Before bytes of a section are used: false if they are damaged, which weir_store_status then says. */
+static inline bool weir__store_touch(const weir_store *store, weir__section_kind kind, const uint8_t *at,
+                                     size_t size) {
+    return weir__touch(store->touched, kind, at, size);
+}
+
+/* Whether a page of the file could not be read. */
+static inline bool weir__store_is_unreadable(const weir_store *store) {
+    return __atomic_load_n(&store->touched->unreadable, __ATOMIC_RELAXED) != 0;
+}
+
+/* The children of a parent row by an edge type that are known at a time: as weir_store_children. False if
+ * what says so is damaged. */
+bool weir__store_children(const weir_store *store, uint32_t edge, uint32_t parent_row,
+                          int64_t observation_time, uint32_t *start, uint32_t *count);
 
 /* Text that is cut to a buffer, which it leaves terminated, while its full length is counted. */
 typedef struct weir__cut_text {

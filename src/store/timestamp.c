@@ -1,6 +1,7 @@
 /* Timestamps: ISO 8601 text to microseconds and back, and the floats that a batch delivers (calendar.h). */
 #include <stdio.h>
 
+#include "base/floating.h"
 #include "base/internal.h"
 #include "store/format.h"
 #include "store/timestamp.h"
@@ -146,9 +147,9 @@ static int64_t floor_divide(int64_t value, int64_t by) {
 
 void weir_timestamp_format(int64_t micros, char out[40]) {
     int64_t seconds = floor_divide(micros, MICROS_PER_SECOND);
-    int fraction = (int)(micros - seconds * MICROS_PER_SECOND);
+    int fraction = WEIR__NARROW(int, micros - seconds * MICROS_PER_SECOND);
     int64_t days = floor_divide(seconds, SECONDS_PER_DAY);
-    int of_day = (int)(seconds - days * SECONDS_PER_DAY);
+    int of_day = WEIR__NARROW(int, seconds - days * SECONDS_PER_DAY);
     civil_date date = civil_from_days(days);
     int size = snprintf(out, 40, "%04lld-%02d-%02dT%02d:%02d:%02d", (long long)date.year, date.month,
                         date.day, of_day / 3600, of_day / 60 % 60, of_day % 60);
@@ -163,16 +164,30 @@ void weir_timestamp_format(int64_t micros, char out[40]) {
 
 /* ---- Floats ---------------------------------------------------------------------------------- */
 
-void weir_timestamp_floats(int64_t micros, const weir_statistics *statistics,
-                           float out[WEIR_TIMESTAMP_FLOATS]) {
+static __attribute__((noinline)) float normalise(double value, const weir_statistics *statistics) {
+    return normalised(value, statistics->mean, statistics->std);
+}
+
+float weir_normalise(double value, const weir_statistics *statistics) {
+    weir__floating kept = weir__enter_floating();
+    float result = normalise(value, statistics);
+    weir__leave_floating(&kept);
+    return result;
+}
+
+static __attribute__((noinline)) void write_floats(int64_t micros, const weir_statistics *statistics,
+                                                   float out[WEIR_TIMESTAMP_FLOATS]) {
     time_cycles cycles = cycles_of(micros);
     for (uint32_t i = 0; i < CYCLES; i++) {
         out[2 * i] = cycles.of[i][0];
         out[2 * i + 1] = cycles.of[i][1];
     }
-    out[2 * CYCLES] = weir_normalise((double)micros, statistics);
+    out[2 * CYCLES] = normalise((double)micros, statistics);
 }
 
-float weir_normalise(double value, const weir_statistics *statistics) {
-    return normalised(value, statistics->mean, statistics->std);
+void weir_timestamp_floats(int64_t micros, const weir_statistics *statistics,
+                           float out[WEIR_TIMESTAMP_FLOATS]) {
+    weir__floating kept = weir__enter_floating();
+    write_floats(micros, statistics, out);
+    weir__leave_floating(&kept);
 }

@@ -36,6 +36,12 @@ static weir_status check_padding(const weir_store *store, weir_error *error) {
         uint64_t end = store->sections[i].offset + store->sections[i].size;
         is_clean = is_zero(store->data + end, (size_t)(weir__align(end, WEIR__PAGE) - end));
     }
+    uint64_t sections_end = weir__load64(store->data + 16);
+    if (store->size > sections_end && is_clean) { /* there is a tail */
+        uint64_t end =
+            sections_end + WEIR__TAIL_HEADER_SIZE + weir__value_count(store->sections) * WEIR__SUBTREE_VALUE;
+        is_clean = is_zero(store->data + end, (size_t)(store->size - end));
+    }
     return is_clean ? WEIR_OK
                     : weir__fail(error, WEIR_STORE_CORRUPT, operator_name,
                                  "the padding between sections is not zero");
@@ -49,6 +55,11 @@ static weir_status check_hashes(const weir_store *store, uint32_t threads, weir_
         if (check.is_damaged[i])
             return weir__fail(error, WEIR_STORE_CORRUPT, operator_name,
                               "the section %s is damaged; ingest the source again", store->sections[i].name);
+    for (int i = 0; i < WEIR__SECTIONS_MOST; i++)
+        if (!weir__values_fit(&store->touched->sections[i]))
+            return weir__fail(error, WEIR_STORE_CORRUPT, operator_name,
+                              "the block hashes of the section %s are damaged; ingest the source again",
+                              store->sections[i].name);
     return check_padding(store, error);
 }
 
@@ -160,7 +171,7 @@ static weir_status check_numbers(const weir_store *store, weir_error *error) {
     for (uint32_t t = 0; t < info->table_count && status == WEIR_OK; t++) {
         uint32_t wrong = WEIR_NONE;
         status = check_table(info, &info->tables[t], error);
-        if (status == WEIR_OK && !weir__keys_are_sound(&info->tables[t], &wrong))
+        if (status == WEIR_OK && !weir__keys_are_sound(store, &info->tables[t], &wrong))
             status = refuse(error, "the keys of table", info->tables[t].name, wrong);
     }
     for (uint32_t e = 0; e < info->edge_count && status == WEIR_OK; e++)
@@ -178,5 +189,11 @@ static weir_status check_numbers(const weir_store *store, weir_error *error) {
 
 weir_status weir_store_verify(const weir_store *store, uint32_t threads, weir_error *error) {
     weir_status status = check_hashes(store, threads, error);
-    return status == WEIR_OK ? check_numbers(store, error) : status;
+    if (status == WEIR_OK)
+        status = check_numbers(store, error);
+    if (weir__store_is_unreadable(store))
+        return weir_store_status(store, error);
+    if (status == WEIR_OK)
+        weir__touched_trust(store->touched);
+    return status;
 }

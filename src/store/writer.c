@@ -1,5 +1,7 @@
-/* See writer.h. Bytes go through one buffer; a section's hash is taken of what is put, the padding between
- * sections is not part of it. The header's page is written as zeros first and filled in before the rename. */
+/* See writer.h. Bytes go through one buffer. A section's hash is taken of what is put, block by block: the
+ * blocks' values are joined to it, and kept for the tail. A block waits until more follows, because a section
+ * of one block has no values. The padding between sections is not part of it. The header's page is written as
+ * zeros first and filled in before the rename. */
 #include <string.h>
 
 #include "base/bytes.h"
@@ -39,6 +41,14 @@ static void append_zeros_to(weir__store_writer *writer, uint64_t position) {
     }
 }
 
+static void release_memory(weir__store_writer *writer) {
+    weir__release(writer->env, writer->buffer);
+    weir__release(writer->env, writer->block);
+    weir__release(writer->env, writer->values);
+    writer->buffer = writer->block = NULL;
+    writer->values = NULL;
+}
+
 weir_status weir__store_writer_open(weir__store_writer *writer, const weir_env *env, const char *path,
                                     weir_error *error) {
     memset(writer, 0, sizeof *writer);
@@ -47,40 +57,84 @@ weir_status weir__store_writer_open(weir__store_writer *writer, const weir_env *
     writer->file.env = env;
     writer->file.file = -1;
     writer->buffer = weir__allocate(env, BUFFER_SIZE, 1);
-    if (!writer->buffer)
-        return weir__out_of_memory(error, operator_name, BUFFER_SIZE);
-    weir_status status = weir__atomic_open(&writer->file, env, path, operator_name, error);
+    writer->block = weir__allocate(env, WEIR__SUBTREE_SIZE, 1);
+    weir_status status = writer->buffer && writer->block
+                             ? weir__atomic_open(&writer->file, env, path, operator_name, error)
+                             : weir__out_of_memory(error, operator_name, BUFFER_SIZE);
     if (status != WEIR_OK) {
-        weir__release(env, writer->buffer);
-        writer->buffer = NULL;
+        release_memory(writer);
         return status;
     }
     append_zeros_to(writer, WEIR__PAGE);
     return WEIR_OK;
 }
 
+/* ---- Hashing --------------------------------------------------------------------------------- */
+
+static void hash_block(weir__store_writer *writer, const uint8_t *data, size_t size) {
+    uint8_t value[WEIR__SUBTREE_VALUE];
+    if (writer->status != WEIR_OK)
+        return;
+    if (!weir__grow(writer->env, &writer->values, &writer->value_capacity, writer->value_count + 1,
+                    sizeof value)) {
+        writer->status = weir__out_of_memory(writer->error, operator_name, sizeof value);
+        return;
+    }
+    weir__blake3_subtree(data, size, writer->block_count++, value);
+    weir__blake3_join_add(&writer->joiner, value, 1);
+    memcpy((uint8_t *)writer->values + writer->value_count++ * sizeof value, value, sizeof value);
+}
+
+static void hash_bytes(weir__store_writer *writer, const uint8_t *data, size_t size) {
+    while (size > 0) {
+        if (writer->block_size == WEIR__SUBTREE_SIZE) {
+            hash_block(writer, writer->block, WEIR__SUBTREE_SIZE);
+            writer->block_size = 0;
+        }
+        size_t part = WEIR__SUBTREE_SIZE - writer->block_size;
+        part = size < part ? size : part;
+        if (part == WEIR__SUBTREE_SIZE && size > part) { /* a whole block that more follows */
+            hash_block(writer, data, part);
+        } else {
+            memcpy(writer->block + writer->block_size, data, part);
+            writer->block_size += part;
+        }
+        data += part;
+        size -= part;
+    }
+}
+
 static void end_section(weir__store_writer *writer) {
     if (writer->section == 0)
         return;
+    uint8_t *hash = writer->sections[writer->section].hash;
     writer->sections[writer->section].size = weir__store_writer_size(writer);
-    weir_blake3_final(&writer->hash, writer->sections[writer->section].hash, WEIR_HASH_SIZE);
+    if (writer->block_count == 0) {
+        weir_blake3_of(writer->block, writer->block_size, hash);
+    } else {
+        hash_block(writer, writer->block, writer->block_size);
+        if (writer->status == WEIR_OK)
+            weir__blake3_join_end(&writer->joiner, hash);
+    }
     append_zeros_to(writer, weir__align(writer->position, WEIR__PAGE));
 }
 
 /* Kinds that are left out on the way are empty sections. */
 void weir__store_writer_begin(weir__store_writer *writer, weir__section_kind kind) {
-    while (writer->section < (int)kind) {
+    while (writer->section < WEIR__NARROW(int, kind)) {
         end_section(writer);
         writer->section++;
         writer->sections[writer->section].offset = writer->position;
-        weir_blake3_init(&writer->hash);
+        writer->block_size = 0;
+        writer->block_count = 0;
+        weir__blake3_join_begin(&writer->joiner);
     }
 }
 
 void weir__store_writer_put(weir__store_writer *writer, const void *data, size_t size) {
     if (size == 0)
         return;
-    weir_blake3_update(&writer->hash, data, size);
+    hash_bytes(writer, data, size);
     append(writer, data, size);
 }
 
@@ -95,22 +149,35 @@ void weir__store_writer_align(weir__store_writer *writer, uint64_t to) {
     weir__store_writer_put(writer, zeros, (size_t)missing);
 }
 
-static size_t write_frame(const weir__store_writer *writer, uint8_t frame[WEIR__FRAME_MOST]) {
-    size_t size = weir__frame_size((uint32_t)writer->section);
+static size_t write_frame(const weir__store_writer *writer, uint64_t end, uint8_t frame[WEIR__FRAME_MOST]) {
+    size_t size = weir__frame_size(WEIR__NARROW(uint32_t, writer->section));
     memset(frame, 0, size);
     memcpy(frame, WEIR__STORE_MAGIC, 8);
     weir__store32(frame + 8, WEIR__STORE_VERSION);
-    weir__store32(frame + 12, (uint32_t)writer->section);
-    weir__store64(frame + 16, writer->position);
+    weir__store32(frame + 12, WEIR__NARROW(uint32_t, writer->section));
+    weir__store64(frame + 16, end);
     for (int kind = 1; kind <= writer->section; kind++) {
         uint8_t *entry = frame + WEIR__HEADER_SIZE + (kind - 1) * WEIR__SECTION_ENTRY_SIZE;
-        weir__store32(entry, (uint32_t)kind);
+        weir__store32(entry, WEIR__NARROW(uint32_t, kind));
         weir__store64(entry + 8, writer->sections[kind].offset);
         weir__store64(entry + 16, writer->sections[kind].size);
         memcpy(entry + 24, writer->sections[kind].hash, WEIR_HASH_SIZE);
     }
     weir_blake3_of(frame, size, frame + WEIR__ROOT_OFFSET);
     return size;
+}
+
+static void append_tail(weir__store_writer *writer) {
+    uint8_t header[WEIR__TAIL_HEADER_SIZE] = {0};
+    if (writer->value_count == 0)
+        return;
+    memcpy(header, WEIR__TAIL_MAGIC, 8);
+    weir__store32(header + 8, WEIR__TAIL_VERSION);
+    weir__store32(header + 12, WEIR__SUBTREE_SIZE);
+    weir__store64(header + 16, writer->value_count);
+    append(writer, header, sizeof header);
+    append(writer, writer->values, writer->value_count * WEIR__SUBTREE_VALUE);
+    append_zeros_to(writer, weir__align(writer->position, WEIR__PAGE));
 }
 
 static weir_status write_header(weir__store_writer *writer, const uint8_t *frame, size_t size,
@@ -131,9 +198,11 @@ weir_status weir__store_writer_finish(weir__store_writer *writer, uint8_t store_
     uint8_t frame[WEIR__FRAME_MOST];
     weir__store_writer_begin(writer, WEIR__SECTIONS_LEAST);
     end_section(writer);
+    uint64_t end = writer->position;
+    append_tail(writer);
     flush(writer);
     weir_status status = writer->status;
-    size_t frame_size = write_frame(writer, frame);
+    size_t frame_size = write_frame(writer, end, frame);
     if (status == WEIR_OK)
         status = write_header(writer, frame, frame_size, error);
     memcpy(store_hash, frame + WEIR__ROOT_OFFSET, WEIR_HASH_SIZE);
@@ -147,13 +216,11 @@ weir_status weir__store_writer_commit(weir__store_writer *writer, weir_error *er
         weir__store_writer_abandon(writer);
         return status;
     }
-    weir__release(writer->env, writer->buffer);
-    writer->buffer = NULL;
+    release_memory(writer);
     return WEIR_OK;
 }
 
 void weir__store_writer_abandon(weir__store_writer *writer) {
-    weir__release(writer->env, writer->buffer);
-    writer->buffer = NULL;
+    release_memory(writer);
     weir__atomic_abandon(&writer->file);
 }

@@ -8,12 +8,14 @@
  *   status = weir__store_writer_finish(&writer, store_hash, &file_size, error);
  *   status = weir__store_writer_commit(&writer, error);                            or …_abandon
  *
- * Sections that are not begun are empty; those beyond the ones that every store has are not there. A fault
- * sticks and is reported by finish, after which the file is a store that can be opened under its temporary
- * name (writer.file.temporary). Commit renames it, abandon removes it. */
+ * Behind them it writes the hashes of their blocks (docs/spec/04b-block-hashes.md). Sections that are not
+ * begun are empty; those beyond the ones that every store has are not there. A fault sticks and is reported
+ * by finish, after which the file is a store that can be opened under its temporary name
+ * (writer.file.temporary). Commit renames it, abandon removes it. */
 #ifndef WEIR_SRC_STORE_WRITER_H
 #define WEIR_SRC_STORE_WRITER_H
 
+#include "base/blake3_tree.h"
 #include "base/file.h"
 #include "store/format.h"
 
@@ -26,7 +28,13 @@ typedef struct weir__store_writer {
     size_t buffered;
     uint64_t position; /* in the file, the buffer included */
     int section;       /* the current kind, 0 before the first */
-    weir_blake3 hash;  /* of the current section */
+    uint8_t *block;    /* of the current section: what is not hashed yet, up to 64 KiB */
+    size_t block_size;
+    uint64_t block_count;       /* that are hashed, of the current section */
+    weir__blake3_joiner joiner; /* of their values */
+    void *values;               /* of all sections, for the tail */
+    size_t value_count;
+    size_t value_capacity;
     struct {
         uint64_t offset;
         uint64_t size;

@@ -1,9 +1,9 @@
 /* Reads a trace record by record, each checked as CBOR, as a kind that is known, in its place in the chain,
  * and with the fields that the tools rely on. The buffer holds one record at least; a record that is not
  * whole at the end of the file is a fault there. */
-#include <fcntl.h>
 #include <string.h>
 
+#include "base/file.h"
 #include "trace/record.h"
 
 static const char operator_name[] = "weir.trace.read";
@@ -279,8 +279,8 @@ weir_status weir_trace_open(const weir_env *env, const char *path, weir_trace_re
     weir_status status = WEIR_OK;
     if (!r->path || !r->buffer)
         status = weir__out_of_memory(error, operator_name, r->capacity);
-    else if ((r->file = env->open(env->context, path, O_RDONLY, 0)) < 0)
-        status = weir__io_error(error, operator_name, "open", path);
+    else
+        status = weir__file_open(env, path, &r->file, operator_name, error);
     if (status == WEIR_OK)
         status = keep_header(r, error);
     if (status != WEIR_OK) {

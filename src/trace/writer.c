@@ -140,6 +140,8 @@ weir_status weir_trace_create(const weir_env *env, const char *path, const weir_
     status = buffer_beginning(w, run, start, error);
     if (status == WEIR_OK)
         status = flush(w, error);
+    if (status == WEIR_OK && !weir__sync_directory(env, path)) /* or a crash takes the name with it */
+        status = weir__io_error(error, operator_name, "sync the directory of", path);
     if (status != WEIR_OK) {
         weir_trace_writer_close(w);
         env->remove(env->context, path);

@@ -130,7 +130,7 @@ example:
         self.assertEqual(report["version"], weir("version").stdout.split()[1])
         components = report["components"]
         absent = {"POSTGRES": "libpq", "HTTP": "curl"}
-        expected = {"glibc", "openssl", "jansson", "sqlite", "xxhash", "zlib", "libpq", "curl"}
+        expected = {"glibc", "openssl", "sqlite", "xxhash", "zlib", "libpq", "curl"}
         expected -= {name for key, name in absent.items() if key in os.environ.get("WEIR_ABSENT", "")}
         self.assertEqual(set(components) - {"gcc", "clang"}, expected)
         self.assertEqual(len(components), len(expected) + 1)

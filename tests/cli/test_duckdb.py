@@ -10,6 +10,7 @@ import unittest
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", ".."))
 from tests.support import shop, warehouse  # noqa: E402
 from tests.support.duckdb import DuckDB, library_path  # noqa: E402
+from tests.support.endless import check_signals  # noqa: E402
 from tests.support.scan import DECLARED, SCAN, WEIR, comparable, ingest, lines, real, rows, scan  # noqa: E402
 
 MICROS = 1000000
@@ -218,6 +219,12 @@ class WithTheLibrary(Base):
         self.write("broken.duckdb", "not a database")
         self.assert_fails(self.path("broken.duckdb"), "cannot open")
         self.assert_fails(self.path("missing.duckdb"), "cannot open")
+
+    def test_signals_inside_a_query(self):
+        with DuckDB(self.path("endless.duckdb")) as database:
+            database.run("CREATE TABLE t (id INTEGER PRIMARY KEY, w REAL); INSERT INTO t VALUES (1, 0.5)")
+        check_signals(self, self.path("endless.duckdb"), self.folder, "SELECT a.i AS id, DATE '2024-01-01' AS at, b.i AS y "
+                      "FROM range(1000000000) a(i), range(1000000000) b(i) WHERE a.i + b.i < 0")
 
     def test_every_allocation_fails_once(self):
         self.assertGreater(int(scan(self.make("types.duckdb", TYPES), "--sweep").stdout), 50)

@@ -15,6 +15,8 @@ import unittest
 sys.path.insert(0, os.path.join(os.path.dirname(__file__), "..", ".."))
 
 from tests.support import contract_draft  # noqa: E402
+from tests.support.endless import check_signals  # noqa: E402
+from tests.support.processes import start  # noqa: E402
 
 WEIR = os.environ["WEIR"]
 VECTORS = os.path.join(os.path.dirname(__file__), "..", "golden", "vectors")
@@ -177,14 +179,57 @@ class Shop(unittest.TestCase):
     def test_interrupt(self):
         """A signal while it runs: CANCELLED and no file, or it was done before."""
         store = os.path.join(self.folder.name, "interrupted.weir")
-        with subprocess.Popen([WEIR, "ingest", self.source, "-o", store, "--json"], stdout=subprocess.PIPE) as process:
+        with start([WEIR, "ingest", self.source, "-o", store, "--json"], stdout=subprocess.PIPE) as process:
             process.send_signal(signal.SIGINT)
             output = process.stdout.read()
         names = [name for name in os.listdir(self.folder.name) if name.startswith("interrupted")]
-        if process.returncode == 1:
+        if process.returncode == 130:
             self.assertEqual(json.loads(output)["error"]["code_id"], "CANCELLED")
         self.assertEqual(names, sorted(names) if process.returncode == 0 else [])
         self.assertFalse([name for name in names if ".tmp" in name])
+
+    def test_names_reach_no_terminal_raw(self):
+        """Tables, columns, tasks, keys and texts with escapes: what is printed for people has none."""
+        bad = "a\x1b[2J\x07\nb\x7f\u009bc"
+        source, store = os.path.join(self.folder.name, "raw.sqlite"), os.path.join(self.folder.name, "raw.weir")
+        with sqlite3.connect(source) as db:
+            db.execute(f'CREATE TABLE "t{bad}" ("k{bad}" TEXT PRIMARY KEY, "c{bad}" TEXT, "p{bad}" TEXT REFERENCES "t{bad}", '
+                       f'"n{bad}" REAL, "w{bad}" TEXT)')
+            db.executemany(f'INSERT INTO "t{bad}" VALUES (?, ?, ?, NULL, ?)',
+                           [(f"{i}{bad}", bad + str(i % 3), f"{i - 1}{bad}", f"2024-01-0{i + 1}T00:00:00") for i in range(9)])
+        db.close()
+        schema = os.path.join(self.folder.name, "raw.json")
+        with open(schema, "w", encoding="utf-8") as file:
+            json.dump({"name": "raw" + bad, "tables": {"t" + bad: {
+                "primary_key": "k" + bad, "temporal_column": "w" + bad, "columns": {
+                    "k" + bad: {"stype": "identifier"}, "c" + bad: {"stype": "text"}, "n" + bad: {"stype": "numerical"},
+                    "w" + bad: {"stype": "timestamp"},
+                    "p" + bad: {"stype": "identifier", "foreign_key": f"t{bad}.k{bad}"}}}},
+                "tasks": {"y" + bad: {"query": f'SELECT "k{bad}" AS id, \'2024-02-01\' AS at, 1.0 AS "z{bad}" FROM "t{bad}"',
+                                      "anchor_table": "t" + bad, "anchor_key": "id", "target_column": "z" + bad,
+                                      "target_stype": "numerical", "observation_time_column": "at"}}}, file)
+        shown = [weir("ingest", source, "-o", store, check=False).stdout]
+        result = weir("ingest", source, "--schema", schema, "-o", store, check=False)
+        shown += [result.stdout, result.stderr]
+        self.assertEqual(result.returncode, 0, result)
+        manifest = store.replace(".weir", ".manifest.json")
+        with open(manifest, encoding="utf-8") as file:
+            dataset = next(iter(json.load(file)["datasets"]))
+        for command in (["info", store], ["embed", store, "--texts", "5"], ["embed", store, "--columns"], ["verify", store],
+                        ["batch", "--store", store, "--manifest", manifest, "--dataset", dataset]):
+            result = weir(*command)
+            shown += [result.stdout, result.stderr]
+        for text in shown:
+            self.assertFalse([c for c in text if (ord(c) < 32 and c != "\n") or 127 <= ord(c) < 160], text)
+            self.assertFalse([line for line in text.splitlines() if line.startswith("b")], text)
+
+    def test_signals_inside_a_query(self):
+        source = os.path.join(self.folder.name, "endless.sqlite")
+        with sqlite3.connect(source) as db:
+            db.executescript("CREATE TABLE t (id INTEGER PRIMARY KEY, w REAL); INSERT INTO t VALUES (1, 0.5)")
+        db.close()
+        check_signals(self, source, self.folder.name, "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n) "
+                      "SELECT i AS id, '2024-01-01' AS at, i AS y FROM n WHERE i < 0")
 
     def test_progress_on_a_terminal(self):
         try:
@@ -225,13 +270,46 @@ class Killed(unittest.TestCase):
                 for path in os.listdir(folder):
                     if path != "big.sqlite":
                         os.unlink(os.path.join(folder, path))
-                with subprocess.Popen(command, stdout=subprocess.DEVNULL) as process:
+                with start(command, stdout=subprocess.DEVNULL) as process:
                     time.sleep(chance.random() * duration * 1.1)
                     process.send_signal(signal.SIGKILL)
                 if os.path.exists(store):
                     self.assertEqual(json.loads(weir("verify", store, "--json").stdout)["store_hash"], whole)
+                left = [name for name in os.listdir(folder) if name.endswith(".tmp")]
+            stray = os.path.join(folder, "big.weir.0123456789abcdef.tmp")
+            with open(stray, "w", encoding="utf-8"):
+                pass
             self.assertEqual(json.loads(subprocess.run(command, capture_output=True, check=True).stdout)["store_hash"], whole)
             weir("verify", store)
+            self.assertEqual([name for name in os.listdir(folder) if ".tmp" in name], [], f"removed: {left}")
+
+    def test_two_at_once_into_one_output(self):
+        """One is refused at its start, or they come one after the other; never a mixture."""
+        with tempfile.TemporaryDirectory() as folder:
+            commands = []
+            for name, rows in ("a", 3000), ("b", 4000):
+                source = os.path.join(folder, name + ".sqlite")
+                with sqlite3.connect(source) as db:
+                    db.executescript(f"""
+                        CREATE TABLE t (id INTEGER PRIMARY KEY, x REAL, note TEXT);
+                        WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < {rows})
+                        INSERT INTO t SELECT i, i * 0.5, 'note ' || i FROM n;""")
+                db.close()
+                commands.append([WEIR, "ingest", source, "-o", os.path.join(folder, "out.weir"), "--json"])
+            for _ in range(8):
+                running = [start(c, stdout=subprocess.PIPE, text=True) for c in commands]
+                outputs = [json.loads(process.communicate(timeout=120)[0]) for process in running]
+                done = [output for output in outputs if "error" not in output]
+                for output in outputs:
+                    if "error" in output:
+                        self.assertIn("another process is writing", output["error"]["message"])
+                if done:
+                    found = json.loads(weir("verify", os.path.join(folder, "out.weir"), "--json").stdout)["store_hash"]
+                    self.assertIn(found, [output["store_hash"] for output in done])
+                    with open(os.path.join(folder, "out.manifest.json"), encoding="utf-8") as manifest:
+                        keys = json.load(manifest)["datasets"].keys()
+                    self.assertTrue(all(key.startswith(("a/", "b/")) for key in keys))
+                self.assertEqual([name for name in os.listdir(folder) if ".tmp" in name], [])
 
 
 if __name__ == "__main__":

@@ -12,6 +12,7 @@ from pathlib import Path
 from reference import cbor
 from tests.support.golden_plans import GOLDEN, cases, graph_of, token_of
 from tests.support.plans import Files, call, error, graph, plan, validate
+from tests.support.processes import start
 
 MODES = ("inference", "forward", "backward")
 
@@ -264,7 +265,7 @@ class FilesInAndOut(PlanTest):
         self.assertTrue(link.is_symlink())
         pipe = self.files.path("pipe")
         os.mkfifo(pipe)
-        reader = subprocess.Popen(["cat", pipe], stdout=subprocess.PIPE)
+        reader = start(["cat", pipe], stdout=subprocess.PIPE)
         self.assertEqual(call("graph", "chain", "--cbor", pipe).returncode, 0)
         self.assertEqual(reader.communicate(timeout=60)[0], target.read_bytes())
         self.assertTrue(stat.S_ISFIFO(os.stat(pipe).st_mode))

@@ -10,7 +10,9 @@ import unittest
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", ".."))
 from tests.support import shop, warehouse  # noqa: E402
+from tests.support.endless import check_signals  # noqa: E402
 from tests.support.postgres import Proxy, Server, find_binaries, free_port  # noqa: E402
+from tests.support.processes import start  # noqa: E402
 from tests.support.scan import ABSENT, DECLARED, SCAN, WEIR, comparable, ingest, lines, real, rows, scan  # noqa: E402
 
 BINARIES = find_binaries()
@@ -249,7 +251,7 @@ class Postgres(unittest.TestCase):
         self.server.run("CREATE DATABASE moving")
         self.server.run("CREATE TABLE m (id int, version int); INSERT INTO m SELECT i, 0 FROM generate_series(1, 20000) i",
                         "moving")
-        writer = subprocess.Popen([self.server.program("psql"), "-X", "-q", "-d", self.server.url("moving")],
+        writer = start([self.server.program("psql"), "-X", "-q", "-d", self.server.url("moving")],
                                   stdin=subprocess.PIPE, stdout=subprocess.DEVNULL)
         try:
             writer.stdin.write(b"UPDATE m SET version = version + 1;\n" * 40)
@@ -340,6 +342,13 @@ class Postgres(unittest.TestCase):
                 self.assertTrue(expected == ingest(self.server.url("many"), folder, "got", "--threads", threads))
 
     # ---- Failures
+
+    def test_signals_inside_a_query(self):
+        self.server.run("CREATE DATABASE endless")
+        self.server.run("CREATE TABLE t (id int PRIMARY KEY, w real); INSERT INTO t VALUES (1, 0.5)", "endless")
+        with tempfile.TemporaryDirectory() as folder:
+            check_signals(self, self.server.url("endless"), folder, "SELECT 1 AS id, date '2024-01-01' AS at, 2 AS y "
+                          "FROM pg_sleep(1000)")
 
     def test_every_allocation_fails_once(self):
         self.assertGreater(int(scan(self.server.url("types"), "--sweep").stdout), 50)

@@ -13,6 +13,7 @@ import subprocess
 import sys
 import tempfile
 import termios
+import time
 import unittest
 from pathlib import Path
 
@@ -21,6 +22,7 @@ from reference import cbor  # noqa: E402
 from reference.manifest import Manifest  # noqa: E402
 from reference.mix import Mixer  # noqa: E402
 from reference.sampler import Sampler  # noqa: E402
+from tests.support.processes import start  # noqa: E402
 
 WEIR = os.environ["WEIR"]
 KILLS = int(os.environ.get("WEIR_KILLS", "24"))
@@ -432,8 +434,8 @@ class Checkpoint(WithFolder):
 
     def test_it_is_saved_by_time(self):
         """A run without an end and without --checkpoint-every: its checkpoint moves on while it runs."""
-        process = subprocess.Popen(command("--checkpoint", self.checkpoint, "--checkpoint-seconds", 1),
-                                   stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, env=environment())
+        process = start(command("--checkpoint", self.checkpoint, "--checkpoint-seconds", 1),
+                        stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, env=environment())
         try:
             steps = {0}
             while len(steps) < 3:  # the one at the start, and two more
@@ -454,7 +456,7 @@ class Signals(WithFolder):
             with self.subTest(signal=number):
                 trace, checkpoint = self.folder / f"{status}.trace", self.folder / f"{status}.checkpoint"
                 call = command("--trace", trace, "--checkpoint", checkpoint, "--json")
-                process = subprocess.Popen(call, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment())
+                process = start(call, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment())
                 while not trace.exists() or trace.stat().st_size < 100000:  # it is under way
                     self.assertIsNone(process.poll())
                 process.send_signal(number)
@@ -484,7 +486,7 @@ class Signals(WithFolder):
                 path.unlink(missing_ok=True)
 
     def test_a_signal_that_is_ignored_stays_ignored(self):
-        process = subprocess.Popen(command("--trace", self.trace, "--json"), stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+        process = start(command("--trace", self.trace, "--json"), stdout=subprocess.PIPE, stderr=subprocess.PIPE,
                                    text=True, env=environment(),
                                    preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_IGN))
         while not self.trace.exists() or self.trace.stat().st_size < 100000:
@@ -508,7 +510,7 @@ class Signals(WithFolder):
 
     def test_two_runs_do_not_write_one_trace(self):
         call = ["--trace", self.trace, "--checkpoint", self.checkpoint, "--resume", self.checkpoint, "--checkpoint-every", 10]
-        process = subprocess.Popen(command(*call), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, env=environment())
+        process = start(command(*call), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, env=environment())
         while not self.trace.exists() or self.trace.stat().st_size < 100000:
             self.assertIsNone(process.poll())
         record = self.assert_error("IO_ERROR", *call)
@@ -521,7 +523,7 @@ class Signals(WithFolder):
         self.assertEqual(json.loads(weir("replay", self.trace, "--json").stdout)["steps"], stopped + 5)
 
     def test_without_a_checkpoint_it_says_so(self):
-        process = subprocess.Popen(command("--trace", self.trace), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+        process = start(command("--trace", self.trace), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
                                    env=environment())
         while not self.trace.exists() or self.trace.stat().st_size < 100000:
             self.assertIsNone(process.poll())
@@ -545,7 +547,7 @@ class Kill(WithFolder):
             while status != 0:
                 call = command("--steps", STEPS, "--workers", chance.choice([1, 2, 4]), "--trace", trace, "--checkpoint",
                                checkpoint, "--checkpoint-every", chance.choice([1, 1, 2, 5]), "--resume", checkpoint)
-                process = subprocess.Popen(call, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment())
+                process = start(call, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment())
                 try:
                     _, errors = process.communicate(timeout=chance.choice([0.01, 0.03, 0.06, 0.1]) * chance.random()
                                                     if kills < KILLS else 60)
@@ -579,11 +581,87 @@ class Kill(WithFolder):
                 self.run_ok(*call)
                 result = weir("diff", whole, trace)
                 self.assertEqual(result.stdout, "6 steps, all equal\n", f"killed at call {at}: {result.stderr}")
+                self.assertEqual(list(self.folder.glob("*.tmp")), [], "what a kill left is removed by the next run")
                 trace.unlink()
                 checkpoint.unlink()
-                for left in self.folder.glob("*.tmp*"):
-                    left.unlink()
             self.assertGreater(at, 20)
+
+
+class Damage(WithFolder):
+    """A store that is damaged, or cut while a run reads it."""
+
+    def setUp(self):
+        super().setUp()
+        self.store = self.folder / "shop.weir"
+        shutil.copy(shop / "shop.weir", self.store)
+
+    def command(self, *arguments):
+        return [WEIR, "run", "--store", str(self.store), "--manifest", str(shop / "shop.manifest.json"),
+                *map(str, arguments)]
+
+    def flip(self, section, share):
+        """Flips a bit at a share of a section."""
+        sections = json.loads(weir("info", self.store, "--json").stdout)["sections"]
+        place = next(s for s in sections if s["name"] == section)
+        at = place["offset"] + int(share * place["size"])
+        with open(self.store, "r+b") as file:
+            file.seek(at)
+            byte = file.read(1)[0]
+            file.seek(at)
+            file.write(bytes([byte ^ 4]))
+
+    def test_damage_is_an_error_unless_nobody_asks(self):
+        whole = self.folder / "whole.trace"
+        subprocess.run(self.command("--steps", STEPS, "--trace", whole), check=True, capture_output=True)
+        self.flip("rows", 0.5)
+        for verify in "touched", "all":
+            result = subprocess.run(self.command("--steps", 2000, "--verify", verify, "--json"), capture_output=True, text=True)
+            record = json.loads(result.stdout)["error"]
+            self.assertEqual((result.returncode, record["code_id"]), (1, "STORE_CORRUPT"))
+            self.assertIn("section rows", record["message"])
+            if verify == "touched":
+                self.assertIn(str(self.store), record["message"])
+        self.assertEqual(subprocess.run(self.command("--steps", 200, "--verify", "none"), capture_output=True).returncode, 0)
+        result = subprocess.run(self.command("--verify", "some"), capture_output=True, text=True)
+        self.assertEqual(result.returncode, 2)
+        self.assertIn("none, touched or all", result.stderr)
+
+    def test_a_store_cut_under_a_run_ends_it_with_its_trace(self):
+        with start(self.command("--workers", 2, "--trace", self.trace, "--checkpoint", self.checkpoint,
+                                           "--checkpoint-every", 20, "--json"), stdout=subprocess.PIPE, text=True) as process:
+            deadline = time.monotonic() + 60
+            while time.monotonic() < deadline and not (self.trace.exists() and self.trace.stat().st_size > 20000):
+                time.sleep(0.005)
+            os.truncate(self.store, 8192)
+            record = json.loads(process.communicate(timeout=60)[0])["error"]
+        self.assertEqual((process.returncode, record["code_id"]), (1, "IO_ERROR"))
+        self.assertIn(str(self.store), record["message"])
+        shutil.copy(shop / "shop.weir", self.store)
+        replayed = weir("replay", self.trace, "--store", self.store)
+        self.assertEqual(replayed.returncode, 4, replayed.stderr)  # the trace ends with the failure, and all of it is right
+        again = subprocess.run(self.command("--steps", 10**6, "--trace", self.trace, "--checkpoint", self.checkpoint,
+                                            "--resume", self.checkpoint, "--plan"), capture_output=True, text=True)
+        self.assertEqual(again.returncode, 0, again.stderr)
+
+    def test_one_batch_is_verified_too(self):
+        call = ["batch", "--store", self.store, "--manifest", shop / "shop.manifest.json", "--dataset",
+                "shop/churn/train", "--stage", "infer"]
+        sound = json.loads(weir(*call, "--json").stdout)["batch_digest"]
+        self.flip("seed_rows", 0)
+        for verify in [], ["--verify", "touched"], ["--verify", "all"]:
+            self.assertIn("STORE_CORRUPT", weir(*call, *verify).stderr)
+        with open(self.store, "r+b") as file:
+            file.truncate(4096 + 100)
+        self.assertIn("STORE_CORRUPT", weir(*call).stderr)
+        shutil.copy(shop / "shop.weir", self.store)
+        self.assertEqual(json.loads(weir(*call, "--json", "--verify", "all").stdout)["batch_digest"], sound)
+
+    def test_embeddings_and_texts_are_verified(self):
+        self.flip("text_embeddings", 0.01)
+        self.assertIn("STORE_CORRUPT", weir("embed", self.store, "--texts", 3000).stderr)
+        shutil.copy(shop / "shop.weir", self.store)
+        self.flip("text_bytes", 0.01)
+        self.assertIn("STORE_CORRUPT", weir("embed", self.store, "--texts", 3000, "--json").stdout)
 
 
 class Ranks(WithFolder):

@@ -48,7 +48,7 @@ class Device(unittest.TestCase):
         self.assertIsNone(plain["device"])
         for device, name in (("host", "host"), (FAKE, "fake device 0")):
             with self.subTest(device=device):
-                result = self.run_ok("--steps", STEPS, "--workers", 3, "--device", device, "--depth", 4, "--verify")
+                result = self.run_ok("--steps", STEPS, "--workers", 3, "--device", device, "--depth", 4, "--read-back")
                 self.assertEqual(result["batches"], STEPS)
                 self.assertEqual(result["bytes"], plain["bytes"])
                 self.assertEqual(result["device"]["name"], name)
@@ -56,7 +56,7 @@ class Device(unittest.TestCase):
                 self.assertLess(result["device"]["compact_bytes"], plain["bytes"] / 3)
 
     def test_for_people(self):
-        result = run("--steps", 5, "--device", "host", "--verify")
+        result = run("--steps", 5, "--device", "host", "--read-back")
         self.assertEqual(result.returncode, 0, result.stderr)
         self.assertRegex(result.stdout, r"on host: .* copied, 5 batches read back and the same")
 
@@ -81,7 +81,7 @@ class Device(unittest.TestCase):
         whole, trace, checkpoint = (self.folder / name for name in ("whole.trace", "run.trace", "run.checkpoint"))
         self.run_ok("--steps", 9, "--trace", whole)
         arguments = ("--steps", 9, "--trace", trace, "--checkpoint", checkpoint, "--checkpoint-every", 2, "--device", FAKE,
-                     "--verify")
+                     "--read-back")
         result = run(*arguments, WEIR_FAKE_CUDA_FAILS="cuMemcpyDtoHAsync_v2 4")
         self.assertEqual(result.returncode, 1)
         self.assertIn("DEVICE_ERROR", result.stderr)
@@ -94,7 +94,8 @@ class Device(unittest.TestCase):
         self.assertEqual(set(arenas["--device", "cuda"]), {"slots", "builders", "device"})
 
     def test_calls_that_make_no_sense(self):
-        for arguments in (["--depth", "2"], ["--verify"], ["--device", "host", "--queue", "2"]):
+        for arguments in (["--depth", "2"], ["--read-back"], ["--device", "host", "--queue", "2"],
+                          ["--device", "host", "--trace", self.folder / "t", "--trace-indices"]):
             with self.subTest(arguments=arguments):
                 self.assertEqual(run("--steps", 2, *arguments).returncode, 2)
 

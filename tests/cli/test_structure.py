@@ -2,9 +2,14 @@
 of the system, how long a function may be. Run from the repository's root with the program's path in WEIR."""
 import os
 import re
+import signal
 import subprocess
+import sys
+import time
 import unittest
 from pathlib import Path
+
+from tests.support.processes import start
 
 ROOT = Path(__file__).resolve().parents[2]
 BUILD = Path(os.environ["WEIR"]).resolve().parent
@@ -27,8 +32,11 @@ MAY_USE = {
 HEADER_OF = {"errors": "base", "hash": "base", "cbor": "base", "manifest": "sampler", "stypes": "store", "tensors": "batch",
              "prefetch": "pipeline", "loader": "pipeline", "staging": "pipeline", "cursors": "pipeline"}
 
-# Only src/base/env.c speaks to the system; everything else goes through a weir_env.
-DOOR = "src/base/env.c"
+# Only the default environment speaks to the system; everything else goes through a weir_env.
+DOOR = {"src/base/env.c", "src/base/guard.c"}
+
+# Signals belong to the process: what handles them has state of its own, the only one of the library.
+PROCESS_STATE = "src/base/guard.c"
 SYSTEM_CALLS = """malloc calloc realloc reallocarray free aligned_alloc posix_memalign strdup strndup asprintf
     open openat creat close read write pread pwrite readv writev lseek ftruncate truncate fsync fdatasync rename
     renameat unlink remove mkdir mmap munmap mremap fopen fdopen fclose fread fwrite fgets fputs fputc fprintf
@@ -38,6 +46,13 @@ SYSTEM_CALLS = """malloc calloc realloc reallocarray free aligned_alloc posix_me
 # Calls that a file may make all the same, with the reason.
 # Where a library is, and the key of an embedding server, are said in the process's environment variables.
 EXCEPTIONS = {"src/ingest/duckdb_api.c": {"getenv"}, "src/ingest/embed_http.c": {"getenv"}}
+
+# Integers become narrower in one of the three ways of src/base/narrow.h; the kernels that a GPU compiles too say so by
+# plain casts.
+NARROWING = "src/base/narrow.h"
+NARROWED = ["base", "store", "ingest", "batch", "device", "pipeline"]
+GPU_KERNELS = {"src/batch/expand_kernel.h", "src/store/calendar.h"}
+CAST = re.compile(r"(?<!\bsizeof)(?<!PERMUTE)\(\s*(?:u?int(?:8|16|32)_t|int|short)\s*\)\s*(?=[A-Za-z_(*&!~-])")
 
 FUNCTION_LINES_MAX = 70
 FILE_LINES_MAX = 700
@@ -187,7 +202,7 @@ class Door(unittest.TestCase):
         call = re.compile(r"(?<![\w.>])(%s)\s*\(" % "|".join(SYSTEM_CALLS))
         for path in sources("src/*/*.[ch]"):
             name = str(path.relative_to(ROOT))
-            if name == DOOR:
+            if name in DOOR:
                 continue
             for number, line in enumerate(without_comments(path.read_text()).split("\n"), 1):
                 for found in call.findall(line):
@@ -201,12 +216,62 @@ class Door(unittest.TestCase):
 
     def test_no_global_state_that_changes(self):
         for path in sources("src/*/*.[ch]"):
+            if str(path.relative_to(ROOT)) == PROCESS_STATE:
+                continue
             text = without_comments(path.read_text())
             for line in re.findall(r"^(?:static )?(?:[\w*]+ )+[\w*]+(?:\[[^\]]*\])*(?: =.*)?;$", text, re.M):
                 if line.startswith(("typedef", "struct", "union", "enum", "return", "extern const")):
                     continue
                 with self.subTest(file=str(path.relative_to(ROOT)), line=line):
                     self.assertRegex(line, r"\bconst\b")
+
+
+class Narrowing(unittest.TestCase):
+    def test_no_number_is_cut_without_a_word(self):
+        for path in sources(*["src/%s/*.[ch]" % part for part in NARROWED]):
+            name = str(path.relative_to(ROOT))
+            if name in GPU_KERNELS or name == NARROWING:
+                continue
+            for number, line in enumerate(without_comments(path.read_text()).split("\n"), 1):
+                if "static_assert" in line.lower() or re.match(r"\s*(X\(|.*\(\*\w+\)\(int\)|.*\(int\)(PART|STYPE|WEIR)_)", line):
+                    continue
+                with self.subTest(place="%s:%d" % (name, number)):
+                    self.assertIsNone(CAST.search(line), "use weir__fits, WEIR__NARROW or WEIR__LOW: " + line.strip())
+
+    def test_the_check_sees_a_cast(self):
+        for line in "x = (uint16_t)y;", "f((int32_t)(a + b))", "z = (int)*p", "(uint8_t) value":
+            self.assertIsNotNone(CAST.search(line), line)
+        for line in "(uint32_t *)p", "sizeof(uint32_t)", "(uint32_t)1 << 3", "(uint64_t)x", "WEIR__LOW(uint8_t, x)":
+            self.assertIsNone(CAST.search(line), line)
+
+
+class Processes(unittest.TestCase):
+    def test_what_tests_start_dies_with_them(self):
+        for path in sources("tests/*/*.py"):
+            if path.name in ("processes.py", "test_structure.py"):
+                continue
+            with self.subTest(file=str(path.relative_to(ROOT))):
+                self.assertNotIn("subprocess.Popen(", path.read_text(), "use tests.support.processes.start")
+
+    def test_a_killed_test_leaves_no_process(self):
+        script = ("import sys, time; from tests.support.processes import start\n"
+                  "print(start(['sleep', '600']).pid, flush=True); time.sleep(600)")
+        test = start([sys.executable, "-B", "-c", script], stdout=subprocess.PIPE, text=True, cwd=ROOT,
+                     env={**os.environ, "PYTHONPATH": str(ROOT)})
+        child = int(test.stdout.readline())
+        test.kill()
+        test.wait()
+        test.stdout.close()
+        for _ in range(1000):
+            try:
+                state = Path(f"/proc/{child}/stat").read_text().rsplit(")", 1)[1].split()[0]
+            except FileNotFoundError:
+                return
+            if state == "Z":  # dead, and nobody has asked yet
+                return
+            time.sleep(0.01)
+        os.kill(child, signal.SIGKILL)
+        self.fail("a process outlived the test that started it")
 
 
 class Size(unittest.TestCase):

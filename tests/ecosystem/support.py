@@ -9,6 +9,9 @@ import unittest
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(ROOT))
+
+from tests.support.processes import start  # noqa: E402
 
 
 def require(*packages: str) -> None:
@@ -42,7 +45,7 @@ def run_ranks(world_size: int, code: str, timeout: int = 300) -> list[subprocess
                        "GLOO_SOCKET_IFNAME": "lo", "CUDA_VISIBLE_DEVICES": "",
                        "PYTHONPATH": f"{Path(weir.__file__).parents[1]}:{ROOT}"}
         command = [sys.executable, "-B", "-W", "ignore", "-c", code]
-        processes.append(subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True))
+        processes.append(start(command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True))
     results = []
     for process in processes:
         try:

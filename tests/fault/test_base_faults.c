@@ -173,10 +173,12 @@ static weir_status write_json(const weir_env *env, void *context, weir_error *er
     return status;
 }
 
-/* Long strings, escapes, nesting and every kind of number, so that jansson allocates in all its ways. */
+/* Long strings, escapes, nesting and every kind of number, so that the reader allocates in all its ways. */
 static weir_status read_json(const weir_env *env, void *context, weir_error *error) {
     static const char text[] =
-        "{\"a\": [1, 2.5, -3e10, true, false, null, [], {}], \"a longer key, with \\u00e9\": \"text "
+        "{\"a\": [1, 2.5, -3e10, "
+        "0.1234567890123456789012345678901234567890123456789012345678901234567890, true, false, null, [], "
+        "{}], \"a longer key, with \\u00e9\": \"text "
         "\\ud835\\udefc "
         "that is longer than the sixteen bytes of a first buffer\", \"b\": {\"c\": {\"d\": [[[1]], \"x\"]}}, "
         "\"k1\": 1, \"k2\": 2, \"k3\": 3, \"k4\": 4, \"k5\": 5, \"k6\": 6, \"k7\": 7, \"k8\": 8, \"k9\": 9, "
@@ -197,7 +199,7 @@ static void writers_report_that_memory_is_gone(void **state) {
 
 static void the_json_reader_reports_that_memory_is_gone(void **state) {
     (void)state;
-    assert_true(sweep_faults(read_json, NULL, NULL) > 100);
+    assert_true(sweep_faults(read_json, NULL, NULL) >= 40);
 }
 
 /* ---- Files ----------------------------------------------------------------------------------- */
@@ -301,7 +303,6 @@ static void a_file_is_read_whole_or_not_at_all(void **state) {
 }
 
 int main(void) {
-    hook_jansson();
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(wrong_attempts_are_caught_and_a_right_one_is_not),
         cmocka_unit_test(writers_report_that_memory_is_gone),

@@ -3,6 +3,7 @@
 import datetime
 import hashlib
 import json
+import os
 import pickle
 import sqlite3
 import tempfile
@@ -60,6 +61,59 @@ class Stores(ShopTest):
         else:
             self.assertEqual(column["stype"], "timestamp")
             self.assertEqual(len(set(values.tolist())), len(set(expected)))
+
+    def damaged(self, section: str) -> str:
+        """A copy of the store with a bit flipped in the middle of a section."""
+        place = next(s for s in self.opened.info["sections"] if s["name"] == section)
+        data = bytearray(Path(self.store).read_bytes())
+        data[place["offset"] + place["size"] // 2] ^= 1
+        path = f"damaged-{section}.weir"
+        Path(path).write_bytes(data)
+        return path
+
+    def test_damage_is_found_when_it_is_touched(self) -> None:
+        rows = weir.Store(self.damaged("rows"))
+        with self.assertRaises(weir.errors.StoreCorrupt) as raised:
+            for table in rows.tables.values():
+                for name in table:
+                    table[name]
+        self.assertIn("section rows of damaged-rows.weir", str(raised.exception))
+        with self.assertRaises(weir.errors.StoreCorrupt):
+            weir.Store(self.damaged("text_embeddings")).embeddings["texts"]
+        texts = weir.Store(self.damaged("text_bytes"))
+        with self.assertRaises(weir.errors.StoreCorrupt):
+            for number in range(self.opened.embeddings["texts"].shape[0]):
+                texts.text(number)
+        with self.assertRaises(weir.errors.StoreCorrupt):
+            weir.Store("damaged-rows.weir", verify="all")
+        with self.assertRaises(weir.errors.Error):
+            weir.Store("damaged-rows.weir", verify="some")
+        trusting = weir.Store("damaged-rows.weir", verify="none")
+        self.assertEqual(pickle.loads(pickle.dumps(trusting)).hash, self.opened.hash)
+        for table in trusting.tables.values():
+            for name in table:
+                table[name]
+
+    def test_a_loader_verifies_what_it_touches(self) -> None:
+        for verify, steps in ("touched", 3000), ("none", 20):
+            path = "damaged-rows.weir" if Path("damaged-rows.weir").exists() else self.damaged("rows")
+            loader = weir.Loader(path, self.changed_manifest(), dataset=TRAIN, steps=steps, verify=verify, any_hash=True)
+            if verify == "none":
+                self.assertEqual(sum(1 for _ in loader), steps)
+                continue
+            with self.assertRaises(weir.errors.StoreCorrupt):
+                for _ in loader:
+                    pass
+
+    def test_a_store_that_is_cut_raises(self) -> None:
+        Path("cut.weir").write_bytes(Path(self.store).read_bytes())
+        loader = weir.Loader("cut.weir", self.changed_manifest(), dataset=TRAIN)
+        next(loader)
+        os.truncate("cut.weir", 8192)
+        with self.assertRaises(weir.errors.IoError) as raised:
+            for _ in loader:
+                pass
+        self.assertIn("cut.weir", str(raised.exception))
 
     def test_columns_are_views_of_the_file(self) -> None:
         orders = self.opened.tables["orders"]

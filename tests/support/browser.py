@@ -18,6 +18,8 @@ import time
 import urllib.error
 import urllib.request
 
+from tests.support.processes import start
+
 FLAGS = [
     "--headless",
     "--no-sandbox",
@@ -47,7 +49,7 @@ class Browser:
         self.window = f"--window-size={width},{height}"
         self.flags = list(flags)
         self.profile = tempfile.TemporaryDirectory(prefix="weir-browser-", ignore_cleanup_errors=True)
-        self.driver = subprocess.Popen(
+        self.driver = start(
             ["chromedriver", "--port=0"], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
         )
         self.base = f"http://127.0.0.1:{self._driver_port()}"

@@ -5,14 +5,41 @@
 
 #include <string.h>
 
+#include "base/blake3_tree.h"
 #include "base/bytes.h"
 #include "store/format.h"
 
-/* Makes every section's hash and the root fit the bytes, where the table's places lie in the file. */
+/* Makes the tail's values fit the bytes, if there is a tail and the table's places lie before it. */
+static inline void rehash_tail(uint8_t *data, size_t size) {
+    uint64_t end = weir__load64(data + 16);
+    uint8_t *value = data + end + WEIR__TAIL_HEADER_SIZE;
+    bool has_all = weir__load32(data + 12) == WEIR__SECTIONS_MOST;
+    for (int i = 0; i < (has_all ? WEIR__SECTIONS_MOST : WEIR__SECTIONS_LEAST); i++) {
+        const uint8_t *entry = data + WEIR__HEADER_SIZE + i * WEIR__SECTION_ENTRY_SIZE;
+        uint64_t offset = weir__load64(entry + 8);
+        uint64_t length = weir__load64(entry + 16);
+        if (offset > end || length > end - offset || length <= WEIR__SUBTREE_SIZE)
+            continue;
+        for (uint64_t at = 0; at < length && value + 32 <= data + size;
+             at += WEIR__SUBTREE_SIZE, value += 32) {
+            size_t part = length - at < WEIR__SUBTREE_SIZE ? (size_t)(length - at) : WEIR__SUBTREE_SIZE;
+            weir__blake3_subtree(data + offset + at, part, at / WEIR__SUBTREE_SIZE, value);
+        }
+    }
+}
+
+/* Makes every section's hash, the tail and the root fit the bytes, where the table's places lie in the file.
+ */
 static inline void rehash_store(uint8_t *data, size_t size) {
     if (size < WEIR__PAGE)
         return;
-    weir__store64(data + 16, size);
+    uint64_t end = weir__load64(data + 16);
+    bool has_tail =
+        end < size && size - end >= WEIR__TAIL_HEADER_SIZE && memcmp(data + end, WEIR__TAIL_MAGIC, 8) == 0;
+    if (has_tail)
+        rehash_tail(data, size);
+    else
+        weir__store64(data + 16, size);
     uint32_t count =
         weir__load32(data + 12) == WEIR__SECTIONS_MOST ? WEIR__SECTIONS_MOST : WEIR__SECTIONS_LEAST;
     for (uint32_t i = 0; i < count; i++) {
@@ -35,7 +62,8 @@ static inline uint64_t read_everything(const weir_store *store, uint32_t limit) 
     for (uint32_t row = 0; row < info->row_count && row < limit; row++) {
         const uint8_t *record = weir_store_record(store, row);
         uint32_t table = weir_store_table_of(store, row);
-        sum += (uint64_t)weir_store_row_time(store, row) + (info->tables[table].stride ? record[0] : 0);
+        sum += (uint64_t)weir_store_row_time(store, row) +
+               (record && info->tables[table].stride ? record[0] : 0);
         for (uint32_t c = 0; c < info->tables[table].column_count; c++) {
             weir_cell cell;
             sum += weir_store_cell(store, row, info->tables[table].column_start + c, &cell);

@@ -57,7 +57,9 @@ weir_store *loading_damage(const loading *l, uint8_t **memory) {
     *memory = aligned_alloc(4096, (size + 4095) / 4096 * 4096);
     assert_int_equal(fread(*memory, 1, size, file), size);
     fclose(file);
-    assert_ok(weir_store_open_memory(NULL, *memory, size, &damaged, &error), &error);
+    weir_store_options options = {
+        .size = sizeof options, .verify = WEIR_VERIFY_NONE, .data = *memory, .data_size = size};
+    assert_ok(weir_store_open_with(NULL, "the store", &options, &damaged, &error), &error);
     const weir_store_info *copy = weir_store_describe(damaged);
     for (uint32_t t = 0; t < copy->task_count; t++)
         if (strcmp(copy->tasks[t].name, "spend") == 0)

@@ -98,6 +98,15 @@ static ssize_t memory_write(void *context, int handle, const void *data, size_t 
     return (ssize_t)size;
 }
 
+static ssize_t memory_pwrite(void *context, int handle, const void *data, size_t size, uint64_t offset) {
+    memory_env *memory = context;
+    memory_handle kept = memory->handles[handle];
+    memory->handles[handle] = (memory_handle){.file = kept.file, .offset = (size_t)offset};
+    ssize_t written = memory_write(context, handle, data, size);
+    memory->handles[handle] = kept;
+    return written;
+}
+
 static int memory_sync(void *context, int handle) {
     (void)context;
     (void)handle;
@@ -141,6 +150,38 @@ static int memory_rename(void *context, const char *from, const char *to) {
     return 0;
 }
 
+static int memory_inspect(void *context, int handle, const char *path, weir_file_info *out) {
+    memory_env *memory = context;
+    const memory_file *file = handle >= 0 ? memory->handles[handle].file : memory_env_file(memory, path);
+    if (!file) {
+        errno = ENOENT;
+        return -1;
+    }
+    *out = (weir_file_info){
+        .kind = WEIR_FILE_REGULAR, .size = file->size, .number = (uint64_t)(file - memory->files)};
+    return 0;
+}
+
+static int memory_list(void *context, const char *folder,
+                       bool (*each)(void *argument, const char *name, bool is_folder, bool is_file),
+                       void *argument) {
+    memory_env *memory = context;
+    (void)folder; /* paths are just names */
+    for (size_t i = 0; i < MEMORY_FILES; i++)
+        if (memory->files[i].exists) {
+            const char *slash = strrchr(memory->files[i].name, '/');
+            if (!each(argument, slash ? slash + 1 : memory->files[i].name, false, true))
+                break;
+        }
+    return 0;
+}
+
+static int memory_lock(void *context, int handle) {
+    (void)context;
+    (void)handle;
+    return 0;
+}
+
 static void *memory_allocate(void *context, size_t size) {
     (void)context;
     return malloc(size ? size : 1);
@@ -168,11 +209,15 @@ void memory_env_init(memory_env *memory) {
     memory->env.read = memory_read;
     memory->env.pread = memory_pread;
     memory->env.write = memory_write;
+    memory->env.pwrite = memory_pwrite;
     memory->env.sync = memory_sync;
     memory->env.truncate = memory_truncate;
     memory->env.size = memory_size;
     memory->env.rename = memory_rename;
     memory->env.remove = memory_remove;
+    memory->env.inspect = memory_inspect;
+    memory->env.list = memory_list;
+    memory->env.lock = memory_lock;
 }
 
 void memory_env_close(memory_env *memory) {

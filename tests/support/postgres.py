@@ -6,10 +6,13 @@ import glob
 import os
 import pwd
 import shutil
+import signal
 import socket
 import subprocess
 import tempfile
 import threading
+
+from tests.support.processes import start
 
 
 def find_binaries():
@@ -78,10 +81,10 @@ class Server:
                         "-E", "UTF8", "--locale", "C", "--no-sync"],
                        cwd=self.folder, check=True, stdout=subprocess.DEVNULL, **self.user)
         with open(os.path.join(self.folder, "log"), "wb") as log:
-            self.process = subprocess.Popen(
+            self.process = start(
                 [self.program("postgres"), "-D", data, "-p", str(self.port), "-c", "listen_addresses=127.0.0.1", "-c",
                  "unix_socket_directories=", "-c", "fsync=off", "-c", "shared_buffers=64MB", "-c", "max_connections=20"],
-                cwd=self.folder, stdout=log, stderr=log, **self.user)
+                cwd=self.folder, stdout=log, stderr=log, at_death=signal.SIGINT, **self.user)
         for _ in range(300):
             if self.process.poll() is not None:
                 break

@@ -15,6 +15,7 @@ MAGIC = bytes.fromhex("89574549520d0a1a")
 PAGE = 4096
 HEADER_SIZE, ENTRY_SIZE = 64, 64
 TABLE_ALIGNMENT, TASK_BITS_ALIGNMENT = 64, 8
+BLOCK_SIZE = 65536
 KEY_ALIGNMENT, KEYS_A_BLOCK = 8, 64
 NULL_TIME, NO_ROW = -(2**63), 2**32 - 1
 SEES_EVERYTHING = 2**63 - 1
@@ -97,23 +98,29 @@ class StoreFile:
         magic, version, count, size, zero = struct.unpack_from("<8sIIQQ", self.bytes)
         require((magic, version, zero) == (MAGIC, 1, 0), "the header is wrong")
         require(count in (len(SECTIONS) - 1, len(SECTIONS)), "the number of sections is wrong")
-        require(size == len(self.bytes), "the file size is wrong")
         end_of_table = HEADER_SIZE + count * ENTRY_SIZE
         self.store_hash = self.bytes[32:64]
         hashed = self.bytes[:32] + bytes(32) + self.bytes[64:end_of_table]
         require(blake3.plain_hash(hashed) == self.store_hash, "the root hash is wrong")
         require(not any(self.bytes[end_of_table:PAGE]), "the first page has bytes after the table")
-        sections, expected_offset = {}, PAGE
+        sections, expected_offset, values = {}, PAGE, []
         for number, name in enumerate(SECTIONS[:count]):
             entry = self.bytes[HEADER_SIZE + number * ENTRY_SIZE :][:ENTRY_SIZE]
             kind, zero_1, offset, section_size, section_hash, zero_2 = struct.unpack("<IIQQ32sQ", entry)
             require((kind, zero_1, zero_2) == (number + 1, 0, 0), f"the entry of {name} is wrong")
             require(offset == expected_offset, f"{name} is not where it should be")
             sections[name] = self.bytes[offset : offset + section_size]
-            require(blake3.plain_hash(sections[name]) == section_hash, f"the hash of {name} is wrong")
+            if section_size > BLOCK_SIZE:
+                values += blake3.block_values(sections[name])
+                found = blake3.hash_of_blocks(values[-rounded_up(section_size, BLOCK_SIZE) // BLOCK_SIZE :])
+            else:
+                found = blake3.plain_hash(sections[name])
+            require(found == section_hash, f"the hash of {name} is wrong")
             expected_offset = rounded_up(offset + section_size, PAGE)
             require(not any(self.bytes[offset + section_size : expected_offset]), f"bytes follow {name}")
-        require(expected_offset == len(self.bytes), "bytes follow the last section")
+        require(expected_offset == size, "the file size is wrong")
+        tail = struct.pack("<8sIIQ40x", b"WEIRBLK\n", 1, BLOCK_SIZE, len(values)) + b"".join(values) if values else b""
+        require(self.bytes[size:] == tail.ljust(rounded_up(len(tail), PAGE), b"\0"), "the tail is wrong")
         return sections
 
     def _part(self, name: str) -> Part:

@@ -324,6 +324,40 @@ static int fault_unmap(void *context, void *memory, size_t size) {
     return base()->unmap(NULL, memory, size);
 }
 
+static int fault_inspect(void *context, int file, const char *path, weir_file_info *out) {
+    if (strikes(context, FAULT_INSPECT)) {
+        errno = EIO;
+        return -1;
+    }
+    return base()->inspect(NULL, file, path, out);
+}
+
+static int fault_list(void *context, const char *folder,
+                      bool (*each)(void *argument, const char *name, bool is_folder, bool is_file),
+                      void *argument) {
+    if (strikes(context, FAULT_LIST)) {
+        errno = EIO;
+        return -1;
+    }
+    return base()->list(NULL, folder, each, argument);
+}
+
+static int fault_lock(void *context, int file) {
+    if (strikes(context, FAULT_LOCK)) {
+        errno = ENOLCK;
+        return -1;
+    }
+    return base()->lock(NULL, file);
+}
+
+static int fault_random(void *context, void *out, size_t size) {
+    if (strikes(context, FAULT_RANDOM)) {
+        errno = ENOSYS;
+        return -1;
+    }
+    return base()->random(NULL, out, size);
+}
+
 static int fault_start_thread(void *context, void *(*run)(void *), void *argument, uintptr_t *thread) {
     if (strikes(context, FAULT_THREAD))
         return EAGAIN;
@@ -349,36 +383,10 @@ void fault_env_init(fault_env *faults) {
     faults->env.map = fault_map;
     faults->env.unmap = fault_unmap;
     faults->env.start_thread = fault_start_thread;
-}
-
-/* jansson takes no context: the sweep under way, or NULL. */
-static fault_env *jansson_faults;
-
-/* jansson 2.14 does not notice that its token buffer cannot grow, and reads past it. The buffer doubles
- * from 16 bytes on: these sizes are spared. */
-static bool may_be_token_buffer(size_t size) {
-    return size == 32 || size == 64 || size == 128;
-}
-
-static void *jansson_allocate(size_t size) {
-    if (jansson_faults && !may_be_token_buffer(size) && strikes(jansson_faults, FAULT_JSON)) {
-        errno = ENOMEM;
-        return NULL;
-    }
-    void *memory = malloc(size ? size : 1);
-    if (memory && jansson_faults)
-        count(&jansson_faults->live_allocations, 1);
-    return memory;
-}
-
-static void jansson_release(void *memory) {
-    if (memory && jansson_faults)
-        count(&jansson_faults->live_allocations, -1);
-    free(memory);
-}
-
-void hook_jansson(void) {
-    json_set_alloc_funcs(jansson_allocate, jansson_release);
+    faults->env.inspect = fault_inspect;
+    faults->env.list = fault_list;
+    faults->env.lock = fault_lock;
+    faults->env.random = fault_random;
 }
 
 static bool is_allowed(weir_status status) {
@@ -402,9 +410,7 @@ static uint64_t sweep_kind(fault_kind kind, bool from_then_on,
         faults.kind = kind;
         faults.fail_at = fail_at;
         faults.from_then_on = from_then_on;
-        jansson_faults = &faults;
         weir_status status = attempt(&faults.env, context, &error);
-        jansson_faults = NULL;
         assert_nothing_is_live(&faults);
         bool struck = faults.calls[kind] >= fail_at;
         if (status == WEIR_OK && !struck)

@@ -77,7 +77,10 @@ typedef enum fault_kind {
     FAULT_THREAD,
     FAULT_CLOSE, /* the file is closed all the same, as Linux does */
     FAULT_TRUNCATE,
-    FAULT_JSON, /* jansson's own memory, where hook_jansson was called */
+    FAULT_INSPECT,
+    FAULT_LIST,
+    FAULT_LOCK, /* there are no locks */
+    FAULT_RANDOM,
     FAULT_KINDS
 } fault_kind;
 
@@ -96,10 +99,6 @@ typedef struct fault_env {
 } fault_env;
 
 void fault_env_init(fault_env *faults);
-
-/* Leads jansson's memory through the environment of the sweep under way, which then counts and fails it
- * too. For programs whose attempts hold no jansson value of the test's own. */
-void hook_jansson(void);
 
 /* Runs `attempt` again and again, failing the 1st, 2nd, … call of every kind, once and from then on, until
  * it succeeds untouched. After each failure: the status is OUT_OF_MEMORY or IO_ERROR, nothing is live, and

@@ -187,7 +187,9 @@ static void test_a_damaged_store_never_leads_outside(void **state) {
         memcpy(copy, store_bytes, store_size);
         for (int i = 0; i < 40; i++)
             copy[4096 + random_below(&random, store_size - 4096)] = (uint8_t)random_next(&random);
-        if (weir_store_open_memory(NULL, copy, store_size, &damaged, &error) != WEIR_OK)
+        weir_store_options opening = {
+            .size = sizeof opening, .verify = WEIR_VERIFY_NONE, .data = copy, .data_size = store_size};
+        if (weir_store_open_with(NULL, "the store", &opening, &damaged, &error) != WEIR_OK)
             continue;
         weir_batch_options options = options_of(manifest, datasets[round % 3], 1, 0);
         weir_batch_builder *builder;

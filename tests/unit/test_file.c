@@ -4,6 +4,8 @@
 #include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "base/file.h"
@@ -183,7 +185,130 @@ static void an_atomic_file_is_synced_before_and_after_it_takes_its_name(void **s
     assert_ok(weir__atomic_open(&file, &env, path, "test", &error), &error);
     assert_ok(weir__atomic_write(&file, "ab", 2, &error), &error);
     assert_ok(weir__atomic_commit(&file, &error), &error);
-    assert_string_equal(log.letters, "owscrDsc");
+    assert_string_equal(log.letters, "owsrcDsc");
+    scratch_remove(folder);
+}
+
+/* Opens an atomic file and leaves it as a killed process would: open in no process, not removed. */
+static void leave_behind(const char *path) {
+    fflush(NULL);
+    pid_t child = fork();
+    assert_true(child >= 0);
+    if (child == 0) {
+        weir__atomic_file file;
+        bool is_open = weir__atomic_open(&file, weir_env_default(), path, "test", NULL) == WEIR_OK;
+        _exit(is_open ? 0 : 1);
+    }
+    int status;
+    assert_int_equal(waitpid(child, &status, 0), child);
+    assert_int_equal(status, 0);
+}
+
+static void what_a_killed_writer_left_is_removed(void **state) {
+    (void)state;
+    static const char *const others[] = {"file.0123.tmp", "file.0123456789abcdeg.tmp",
+                                         "other.0123456789abcdef.tmp", "file.0123456789abcdef.tmp.x", "file"};
+    char folder[SCRATCH_PATH], path[SCRATCH_PATH + 8], other[SCRATCH_PATH + 64];
+    scratch_make(folder);
+    snprintf(path, sizeof path, "%s/file", folder);
+    leave_behind(path);
+    leave_behind(path); /* which removes the first */
+    assert_int_equal(count_entries(folder), 1);
+    for (size_t i = 0; i < 5; i++) {
+        snprintf(other, sizeof other, "%s/%s", folder, others[i]);
+        write_whole_file(other, "x", 1);
+    }
+    write_atomically(path, "whole", true);
+    assert_file_equal(path, "whole", 5);
+    assert_int_equal(count_entries(folder), 5);
+    scratch_remove(folder);
+}
+
+static void two_writers_of_one_file_do_not_meet(void **state) {
+    (void)state;
+    char folder[SCRATCH_PATH], path[SCRATCH_PATH + 8];
+    weir__atomic_file first, second;
+    weir_error error;
+    scratch_make(folder);
+    snprintf(path, sizeof path, "%s/file", folder);
+    assert_ok(weir__atomic_open(&first, weir_env_default(), path, "test", &error), &error);
+    assert_fails(weir__atomic_open(&second, weir_env_default(), path, "test", &error), WEIR_IO_ERROR, &error);
+    assert_non_null(strstr(error.message, "another process is writing"));
+    assert_ok(weir__atomic_write(&first, "mine", 4, &error), &error);
+    assert_ok(weir__atomic_commit(&first, &error), &error);
+    assert_file_equal(path, "mine", 4);
+    assert_int_equal(count_entries(folder), 1);
+    write_atomically(path, "next", true);
+    assert_file_equal(path, "next", 4);
+    scratch_remove(folder);
+}
+
+static int no_locks(void *context, int file) {
+    (void)context;
+    (void)file;
+    errno = ENOLCK;
+    return -1;
+}
+
+static void without_locks_the_last_of_two_writers_wins(void **state) {
+    (void)state;
+    char folder[SCRATCH_PATH], path[SCRATCH_PATH + 8];
+    weir_env env = *weir_env_default();
+    weir__atomic_file first, second;
+    weir_error error;
+    env.lock = no_locks;
+    scratch_make(folder);
+    snprintf(path, sizeof path, "%s/file", folder);
+    assert_ok(weir__atomic_open(&first, &env, path, "test", &error), &error);
+    assert_ok(weir__atomic_open(&second, &env, path, "test", &error), &error);
+    assert_ok(weir__atomic_write(&first, "first", 5, &error), &error);
+    assert_ok(weir__atomic_write(&second, "second", 6, &error), &error);
+    assert_ok(weir__atomic_commit(&second, &error), &error);
+    assert_file_equal(path, "second", 6);
+    assert_ok(weir__atomic_commit(&first, &error), &error);
+    assert_file_equal(path, "first", 5);
+    assert_int_equal(count_entries(folder), 1);
+    scratch_remove(folder);
+}
+
+static void a_link_in_the_way_is_not_followed(void **state) {
+    (void)state;
+    char folder[SCRATCH_PATH], path[SCRATCH_PATH + 8], link[SCRATCH_PATH + 40], victim[SCRATCH_PATH + 8];
+    scratch_make(folder);
+    snprintf(path, sizeof path, "%s/file", folder);
+    snprintf(victim, sizeof victim, "%s/victim", folder);
+    write_whole_file(victim, "precious", 8);
+    snprintf(link, sizeof link, "%s.tmp%ld", path, (long)getpid());
+    assert_int_equal(symlink(victim, link), 0);
+    snprintf(link, sizeof link, "%s.0123456789abcdef.tmp", path);
+    assert_int_equal(symlink(victim, link), 0);
+    write_atomically(path, "new", true);
+    assert_file_equal(victim, "precious", 8);
+    assert_file_equal(path, "new", 3);
+    scratch_remove(folder);
+}
+
+static void devices_and_pipes_are_not_read(void **state) {
+    (void)state;
+    char folder[SCRATCH_PATH], pipe[SCRATCH_PATH + 8];
+    scratch_make(folder);
+    snprintf(pipe, sizeof pipe, "%s/pipe", folder);
+    assert_int_equal(mkfifo(pipe, 0600), 0);
+    const char *const paths[] = {pipe, "/dev/zero", "/dev/null"};
+    for (size_t i = 0; i < 3; i++) {
+        uint8_t *data;
+        size_t size;
+        weir_store *store;
+        weir_error error;
+        assert_fails(weir__file_read(weir_env_default(), paths[i], 1 << 20, &data, &size, "test", &error),
+                     WEIR_IO_ERROR, &error);
+        assert_non_null(strstr(error.message, "a device or a pipe"));
+        assert_fails(weir_store_open(NULL, paths[i], &store, &error), WEIR_IO_ERROR, &error);
+        weir_ingest_options options = WEIR_INGEST_OPTIONS;
+        options.source = paths[i];
+        assert_fails(weir_ingest(NULL, &options, NULL, &error), WEIR_SOURCE_ERROR, &error);
+        assert_non_null(strstr(error.message, "a device or a pipe"));
+    }
     scratch_remove(folder);
 }
 
@@ -218,6 +343,11 @@ int main(void) {
         cmocka_unit_test(an_atomic_file_is_synced_before_and_after_it_takes_its_name),
         cmocka_unit_test(an_atomic_file_may_have_a_plain_name),
         cmocka_unit_test(an_atomic_file_needs_its_folder),
+        cmocka_unit_test(what_a_killed_writer_left_is_removed),
+        cmocka_unit_test(two_writers_of_one_file_do_not_meet),
+        cmocka_unit_test(without_locks_the_last_of_two_writers_wins),
+        cmocka_unit_test(a_link_in_the_way_is_not_followed),
+        cmocka_unit_test(devices_and_pipes_are_not_read),
     };
     return cmocka_run_group_tests_name("file", tests, NULL, NULL);
 }

@@ -93,6 +93,135 @@ static void a_fixed_writer_takes_json_too(void **state) {
                  WEIR_OUT_OF_MEMORY, &error);
 }
 
+/* ---- Against another reader ------------------------------------------------------------------ */
+
+static int compare_names(const void *a, const void *b) {
+    const char *left = *(const char *const *)a, *right = *(const char *const *)b;
+    return weir__key_compare(left, strlen(left), right, strlen(right));
+}
+
+/* What jansson has read, as CBOR. */
+static void write_tree(json_t *value, weir_cbor_writer *w) {
+    const char *names[64];
+    size_t count = 0;
+    switch (json_typeof(value)) {
+    case JSON_OBJECT:
+        weir_cbor_map(w, json_object_size(value));
+        for (void *it = json_object_iter(value); it && count < 64; it = json_object_iter_next(value, it))
+            names[count++] = json_object_iter_key(it);
+        qsort(names, count, sizeof *names, compare_names);
+        for (size_t i = 0; i < count; i++) {
+            weir_cbor_text(w, names[i]);
+            write_tree(json_object_get(value, names[i]), w);
+        }
+        break;
+    case JSON_ARRAY:
+        weir_cbor_array(w, json_array_size(value));
+        for (size_t i = 0; i < json_array_size(value); i++)
+            write_tree(json_array_get(value, i), w);
+        break;
+    case JSON_STRING:
+        weir_cbor_text_n(w, json_string_value(value), json_string_length(value));
+        break;
+    case JSON_INTEGER:
+        weir_cbor_int(w, json_integer_value(value));
+        break;
+    case JSON_REAL:
+        weir_cbor_double(w, json_real_value(value));
+        break;
+    case JSON_NULL:
+        weir_cbor_null(w);
+        break;
+    default:
+        weir_cbor_bool(w, json_is_true(value));
+    }
+}
+
+/* Whether both refuse a text, or read the same from it. */
+static void assert_both_agree(const char *text, size_t size, uint32_t *accepted) {
+    weir_cbor_writer ours, theirs;
+    weir_error error;
+    weir_cbor_writer_memory(&ours, NULL);
+    weir_cbor_writer_memory(&theirs, NULL);
+    json_t *tree = json_loadb(text, size, JSON_REJECT_DUPLICATES | JSON_DECODE_ANY, NULL);
+    weir_status status = weir_json_read(text, size, "test", WEIR_CBOR_INVALID, &ours, &error);
+    if (tree)
+        write_tree(tree, &theirs);
+    bool is_same =
+        tree ? status == WEIR_OK && ours.size == theirs.size && memcmp(ours.data, theirs.data, ours.size) == 0
+             : status == WEIR_CBOR_INVALID;
+    if (!is_same)
+        fail_msg("%.*s: %s", (int)size, text, status == WEIR_OK ? "read" : error.message);
+    *accepted += tree != NULL;
+    json_decref(tree);
+    weir_cbor_release(&theirs);
+    weir_cbor_release(&ours);
+}
+
+/* Texts of pieces that JSON is made of, and sound ones with some bytes changed. */
+static void another_reader_reads_the_same(void **state) {
+    static const char *const pieces[] = {
+        "{",
+        "}",
+        "[",
+        "]",
+        ",",
+        ":",
+        "\"a\"",
+        "\"b\"",
+        "\"",
+        "0",
+        "1",
+        "-",
+        "12",
+        ".5",
+        "e3",
+        "E-2",
+        "+",
+        " ",
+        "\n",
+        "true",
+        "false",
+        "null",
+        "\\u0041",
+        "\\ud83d",
+        "\\ude00",
+        "\\n",
+        "\\x",
+        "\xC3\xA9",
+        "\xff",
+        "9223372036854775807",
+        "9223372036854775808",
+        "1e308",
+        "1e309",
+    };
+    static const char *const sound[] = {
+        "{\"a\": [1, -2, 0.5e-3], \"bb\": {\"c\": null, \"\\u00e9\": true}, \"\\ud83d\\ude00\": \"x\\ty\"}",
+        "[[], {}, [[\"\\\"\\\\\\/\\b\\f\"]], -0, -0.0, 1E400, 4.9e-324]",
+        " \t\r\n[-9223372036854775808, \"\xE2\x82\xAC\", false ] ",
+    };
+    random_stream random = {21};
+    uint32_t accepted = 0;
+    (void)state;
+    for (unsigned round = 0; round < 60000; round += test_stride()) {
+        char text[256] = "";
+        size_t size = 0;
+        if (round % 2) {
+            for (uint64_t i = 1 + random_below(&random, 9); i-- > 0;)
+                strcat(text, pieces[random_below(&random, sizeof pieces / sizeof *pieces)]);
+            size = strlen(text);
+        } else {
+            strcpy(text, sound[random_below(&random, 3)]);
+            size = strlen(text);
+            for (uint64_t i = random_below(&random, 3); i-- > 0;)
+                text[random_below(&random, size)] =
+                    (char)(1 + random_below(&random, 255)); /* jansson skips a NUL */
+        }
+        assert_both_agree(text, size, &accepted);
+    }
+    assert_true(accepted > 3000 / test_stride());
+}
+
 /* ---- Writing --------------------------------------------------------------------------------- */
 
 static weir_json_writer writer;
@@ -454,6 +583,7 @@ int main(void) {
         cmocka_unit_test(raw_bytes_that_are_no_json_text_are_refused),
         cmocka_unit_test(nesting_beyond_any_stack_is_refused),
         cmocka_unit_test(a_fixed_writer_takes_json_too),
+        cmocka_unit_test(another_reader_reads_the_same),
         cmocka_unit_test(text_is_escaped),
         cmocka_unit_test(any_text_is_valid_json),
         cmocka_unit_test(commas_and_nesting),

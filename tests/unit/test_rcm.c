@@ -1,4 +1,5 @@
 /* Row orders of a sequence against the golden vectors, whose edges come by child. */
+#include <stdlib.h>
 #include <string.h>
 
 #include "support/testing.h"
@@ -97,6 +98,23 @@ static void doubled_edges_count_once(void **state) {
     }
     assert_int_equal(weir__unique_edges(&orders, 5, edges, 0), 0);
     weir__block_close(&scratch, weir__env(NULL));
+}
+
+/* As many foreign keys as a table may have, all different: comparing them with each other would take minutes.
+ */
+static void many_edges_of_a_row_are_no_burden(void **state) {
+    enum { ROWS = UINT16_MAX, CHILDREN = 400, KEYS = 32767 };
+    struct weir__local_edge *edges = malloc((size_t)CHILDREN * KEYS * sizeof *edges);
+    weir__row_orders orders;
+    weir__block scratch = {0};
+    (void)state;
+    assert_non_null(edges);
+    open_orders(&orders, &scratch, ROWS, 1);
+    for (uint32_t i = 0; i < CHILDREN * KEYS; i++)
+        edges[i] = (struct weir__local_edge){(uint16_t)(i / KEYS), (uint16_t)(i % KEYS)};
+    assert_int_equal(weir__unique_edges(&orders, ROWS, edges, CHILDREN * KEYS), CHILDREN * KEYS);
+    weir__block_close(&scratch, weir__env(NULL));
+    free(edges);
 }
 
 /* A hub's neighbours come by (key, number), however many they are: here each has 0 to 2 children of its own,
@@ -222,6 +240,7 @@ int main(void) {
         cmocka_unit_test(row_orders_are_those_of_the_vectors),
         cmocka_unit_test(scratch_can_be_used_again),
         cmocka_unit_test(doubled_edges_count_once),
+        cmocka_unit_test(many_edges_of_a_row_are_no_burden),
         cmocka_unit_test(hubs_of_all_sizes_are_sorted),
         cmocka_unit_test(best_is_never_worse),
     };

@@ -164,6 +164,30 @@ static void test_an_existing_trace_is_not_overwritten(void **state) {
     run_close(&r);
 }
 
+static int synced_folders;
+
+/* A folder's handle is the one beyond all files. */
+static int count_folder(void *context, int handle) {
+    (void)context;
+    synced_folders += handle == MEMORY_HANDLES;
+    return 0;
+}
+
+static void test_a_new_trace_keeps_its_name_in_a_crash(void **state) {
+    (void)state;
+    run r;
+    weir_error error;
+    weir_trace_writer *writer;
+    run_open(&r, "", 5, 1, 0);
+    weir_env env = memory.env;
+    env.sync = count_folder;
+    synced_folders = 0;
+    assert_ok(weir_trace_create(&env, "new.trace", &r.description, NULL, &writer, &error), &error);
+    assert_int_equal(synced_folders, 1);
+    weir_trace_writer_close(writer);
+    run_close(&r);
+}
+
 /* Every bit of a trace flipped, one at a time: found, and never a crash. */
 static void test_every_flipped_bit_is_found(void **state) {
     (void)state;
@@ -555,6 +579,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_written_is_read_back),
         cmocka_unit_test(test_an_existing_trace_is_not_overwritten),
+        cmocka_unit_test(test_a_new_trace_keeps_its_name_in_a_crash),
         cmocka_unit_test(test_every_flipped_bit_is_found),
         cmocka_unit_test(test_every_truncation_is_found),
         cmocka_unit_test(test_a_resumed_trace_has_the_same_steps),

@@ -1,0 +1,12 @@
+/* The default environment's guard of mapped files against pages that cannot be read. */
+#ifndef WEIR_SRC_BASE_GUARD_H
+#define WEIR_SRC_BASE_GUARD_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+/* As weir_env.guard and unguard. */
+int weir__guard_system(void *context, const void *memory, size_t size, uint32_t *failed);
+void weir__unguard_system(void *context, const void *memory);
+
+#endif

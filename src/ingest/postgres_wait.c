@@ -1,0 +1,191 @@
+/* Every wait for a PostgreSQL server, and what its answers must look like before anything is read from them.
+ *
+ * A server may be wrong, hostile or gone. So nothing here waits without end: a session that is interrupted,
+ * or that has got no row and no answer for as long as a source may be silent, hangs up. It also hangs up on
+ * answers that the protocol has but weir did not ask for (copies in either direction), on answers without
+ * end, and on catalogs beyond any database. After that the session gives the one reason for whatever it is
+ * asked.
+ *
+ * Hanging up is also how a long statement is left before its end: the server is told to look for that while
+ * it works (client_connection_check_interval, since version 14). */
+#include <poll.h>
+#include <string.h>
+
+#include "ingest/postgres.h"
+
+enum {
+    POLL_MS = 100,
+    RESULTS_MAX = 256,          /* of one statement */
+    CATALOG_ROWS_MAX = 1 << 22, /* rows and bytes of one answer about the catalog */
+    CATALOG_BYTES_MAX = 1 << 28,
+};
+
+static const char strange_answer[] = "the server answered what PostgreSQL does not";
+
+void weir__pg_hang_up(weir__pg_session *session, const char *fault) {
+    session->fault = session->fault ? session->fault : fault;
+    PQfinish(session->connection);
+    session->connection = NULL;
+}
+
+/* ---- Waiting --------------------------------------------------------------------------------- */
+
+static uint64_t now_of(const weir__pg_session *session) {
+    return session->base.env->now_ns(session->base.env->context);
+}
+
+/* Takes in what the server has sent, or waits for it. `began_ns` is when the wait for a row or an answer
+ * began: what else the server sends meanwhile is not progress. False after hanging up or a lost connection.
+ */
+static bool take_in(weir__pg_session *session, uint64_t began_ns) {
+    struct pollfd socket = {.fd = PQsocket(session->connection), .events = POLLIN};
+    while (socket.fd >= 0) {
+        if (atomic_load_explicit(&session->is_interrupted, memory_order_relaxed)) {
+            weir__pg_hang_up(session, "it was interrupted");
+            return false;
+        }
+        if (now_of(session) - began_ns >= session->base.silence_ns) {
+            weir__pg_hang_up(session,
+                             "the server has given no row and no answer for too long (--source-timeout)");
+            return false;
+        }
+        if (poll(&socket, 1, POLL_MS) > 0)
+            break;
+    }
+    bool is_read = socket.fd >= 0 && PQconsumeInput(session->connection) == 1;
+    for (PGnotify *news; is_read && (news = PQnotifies(session->connection)) != NULL;)
+        PQfreemem(news); /* nobody listens */
+    return is_read;
+}
+
+PGresult *weir__pg_result(weir__pg_session *session) {
+    uint64_t began_ns = now_of(session);
+    while (session->connection && PQisBusy(session->connection))
+        if (!take_in(session, began_ns))
+            break;
+    return session->connection ? PQgetResult(session->connection) : NULL;
+}
+
+int weir__pg_copy_data(weir__pg_session *session, char **out) {
+    uint64_t began_ns = now_of(session);
+    for (;;) {
+        int size = session->connection ? PQgetCopyData(session->connection, out, 1) : -2;
+        if (size != 0)
+            return size;
+        if (!take_in(session, began_ns))
+            return -2;
+    }
+}
+
+/* ---- Statements ------------------------------------------------------------------------------ */
+
+static bool is_copy(const PGresult *result) {
+    ExecStatusType status = PQresultStatus(result);
+    return status == PGRES_COPY_IN || status == PGRES_COPY_OUT || status == PGRES_COPY_BOTH;
+}
+
+PGresult *weir__pg_answer(weir__pg_session *session, bool wants_copy) {
+    PGresult *answer = NULL;
+    for (int i = 0; i < RESULTS_MAX; i++) {
+        PGresult *result = weir__pg_result(session);
+        if (!result)
+            return answer;
+        bool is_failure = answer && PQresultStatus(answer) == PGRES_FATAL_ERROR;
+        if (is_failure)
+            PQclear(result); /* the first failure is the answer */
+        else
+            PQclear(answer), answer = result;
+        if (!is_copy(answer))
+            continue;
+        if (wants_copy && PQresultStatus(answer) == PGRES_COPY_OUT)
+            return answer;
+        break;
+    }
+    PQclear(answer);
+    weir__pg_hang_up(session, strange_answer);
+    return NULL;
+}
+
+PGresult *weir__pg_exec(weir__pg_session *session, const char *statement, bool wants_copy) {
+    if (!session->connection || PQsendQuery(session->connection, statement) != 1)
+        return NULL;
+    return weir__pg_answer(session, wants_copy);
+}
+
+bool weir__pg_run(weir__pg_session *session, const char *statement) {
+    PGresult *result = weir__pg_exec(session, statement, false);
+    ExecStatusType status = PQresultStatus(result);
+    PQclear(result);
+    return status == PGRES_COMMAND_OK || status == PGRES_TUPLES_OK;
+}
+
+/* ---- Rows of the catalog --------------------------------------------------------------------- */
+
+void weir__pg_rows_release(weir__pg_rows *rows) {
+    if (!rows->env)
+        return;
+    weir__release(rows->env, rows->text);
+    weir__release(rows->env, rows->cells);
+    *rows = (weir__pg_rows){0};
+}
+
+const char *weir__pg_cell(const weir__pg_rows *rows, size_t row, uint32_t column) {
+    return (const char *)rows->text + ((const size_t *)rows->cells)[row * rows->column_count + column];
+}
+
+static weir_status add_cell(weir__pg_rows *rows, const PGresult *result, uint32_t column, weir_error *error) {
+    const char *text = PQgetvalue(result, 0, WEIR__NARROW(int, column));
+    size_t size = (size_t)PQgetlength(result, 0, WEIR__NARROW(int, column));
+    if (!weir__grow(rows->env, &rows->text, &rows->text_capacity, rows->text_size + size + 1, 1) ||
+        !weir__grow(rows->env, &rows->cells, &rows->cell_capacity, rows->cell_count + 1, sizeof(size_t)))
+        return weir__out_of_memory(error, WEIR__SOURCE_OPERATOR, size);
+    memcpy((char *)rows->text + rows->text_size, text, size);
+    ((char *)rows->text)[rows->text_size + size] = 0;
+    ((size_t *)rows->cells)[rows->cell_count++] = rows->text_size;
+    rows->text_size += size + 1;
+    return WEIR_OK;
+}
+
+static weir_status add_row(weir__pg_session *session, weir__pg_rows *rows, const PGresult *result,
+                           const char *what, weir_error *error) {
+    weir_status status = WEIR_OK;
+    if (PQnfields(result) != WEIR__NARROW(int, rows->column_count) || PQntuples(result) != 1) {
+        weir__pg_hang_up(session, strange_answer);
+        return weir__pg_fail(error, session, NULL, what);
+    }
+    if (rows->row_count == CATALOG_ROWS_MAX || rows->text_size > CATALOG_BYTES_MAX) {
+        weir__pg_hang_up(session, "the catalog is larger than that of any database that weir reads");
+        return weir__pg_fail(error, session, NULL, what);
+    }
+    for (uint32_t i = 0; i < rows->column_count && !status; i++)
+        status = add_cell(rows, result, i, error);
+    rows->row_count++;
+    return status;
+}
+
+/* Row by row, so that an answer without end is noticed before memory is. */
+weir_status weir__pg_read_rows(weir__pg_session *session, const char *statement, uint32_t column_count,
+                               const char *what, weir__pg_rows *out, weir_error *error) {
+    *out = (weir__pg_rows){.env = session->base.env, .column_count = column_count};
+    weir_status status = WEIR_OK;
+    bool is_complete = false;
+    if (!session->connection || PQsendQuery(session->connection, statement) != 1 ||
+        PQsetSingleRowMode(session->connection) != 1)
+        return weir__pg_fail(error, session, NULL, what);
+    for (PGresult *result; !status && (result = weir__pg_result(session)) != NULL; PQclear(result)) {
+        ExecStatusType kind = PQresultStatus(result);
+        if (kind == PGRES_SINGLE_TUPLE) {
+            status = add_row(session, out, result, what, error);
+        } else if (kind == PGRES_TUPLES_OK && !is_complete) {
+            is_complete = true;
+        } else {
+            status = weir__pg_fail(error, session, result, what);
+            weir__pg_hang_up(session, strange_answer); /* what else it has to say is not asked for */
+        }
+    }
+    if (!status && !is_complete)
+        status = weir__pg_fail(error, session, NULL, what);
+    if (status)
+        weir__pg_rows_release(out);
+    return status;
+}

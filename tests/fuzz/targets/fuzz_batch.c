@@ -1,0 +1,126 @@
+/* Fuzzes the making of batches: a store is made of a few drawn numbers, damaged at the places that the input
+ * names, its hashes made to fit; whatever opens gives batches or is refused, and every number in a batch
+ * points into its tables. A batch's compact form expands to the very same bytes. */
+#include <stdlib.h>
+
+#include "require.h"
+#include "support/damage.h"
+#include "support/made_store.h"
+
+enum { KNOBS = 16, EDIT = 5 };
+
+/* Numbers below a tensor's bound, little-endian, `width` bytes each. */
+static void require_below(const weir_batch *batch, weir_tensor_id id, uint32_t width, uint64_t bound) {
+    const weir_tensor *tensor = &batch->tensors[id];
+    for (uint64_t at = 0; at < tensor->size; at += width) {
+        uint64_t value = 0;
+        memcpy(&value, batch->data + tensor->offset + at, width);
+        require(value < bound);
+    }
+}
+
+static void check_batch(const weir_store_info *info, const weir_batch *batch) {
+    require_below(batch, WEIR_SEMANTIC_TYPES, 1, WEIR_IGNORED);
+    require_below(batch, WEIR_COLUMN_IDS, 4, info->column_count ? info->column_count : 1);
+    require_below(batch, WEIR_SEQ_ROW_IDS, 2, batch->row_count ? batch->row_count : 1);
+    require_below(batch, WEIR_CATEGORICAL_EMBED_IDS, 4, info->category_count ? info->category_count : 1);
+    require_below(batch, WEIR_TEXT_EMBED_IDS, 4, batch->text_count ? batch->text_count : 1);
+    require_below(batch, WEIR_FK_ADJ, 1, 2);
+    require_below(batch, WEIR_IS_NULL, 1, 2);
+    require_below(batch, WEIR_BOOL_VALUES, 1, 2);
+    require_below(batch, WEIR_COL_PERM, 2, batch->sequence_length);
+    require_below(batch, WEIR_OUT_PERM, 2, batch->sequence_length);
+    require_below(batch, WEIR_IN_PERM, 2, batch->sequence_length);
+}
+
+static void check_expansion(const weir_batch *batch) {
+    uint8_t *out = malloc(batch->size ? (size_t)batch->size : 1);
+    require(out);
+    weir_batch_expand(batch->rules, batch->compact, out);
+    for (int id = 0; id < WEIR_BATCH_PARTS; id++) { /* what lies between them is nobody's */
+        const weir_tensor *part = &batch->tensors[id];
+        require(part->size == 0 ||
+                memcmp(out + part->offset, batch->data + part->offset, (size_t)part->size) == 0);
+    }
+    free(out);
+}
+
+static void build(const weir_store *store, const weir_manifest *manifest, const weir_batch_options *options) {
+    weir_batch_builder *builder = NULL;
+    weir_batch_buffer *buffer = NULL;
+    weir_cursor at = {0, 0};
+    (void)manifest;
+    if (weir_batch_builder_open(NULL, options, &builder, NULL) == WEIR_OK &&
+        weir_batch_buffer_open(&builder, 1, NULL, &buffer, NULL) == WEIR_OK)
+        for (int i = 0; i < 3; i++) {
+            weir_status status = weir_batch_build(builder, at, buffer, NULL);
+            if (status != WEIR_OK) {
+                require(status == WEIR_STORE_CORRUPT || status == WEIR_GLOBAL_POSITION_EXCEEDS_CARDINALITY);
+                break;
+            }
+            const weir_batch *batch = weir_batch_view(buffer);
+            check_batch(weir_store_describe(store), batch);
+            check_expansion(batch);
+            at = batch->step.cursor_next;
+        }
+    weir_batch_buffer_close(buffer);
+    weir_batch_builder_close(builder);
+}
+
+static void build_all(const weir_store *store, const uint8_t knobs[KNOBS]) {
+    static const char *const policies[] = {"uniform", "recent", "latest"};
+    static const char *const labels[] = {"train", "all", "none"};
+    const weir_store_info *info = weir_store_describe(store);
+    for (uint32_t task = 0; task < info->task_count && task < 3; task++) {
+        char config[256], dataset[32];
+        weir_split split = (weir_split)(knobs[8] % WEIR_SPLITS);
+        snprintf(config, sizeof config,
+                 "\"sequence_length\": %d, \"max_hops\": %d, \"child_width\": %d, \"max_rows\": %d, "
+                 "\"pad_rows\": %s, "
+                 "\"child_policy\": \"%s\", \"label_visibility\": \"%s\"",
+                 1 + knobs[9], knobs[10] % 8, knobs[11] % 40, 1 + knobs[12] % 70,
+                 knobs[13] & 1 ? "true" : "false", policies[(knobs[13] >> 1) % 3], labels[knobs[14] % 3]);
+        snprintf(dataset, sizeof dataset, "made/k%u/%s", task, weir_split_name(split));
+        weir_manifest *manifest = make_store_manifest(store, task, split, 1 + knobs[15] % 6, config);
+        weir_batch_options options = {.size = sizeof options,
+                                      .store = store,
+                                      .manifest = manifest,
+                                      .dataset = dataset,
+                                      .stage = (weir_stage)(knobs[14] / 3 % 3),
+                                      .world_size = 1,
+                                      .any_hash = true,
+                                      .pad = knobs[15] & 0x80,
+                                      .with_digests = true};
+        if (manifest)
+            build(store, manifest, &options);
+        weir_manifest_close(manifest);
+    }
+}
+
+/* Each edit is a place (4 bytes, modulo the size) and what to turn there. */
+static void damage(uint8_t *bytes, size_t size, const uint8_t *edits, size_t edits_size) {
+    for (; edits_size >= EDIT; edits += EDIT, edits_size -= EDIT)
+        bytes[weir__load32(edits) % size] ^= edits[4];
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
+    static const made_sizes sizes = {
+        .tables = 5, .columns = 6, .edges = 4, .rows = 30, .tasks = 3, .seeds = 9, .dim = 6};
+    uint8_t knobs[KNOBS] = {0};
+    memcpy(knobs, data, size < KNOBS ? size : KNOBS);
+    size_t store_size = 0;
+    uint8_t *bytes = make_store_bytes(weir__load64(knobs), &sizes, &store_size);
+    weir_store *store = NULL;
+    require(bytes != NULL);
+    if (size > KNOBS)
+        damage(bytes, store_size, data + KNOBS, size - KNOBS);
+    rehash_store(bytes, store_size);
+    if (weir_store_open_memory(NULL, bytes, store_size, &store, NULL) == WEIR_OK) {
+        bool is_sound = weir_store_verify(store, 1, NULL) == WEIR_OK;
+        require(is_sound || size >= KNOBS + EDIT);
+        build_all(store, knobs);
+    }
+    weir_store_close(store);
+    free(bytes);
+    return 0;
+}

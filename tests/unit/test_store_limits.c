@@ -1,0 +1,117 @@
+/* What a store may have at most: beyond it a store is refused when it is opened, whatever its hashes say, and
+ * up to it batches are built. The numbers that a batch's memory is computed from cannot overflow. */
+#include "support/made_store.h"
+#include "support/testing.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+static weir_status open_made(const made_sizes *sizes, weir_store **store, uint8_t **bytes,
+                             weir_error *error) {
+    size_t size = 0;
+    *bytes = make_store_bytes(1, sizes, &size);
+    assert_non_null(*bytes);
+    *store = NULL;
+    return weir_store_open_memory(NULL, *bytes, size, store, error);
+}
+
+/* Builds the first batch of task 0; the number of rows of its first sequence. */
+static weir_status build_first(const weir_store *store, uint64_t batch_size, const char *config,
+                               uint32_t *rows, weir_error *error) {
+    weir_manifest *manifest = make_store_manifest(store, 0, WEIR_TRAIN, batch_size, config);
+    weir_batch_builder *builder = NULL;
+    weir_batch_buffer *buffer = NULL;
+    assert_non_null(manifest);
+    weir_batch_options options = {.size = sizeof options,
+                                  .store = store,
+                                  .manifest = manifest,
+                                  .dataset = "made/k0/train",
+                                  .stage = WEIR_STAGE_INFER,
+                                  .world_size = 1,
+                                  .any_hash = true};
+    weir_status status = weir_batch_builder_open(NULL, &options, &builder, error);
+    if (status == WEIR_OK)
+        status = weir_batch_buffer_open(&builder, 1, NULL, &buffer, error);
+    if (status == WEIR_OK)
+        status = weir_batch_build(builder, (weir_cursor){0, 0}, buffer, error);
+    if (status == WEIR_OK) {
+        const weir_batch *batch = weir_batch_view(buffer);
+        memcpy(rows, batch->data + batch->tensors[WEIR_NUM_ROWS].offset, sizeof *rows);
+    }
+    weir_batch_buffer_close(buffer);
+    weir_batch_builder_close(builder);
+    weir_manifest_close(manifest);
+    return status;
+}
+
+static void more_tables_than_a_store_may_have_are_refused(void **state) {
+    weir_store *store;
+    weir_error error;
+    uint8_t *bytes;
+    (void)state;
+    made_sizes sizes = {.tables = 65537, .edges = 1, .rows = 1, .tasks = 1, .seeds = 1, .is_exact = true};
+    assert_fails(open_made(&sizes, &store, &bytes, &error), WEIR_STORE_CORRUPT, &error);
+    assert_non_null(strstr(error.message, "tables"));
+    free(bytes);
+}
+
+static void as_many_tables_as_a_store_may_have_give_batches(void **state) {
+    weir_store *store;
+    weir_error error;
+    uint8_t *bytes;
+    uint32_t rows = 0;
+    (void)state;
+    made_sizes sizes = {.tables = 65535, .edges = 1, .rows = 1, .tasks = 1, .seeds = 1, .is_exact = true};
+    assert_ok(open_made(&sizes, &store, &bytes, &error), &error);
+    assert_ok(weir_store_verify(store, 1, &error), &error);
+    assert_ok(build_first(store, 1, "\"max_hops\": 2, \"child_width\": 1", &rows, &error), &error);
+    assert_int_equal(rows, 5); /* the anchor, two parents, two children */
+    weir_store_close(store);
+    free(bytes);
+}
+
+static void more_foreign_keys_than_a_table_may_have_are_refused(void **state) {
+    weir_store *store;
+    weir_error error;
+    uint8_t *bytes;
+    (void)state;
+    made_sizes sizes = {.tables = 2, .edges = 32767, .rows = 2, .tasks = 1, .seeds = 1, .is_exact = true};
+    assert_ok(open_made(&sizes, &store, &bytes, &error), &error);
+    weir_store_close(store);
+    free(bytes);
+    sizes.edges++;
+    size_t size = 0;
+    assert_null(make_store_bytes(1, &sizes, &size));
+}
+
+static void batches_beyond_any_memory_are_refused(void **state) {
+    static const char *const configs[] = {
+        "\"sequence_length\": 1, \"max_rows\": 65535, \"pad_rows\": true",
+        "\"sequence_length\": 1, \"max_rows\": 65535, \"pad_rows\": true, \"max_hops\": 0",
+        "\"sequence_length\": 65536",
+    };
+    weir_store *store;
+    weir_error error;
+    uint8_t *bytes;
+    uint32_t rows;
+    (void)state;
+    made_sizes sizes = {
+        .tables = 2, .edges = 1, .rows = 2, .tasks = 1, .seeds = 2, .dim = 4, .is_exact = true};
+    assert_ok(open_made(&sizes, &store, &bytes, &error), &error);
+    for (size_t i = 0; i < sizeof configs / sizeof configs[0]; i++) {
+        assert_fails(build_first(store, UINT32_MAX, configs[i], &rows, &error), WEIR_OUT_OF_MEMORY, &error);
+        assert_non_null(strstr(error.message, "beyond any memory"));
+    }
+    weir_store_close(store);
+    free(bytes);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(more_tables_than_a_store_may_have_are_refused),
+        cmocka_unit_test(as_many_tables_as_a_store_may_have_give_batches),
+        cmocka_unit_test(more_foreign_keys_than_a_table_may_have_are_refused),
+        cmocka_unit_test(batches_beyond_any_memory_are_refused),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

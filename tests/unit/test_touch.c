@@ -1,0 +1,486 @@
+/* Blocks that are verified when they are used first: their hashes are subtrees of the sections', damage
+ * anywhere in a store is found before it is in a batch, a store without block hashes is verified by sections,
+ * and a file that is cut under a reader is an error, not the end of the process. */
+#include <pthread.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "support/damage.h"
+#include "support/made_store.h"
+#include "support/testing.h"
+
+/* ---- The tree -------------------------------------------------------------------------------- */
+
+static void joined_subtrees_are_the_hash(void **state) {
+    enum { MOST = 130 * WEIR__SUBTREE_SIZE + 5 };
+    static const size_t blocks[] = {1, 2, 3, 4, 5, 7, 8, 63, 64, 65, 127, 128, 129, 130};
+    static const int more[] = {-WEIR__SUBTREE_SIZE + 1, -1024, -1, 0, 1, 5};
+    (void)state;
+    uint8_t *data = malloc(MOST);
+    assert_non_null(data);
+    for (size_t i = 0; i < MOST; i++)
+        data[i] = (uint8_t)(i * 31 >> 5);
+    for (size_t b = 0; b<sizeof blocks / sizeof blocks[0]; b += test_stride()> 1 ? 3 : 1)
+        for (size_t m = 0; m < sizeof more / sizeof more[0]; m++) {
+            size_t size = (size_t)((long)(blocks[b] * WEIR__SUBTREE_SIZE) + more[m]);
+            uint8_t expected[32], found[32], value[32];
+            weir__blake3_joiner joiner;
+            if (size <= WEIR__SUBTREE_SIZE || size > MOST)
+                continue;
+            weir__blake3_join_begin(&joiner);
+            for (size_t at = 0; at < size; at += WEIR__SUBTREE_SIZE) {
+                size_t part = size - at < WEIR__SUBTREE_SIZE ? size - at : WEIR__SUBTREE_SIZE;
+                weir__blake3_subtree(data + at, part, at / WEIR__SUBTREE_SIZE, value);
+                weir__blake3_join_add(&joiner, value, 1);
+            }
+            weir__blake3_join_end(&joiner, found);
+            weir_blake3_of(data, size, expected);
+            assert_memory_equal(found, expected, 32);
+        }
+    free(data);
+}
+
+/* ---- Everything that a store gives ------------------------------------------------------------ */
+
+enum { BATCH = 16 };
+static const char config[] = "\"sequence_length\": 200, \"max_hops\": 3, \"child_width\": 1, \"max_rows\": 7";
+
+static weir_batch_options options_of(const weir_store *store, const weir_manifest *manifest,
+                                     const char *dataset) {
+    return (weir_batch_options){.size = sizeof(weir_batch_options),
+                                .store = store,
+                                .manifest = manifest,
+                                .dataset = dataset,
+                                .stage = WEIR_STAGE_INFER,
+                                .world_size = 1,
+                                .any_hash = true,
+                                .with_digests = true};
+}
+
+/* A number that depends on every batch of the first epoch of every task, or what the store's readers say. */
+static weir_status read_batches(const weir_store *store, uint64_t *sum, weir_error *error) {
+    const weir_store_info *info = weir_store_describe(store);
+    weir_status status = WEIR_OK;
+    for (uint32_t task = 0; task < info->task_count && status == WEIR_OK; task++) {
+        uint64_t samples = info->tasks[task].split_start[1];
+        weir_batch_builder *builder = NULL;
+        weir_batch_buffer *buffer = NULL;
+        char dataset[32];
+        if (samples == 0)
+            continue;
+        weir_manifest *manifest = make_store_manifest(store, task, WEIR_TRAIN, BATCH, config);
+        snprintf(dataset, sizeof dataset, "made/k%u/train", task);
+        weir_batch_options options = options_of(store, manifest, dataset);
+        status = weir_batch_builder_open(NULL, &options, &builder, error);
+        if (status == WEIR_OK)
+            status = weir_batch_buffer_open(&builder, 1, NULL, &buffer, error);
+        for (uint64_t at = 0; at < samples && status == WEIR_OK; at += BATCH) {
+            status = weir_batch_build(builder, (weir_cursor){0, at}, buffer, error);
+            if (status == WEIR_OK)
+                *sum = *sum * 31 + weir__load64(weir_batch_view(buffer)->batch_digest);
+        }
+        weir_batch_buffer_close(buffer);
+        weir_batch_builder_close(builder);
+        weir_manifest_close(manifest);
+    }
+    return status;
+}
+
+/* What a store gives: in batches, and through the accessors. */
+typedef struct given {
+    weir_status batches; /* whether they could be had, */
+    uint64_t batch_sum;
+    weir_status status; /* and of the store, when everything was read */
+    uint64_t sum;
+} given;
+
+static given read_store(const uint8_t *data, size_t size, weir_verify verify, weir_error *error) {
+    weir_store *store;
+    given g = {0};
+    weir_store_options options = {
+        .size = sizeof options, .verify = verify, .threads = 1, .data = data, .data_size = size};
+    g.status = g.batches = weir_store_open_with(NULL, "a.weir", &options, &store, error);
+    if (g.status != WEIR_OK)
+        return g;
+    g.batches = read_batches(store, &g.batch_sum, error);
+    g.sum = read_everything(store, 400);
+    g.status = g.batches == WEIR_OK ? weir_store_status(store, error) : g.batches;
+    weir_store_close(store);
+    return g;
+}
+
+static given read_sound(const uint8_t *data, size_t size, weir_verify verify) {
+    weir_error error;
+    given g = read_store(data, size, verify, &error);
+    assert_ok(g.status, &error);
+    return g;
+}
+
+/* The first store of these sizes whose file is `least` bytes or longer. */
+static uint8_t *make_at_least(const made_sizes *sizes, size_t least, size_t *size) {
+    for (uint64_t seed = 1;; seed++) {
+        uint8_t *bytes = make_store_bytes(seed, sizes, size);
+        assert_non_null(bytes);
+        if (*size >= least)
+            return bytes;
+        free(bytes);
+    }
+}
+
+/* A store that has block hashes for some of its sections. */
+static uint8_t *make_long(size_t *size) {
+    static const made_sizes sizes = {
+        .tables = 4, .columns = 6, .edges = 3, .rows = 3000, .tasks = 3, .seeds = 40, .dim = 6};
+    return make_at_least(&sizes, 400000, size);
+}
+
+static uint64_t end_of_sections(const uint8_t *bytes) {
+    return weir__load64(bytes + 16);
+}
+
+static bool is_same(given a, given b) {
+    return a.batch_sum == b.batch_sum && a.sum == b.sum;
+}
+
+static void all_ways_to_verify_give_the_same(void **state) {
+    (void)state;
+    size_t size;
+    uint8_t *bytes = make_long(&size);
+    assert_true(size > end_of_sections(bytes));
+    given expected = read_sound(bytes, size, WEIR_VERIFY_NONE);
+    for (int verify = 0; verify <= WEIR_VERIFY_ALL; verify++) {
+        assert_true(is_same(read_sound(bytes, size, (weir_verify)verify), expected));
+        assert_true(is_same(read_sound(bytes, (size_t)end_of_sections(bytes), (weir_verify)verify),
+                            expected)); /* without the tail */
+    }
+    free(bytes);
+}
+
+/* With another byte at `at` a store gives the batches that it gave, or an error, and so its accessors: never
+ * anything else. */
+static bool is_silently_other(uint8_t *bytes, size_t size, size_t at, uint8_t change, given expected) {
+    weir_error error;
+    bytes[at] ^= change;
+    given found = read_store(bytes, size, WEIR_VERIFY_TOUCHED, &error);
+    bytes[at] ^= change;
+    if (found.status != WEIR_OK && found.status != WEIR_STORE_CORRUPT && found.status != WEIR_STORE_VERSION)
+        fail_msg("byte %zu: %s", at, weir_status_name(found.status));
+    return (found.batches == WEIR_OK && found.batch_sum != expected.batch_sum) ||
+           (found.status == WEIR_OK && found.sum != expected.sum);
+}
+
+/* Every bit of a store of about 64 KiB (WEIR_TEST_EVERY_BIT), or a part of them. */
+static void no_flipped_bit_changes_a_batch_unseen(void **state) {
+    static const made_sizes sizes = {
+        .tables = 5, .columns = 6, .edges = 3, .rows = 90, .tasks = 3, .seeds = 12, .dim = 6};
+    const char *every = getenv("WEIR_TEST_EVERY_BIT");
+    size_t size, silent = 0, step = every ? 1 : 211 * test_stride();
+    (void)state;
+    uint8_t *bytes = make_at_least(&sizes, 64 << 10, &size);
+    given expected = read_sound(bytes, size, WEIR_VERIFY_TOUCHED);
+    for (size_t bit = 0; bit < 8 * size; bit += step)
+        silent += is_silently_other(bytes, size, bit / 8, (uint8_t)(1u << bit % 8), expected);
+    if (every)
+        printf("%zu bits of %zu bytes flipped, %zu silent differences\n", 8 * size, size, silent);
+    assert_int_equal(silent, 0);
+    free(bytes);
+}
+
+/* The same for a store with a tail: places are drawn in every section, and in the tail. */
+static void no_damage_to_a_long_store_changes_a_batch_unseen(void **state) {
+    random_stream random = {4};
+    weir_section sections[WEIR__SECTIONS_LEAST + 1];
+    weir_store *store;
+    weir_error error;
+    size_t size;
+    (void)state;
+    uint8_t *bytes = make_long(&size);
+    uint64_t tail = end_of_sections(bytes);
+    given expected = read_sound(bytes, size, WEIR_VERIFY_TOUCHED);
+    assert_ok(weir_store_open_memory(NULL, bytes, size, &store, &error), &error);
+    memcpy(sections, weir_store_describe(store)->sections, WEIR__SECTIONS_LEAST * sizeof *sections);
+    sections[WEIR__SECTIONS_LEAST] = (weir_section){.offset = tail, .size = size - tail};
+    weir_store_close(store);
+    for (unsigned round = 0; round < 800; round += test_stride()) {
+        const weir_section *section = &sections[round % (WEIR__SECTIONS_LEAST + 1)];
+        size_t at = (size_t)(section->offset + random_below(&random, section->size));
+        if (section->size > 0 &&
+            is_silently_other(bytes, size, at, (uint8_t)(1u << random_below(&random, 8)), expected))
+            fail_msg("byte %zu of section %s", at - (size_t)section->offset, section->name);
+    }
+    free(bytes);
+}
+
+/* The rows of the batches of task 0, and how often; the caller frees. */
+static uint8_t *rows_in_batches(const weir_store *store) {
+    const weir_store_info *info = weir_store_describe(store);
+    uint8_t *uses = calloc(info->row_count + 1, 1);
+    weir_manifest *manifest = make_store_manifest(store, 0, WEIR_TRAIN, BATCH, config);
+    weir_batch_builder *builder;
+    weir_batch_buffer *buffer;
+    weir_error error;
+    assert_true(uses && manifest);
+    weir_batch_options options = options_of(store, manifest, "made/k0/train");
+    assert_ok(weir_batch_builder_open(NULL, &options, &builder, &error), &error);
+    assert_ok(weir_batch_buffer_open(&builder, 1, NULL, &buffer, &error), &error);
+    assert_ok(weir_batch_build(builder, (weir_cursor){0, 0}, buffer, &error), &error);
+    const weir_batch *batch = weir_batch_view(buffer);
+    for (uint32_t i = 0; i < batch->sequence_count; i++) {
+        uint32_t rows = weir__load32(batch->data + batch->tensors[WEIR_NUM_ROWS].offset + 4 * (size_t)i);
+        for (uint32_t r = 0; r < rows; r++)
+            uses[batch->rows[(size_t)i * batch->row_stride + r]] = 1;
+    }
+    weir_batch_buffer_close(buffer);
+    weir_batch_builder_close(builder);
+    weir_manifest_close(manifest);
+    return uses;
+}
+
+/* Every record of a row that is in a batch, damaged: found. */
+static unsigned damage_records(const weir_store *store, uint8_t *bytes, size_t size, const uint8_t *uses) {
+    const weir_store_info *info = weir_store_describe(store);
+    unsigned tried = 0;
+    for (uint32_t row = 0; row < info->row_count; row++) {
+        const weir_table *table = &info->tables[weir_store_table_of(store, row)];
+        weir_error error;
+        if (!uses[row] || table->stride == 0 || tried++ % test_stride() != 0)
+            continue;
+        size_t record = (size_t)(table->records - bytes) + (size_t)(row - table->row_start) * table->stride;
+        size_t at = record + (table->time_offset == WEIR_NONE ? row % table->stride : table->time_offset + 6);
+        bytes[at] ^= 0x40; /* a time becomes later than any observation */
+        assert_int_equal(read_store(bytes, size, WEIR_VERIFY_TOUCHED, &error).batches, WEIR_STORE_CORRUPT);
+        bytes[at] ^= 0x40;
+    }
+    return tried;
+}
+
+/* Every entry of a child list that names a row of a batch, damaged: found, or not used. */
+static unsigned damage_lists(const weir_store *store, uint8_t *bytes, size_t size, const uint8_t *uses,
+                             given expected) {
+    const weir_store_info *info = weir_store_describe(store);
+    unsigned tried = 0;
+    for (uint32_t e = 0; e < info->edge_count; e++)
+        for (uint64_t i = 0; i < info->edges[e].edges; i++) {
+            size_t at = (size_t)(info->edges[e].child_rows - bytes) + 4 * (size_t)i;
+            if (uses[weir__load32(bytes + at)] && tried++ % test_stride() == 0)
+                assert_false(is_silently_other(bytes, size, at, 1, expected));
+        }
+    return tried;
+}
+
+/* The stores have many blocks and few seeds, so that hardly a block is verified by chance. */
+static void what_a_walk_uses_is_verified(void **state) {
+    static const made_sizes sizes = {
+        .tables = 2, .columns = 5, .edges = 2, .rows = 40000, .tasks = 1, .seeds = 2, .dim = 2};
+    unsigned records = 0, entries = 0;
+    (void)state;
+    for (uint64_t seed = 1; seed < 40; seed++) {
+        weir_store *store;
+        weir_error error;
+        size_t size;
+        uint8_t *bytes = make_store_bytes(seed, &sizes, &size);
+        assert_non_null(bytes);
+        assert_ok(weir_store_open_memory(NULL, bytes, size, &store, &error), &error);
+        if (weir_store_describe(store)->tasks[0].split_start[1] > 0) {
+            given expected = read_sound(bytes, size, WEIR_VERIFY_TOUCHED);
+            uint8_t *uses = rows_in_batches(store);
+            records += damage_records(store, bytes, size, uses);
+            entries += damage_lists(store, bytes, size, uses, expected);
+            free(uses);
+        }
+        weir_store_close(store);
+        free(bytes);
+    }
+    if (records < 60 || entries < 60)
+        fail_msg("only %u records and %u entries", records, entries);
+}
+
+static void assert_damaged(const uint8_t *bytes, size_t size, weir_verify verify, const char *message) {
+    weir_error error;
+    assert_fails(read_store(bytes, size, verify, &error).status, WEIR_STORE_CORRUPT, &error);
+    if (!strstr(error.message, message))
+        fail_msg("'%s' is not in: %s", message, error.message);
+}
+
+static void damage_is_named(void **state) {
+    size_t size;
+    weir_error error;
+    weir_store *store;
+    (void)state;
+    uint8_t *bytes = make_long(&size);
+    assert_ok(weir_store_open_memory(NULL, bytes, size, &store, &error), &error);
+    const weir_section *rows = &weir_store_describe(store)->sections[WEIR__SECTION_ROWS - 1];
+    assert_true(rows->size > 2 * WEIR__SUBTREE_SIZE);
+    size_t at = (size_t)rows->offset + WEIR__SUBTREE_SIZE + 7;
+    weir_store_close(store);
+    bytes[at] ^= 1;
+    assert_damaged(bytes, size, WEIR_VERIFY_TOUCHED,
+                   "the section rows of a.weir is damaged, in the 64 KiB from byte 65536");
+    assert_damaged(bytes, size, WEIR_VERIFY_ALL, "the section rows is damaged");
+    bytes[at] ^= 1;
+    bytes[end_of_sections(bytes) + 70] ^= 1; /* a value of the tail */
+    assert_damaged(bytes, size, WEIR_VERIFY_TOUCHED, "is damaged");
+    assert_damaged(bytes, size, WEIR_VERIFY_ALL, "block hashes");
+    free(bytes);
+}
+
+static void raw_readers_can_ask(void **state) {
+    size_t size;
+    weir_error error;
+    weir_store *store;
+    (void)state;
+    uint8_t *bytes = make_long(&size);
+    assert_ok(weir_store_open_memory(NULL, bytes, size, &store, &error), &error);
+    const weir_store_info *info = weir_store_describe(store);
+    const weir_section *rows = &info->sections[WEIR__SECTION_ROWS - 1];
+    assert_true(weir_store_touch(store, bytes + rows->offset, (size_t)rows->size - 70));
+    assert_true(weir_store_touch(store, bytes, 0));
+    assert_false(weir_store_touch(store, bytes, 8)); /* no section's */
+    bytes[rows->offset + rows->size - 1] ^= 1;       /* its block was verified: not looked at again */
+    assert_true(weir_store_touch(store, bytes + rows->offset, (size_t)rows->size));
+    assert_ok(weir_store_status(store, &error), &error);
+    weir_store_close(store);
+    free(bytes);
+}
+
+/* ---- Threads --------------------------------------------------------------------------------- */
+
+typedef struct reading {
+    const weir_store *store;
+    uint64_t sum;
+    weir_status status;
+} reading;
+
+static void *read_in_thread(void *argument) {
+    reading *r = argument;
+    weir_error error;
+    r->status = read_batches(r->store, &r->sum, &error);
+    return NULL;
+}
+
+static void threads_that_meet_at_a_block_agree(void **state) {
+    enum { THREADS = 4 };
+    size_t size;
+    weir_error error;
+    (void)state;
+    uint8_t *bytes = make_long(&size);
+    for (int with_tail = 0; with_tail < 2; with_tail++) {
+        weir_store *store;
+        reading readings[THREADS];
+        pthread_t threads[THREADS];
+        size_t length = with_tail ? size : (size_t)end_of_sections(bytes);
+        assert_ok(weir_store_open_memory(NULL, bytes, length, &store, &error), &error);
+        for (int i = 0; i < THREADS; i++) {
+            readings[i] = (reading){.store = store};
+            assert_int_equal(pthread_create(&threads[i], NULL, read_in_thread, &readings[i]), 0);
+        }
+        for (int i = 0; i < THREADS; i++) {
+            assert_int_equal(pthread_join(threads[i], NULL), 0);
+            assert_int_equal(readings[i].status, WEIR_OK);
+            assert_true(readings[i].sum == readings[0].sum);
+        }
+        weir_store_close(store);
+    }
+    free(bytes);
+}
+
+/* ---- Files that are cut under a reader -------------------------------------------------------- */
+
+static void a_file_that_is_cut_is_an_error(void **state) {
+    char folder[SCRATCH_PATH], path[SCRATCH_PATH + 16];
+    struct sigaction before, after;
+    weir_error error;
+    size_t size;
+    (void)state;
+    scratch_make(folder);
+    snprintf(path, sizeof path, "%s/made.weir", folder);
+    uint8_t *bytes = make_long(&size);
+    assert_int_equal(sigaction(SIGBUS, NULL, &before), 0);
+    for (size_t pages = 0; pages < size / 4096; pages += 1 + size / 4096 / 5) {
+        weir_store *store;
+        uint64_t sum = 0;
+        write_whole_file(path, bytes, size);
+        assert_ok(weir_store_open(NULL, path, &store, &error), &error);
+        assert_int_equal(truncate(path, (off_t)(pages * 4096)), 0);
+        weir_status status = read_batches(store, &sum, &error);
+        if (status == WEIR_OK) { /* the end of it is not in these batches */
+            sum += read_everything(store, UINT32_MAX);
+            status = weir_store_verify(store, 1, &error);
+        }
+        assert_fails(status, WEIR_IO_ERROR, &error);
+        assert_non_null(strstr(error.message, path));
+        assert_fails(weir_store_status(store, &error), WEIR_IO_ERROR, &error);
+        weir_store_close(store);
+    }
+    assert_int_equal(sigaction(SIGBUS, NULL, &after), 0);
+    assert_true(before.sa_handler == after.sa_handler);
+    free(bytes);
+    scratch_remove(folder);
+}
+
+/* Reads the only page of a file that is cut. */
+static void read_cut_page(const char *path) {
+    write_whole_file(path, "x", 1);
+    FILE *file = fopen(path, "r+");
+    volatile uint8_t *page = mmap(NULL, 4096, PROT_READ, MAP_SHARED, fileno(file), 0);
+    if (truncate(path, 0) != 0 || page == MAP_FAILED)
+        _exit(9);
+    (void)page[0];
+}
+
+static void leave_with_7(int number) {
+    (void)number;
+    _exit(7);
+}
+
+static void bus_errors_that_are_not_ours_are_passed_on(void **state) {
+    char folder[SCRATCH_PATH], store_path[SCRATCH_PATH + 16], path[SCRATCH_PATH + 16];
+    size_t size;
+    (void)state;
+    scratch_make(folder);
+    snprintf(store_path, sizeof store_path, "%s/made.weir", folder);
+    snprintf(path, sizeof path, "%s/other", folder);
+    uint8_t *bytes = make_long(&size);
+    write_whole_file(store_path, bytes, size);
+    for (int has_handler = 0; has_handler < 2; has_handler++) {
+        fflush(NULL);
+        pid_t child = fork();
+        assert_true(child >= 0);
+        if (child == 0) {
+            weir_store *store;
+            signal(SIGBUS, has_handler ? leave_with_7 : SIG_DFL);
+            if (weir_store_open(NULL, store_path, &store, NULL) == WEIR_OK)
+                read_cut_page(path);
+            _exit(0);
+        }
+        int status;
+        assert_int_equal(waitpid(child, &status, 0), child);
+        if (has_handler)
+            assert_true(WIFEXITED(status) && WEXITSTATUS(status) == 7);
+        else
+            assert_true((WIFSIGNALED(status) && WTERMSIG(status) == SIGBUS) ||
+                        (WIFEXITED(status) && WEXITSTATUS(status) != 0));
+    }
+    free(bytes);
+    scratch_remove(folder);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(joined_subtrees_are_the_hash),
+        cmocka_unit_test(all_ways_to_verify_give_the_same),
+        cmocka_unit_test(no_flipped_bit_changes_a_batch_unseen),
+        cmocka_unit_test(no_damage_to_a_long_store_changes_a_batch_unseen),
+        cmocka_unit_test(what_a_walk_uses_is_verified),
+        cmocka_unit_test(damage_is_named),
+        cmocka_unit_test(raw_readers_can_ask),
+        cmocka_unit_test(threads_that_meet_at_a_block_agree),
+        cmocka_unit_test(a_file_that_is_cut_is_an_error),
+        cmocka_unit_test(bus_errors_that_are_not_ours_are_passed_on),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
