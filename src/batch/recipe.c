@@ -92,7 +92,8 @@ static weir_status find_limits(weir__recipe *r, const weir_batch_options *option
     uint64_t sequences = weir_manifest_global_batch_size(options->manifest) / options->world_size;
     uint64_t rows = r->config.max_rows < info->row_count ? r->config.max_rows : info->row_count;
     weir__batch_limits *l = &r->limits;
-    bool is_countable = sequences <= UINT32_MAX / r->config.sequence_length;
+    bool is_countable = sequences <= UINT32_MAX / r->config.sequence_length &&
+                        weir__walk_knows(info, &r->config) <= WEIR__KNOWN_ROWS_MAX;
     if (is_countable) {
         *l = (weir__batch_limits){
             .sequences = sequences, .length = r->config.sequence_length, .dim = info->embedding_dim};

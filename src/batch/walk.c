@@ -40,13 +40,28 @@ static uint64_t lesser(uint64_t a, uint64_t b) {
     return a < b ? a : b;
 }
 
+/* Rows of a sequence, its foreign keys, lists of children, and children that are listed: at most so many. */
+typedef struct walk_limits {
+    uint64_t rows, links, runs, listed;
+} walk_limits;
+
+static walk_limits limits_of(const weir_store_info *info, const weir_batch_config *config) {
+    walk_limits l = {.rows = lesser(config->max_rows, info->row_count)};
+    l.links = l.rows * weir__most_parents(info);
+    l.runs = l.rows * most_inbound(info);
+    l.listed = lesser(l.runs * config->child_width, info->row_count);
+    return l;
+}
+
+uint64_t weir__walk_knows(const weir_store_info *info, const weir_batch_config *config) {
+    walk_limits l = limits_of(info, config);
+    return lesser(l.rows + l.links + l.listed, (uint64_t)info->row_count + 1);
+}
+
 void weir__walk_carve(weir__walk *walk, weir__block *block, const weir_store *store, const weir__rules *rules,
                       const weir_batch_config *config) {
     const weir_store_info *info = rules->info;
-    uint64_t rows = lesser(config->max_rows, info->row_count);
-    uint64_t links = rows * weir__most_parents(info);
-    uint64_t runs = rows * most_inbound(info);
-    uint64_t listed = lesser(runs * config->child_width, info->row_count);
+    walk_limits l = limits_of(info, config);
     *walk = (weir__walk){
         .store = store,
         .rules = rules,
@@ -59,14 +74,14 @@ void weir__walk_carve(weir__walk *walk, weir__block *block, const weir_store *st
         .context_until = config->context_until,
         .draws.philox = weir__philox_many_best(),
     };
-    walk->rows = weir__carve(block, rows + 1, sizeof *walk->rows);
-    walk->edges = weir__carve(block, links + 1, sizeof *walk->edges);
-    walk->links = weir__carve(block, links + 1, sizeof *walk->links);
-    walk->queue = weir__carve(block, links + 2, sizeof *walk->queue);
+    walk->rows = weir__carve(block, l.rows + 1, sizeof *walk->rows);
+    walk->edges = weir__carve(block, l.links + 1, sizeof *walk->edges);
+    walk->links = weir__carve(block, l.links + 1, sizeof *walk->links);
+    walk->queue = weir__carve(block, l.links + 2, sizeof *walk->queue);
     walk->listings = weir__carve(block, LISTED_TOGETHER, most_inbound(info) * sizeof *walk->listings);
     walk->searches = weir__carve(block, LISTED_TOGETHER, most_inbound(info) * sizeof *walk->searches + 1);
-    weir__known_carve(&walk->known, block, lesser(rows + links + listed, (uint64_t)info->row_count + 1));
-    weir__levels_carve(&walk->levels, block, listed + 1, runs + 1,
+    weir__known_carve(&walk->known, block, weir__walk_knows(info, config));
+    weir__levels_carve(&walk->levels, block, l.listed + 1, l.runs + 1,
                        config->child_policy == WEIR_CHILDREN_LATEST);
     weir__chooser_carve(&walk->chooser, block, config->child_width);
 }

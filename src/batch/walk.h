@@ -101,6 +101,9 @@ typedef struct weir__walk {
 void weir__walk_carve(weir__walk *walk, weir__block *block, const weir_store *store, const weir__rules *rules,
                       const weir_batch_config *config);
 
+/* How many rows it may know at most; it can be opened for up to WEIR__KNOWN_ROWS_MAX. */
+uint64_t weir__walk_knows(const weir_store_info *info, const weir_batch_config *config);
+
 /* A walk is begun; then it is taken step by step, until weir__walk_step says false: then it is done, or the
  * store is damaged (is_corrupt). What a step reads was asked for in an earlier one, so that several walks
  * that take turns wait for their cache misses together. */

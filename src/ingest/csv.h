@@ -9,6 +9,7 @@
 #define WEIR_SRC_INGEST_CSV_H
 
 #include <pthread.h>
+#include <stdatomic.h>
 
 #include "ingest/source.h"
 
@@ -190,6 +191,8 @@ typedef struct weir__csv_source {
     uint32_t found_null_count;
     pthread_mutex_t lock;                /* of the database */
     struct weir__csv_database *database; /* NULL until a query needs it */
+    _Atomic(void *) connection;          /* the database's, for who interrupts */
+    atomic_bool is_interrupted;
 } weir__csv_source;
 
 /* Of an open source of files. */
@@ -202,6 +205,7 @@ WEIR_CHECKED weir_status weir__csv_scan(const weir__csv_source *source, uint32_t
 
 /* SQL over the tables (csv_query.c): any thread. */
 void weir__csv_database_close(weir__csv_source *source);
+void weir__csv_database_interrupt(weir__csv_source *source);
 WEIR_CHECKED weir_status weir__csv_query(weir__csv_source *source, const char *sql, weir__cursor **out,
                                          weir_error *error);
 WEIR_CHECKED weir_status weir__csv_describe_query(weir__csv_source *source, const char *sql,

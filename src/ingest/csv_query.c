@@ -137,6 +137,12 @@ void weir__csv_database_close(weir__csv_source *source) {
     source->database = NULL;
 }
 
+void weir__csv_database_interrupt(weir__csv_source *source) {
+    sqlite3 *connection = atomic_load(&source->connection);
+    if (connection)
+        sqlite3_interrupt(connection);
+}
+
 static weir_status connect(database *d, weir_error *error) {
     sqlite3 *connection = NULL;
     int flags = SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE | SQLITE_OPEN_FULLMUTEX;
@@ -172,6 +178,7 @@ static weir_status open_database(weir__csv_source *source, weir_error *error) {
         return status;
     }
     source->database = d;
+    atomic_store(&source->connection, d->connection);
     return WEIR_OK;
 }
 

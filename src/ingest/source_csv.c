@@ -454,6 +454,9 @@ static weir_status next_row(weir__cursor *cursor, weir__rows *rows, weir_error *
     csv_cursor *self = (csv_cursor *)cursor;
     weir__csv_record record = {0};
     *rows = (weir__rows){.cells = self->row};
+    if (atomic_load_explicit(&self->source->is_interrupted, memory_order_relaxed))
+        return weir__fail(error, WEIR_SOURCE_ERROR, WEIR__SOURCE_OPERATOR, "reading %s was interrupted",
+                          self->source->files.name);
     while (self->file < self->table->files->file_count) {
         weir_status status = self->reader ? WEIR_OK : open_file(self, error);
         if (status == WEIR_OK)
@@ -510,6 +513,13 @@ static weir_status describe_query(weir__source *source, const char *sql, weir__c
     return weir__csv_describe_query(((csv_session *)source)->shared, sql, catalog, table, error);
 }
 
+/* All sessions share what is open, and end together. */
+static void interrupt(weir__source *source) {
+    weir__csv_source *shared = ((csv_session *)source)->shared;
+    atomic_store_explicit(&shared->is_interrupted, true, memory_order_relaxed);
+    weir__csv_database_interrupt(shared);
+}
+
 const weir__source_kind weir__source_csv = {
     .name = "csv",
     .accepts = accepts,
@@ -520,4 +530,5 @@ const weir__source_kind weir__source_csv = {
     .scan = scan,
     .query = query,
     .describe_query = describe_query,
+    .interrupt = interrupt,
 };

@@ -13,6 +13,7 @@ import unittest
 sys.path.insert(0, os.path.join(os.path.dirname(__file__), "..", ".."))
 
 from tests.support import shop  # noqa: E402
+from tests.support.endless import check_signals  # noqa: E402
 from tests.support.scan import ingest, lines, rows, scan  # noqa: E402
 
 
@@ -129,6 +130,13 @@ class Content(Base):
             failed = scan(self.path("db"), "--query", sql, check=False)
             self.assertEqual(failed.returncode, 1)
             self.assertIn(word, failed.stderr.decode())
+
+
+class Signals(Base):
+    def test_signals_end_a_query(self):
+        check_signals(self, self.write("db/t.csv", "id,w\n1,0.5\n"), self.folder,
+                      "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n) "
+                      "SELECT i AS id, '2024-01-01' AS at, i AS y FROM n WHERE i < 0")
 
 
 class Stores(Base):

@@ -429,7 +429,8 @@ class Failed(WithFolder):
         self.assertEqual(self.judged("replay", self.trace)[0], 3)
 
     def damaged_store(self):
-        """The shop with a hole: some seeds of one task lead nowhere. And how to mend it."""
+        """The shop with a hole: some seeds of one task lead nowhere. And how to mend it. (Such a store is read with
+        --verify none: its hashes would be refused before.)"""
         path = self.folder / "damaged.weir"
         good = (shop / "shop.weir").read_bytes()
         info = json.loads(weir("info", shop / "shop.weir", "--json").stdout)
@@ -448,7 +449,8 @@ class Failed(WithFolder):
         path, mend = self.damaged_store()
         checkpoint = self.folder / "run.checkpoint"
         call = ["run", "--store", path, "--manifest", shop / "shop.manifest.json", "--steps", 60, "--trace", self.trace,
-                "--checkpoint", checkpoint, "--resume", checkpoint, "--workers", 2, "--rank", 1, "--world-size", 2]
+                "--checkpoint", checkpoint, "--resume", checkpoint, "--workers", 2, "--rank", 1, "--world-size", 2,
+                "--verify", "none"]
         traced, saved = Path(f"{self.trace}.rank1"), Path(f"{checkpoint}.rank1")
         done = weir(*call, "--json")
         error = json.loads(done.stdout)["error"]
@@ -462,7 +464,8 @@ class Failed(WithFolder):
         self.assertEqual(cbor.decode(saved.read_bytes())["step"], failure["t"])
         cursor = failure["cursor_before"]
         done = weir("batch", "--store", path, "--manifest", shop / "shop.manifest.json", "--dataset", failure["dataset_key"],
-                    "--epoch", cursor["epoch"], "--position", cursor["global_index"], "--rank", 1, "--world-size", 2, "--json")
+                    "--epoch", cursor["epoch"], "--position", cursor["global_index"], "--rank", 1, "--world-size", 2, "--json",
+                    "--verify", "none")
         alone = json.loads(done.stdout)["error"]
         self.assertEqual([alone[key] for key in ("code_id", "rank", "replay_token")],
                          [error[key] for key in ("code_id", "rank", "replay_token")])

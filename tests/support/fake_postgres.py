@@ -77,6 +77,7 @@ OWN = {
     "version()": table([["PostgreSQL 15.4"]]),
     "reltuples": table([["100", "t", "public", "2", "t", "r"]]),
     "typbasetype": table([["200", "23"]]),
+    "typtype = 'e'": table([["300"]]),
     "pg_attribute": table([["100", "1", "id", "23"], ["100", "2", "w", "25"]]),
     "pg_constraint": table([["100", "p", "{1}", "0", ""]]),
     "pg_relation_size": table([["100", "1", "8192", "t"]]),
