@@ -40,7 +40,8 @@ class Failures(ShopTest):
         for device in None, "host":
             path = f"{device}.trace"
             with self.subTest(device=device), self.assertRaises(weir.errors.StoreCorrupt) as caught:
-                with weir.Loader(store, self.changed_manifest(global_batch_size=8), trace=path, device=device) as loader:
+                with weir.Loader(store, self.changed_manifest(global_batch_size=8), trace=path, device=device,
+                                 verify="none") as loader:
                     for _ in loader:
                         pass
             error = caught.exception

@@ -47,7 +47,8 @@ static void joined_subtrees_are_the_hash(void **state) {
 /* ---- Everything that a store gives ------------------------------------------------------------ */
 
 enum { BATCH = 16 };
-static const char config[] = "\"sequence_length\": 200, \"max_hops\": 3, \"child_width\": 1, \"max_rows\": 7";
+#define CONFIG "\"sequence_length\": 200, \"max_hops\": 3, \"child_width\": 1, \"max_rows\": 7"
+static const char *config = CONFIG;
 
 static weir_batch_options options_of(const weir_store *store, const weir_manifest *manifest,
                                      const char *dataset) {
@@ -258,7 +259,7 @@ static unsigned damage_records(const weir_store *store, uint8_t *bytes, size_t s
     return tried;
 }
 
-/* Every entry of a child list that names a row of a batch, damaged: found, or not used. */
+/* Every entry of a child list that names a row of a batch, and its time, damaged: found, or not used. */
 static unsigned damage_lists(const weir_store *store, uint8_t *bytes, size_t size, const uint8_t *uses,
                              given expected) {
     const weir_store_info *info = weir_store_describe(store);
@@ -266,18 +267,23 @@ static unsigned damage_lists(const weir_store *store, uint8_t *bytes, size_t siz
     for (uint32_t e = 0; e < info->edge_count; e++)
         for (uint64_t i = 0; i < info->edges[e].edges; i++) {
             size_t at = (size_t)(info->edges[e].child_rows - bytes) + 4 * (size_t)i;
-            if (uses[weir__load32(bytes + at)] && tried++ % test_stride() == 0)
-                assert_false(is_silently_other(bytes, size, at, 1, expected));
+            if (!uses[weir__load32(bytes + at)] || tried++ % test_stride() != 0)
+                continue;
+            assert_false(is_silently_other(bytes, size, at, 1, expected));
+            const uint8_t *times = info->edges[e].child_times;
+            if (times) /* one becomes later than any observation */
+                assert_false(is_silently_other(bytes, size, (size_t)(times - bytes) + 8 * (size_t)i + 6, 0x40,
+                                               expected));
         }
     return tried;
 }
 
 /* The stores have many blocks and few seeds, so that hardly a block is verified by chance. */
-static void what_a_walk_uses_is_verified(void **state) {
+static void all_that_a_walk_uses_is_verified(const char *used_config) {
     static const made_sizes sizes = {
         .tables = 2, .columns = 5, .edges = 2, .rows = 40000, .tasks = 1, .seeds = 2, .dim = 2};
     unsigned records = 0, entries = 0;
-    (void)state;
+    config = used_config;
     for (uint64_t seed = 1; seed < 40; seed++) {
         weir_store *store;
         weir_error error;
@@ -297,6 +303,17 @@ static void what_a_walk_uses_is_verified(void **state) {
     }
     if (records < 60 || entries < 60)
         fail_msg("only %u records and %u entries", records, entries);
+    config = CONFIG;
+}
+
+static void what_a_walk_uses_is_verified(void **state) {
+    (void)state;
+    all_that_a_walk_uses_is_verified(CONFIG);
+}
+
+static void what_a_walk_to_the_latest_uses_is_verified(void **state) {
+    (void)state;
+    all_that_a_walk_uses_is_verified(CONFIG ", \"child_policy\": \"latest\"");
 }
 
 static void assert_damaged(const uint8_t *bytes, size_t size, weir_verify verify, const char *message) {
@@ -476,6 +493,7 @@ int main(void) {
         cmocka_unit_test(no_flipped_bit_changes_a_batch_unseen),
         cmocka_unit_test(no_damage_to_a_long_store_changes_a_batch_unseen),
         cmocka_unit_test(what_a_walk_uses_is_verified),
+        cmocka_unit_test(what_a_walk_to_the_latest_uses_is_verified),
         cmocka_unit_test(damage_is_named),
         cmocka_unit_test(raw_readers_can_ask),
         cmocka_unit_test(threads_that_meet_at_a_block_agree),
