@@ -69,11 +69,12 @@ check-ecosystem:
 	@tools/bootstrap ecosystem
 	@tools/check-ecosystem
 
-# What takes too long for every check: a thousand kills of a run, and what else is rare.
+# What takes too long for every check: ten thousand kills of a run, a day's steps, a million batches. SOAK_SHARE=0.01
+# runs a hundredth of it.
 soak:
 	@tools/bootstrap check
-	@tools/build program weir
-	@tools/soak build/weir
+	@tools/build release
+	@tools/soak build/weir $(or $(SOAK_SHARE),1)
 
 bench:
 	@tools/bootstrap bench

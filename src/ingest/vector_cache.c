@@ -8,6 +8,8 @@
 
 enum { CACHE_APPLICATION = 0x77656972, CACHE_VERSION = 1, BUSY_MS = 30000 }; /* "weir" */
 
+#define CACHE_TABLE "weir_vectors (key BLOB PRIMARY KEY, vector BLOB NOT NULL) WITHOUT ROWID"
+
 struct weir__vector_cache {
     const weir_env *env;
     char *path;
@@ -24,14 +26,17 @@ static weir_status fail(const weir__vector_cache *cache, weir_error *error) {
                       cache->path, cache->database ? sqlite3_errmsg(cache->database) : "out of memory");
 }
 
-/* Whether the file is a cache of ours, or empty. Anything else is left alone. */
+/* Whether the file is a cache of ours, or empty. Anything else is left alone: also a file that only says
+ * that it is one, because a trigger or a view in it would run with every vector. (ANALYZE may have left its
+ * tables.) */
 static weir_status check_identity(weir__vector_cache *cache, weir_error *error) {
     sqlite3_stmt *statement = NULL;
-    int state = sqlite3_prepare_v2(
-        cache->database,
-        "SELECT (SELECT application_id FROM pragma_application_id), "
-        "(SELECT user_version FROM pragma_user_version), (SELECT count(*) FROM sqlite_master)",
-        -1, &statement, NULL);
+    int state = sqlite3_prepare_v2(cache->database,
+                                   "SELECT (SELECT application_id FROM pragma_application_id), "
+                                   "(SELECT user_version FROM pragma_user_version), count(*), "
+                                   "total(sql = 'CREATE TABLE " CACHE_TABLE "') FROM sqlite_master "
+                                   "WHERE NOT (type = 'table' AND name LIKE 'sqlite!_stat%' ESCAPE '!')",
+                                   -1, &statement, NULL);
     if (state == SQLITE_OK)
         state = sqlite3_step(statement);
     weir_status status = WEIR_OK;
@@ -40,11 +45,15 @@ static weir_status check_identity(weir__vector_cache *cache, weir_error *error) 
     } else {
         int application = sqlite3_column_int(statement, 0);
         int version = sqlite3_column_int(statement, 1);
-        bool is_empty = application == 0 && version == 0 && sqlite3_column_int(statement, 2) == 0;
-        if (!is_empty && (application != CACHE_APPLICATION || version != CACHE_VERSION))
-            status = weir__fail(error, WEIR_SOURCE_ERROR, WEIR__EMBED_OPERATOR,
-                                "%s is no embedding cache of this version; name another in $.embedding.cache",
-                                cache->path);
+        int objects = sqlite3_column_int(statement, 2);
+        bool is_empty = application == 0 && version == 0 && objects == 0;
+        bool is_cache = application == CACHE_APPLICATION && version == CACHE_VERSION && objects == 1 &&
+                        sqlite3_column_int(statement, 3) == 1;
+        if (!is_empty && !is_cache)
+            status =
+                weir__fail(error, WEIR_SOURCE_ERROR, WEIR__EMBED_OPERATOR,
+                           "%s is not an embedding cache of this version; name another in $.embedding.cache",
+                           cache->path);
     }
     sqlite3_finalize(statement);
     return status;
@@ -55,17 +64,15 @@ static weir_status prepare(weir__vector_cache *cache, weir_error *error) {
     weir_status status = check_identity(cache, error);
     if (status)
         return status;
-    bool is_ready =
-        sqlite3_exec(cache->database,
-                     "PRAGMA journal_mode = WAL; PRAGMA synchronous = NORMAL; BEGIN IMMEDIATE; "
-                     "PRAGMA application_id = 0x77656972; PRAGMA user_version = 1; "
-                     "CREATE TABLE IF NOT EXISTS weir_vectors (key BLOB PRIMARY KEY, vector BLOB NOT NULL) "
-                     "WITHOUT ROWID; COMMIT",
-                     NULL, NULL, NULL) == SQLITE_OK &&
-        sqlite3_prepare_v2(cache->database, "SELECT vector FROM weir_vectors WHERE key = ?", -1, &cache->get,
-                           NULL) == SQLITE_OK &&
-        sqlite3_prepare_v2(cache->database, "INSERT OR REPLACE INTO weir_vectors VALUES (?, ?)", -1,
-                           &cache->put, NULL) == SQLITE_OK;
+    bool is_ready = sqlite3_exec(cache->database,
+                                 "PRAGMA journal_mode = WAL; PRAGMA synchronous = NORMAL; BEGIN IMMEDIATE; "
+                                 "PRAGMA application_id = 0x77656972; PRAGMA user_version = 1; "
+                                 "CREATE TABLE IF NOT EXISTS " CACHE_TABLE "; COMMIT",
+                                 NULL, NULL, NULL) == SQLITE_OK &&
+                    sqlite3_prepare_v2(cache->database, "SELECT vector FROM weir_vectors WHERE key = ?", -1,
+                                       &cache->get, NULL) == SQLITE_OK &&
+                    sqlite3_prepare_v2(cache->database, "INSERT OR REPLACE INTO weir_vectors VALUES (?, ?)",
+                                       -1, &cache->put, NULL) == SQLITE_OK;
     return is_ready ? WEIR_OK : fail(cache, error);
 }
 
@@ -112,8 +119,8 @@ weir_status weir__vector_cache_get(weir__vector_cache *cache, const uint8_t key[
     *is_found = false;
     sqlite3_bind_blob(cache->get, 1, key, WEIR_HASH_SIZE, SQLITE_STATIC);
     int step = sqlite3_step(cache->get);
-    if (step == SQLITE_ROW && (size_t)sqlite3_column_bytes(cache->get, 0) == size) {
-        const uint8_t *vector = sqlite3_column_blob(cache->get, 0);
+    const uint8_t *vector = step == SQLITE_ROW ? sqlite3_column_blob(cache->get, 0) : NULL;
+    if (vector && (size_t)sqlite3_column_bytes(cache->get, 0) == size) {
         for (uint32_t i = 0; i < cache->dim; i++)
             out[i] = weir__load16(vector + 2 * (size_t)i);
         *is_found = true;

@@ -216,16 +216,17 @@ static weir_status check_offsets(const restorer *r, const weir__arena *arena, we
                                  uint64_t *offsets, weir_error *error) {
     const weir_plan *plan = r->plan;
     weir__pack_fault fault;
-    bool is_valid;
+    bool is_valid, is_inside = true; /* the validator does not look at empty tensors */
     uint64_t peak;
     for (uint32_t i = 0; i < arena->tensor_count; i++) {
         const weir__row *row = &plan->rows[plan->by_birth[arena->first_tensor + i]];
+        is_inside = is_inside && row->offset <= arena->peak_bytes;
         buffers[i] = (weir__buffer){row->birth, row->death, weir__rounded(row->size, arena->alignment)};
         offsets[i] = row->offset;
     }
     weir_status status = weir__pack_validate(plan->env, buffers, arena->tensor_count, arena->alignment,
                                              offsets, &is_valid, &peak, &fault, error);
-    if (status == WEIR_OK && (!is_valid || peak != arena->peak_bytes))
+    if (status == WEIR_OK && (!is_valid || !is_inside || peak != arena->peak_bytes))
         return refuse(r, "live tensors overlap, or the peak is wrong, in the arena ", arena->name, error);
     return status;
 }

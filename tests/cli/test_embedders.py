@@ -332,7 +332,7 @@ class Http(Embedder):
         other.close()
         with Server() as server:
             self.assert_fails(self.http(server, cache="noise"), "SOURCE_ERROR", "noise", "$.embedding.cache")
-            self.assert_fails(self.http(server, cache="other.sqlite"), "SOURCE_ERROR", "other.sqlite", "no embedding cache")
+            self.assert_fails(self.http(server, cache="other.sqlite"), "SOURCE_ERROR", "other.sqlite", "not an embedding cache")
             self.assert_fails(self.http(server, cache="no/such/folder"), "SOURCE_ERROR", "no/such/folder")
 
 

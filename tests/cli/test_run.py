@@ -26,6 +26,7 @@ from tests.support.processes import start  # noqa: E402
 
 WEIR = os.environ["WEIR"]
 KILLS = int(os.environ.get("WEIR_KILLS", "24"))
+KILL_WORKERS = range(1, int(os.environ.get("WEIR_KILL_WORKERS", "4")) + 1)
 LAUNCHER_VARIABLES = ["RANK", "WORLD_SIZE", "OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE", "PMI_RANK", "PMI_SIZE",
                       "SLURM_PROCID", "SLURM_NTASKS"]
 STEPS = 60
@@ -545,7 +546,7 @@ class Kill(WithFolder):
             trace, checkpoint = self.folder / f"{rounds}.trace", self.folder / f"{rounds}.checkpoint"
             status = None
             while status != 0:
-                call = command("--steps", STEPS, "--workers", chance.choice([1, 2, 4]), "--trace", trace, "--checkpoint",
+                call = command("--steps", STEPS, "--workers", chance.choice(KILL_WORKERS), "--trace", trace, "--checkpoint",
                                checkpoint, "--checkpoint-every", chance.choice([1, 1, 2, 5]), "--resume", checkpoint)
                 process = start(call, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment())
                 try:
