@@ -184,8 +184,9 @@ static weir_status check_stage(const weir__judge *j, const weir_trace_record *re
     if ((was == WEIR_STAGE_EVAL) != (is == WEIR_STAGE_EVAL))
         return diverge(j, record, t, "is_shuffled", was == WEIR_STAGE_EVAL ? "false" : "true",
                        is == WEIR_STAGE_EVAL ? "false" : "true", error);
-    return was == is ? WEIR_OK
-                     : diverge(j, record, t, "sampling_mode", weir_stage_name(was), weir_stage_name(is), error);
+    return was == is
+               ? WEIR_OK
+               : diverge(j, record, t, "sampling_mode", weir_stage_name(was), weir_stage_name(is), error);
 }
 
 static weir_status take_step(weir__judge *j, const weir_trace_record *record, weir_error *error) {
