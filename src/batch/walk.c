@@ -349,7 +349,7 @@ static inline void list_children_of(weir__walk *walk, const weir__listing *listi
     const weir__table_rules *table = listing->rule->children;
     reserve(walk, count);
     uint32_t *listed = walk->levels.rows + walk->levels.row_count;
-    uint64_t *priorities = walk->levels.priorities + (by_time ? walk->levels.row_count : 0);
+    uint64_t *priorities = by_time ? walk->levels.priorities + walk->levels.row_count : NULL;
     weir__known_rows known = walk->known; /* near, where no other store can touch it */
     uint32_t new_count = 0, local = listing->local, row_start = table->row_start, furthest = 0;
     for (uint32_t i = 0; i < count; i++) {
