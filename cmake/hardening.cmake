@@ -9,6 +9,8 @@ include(CheckCCompilerFlag)
 include(CheckLinkerFlag)
 include(CheckPIESupported)
 
+# clang takes flags of other processors and warns that it does not use them: such a flag counts as unknown.
+set(CMAKE_REQUIRED_FLAGS -Werror)
 foreach(flag -fstack-protector-strong -fstack-clash-protection -fcf-protection=full -mbranch-protection=standard)
   string(MAKE_C_IDENTIFIER "WEIR_HAS${flag}" known)
   check_c_compiler_flag(${flag} ${known})
@@ -16,6 +18,7 @@ foreach(flag -fstack-protector-strong -fstack-clash-protection -fcf-protection=f
     add_compile_options(${flag})
   endif()
 endforeach()
+unset(CMAKE_REQUIRED_FLAGS)
 
 # Some compilers define the level themselves, and a second definition would be a warning in every file.
 if(CMAKE_BUILD_TYPE MATCHES "Release|RelWithDebInfo|MinSizeRel")
