@@ -137,9 +137,10 @@ static void grow(weir__walk *walk) {
     walk->has_grown = true;
 }
 
-/* Makes room for `more` rows; places may change. */
+/* Makes room for `more` rows, which may be known already; places may change. The largest table has places for
+ * all rows that there are. */
 static inline void reserve(weir__walk *walk, uint32_t more) {
-    while (walk->known.count + more > walk->known.room)
+    while (walk->known.count + more > walk->known.room && walk->known.bits < walk->known.bits_max)
         grow(walk);
 }
 
