@@ -10,7 +10,8 @@
  * that is not stays so, so it does no harm that the walk takes it for queued.
  *
  * Every bound is known at open: a visited row adds at most its foreign keys to the queue and child_width
- * rows a shown edge type to the levels, and no row is listed twice. */
+ * rows a shown edge type to the levels, and no row is listed twice. Only a list that names rows that do not
+ * exist can be longer than that; it is the walk's last, and there is room for it. */
 #include "batch/walk.h"
 
 #include "base/bytes.h"
@@ -81,7 +82,8 @@ void weir__walk_carve(weir__walk *walk, weir__block *block, const weir_store *st
     walk->listings = weir__carve(block, LISTED_TOGETHER, most_inbound(info) * sizeof *walk->listings);
     walk->searches = weir__carve(block, LISTED_TOGETHER, most_inbound(info) * sizeof *walk->searches + 1);
     weir__known_carve(&walk->known, block, weir__walk_knows(info, config));
-    weir__levels_carve(&walk->levels, block, l.listed + 1, l.runs + 1,
+    uint64_t last_list = lesser(config->child_width, info->row_count);
+    weir__levels_carve(&walk->levels, block, l.listed + last_list + 1, l.runs + 1,
                        config->child_policy == WEIR_CHILDREN_LATEST);
     weir__chooser_carve(&walk->chooser, block, config->child_width);
 }
