@@ -198,7 +198,8 @@ static weir_status prepare_source(weir__ingest *ingest, bool reads_schema, weir_
     ingest->source = (weir__source_options){.location = options->source,
                                             .search_path = ingest->schema.search_path,
                                             .search_path_count = ingest->schema.search_path_count,
-                                            .csv = &ingest->csv};
+                                            .csv = &ingest->csv,
+                                            .is_cancelled = &ingest->is_cancelled};
     status = prepare_csv(ingest, error);
     if (status != WEIR_OK)
         return status;

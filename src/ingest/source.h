@@ -13,9 +13,12 @@
  *     over all parts. (Rows that come in key order make ingest faster.)
  *   - Text is handed over as bytes; ingest checks that it is UTF-8 and says which row is not.
  *   - Every failure is SOURCE_ERROR with the source's own message (OUT_OF_MEMORY where memory is short).
- *   - An interrupted session ends whatever it is doing, soon and with an error, and does nothing more. */
+ *   - An interrupted session ends whatever it is doing, soon and with an error, and does nothing more. What
+ * is still being opened cannot be interrupted: what may take long there looks at options->is_cancelled. */
 #ifndef WEIR_SRC_INGEST_SOURCE_H
 #define WEIR_SRC_INGEST_SOURCE_H
+
+#include <stdatomic.h>
 
 #include "base/internal.h"
 
@@ -166,7 +169,12 @@ typedef struct weir__source_options {
     const char *const *search_path; /* schemas; where there are none the source's own */
     uint32_t search_path_count;
     const struct weir__csv_settings *csv; /* how CSV files are read (csv.h), or NULL */
+    const atomic_bool *is_cancelled;      /* set if it is to end, also while it is opened; or NULL */
 } weir__source_options;
+
+static inline bool weir__source_is_cancelled(const weir__source_options *options) {
+    return options->is_cancelled && atomic_load_explicit(options->is_cancelled, memory_order_relaxed);
+}
 
 typedef struct weir__source_kind {
     const char *name; /* "sqlite", "postgresql", "duckdb" */
@@ -175,7 +183,7 @@ typedef struct weir__source_kind {
      * look at the file's first bytes. */
     bool (*accepts)(const weir_env *env, const char *location);
 
-    /* Connects and takes the snapshot. */
+    /* Connects and takes the snapshot; fails soon after it is cancelled. */
     weir_status (*open)(const weir_env *env, const weir__source_options *options, weir__source **out,
                         weir_error *error);
     void (*close)(weir__source *source);
