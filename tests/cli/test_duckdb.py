@@ -2,6 +2,7 @@
 DuckDB library (WEIR_DUCKDB, or pip's duckdb); what weir says without it, or when it fails, is tested everywhere."""
 import json
 import os
+import signal
 import subprocess
 import sys
 import tempfile
@@ -73,7 +74,7 @@ class WithoutTheLibrary(Base):
         self.assert_fails(self.folder, "lacks the function", env=dict(os.environ, WEIR_DUCKDB="libc.so.6"))
 
 
-@unittest.skipUnless(SCAN and FAKE, "WEIR_SCAN and WEIR_FAKE_DUCKDB must name what was built (ctest does)")
+@unittest.skipUnless(SCAN and WEIR and FAKE, "WEIR, WEIR_SCAN and WEIR_FAKE_DUCKDB must name what was built (ctest does)")
 class FirstError(Base):
     """The error that is told is the one that came first, whichever of them DuckDB gives."""
 
@@ -91,6 +92,17 @@ class FirstError(Base):
 
     def test_a_reason_inside_another(self):
         self.assertEqual(self.told("wrapped"), "IO Error: the disk is gone")
+
+    def test_what_the_user_interrupts_is_not_run_again(self):
+        env = dict(os.environ, WEIR_DUCKDB=FAKE, FAKE_DUCKDB="waits")
+        with subprocess.Popen([WEIR, "ingest", self.path("x.duckdb"), "--threads", "1", "--output", self.path("x.weir")],
+                              env=env, stderr=subprocess.PIPE, text=True) as process:
+            self.assertEqual(process.stderr.readline(), "execution\n")
+            process.send_signal(signal.SIGINT)
+            told = process.stderr.read()
+        self.assertEqual(process.returncode, 128 + signal.SIGINT)
+        self.assertTrue(told.startswith("weir: CANCELLED: "), told)
+        self.assertNotIn("execution", told)
 
 
 @unittest.skipUnless(library_path(), "no DuckDB here (pip install duckdb, or WEIR_DUCKDB): make check-ecosystem tests it")
