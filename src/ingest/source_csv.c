@@ -56,6 +56,17 @@ static weir_status add_column(const weir_env *env, weir__csv_table *table, weir_
     return WEIR_OK;
 }
 
+/* The columns that folders' names give come after those of the file. */
+static weir_status name_folder_columns(const weir_env *env, weir__csv_table *table, weir_error *error) {
+    const weir__data_file *file = &table->files->files[0];
+    weir_status status = WEIR_OK;
+    table->file_column_count = table->column_count;
+    for (size_t i = 0; i < file->value_count && status == WEIR_OK; i++)
+        status =
+            add_column(env, table, (weir__bytes){file->values[i].key, strlen(file->values[i].key)}, error);
+    return status;
+}
+
 static weir_status name_columns(const weir_env *env, weir__csv_table *table, const weir__csv_record *first,
                                 weir_error *error) {
     const weir__data_file *file = &table->files->files[0];
@@ -72,11 +83,7 @@ static weir_status name_columns(const weir_env *env, weir__csv_table *table, con
                               file->path, i + 1);
         status = add_column(env, table, name, error);
     }
-    table->file_column_count = table->column_count;
-    for (size_t i = 0; i < file->value_count && status == WEIR_OK; i++)
-        status =
-            add_column(env, table, (weir__bytes){file->values[i].key, strlen(file->values[i].key)}, error);
-    return status;
+    return status == WEIR_OK ? name_folder_columns(env, table, error) : status;
 }
 
 /* Where the columns of a further file are. Its names must be those of the first. */
@@ -129,6 +136,23 @@ static void see_record(weir__csv_table *table, size_t number, const weir__csv_re
     table->row_count++;
 }
 
+static void see_folders(weir__csv_table *table, const weir__data_file *file) {
+    for (size_t i = 0; i < file->value_count; i++) {
+        const char *value = file->values[i].value ? file->values[i].value : "";
+        weir__csv_profile_see(&table->columns[table->file_column_count + i].profile,
+                              (weir__bytes){value, strlen(value)}, &table->options);
+    }
+}
+
+/* Of a Parquet file only the folders are looked at: it says itself what is in it. */
+static weir_status look_at_folders(const weir_env *env, weir__csv_table *table, weir_error *error) {
+    table->columns = weir__allocate_zero(env, table->files->files[0].value_count, sizeof *table->columns);
+    weir_status status = table->columns ? name_folder_columns(env, table, error) : no_memory(error);
+    for (size_t i = 0; i < table->files->file_count && status == WEIR_OK; i++)
+        see_folders(table, &table->files->files[i]);
+    return status;
+}
+
 /* What was asked to end, while it is opened or read. */
 static weir_status interrupted(const weir__csv_source *source, weir_error *error) {
     return weir__fail(error, WEIR_SOURCE_ERROR, WEIR__SOURCE_OPERATOR, "reading %s was interrupted",
@@ -164,11 +188,8 @@ static weir_status look_at_file(const weir__csv_source *source, weir__csv_table 
         }
     }
     weir__csv_close(reader);
-    for (size_t i = 0; i < file->value_count && status == WEIR_OK; i++) {
-        const char *value = file->values[i].value ? file->values[i].value : "";
-        weir__csv_profile_see(&table->columns[table->file_column_count + i].profile,
-                              (weir__bytes){value, strlen(value)}, &table->options);
-    }
+    if (status == WEIR_OK)
+        see_folders(table, file);
     return status;
 }
 
@@ -265,8 +286,8 @@ static weir_status look_at_all(weir__csv_source *source, const weir__csv_setting
         source->tables[t].options = options_of(settings, source->files.tables[t].name);
     }
     for (size_t t = 0; t < source->files.count && status == WEIR_OK; t++)
-        if (source->files.tables[t].is_csv)
-            status = look_at_table(source, &source->tables[t], error);
+        status = source->files.tables[t].is_csv ? look_at_table(source, &source->tables[t], error)
+                                                : look_at_folders(source->env, &source->tables[t], error);
     if (status == WEIR_OK)
         find_types(source, !settings->has_schema);
     return status;

@@ -219,6 +219,20 @@ class WithTheLibrary(Base):
         self.assertIn([["i", 30000], ["t", "not a number"]], rows(done, "late"))
         self.assertEqual(len(rows(scan(self.path("da[t]a*"), "--sessions", "3"), "late")), 30001)
 
+    def test_folders_with_values(self):
+        """As without DuckDB, which is needed for the Parquet file only."""
+        for year, month, total in (("2013", "01", 5), ("NA", "02", 6), ("2014", "__HIVE_DEFAULT_PARTITION__", 7)):
+            os.makedirs(self.path(f"db/orders/year={year}/month={month}"))
+            self.write(f"db/orders/year={year}/month={month}/a.csv", f"id,total\n{total},{total}\n")
+        expected = rows(scan(self.path("db")), "orders")
+        self.assertEqual(expected, [[["i", 5], ["i", 5], ["i", 2013], ["t", "01"]], [["i", 6], ["i", 6], ["n"], ["t", "02"]],
+                                    [["i", 7], ["i", 7], ["i", 2014], ["n"]]])
+        os.makedirs(self.path("db/logs/year=NA"))
+        self.make("x.duckdb", f"COPY (SELECT 1 AS k) TO '{self.path('db/logs/year=NA/p.parquet')}'")
+        done = scan(self.path("db"))
+        self.assertEqual(rows(done, "orders"), expected)
+        self.assertEqual(rows(done, "logs"), [[["i", 1], ["n"]]])
+
     def test_failures(self):
         os.mkdir(self.path("empty"))
         self.assert_fails(self.path("empty"), "no .parquet")

@@ -222,12 +222,12 @@ class Report(unittest.TestCase):
         for task in ({**LATE, "query": "SELECT id, 1 AS late FROM orders"}, {**LATE, "split": {**TEMPORAL, "val": "2022-06-01"}}):
             refused = self.ingest(task, check=False, options=["--strict"])
             self.assertEqual(refused["error"]["code_id"], "SCHEMA_INVALID")
-            self.assertIn("which --strict makes errors", refused["error"]["message"])
+            self.assertIn("which strict makes errors", refused["error"]["message"])
             self.assertEqual(store.read_bytes(), before)
         self.assertEqual([warning["code"] for warning in refused["warnings"]], ["val_after_test", "empty_split"])
         said = weir("ingest", self.source, "--schema", self.folder / "schema.json", "-o", store, "--strict", check=False)
         self.assertEqual([line.rsplit("(", 1)[1] for line in said.stdout.splitlines()], ["val_after_test)", "empty_split)"])
-        self.assertIn("2 warnings, which --strict makes errors; the first is val_after_test", said.stderr)
+        self.assertIn("2 warnings, which strict makes errors; the first is val_after_test", said.stderr)
         self.assertEqual([path.name for path in self.folder.iterdir() if ".tmp" in path.name], [])
         self.ingest(options=["--strict"])
 
