@@ -229,6 +229,7 @@ PyMethodDef py_functions[] = {
     {"_ingest", ingest, METH_VARARGS, "Reads a source and writes a store and its manifest."},
     {"_draft", draft, METH_VARARGS, "The draft of a source's schema, as JSON text."},
     {"_replay", replay, METH_VARARGS, "Re-executes a trace and compares every field."},
+    {"_pack", py_pack, METH_VARARGS, "Offsets for buffers with lifetimes."},
     {"_command", py_command, METH_O, "Runs the program weir with its arguments; its exit status."},
     {"_error_table", error_table, METH_NOARGS, "(code, name, subsystem, meaning) of every error."},
     {NULL, NULL, 0, NULL}};
