@@ -38,7 +38,8 @@ typedef struct weir_loader_options {
     weir_store *const *stores;
     size_t store_count;
     const weir_manifest *manifest;
-    const char *dataset; /* NULL: the mix, or the only dataset. Eval and infer run one dataset at a time */
+    const char *dataset; /* NULL: the mix, or the only dataset. All stages but train run one dataset at a
+                            time */
     weir_stage stage;
     uint32_t world_size;
     uint32_t rank;
@@ -86,8 +87,8 @@ WEIR_API WEIR_CHECKED weir_status weir_loader_open(const weir_env *env, const we
                                                    weir_loader **out, weir_error *error);
 WEIR_API void weir_loader_close(weir_loader *loader);
 
-/* As weir_prefetch_next and its kin. A step that no batch can be had of (COUNTER_OVERFLOW, STORE_CORRUPT)
- * fails at its place. */
+/* As weir_prefetch_next and its kin. A step that no batch can be had of (COUNTER_OVERFLOW, STORE_CORRUPT,
+ * IO_ERROR) fails at its place. */
 WEIR_API WEIR_CHECKED weir_status weir_loader_next(weir_loader *loader, weir_loaded *out, weir_error *error);
 WEIR_API WEIR_CHECKED weir_status weir_loader_try_next(weir_loader *loader, weir_loaded *out, bool *is_ready,
                                                        weir_error *error);

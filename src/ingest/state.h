@@ -277,7 +277,8 @@ weir_status weir__cancelled(weir_error *error);
 
 /* ---- Warnings -------------------------------------------------------------------------------- */
 
-/* Tells the caller; `table`, `column` and `task` may be NULL. From the calling thread only. */
+/* Tells the caller; `table`, `column` and `task` may be NULL. From the thread that does the work, which is
+ * not always the one that called ingest; never from two at a time. */
 void weir__warn(weir__ingest *ingest, const char *code, const char *table, const char *column,
                 const char *task, const char *format, ...) __attribute__((format(printf, 6, 7)));
 /* The same, of what is no mistake: it is told, but does not count. */
