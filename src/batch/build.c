@@ -7,6 +7,7 @@
 #include "base/narrow.h"
 #include "batch/expand.h"
 #include "batch/expand_kernel.h"
+#include "store/reader.h"
 
 static const char operator_name[] = "weir.batch.build";
 
@@ -216,6 +217,8 @@ weir_status weir__batch_finish(const weir__recipe *r, weir__batch_worker *w, wei
     batch->compact_size = texts_at + text_size;
     write_header(b, texts_at, text_size);
     if (info->embedding_dim > 0 && !weir__copy_texts(r->store, b->texts, texts, b->compact + texts_at))
+        return corrupt(r, error);
+    if (weir__store_is_unreadable(r->store)) /* a page of it read as zeros; nothing is read after this */
         return corrupt(r, error);
     describe(r, b);
     return WEIR_OK;
