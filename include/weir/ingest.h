@@ -50,9 +50,11 @@ typedef enum weir_manifest_mode {
     WEIR_MANIFEST_REPLACE
 } weir_manifest_mode;
 
-/* Looks at the finished store, which lies at `path` under a temporary name, before it takes its own. If it
- * fails, ingest does, and nothing is written. Called from the same thread as warnings. */
-typedef weir_status (*weir_store_inspect)(void *context, const char *path, weir_error *error);
+/* Looks at the finished store, which lies at `path` under a temporary name, before it takes its own. What it
+ * passes to `tell` counts as a warning of ingest's own does. If it fails, ingest does, and nothing is
+ * written. Called from the same thread as warnings. */
+typedef weir_status (*weir_store_inspect)(void *context, const char *path, weir_warning_report tell,
+                                          void *tell_context, weir_error *error);
 
 typedef struct weir_ingest_options {
     size_t size;             /* sizeof(weir_ingest_options) */

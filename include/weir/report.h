@@ -27,7 +27,7 @@ typedef struct weir_report_table {
     int64_t last;
     int64_t early;     /* after the first hundredth of them, and */
     int64_t late;      /* before the last */
-    uint64_t orphans;  /* rows with a foreign key that matches nothing */
+    uint64_t dangling; /* foreign keys of its rows that match nothing; a row may have several */
     uint64_t unlinked; /* rows of a table with foreign keys that have no parent at all */
     bool is_reached;   /* by some task */
 } weir_report_table;

@@ -1,4 +1,5 @@
-/* See build.h. Nothing here allocates, takes a lock or calls the system. */
+/* See build.h. Nothing here allocates, takes a lock or calls the system; only the store does, when a block is
+ * verified (store/touch.h). */
 #include "batch/build.h"
 
 #include <string.h>
@@ -7,6 +8,7 @@
 #include "base/narrow.h"
 #include "batch/expand.h"
 #include "batch/expand_kernel.h"
+#include "store/reader.h"
 
 static const char operator_name[] = "weir.batch.build";
 
@@ -221,6 +223,8 @@ weir_status weir__batch_finish(const weir__recipe *r, weir__batch_worker *w, wei
     batch->compact_size = texts_at + text_size;
     write_header(b, texts_at, text_size);
     if (info->embedding_dim > 0 && !weir__copy_texts(r->store, b->texts, texts, b->compact + texts_at))
+        return corrupt(r, error);
+    if (weir__store_is_unreadable(r->store)) /* blocks that were verified before may be gone since */
         return corrupt(r, error);
     describe(r, b);
     return WEIR_OK;

@@ -10,7 +10,8 @@
  * that is not stays so, so it does no harm that the walk takes it for queued.
  *
  * Every bound is known at open: a visited row adds at most its foreign keys to the queue and child_width
- * rows a shown edge type to the levels, and no row is listed twice. */
+ * rows a shown edge type to the levels, and no row is listed twice. Only a list that names rows that do not
+ * exist can be longer than that; it is the walk's last, and there is room for it. */
 #include "batch/walk.h"
 
 #include "base/bytes.h"
@@ -67,7 +68,8 @@ void weir__walk_carve(weir__walk *walk, weir__block *block, const weir_store *st
     walk->searches = weir__carve(block, LISTED_TOGETHER, rules->most_inbound * sizeof *walk->searches + 1);
     walk->task_rows = weir__carve(block, rules->has_task_rows ? l.rows : 0, WEIR__TASK_ROW_SIZE);
     weir__known_carve(&walk->known, block, weir__walk_knows(rules, config));
-    weir__levels_carve(&walk->levels, block, l.listed + 1, l.runs + 1,
+    uint64_t last_list = lesser(config->child_width, rules->row_count);
+    weir__levels_carve(&walk->levels, block, l.listed + last_list + 1, l.runs + 1,
                        config->child_policy == WEIR_CHILDREN_LATEST);
     weir__chooser_carve(&walk->chooser, block, config->child_width);
 }
@@ -174,9 +176,10 @@ static void grow(weir__walk *walk) {
     walk->has_grown = true;
 }
 
-/* Makes room for `more` rows; places may change. */
+/* Makes room for `more` rows, which may be known already; places may change. The largest table has places for
+ * all rows that there are. */
 static inline void reserve(weir__walk *walk, uint32_t more) {
-    while (walk->known.count + more > walk->known.room)
+    while (walk->known.count + more > walk->known.room && walk->known.bits < walk->known.bits_max)
         grow(walk);
 }
 
