@@ -225,7 +225,17 @@ static PyObject *replay(PyObject *module, PyObject *args) {
     return result;
 }
 
+static PyObject *launcher(PyObject *module, PyObject *nothing) {
+    (void)module, (void)nothing;
+    weir_error error;
+    uint32_t rank, world_size;
+    if (weir_launcher_read(&rank, &world_size, &error) != WEIR_OK)
+        return py_raise(&error);
+    return Py_BuildValue("II", rank, world_size);
+}
+
 PyMethodDef py_functions[] = {
+    {"_launcher", launcher, METH_NOARGS, "(rank, world size) by the launcher's variables."},
     {"_ingest", ingest, METH_VARARGS, "Reads a source and writes a store and its manifest."},
     {"_draft", draft, METH_VARARGS, "The draft of a source's schema, as JSON text."},
     {"_replay", replay, METH_VARARGS, "Re-executes a trace and compares every field."},

@@ -273,6 +273,12 @@ static void release_task(const weir_env *env, weir__task_plan *task) {
     weir__release(env, task->nulls);
     weir__release(env, task->category_ranks);
     weir__release(env, task->held_out);
+    weir__release(env, task->known);
+    for (int i = 0; i < WEIR__LABEL_LISTS; i++) {
+        weir__release(env, task->labels[i].times);
+        weir__release(env, task->labels[i].starts);
+        weir__release(env, task->labels[i].rows);
+    }
     weir__dictionary_release(&task->categories);
     weir__arena_release(&task->strings);
 }

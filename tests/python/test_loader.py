@@ -591,7 +591,7 @@ class Concurrency(LoaderTest):
 
         thread = threading.Thread(target=run)
         thread.start()
-        while loader._run is None:
+        while loader._run is None or not loader._run.is_started:
             time.sleep(0)
         loader.close()
         thread.join(60)
@@ -693,7 +693,7 @@ class Concurrency(LoaderTest):
 
 
 def interrupt_when_waiting(loader: weir.Loader) -> None:
-    while loader._run is None:
+    while loader._run is None or not loader._run.is_started:
         time.sleep(0)
     os.kill(os.getpid(), signal.SIGINT)
 

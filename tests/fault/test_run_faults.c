@@ -24,8 +24,8 @@ static weir_manifest *manifest_of_one(void) {
     return manifest_of_text(text);
 }
 
-static weir_loader_options options_of_one(void) {
-    weir_loader_options options = loading_options(&fixture, manifest);
+static weir_run_options options_of_one(void) {
+    weir_run_options options = loading_options(&fixture, manifest);
     options.workers = 2;
     options.steps = 4;
     return options;
@@ -33,17 +33,17 @@ static weir_loader_options options_of_one(void) {
 
 static weir_status open_and_take(const weir_env *env, void *context, weir_error *error) {
     (void)context;
-    weir_loader_options options = options_of_one();
-    weir_loader *loader = NULL;
-    weir_loaded loaded = {0};
-    weir_status status = weir_loader_open(env, &options, &loader, error);
+    weir_run_options options = options_of_one();
+    weir_run *run = NULL;
+    weir_taken taken = {0};
+    weir_status status = weir_run_open(env, &options, &run, error);
     while (status == WEIR_OK) {
-        status = weir_loader_next(loader, &loaded, error);
-        if (status != WEIR_OK || !loaded.batch)
+        status = weir_run_next(run, &taken, error);
+        if (status != WEIR_OK || !taken.batch)
             break;
-        weir_loader_release(loader, &loaded);
+        status = weir_run_release(run, &taken, 0, error);
     }
-    weir_loader_close(loader);
+    weir_run_close(run);
     return status;
 }
 
@@ -54,10 +54,10 @@ static void test_opening(void **state) {
 
 static weir_status plan_alone(const weir_env *env, void *context, weir_error *error) {
     (void)context;
-    weir_loader_options options = options_of_one();
-    weir_plan *plan = NULL;
-    weir_status status = weir_loader_plan(env, &options, &plan, error);
-    weir_plan_close(plan);
+    weir_run_options options = options_of_one();
+    weir_run *run = NULL;
+    weir_status status = weir_run_open(env, &options, &run, error);
+    weir_run_close(run);
     return status;
 }
 
@@ -68,22 +68,23 @@ static void test_planning(void **state) {
 
 /* ---- Saving a checkpoint --------------------------------------------------------------------- */
 
-/* The loader is opened with the environment of the sweep, and takes one batch; faults of opening were swept
- * above, and are met here again. */
+/* The run is opened with the environment of the sweep, resumes from its checkpoint, and takes one batch;
+ * faults of opening were swept above, and are met here again. */
 static weir_status save_over(const weir_env *env, void *context, weir_error *error) {
     (void)context;
-    weir_loader_options options = options_of_one();
-    weir_loader *loader = NULL;
-    weir_loaded loaded = {0};
+    weir_run_options options = options_of_one();
+    weir_run *run = NULL;
+    weir_taken taken = {0};
     options.workers = 1;
-    weir_status status = weir_loader_open(env, &options, &loader, error);
+    options.checkpoint = options.resume = path;
+    weir_status status = weir_run_open(env, &options, &run, error);
     if (status == WEIR_OK)
-        status = weir_loader_next(loader, &loaded, error);
-    if (status == WEIR_OK) {
-        weir_loader_release(loader, &loaded);
-        status = weir_loader_checkpoint_save(loader, path, NULL, error);
-    }
-    weir_loader_close(loader);
+        status = weir_run_next(run, &taken, error);
+    if (status == WEIR_OK)
+        status = weir_run_release(run, &taken, 0, error);
+    if (status == WEIR_OK)
+        status = weir_run_save(run, error);
+    weir_run_close(run);
     return status;
 }
 
@@ -98,27 +99,39 @@ static void check_saved(void *context) {
     size_t size = fread(data, 1, sizeof data, file);
     fclose(file);
     assert_ok(weir_checkpoint_read(data, size, &read, &error), &error);
-    assert_true(read.step <= 1);
-    weir_loader_options options = options_of_one();
-    weir_loader *loader;
-    options.checkpoint = data;
-    options.checkpoint_size = size;
-    assert_ok(weir_loader_open(NULL, &options, &loader, &error), &error);
-    assert_true(weir_loader_step(loader) == read.step);
-    weir_loader_close(loader);
+    assert_true(read.step <= 4);
+    weir_run_options options = options_of_one();
+    weir_run *run;
+    options.state = data;
+    options.state_size = size;
+    assert_ok(weir_run_open(NULL, &options, &run, &error), &error);
+    assert_true(weir_run_step(run) == read.step);
+    weir_run_close(run);
+}
+
+static void begin_anew(void *context) {
+    (void)context;
+    weir_error error;
+    weir_run *run;
+    weir_run_options options = options_of_one();
+    options.checkpoint = path;
+    remove(path);
+    assert_ok(weir_run_open(NULL, &options, &run, &error), &error);
+    assert_ok(weir_run_start(run, &error), &error);
+    weir_run_close(run);
+}
+
+static void check_and_begin_anew(void *context) {
+    check_saved(context);
+    begin_anew(context);
 }
 
 static void test_saving(void **state) {
     (void)state;
-    weir_error error;
-    weir_loader *loader;
-    weir_loader_options options = options_of_one();
     snprintf(path, sizeof path, "%s/run.checkpoint", fixture.folder);
-    assert_ok(weir_loader_open(NULL, &options, &loader, &error), &error);
-    assert_ok(weir_loader_checkpoint_save(loader, path, NULL, &error), &error);
-    weir_loader_close(loader);
+    begin_anew(NULL);
     size_t entries = count_entries(fixture.folder);
-    assert_true(sweep_faults(save_over, check_saved, NULL) > 50);
+    assert_true(sweep_faults(save_over, check_and_begin_anew, NULL) > 50);
     assert_int_equal(count_entries(fixture.folder), entries);
 }
 
