@@ -29,16 +29,23 @@ static weir_status as_fault(weir_status status, weir_error *error) {
     return status;
 }
 
-/* Faults in threads come in any order; a draft on one thread has them in one order. */
-static weir_status ingest_drafted(const weir_env *env, void *context, weir_error *error) {
-    attempt_state *s = context;
+/* Ingests anew; without a schema it is drafted. */
+static weir_status ingest_anew(const weir_env *env, const attempt_state *s, const char *schema,
+                               uint32_t threads, weir_error *error) {
     weir_ingest_options options = WEIR_INGEST_OPTIONS;
     unlink(s->store);
     unlink(s->manifest);
     options.source = s->source;
     options.output = s->store;
-    options.threads = 1;
+    options.threads = threads;
+    options.schema = schema;
+    options.schema_size = schema ? strlen(schema) : 0;
     return as_fault(weir_ingest(env, &options, NULL, error), error);
+}
+
+/* Faults in threads come in any order; a draft on one thread has them in one order. */
+static weir_status ingest_drafted(const weir_env *env, void *context, weir_error *error) {
+    return ingest_anew(env, context, NULL, 1, error);
 }
 
 static bool is_there(const char *path) {
@@ -93,27 +100,20 @@ static void faults_of_a_drafted_ingest(void **state) {
 }
 
 static weir_status ingest_tasks(const weir_env *env, void *context, weir_error *error) {
-    attempt_state *s = context;
-    weir_ingest_options options = WEIR_INGEST_OPTIONS;
-    unlink(s->store);
-    unlink(s->manifest);
-    options.source = s->source;
-    options.output = s->store;
-    options.threads = 2;
-    options.schema = "{\"tables\": {\"p\": {\"primary_key\": \"id\", \"columns\": {\"kind\": {\"stype\": "
-                     "\"categorical\"}}}, \"c\": {\"primary_key\": "
-                     "\"k\", \"temporal_column\": \"at\", \"columns\": {\"at\": {\"stype\": \"timestamp\"}, "
-                     "\"p_id\": {\"stype\": \"ignored\", "
-                     "\"foreign_key\": \"p.id\"}, \"x\": {\"stype\": \"numerical\"}}}}, \"tasks\": {\"x\": "
-                     "{\"query\": \"SELECT k, x FROM c\", "
-                     "\"anchor_table\": \"c\", \"anchor_key\": \"k\", \"target_column\": \"x\", "
-                     "\"target_stype\": \"numerical\"}, \"y\": {\"query\": "
-                     "\"SELECT id, kind || id AS y, '2024-01-01' AS at FROM p\", \"anchor_table\": \"p\", "
-                     "\"anchor_key\": \"id\", \"target_column\": "
-                     "\"y\", \"target_stype\": \"categorical\", \"observation_time_column\": \"at\", "
-                     "\"drop_columns\": [\"p.kind\"]}}}";
-    options.schema_size = strlen(options.schema);
-    return as_fault(weir_ingest(env, &options, NULL, error), error);
+    static const char schema[] =
+        "{\"tables\": {\"p\": {\"primary_key\": \"id\", \"columns\": {\"kind\": {\"stype\": "
+        "\"categorical\"}}}, \"c\": {\"primary_key\": "
+        "\"k\", \"temporal_column\": \"at\", \"columns\": {\"at\": {\"stype\": \"timestamp\"}, "
+        "\"p_id\": {\"stype\": \"ignored\", "
+        "\"foreign_key\": \"p.id\"}, \"x\": {\"stype\": \"numerical\"}}}}, \"tasks\": {\"x\": "
+        "{\"query\": \"SELECT k, x FROM c\", "
+        "\"anchor_table\": \"c\", \"anchor_key\": \"k\", \"target_column\": \"x\", "
+        "\"target_stype\": \"numerical\"}, \"y\": {\"query\": "
+        "\"SELECT id, kind || id AS y, '2024-01-01' AS at FROM p\", \"anchor_table\": \"p\", "
+        "\"anchor_key\": \"id\", \"target_column\": "
+        "\"y\", \"target_stype\": \"categorical\", \"observation_time_column\": \"at\", "
+        "\"drop_columns\": [\"p.kind\"]}}}";
+    return ingest_anew(env, context, schema, 2, error);
 }
 
 static void faults_of_an_ingest_with_tasks(void **state) {
@@ -124,33 +124,26 @@ static void faults_of_an_ingest_with_tasks(void **state) {
 
 /* Keys of several columns, kept; times through them; a view and a query; seeds that move. */
 static weir_status ingest_forms(const weir_env *env, void *context, weir_error *error) {
-    attempt_state *s = context;
-    weir_ingest_options options = WEIR_INGEST_OPTIONS;
-    unlink(s->store);
-    unlink(s->manifest);
-    options.source = s->source;
-    options.output = s->store;
-    options.threads = 2;
-    options.schema = "{\"keys\": true, \"statistics_until\": \"train\", \"tables\": {\"p\": "
-                     "{\"primary_key\": \"id\", \"temporal_column\": \"at\", "
-                     "\"columns\": {\"at\": {\"stype\": \"timestamp\"}}}, \"l\": {\"primary_key\": [\"k\", "
-                     "\"n\"], \"temporal_column\": "
-                     "\"p_id -> p.at\", \"columns\": {\"p_id\": {\"stype\": \"ignored\", \"foreign_key\": "
-                     "[\"p\", \"id\"]}, \"done\": {\"stype\": "
-                     "\"timestamp\"}}}, \"v\": {\"foreign_keys\": [{\"columns\": [\"k\", \"n\"], \"table\": "
-                     "\"l\", \"known_at\": [\"k+n\", "
-                     "\"done\"]}], \"columns\": {\"x\": {\"stype\": \"numerical\"}}}, \"q\": {\"query\": "
-                     "\"SELECT id, at FROM p\", \"primary_key\": "
-                     "\"id\", \"columns\": {\"at\": {\"stype\": \"timestamp\"}}}}, \"tasks\": {\"t\": "
-                     "{\"query\": \"SELECT k, n, 1.5 AS y, "
-                     "'2024-01-01' AS seen FROM l\", \"anchor_table\": \"l\", \"anchor_key\": [\"k\", "
-                     "\"n\"], \"target_column\": \"y\", "
-                     "\"target_stype\": \"numerical\", \"observation_time_column\": \"seen\", "
-                     "\"before_anchor\": \"move\", \"target_statistics\": "
-                     "\"train\", \"split\": {\"method\": \"temporal\", \"val\": \"2024-01-02\", \"test\": "
-                     "\"2024-01-03\"}}}}";
-    options.schema_size = strlen(options.schema);
-    return as_fault(weir_ingest(env, &options, NULL, error), error);
+    static const char schema[] =
+        "{\"keys\": true, \"statistics_until\": \"train\", \"tables\": {\"p\": "
+        "{\"primary_key\": \"id\", \"temporal_column\": \"at\", "
+        "\"columns\": {\"at\": {\"stype\": \"timestamp\"}}}, \"l\": {\"primary_key\": [\"k\", "
+        "\"n\"], \"temporal_column\": "
+        "\"p_id -> p.at\", \"columns\": {\"p_id\": {\"stype\": \"ignored\", \"foreign_key\": "
+        "[\"p\", \"id\"]}, \"done\": {\"stype\": "
+        "\"timestamp\"}}}, \"v\": {\"foreign_keys\": [{\"columns\": [\"k\", \"n\"], \"table\": "
+        "\"l\", \"known_at\": [\"k+n\", "
+        "\"done\"]}], \"columns\": {\"x\": {\"stype\": \"numerical\"}}}, \"q\": {\"query\": "
+        "\"SELECT id, at FROM p\", \"primary_key\": "
+        "\"id\", \"columns\": {\"at\": {\"stype\": \"timestamp\"}}}}, \"tasks\": {\"t\": "
+        "{\"query\": \"SELECT k, n, 1.5 AS y, "
+        "'2024-01-01' AS seen FROM l\", \"anchor_table\": \"l\", \"anchor_key\": [\"k\", "
+        "\"n\"], \"target_column\": \"y\", "
+        "\"target_stype\": \"numerical\", \"observation_time_column\": \"seen\", "
+        "\"before_anchor\": \"move\", \"target_statistics\": "
+        "\"train\", \"split\": {\"method\": \"temporal\", \"val\": \"2024-01-02\", \"test\": "
+        "\"2024-01-03\"}}}}";
+    return ingest_anew(env, context, schema, 2, error);
 }
 
 static void faults_of_an_ingest_with_every_form(void **state) {
