@@ -76,7 +76,8 @@ typedef struct weir_run_options {
     uint64_t first_step; /* where it begins, unless a checkpoint says; at most `steps` */
 
     /* How: workers, queues, memory. */
-    uint32_t workers;             /* 0: WEIR_RUN_WORKERS */
+    uint32_t workers;             /* 0: WEIR_RUN_WORKERS. Batches of more than 64 sequences are built by all
+                                     of them together, unless the policy is best effort (docs/pipeline.md) */
     uint32_t buffer_size;         /* batches ahead, each worker; 0: WEIR_RUN_BUFFER */
     uint32_t queue_size;          /* batches that the consumer may hold at a time, without a device; 0:
                                      WEIR_RUN_QUEUE */

@@ -6,6 +6,7 @@
 #include <stdatomic.h>
 
 #include "pipeline/checkpoint.h"
+#include "pipeline/crew.h"
 #include "pipeline/memory.h"
 
 typedef struct weir__slot {
@@ -18,7 +19,10 @@ typedef struct weir__loader {
     weir__schedule schedule;
     const weir_run_options *options; /* with the defaults in place */
     weir__meter meter;               /* what worker 0's builders and the buffers' lists live in */
-    weir__builders *workers;
+    weir__builders *workers;         /* first those that lead a lane */
+    uint32_t lane_count;             /* the prefetcher's workers */
+    uint32_t unit; /* sequences that are built at a time; 0: workers build their steps alone */
+    weir__crew crew;
     weir_mix *mix; /* the consumer's; NULL if the run is not mixed */
     weir__memory_need need;
     weir__stretch compact; /* of the compact batches */

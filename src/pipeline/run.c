@@ -480,7 +480,7 @@ const weir_run_info *weir_run_describe(const weir_run *run) {
 
 void weir_run_measure(const weir_run *run, weir_run_metrics *out, weir_worker_metrics *workers) {
     const weir_prefetch *prefetch = weir__loader_prefetch(&run->loader);
-    *out = (weir_run_metrics){.prefetch = {.workers = run->options.workers},
+    *out = (weir_run_metrics){.prefetch = {.workers = run->loader.lane_count},
                               .transferred = run->staging.transferred,
                               .compact_bytes = run->staging.compact_bytes,
                               .tensor_bytes = run->staging.tensor_bytes,
@@ -488,7 +488,7 @@ void weir_run_measure(const weir_run *run, weir_run_metrics *out, weir_worker_me
     if (prefetch)
         weir_prefetch_measure(prefetch, &out->prefetch, workers);
     else if (workers)
-        memset(workers, 0, run->options.workers * sizeof *workers);
+        memset(workers, 0, run->loader.lane_count * sizeof *workers);
 }
 
 weir_status weir_run_tables(const weir_run *run, const weir_store *store, weir_tables *out,

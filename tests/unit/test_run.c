@@ -31,6 +31,52 @@ static void test_any_workers_in_any_world(void **state) {
         }
 }
 
+/* Large batches are built by all workers together: the same batches, in slots for few of them. */
+static void test_workers_that_share_batches(void **state) {
+    (void)state;
+    enum { LARGE_STEPS = 9 };
+    static const uint32_t sizes[] = {72, 200, 512};
+    loading_batch expected[LARGE_STEPS], got[LARGE_STEPS + 1];
+    for (size_t i = 0; i < 3; i++) {
+        weir_manifest *large = loading_manifest_of(&fixture, sizes[i], SMALL_BATCHES);
+        weir_run_options options = loading_options(&fixture, large);
+        options.steps = LARGE_STEPS;
+        loading_build(&options, 0, LARGE_STEPS, expected);
+        for (uint32_t workers = 1; workers <= 9; workers += 2) {
+            options.workers = workers;
+            options.buffer_size = 1 + workers % 3;
+            options.device = workers == 5 ? "host" : NULL;
+            options.read_back = workers == 5;
+            assert_int_equal(loading_run(&options, LARGE_STEPS + 1, got), LARGE_STEPS);
+            assert_batches_equal(expected, got, LARGE_STEPS);
+        }
+        weir_manifest_close(large);
+    }
+}
+
+static void test_slots_do_not_grow_with_workers(void **state) {
+    (void)state;
+    weir_error error;
+    weir_run *run;
+    size_t last = 0;
+    weir_manifest *large = loading_manifest_of(&fixture, 1024, SMALL_BATCHES);
+    weir_run_options options = loading_options(&fixture, large);
+    for (options.workers = 2; options.workers <= 32; options.workers *= 4) {
+        assert_ok(weir_run_open(NULL, &options, &run, &error), &error);
+        const weir_plan *plan = weir_run_describe(run)->memory;
+        size_t slots = 0, place;
+        char name[32];
+        do
+            snprintf(name, sizeof name, "slot/%zu", slots);
+        while (weir_plan_find(plan, name, strlen(name), &place) && ++slots);
+        assert_true(last == 0 || slots == last);
+        assert_int_equal(slots, 2 * WEIR_RUN_BUFFER + WEIR_RUN_QUEUE);
+        last = slots;
+        weir_run_close(run);
+    }
+    weir_manifest_close(large);
+}
+
 static void test_one_dataset_by_name(void **state) {
     (void)state;
     loading_batch expected[STEPS], got[STEPS];
@@ -291,8 +337,7 @@ static void test_a_failure_comes_at_its_step(void **state) {
     }
 }
 
-static void test_a_damaged_store_fails_at_its_step(void **state) {
-    (void)state;
+static void fail_at_damage(weir_manifest *over) {
     weir_error error;
     weir_run *run;
     weir_taken taken;
@@ -300,7 +345,7 @@ static void test_a_damaged_store_fails_at_its_step(void **state) {
     uint8_t *memory;
     weir_store *damaged = loading_damage(&fixture, &memory);
     weir_store *stores[] = {damaged, fixture.stores[1]};
-    weir_run_options options = loading_options(&fixture, manifest);
+    weir_run_options options = loading_options(&fixture, over);
     loading_build(&options, 0, STEPS, whole);
     options.stores = stores;
     options.any_hash = true;
@@ -316,6 +361,14 @@ static void test_a_damaged_store_fails_at_its_step(void **state) {
     weir_run_close(run);
     weir_store_close(damaged);
     free(memory);
+}
+
+static void test_a_damaged_store_fails_at_its_step(void **state) {
+    (void)state;
+    weir_manifest *large = loading_manifest_of(&fixture, 128, SMALL_BATCHES);
+    fail_at_damage(manifest);
+    fail_at_damage(large);
+    weir_manifest_close(large);
 }
 
 static uint32_t *unreadable;
@@ -435,6 +488,8 @@ static void test_tables_without_a_device_are_the_stores(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_any_workers_in_any_world),
+        cmocka_unit_test(test_workers_that_share_batches),
+        cmocka_unit_test(test_slots_do_not_grow_with_workers),
         cmocka_unit_test(test_one_dataset_by_name),
         cmocka_unit_test(test_eval_is_one_pass),
         cmocka_unit_test(test_best_effort_loses_and_repeats_nothing),
