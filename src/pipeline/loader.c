@@ -40,13 +40,17 @@ const weir_dataset *weir__loader_name_step(weir__loader *loader, uint64_t step, 
     return loader->schedule.members[member].dataset;
 }
 
-static weir_status transform(const weir__loader *loader, uint64_t step, const weir__slot *slot,
-                             weir_error *error) {
+weir_status weir__loader_transform(weir__loader *loader, uint64_t step, const weir_batch *batch,
+                                   weir_stream stream, weir_error *error) {
     const weir_transform *transform = &loader->options->transform;
-    const weir_batch *batch = weir_batch_view(slot->buffer);
-    if (!transform->apply || !batch->data)
+    if (!transform->apply)
         return WEIR_OK;
-    return transform->apply(transform->context, step, batch, (void *)(uintptr_t)batch->data, 0, error);
+    uint64_t began_ns = weir__loader_now(loader);
+    weir_status status =
+        transform->apply(transform->context, step, batch, (void *)(uintptr_t)batch->data, stream, error);
+    (void)atomic_fetch_add(&loader->transform_ns, weir__loader_now(loader) - began_ns);
+    (void)atomic_fetch_add(&loader->transformed, status == WEIR_OK);
+    return status;
 }
 
 static uint32_t units_of(const weir__loader *loader, const weir__slot *slot) {
@@ -101,10 +105,12 @@ static weir_status produce(void *context, const weir_item *item, weir_error *err
     weir_status status =
         weir__schedule_locate(&loader->schedule, worker->mix, item->position, &into->member, &cursor, error);
     if (status == WEIR_OK) {
+        uint64_t began_ns = weir__loader_now(loader);
         status = loader->unit > 0 ? build_together(loader, item, cursor, error)
                                   : weir_batch_build(worker->list[into->member], cursor, into->buffer, error);
-        if (status == WEIR_OK)
-            status = transform(loader, item->position, into, error);
+        (void)atomic_fetch_add(&loader->build_ns, weir__loader_now(loader) - began_ns);
+        if (status == WEIR_OK && !loader->options->device)
+            status = weir__loader_transform(loader, item->position, weir_batch_view(into->buffer), 0, error);
         if (status != WEIR_OK)
             name_call(&loader->schedule, into->member, cursor, error);
     }

@@ -31,6 +31,9 @@ typedef struct weir__loader {
     void **slot_pointers;
     weir__restored start;
     _Atomic(weir_prefetch *) prefetch; /* NULL until it is started */
+    _Atomic uint64_t build_ns;         /* that workers spent in building … */
+    _Atomic uint64_t transform_ns;     /* … and in the caller's function, */
+    _Atomic uint64_t transformed;      /* which had so many batches */
     uint64_t *indices;                 /* room for one rank's share of a batch */
     uint64_t step;                     /* after the last batch that was taken */
 } weir__loader;
@@ -55,6 +58,14 @@ void weir__loader_release(weir__loader *loader, const weir_taken *taken);
  * it has any. The consumer. */
 const weir_dataset *weir__loader_name_step(weir__loader *loader, uint64_t step, weir_cursor *cursor,
                                            weir_error *error);
+
+static inline uint64_t weir__loader_now(const weir__loader *loader) {
+    return loader->env->now_ns(loader->env->context);
+}
+
+/* Calls the caller's function, if there is one. */
+WEIR_CHECKED weir_status weir__loader_transform(weir__loader *loader, uint64_t step, const weir_batch *batch,
+                                                weir_stream stream, weir_error *error);
 
 /* The prefetcher, or NULL if it was not started. */
 static inline weir_prefetch *weir__loader_prefetch(const weir__loader *loader) {

@@ -2,6 +2,7 @@
  * planned, limited and laid out as planned; errors come at their step. */
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "support/database.h"
 #include "support/loading.h"
@@ -465,6 +466,54 @@ static void test_a_launcher_says_the_rank(void **state) {
     unsetenv("SLURM_NTASKS");
 }
 
+/* ---- Stages -----------------------------------------------------------------------------------  */
+
+static weir_status wait_a_while(void *context, uint64_t step, const weir_batch *batch, void *data,
+                                weir_stream stream, weir_error *error) {
+    (void)context, (void)step, (void)batch, (void)data, (void)stream, (void)error;
+    usleep(2000);
+    return WEIR_OK;
+}
+
+/* A consumer that holds batches while the workers fill all the room there is: it is not waited for there. */
+static void test_the_stages_say_who_waits(void **state) {
+    (void)state;
+    weir_error error;
+    weir_run *run;
+    weir_taken taken[2];
+    weir_run_metrics metrics;
+    const weir_stage_metrics *stages = metrics.stages;
+    weir_run_options options = loading_options(&fixture, manifest);
+    options.workers = 2;
+    options.buffer_size = 3;
+    options.queue_size = 2;
+    options.transform.apply = wait_a_while;
+    assert_ok(weir_run_open(NULL, &options, &run, &error), &error);
+    assert_ok(weir_run_next(run, &taken[0], &error), &error);
+    assert_ok(weir_run_next(run, &taken[1], &error), &error);
+    do {
+        usleep(1000);
+        weir_run_measure(run, &metrics, NULL);
+    } while (stages[WEIR_RUN_BUILD].queued < 6);
+    assert_int_equal(stages[WEIR_RUN_BUILD].batches, 8);
+    assert_int_equal(stages[WEIR_RUN_BUILD].room, 6);
+    assert_int_equal(stages[WEIR_RUN_TRANSFORM].batches, 8);
+    assert_true(stages[WEIR_RUN_TRANSFORM].busy_ns >= 8 * 2000000u);
+    assert_int_equal(stages[WEIR_RUN_TRANSFER].batches, 0);
+    assert_int_equal(stages[WEIR_RUN_CONSUME].batches, 2);
+    assert_int_equal(stages[WEIR_RUN_CONSUME].queued, 2);
+    assert_int_equal(stages[WEIR_RUN_CONSUME].room, 2);
+    assert_true(stages[WEIR_RUN_CONSUME].input_wait_ns > 0);
+    for (int i = 0; i < 2; i++)
+        assert_ok(weir_run_release(run, &taken[i], 0, &error), &error);
+    assert_ok(weir_run_next(run, &taken[0], &error), &error);
+    weir_run_measure(run, &metrics, NULL);
+    assert_true(stages[WEIR_RUN_CONSUME].busy_ns > 0);
+    assert_true(stages[WEIR_RUN_BUILD].busy_ns > 0);
+    assert_string_equal(weir_run_stage_name(WEIR_RUN_TRANSFER), "transfer");
+    weir_run_close(run);
+}
+
 /* ---- Tables ---------------------------------------------------------------------------------- */
 
 static void test_tables_without_a_device_are_the_stores(void **state) {
@@ -505,6 +554,7 @@ int main(void) {
         cmocka_unit_test(test_a_store_that_is_cut_under_a_run),
         cmocka_unit_test(test_what_cannot_be_opened),
         cmocka_unit_test(test_a_launcher_says_the_rank),
+        cmocka_unit_test(test_the_stages_say_who_waits),
         cmocka_unit_test(test_tables_without_a_device_are_the_stores),
     };
     return cmocka_run_group_tests(tests, loading_set_up, loading_tear_down);
