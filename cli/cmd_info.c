@@ -70,6 +70,26 @@ static void print_edges(const weir_store_info *info) {
     }
 }
 
+/* "30 days after its seed is observed". */
+static void print_label_times(const weir_task *task) {
+    static const struct {
+        int64_t micros;
+        const char *name;
+    } units[] = {{86400000000, "day"}, {3600000000, "hour"}, {60000000, "minute"}, {1000000, "second"}};
+    if (task->label_known_column)
+        printf("    %u labels have a time: a label is known when %s says\n", task->labels.count,
+               cli_shown(task->label_known_column));
+    if (!task->has_horizon)
+        return;
+    size_t u = 0;
+    while (u < sizeof units / sizeof *units && (task->horizon == 0 || task->horizon % units[u].micros != 0))
+        u++;
+    bool is_whole = u < sizeof units / sizeof *units;
+    int64_t count = is_whole ? task->horizon / units[u].micros : task->horizon;
+    printf("    %u labels have a time: a label is known %" PRId64 " %s%s after its seed is observed\n",
+           task->labels.count, count, is_whole ? units[u].name : "microsecond", count == 1 ? "" : "s");
+}
+
 static void print_tasks(const weir_store_info *info) {
     printf("tasks\n");
     for (uint32_t i = 0; i < info->task_count; i++) {
@@ -84,6 +104,8 @@ static void print_tasks(const weir_store_info *info) {
                                                                   : "they see what was known of it");
         if (task->has_train_statistics)
             printf("    the target's statistics are over the train split\n");
+        if (task->has_label_times)
+            print_label_times(task);
     }
 }
 

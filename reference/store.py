@@ -115,6 +115,10 @@ class Store:
             else:
                 task.column_idx = next_idx
                 next_idx += 1
+        for task in self.tasks:
+            if task.schema.has_label_times:
+                task.observed_idx = next_idx
+                next_idx += 1
         self.column_count = next_idx
 
     def _number_categories(self) -> list[tuple[str, str]]:
@@ -203,7 +207,8 @@ class Store:
             description = f": {column.schema.description}" if column.schema.description else ""
             texts.append(f"{column.name} of {table.name}{description}")
         derived_tasks = [task for task in self.tasks if not task.is_cell]
-        return texts + [f"{task.schema.target_column} of {task.name}" for task in derived_tasks]
+        texts += [f"{task.schema.target_column} of {task.name}" for task in derived_tasks]
+        return texts + [f"{task.observed_name} of {task.name}" for task in self.tasks if task.schema.has_label_times]
 
     def category_texts(self) -> list[str]:
         return [f"{column} is {value}" for column, value in self.categories]
@@ -310,6 +315,13 @@ class Store:
         }
         if task.schema.weight_column is not None:
             info["weight_column"] = task.schema.weight_column
+        if task.schema.horizon is not None:
+            info["horizon"] = task.schema.horizon
+        if task.schema.label_known_column is not None:
+            info["label_known_column"] = task.schema.label_known_column
+        if task.schema.has_label_times:
+            info["observed_column_idx"] = task.observed_idx
+            info["labels"] = sum(seed.known != NEVER for seed in task.seeds)
         if task.schema.before_anchor != "keep":
             info.update(before_anchor=task.schema.before_anchor, early=task.early)
         if task.statistics is not None:

@@ -21,7 +21,7 @@
     X(1306, INVALID_IR_SHAPES, "ir", "a tensor's shape or dtype is not valid")                               \
     X(1307, ADDRESS_COLLISION, "memory", "two slots of an arena hash to one address")                        \
     X(1801, CONTRACT_VIOLATION, "contract", "an argument breaks the operator's contract")                    \
-    X(1802, INVALID_STAGE_TYPE, "contract", "the stage is not train, eval or infer")                         \
+    X(1802, INVALID_STAGE_TYPE, "contract", "the stage is not train, eval, infer or eval_seeded")            \
     X(1804, COUNTER_OVERFLOW, "contract", "a counter would pass 2^64-1")                                     \
     X(1901, REPLAY_DIVERGENCE, "replay", "a replayed step differs from its record")                          \
     X(2001, IO_ERROR, "io", "the operating system refused a file operation")                                 \

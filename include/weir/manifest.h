@@ -70,7 +70,9 @@ typedef struct weir_batch_config {
     bool omit_identifiers;
     bool strictly_before;
     bool has_context_until;
+    bool labels;              /* seeds of the task are rows */
     int64_t context_until;    /* microseconds since 1970 */
+    uint64_t context_seed;    /* 0: the contexts that there were before it */
     weir_row_order row_order; /* of out_perm and in_perm */
 } weir_batch_config;
 

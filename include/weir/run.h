@@ -62,7 +62,8 @@ typedef struct weir_run_options {
     weir_store *const *stores;
     size_t store_count;
     const weir_manifest *manifest;
-    const char *dataset; /* NULL: the mix, or the only dataset. Eval and infer run one dataset at a time */
+    const char *dataset; /* NULL: the mix, or the only dataset. All stages but train run one dataset at
+                            a time */
     weir_stage stage;
     uint32_t rank;
     uint32_t world_size; /* 0: rank and world size are what the launcher says (weir_launcher_read) */
@@ -146,8 +147,8 @@ typedef struct weir_taken {
  * before, so a consumer that asks for the next batch must be done with those.
  *
  * At the end of the run the trace is finished and the last checkpoint saved. A step that no batch can be had
- * of (COUNTER_OVERFLOW, STORE_CORRUPT, DEVICE_ERROR, a transform's failure) fails at its place, once: the
- * trace ends with the failure, and a checkpoint of the state before it is saved; then CANCELLED.
+ * of (COUNTER_OVERFLOW, STORE_CORRUPT, IO_ERROR, DEVICE_ERROR, a transform's failure) fails at its place,
+ * once: the trace ends with the failure, and a checkpoint of the state before it is saved; then CANCELLED.
  * CONTRACT_VIOLATION if too many batches are held (the run continues when one is released), and in a child of
  * fork. IO_ERROR if the trace or a checkpoint cannot be written. */
 WEIR_API WEIR_CHECKED weir_status weir_run_next(weir_run *run, weir_taken *out, weir_error *error);

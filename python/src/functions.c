@@ -34,9 +34,6 @@ static bool report_progress(void *context, const weir_progress *now) {
 typedef struct hearer {
     PyObject *list;
     bool is_short_of_memory;
-    bool is_strict;
-    uint32_t count; /* without notes */
-    char first[600];
 } hearer;
 
 /* Messages may be cut inside a character. */
@@ -46,8 +43,6 @@ static PyObject *text_or_none(const char *text) {
 
 static void hear_warning(void *context, const weir_warning *warning) {
     hearer *self = context;
-    if (!warning->is_note && self->count++ == 0)
-        snprintf(self->first, sizeof self->first, "%s: %.500s", warning->code, warning->message);
     PyGILState_STATE gil = PyGILState_Ensure();
     PyObject *heard = Py_BuildValue("(NNNNNO)", text_or_none(warning->code), text_or_none(warning->table),
                                     text_or_none(warning->column), text_or_none(warning->task),
@@ -60,24 +55,19 @@ static void hear_warning(void *context, const weir_warning *warning) {
 }
 
 /* The report on the finished store, before it takes its name. */
-static weir_status hear_report(void *context, const char *path, weir_error *error) {
-    hearer *self = context;
+static weir_status hear_report(void *context, const char *path, weir_warning_report tell, void *tell_context,
+                               weir_error *error) {
+    (void)context;
     weir_store *store = NULL;
     weir_report *report = NULL;
     weir_status status = weir_store_open(NULL, path, &store, error);
     if (status == WEIR_OK)
         status = weir_report_open(NULL, store, NULL, &report, error);
     for (uint32_t i = 0; status == WEIR_OK && i < weir_report_look(report)->warning_count; i++)
-        hear_warning(self, &weir_report_look(report)->warnings[i]);
+        tell(tell_context, &weir_report_look(report)->warnings[i]);
     weir_report_close(report);
     weir_store_close(store);
-    if (status != WEIR_OK || !self->is_strict || self->count == 0)
-        return status;
-    *error = (weir_error){.status = WEIR_SCHEMA_INVALID, .failure_operator = "weir.ingest"};
-    snprintf(error->message, sizeof error->message,
-             "%u warning%s, which strict makes errors; the first is %s", self->count,
-             self->count == 1 ? "" : "s", self->first);
-    return WEIR_SCHEMA_INVALID;
+    return status;
 }
 
 static PyObject *report_dict(const weir_ingest_report *report) {
@@ -97,7 +87,7 @@ static PyObject *report_dict(const weir_ingest_report *report) {
 }
 
 static PyObject *run_ingest(weir_ingest_options *options, PyObject *callback, PyObject *warnings) {
-    hearer heard = {.list = warnings, .is_strict = options->strict};
+    hearer heard = {.list = warnings};
     weir_ingest_report report;
     weir_error error;
     progress self = {.callback = callback};
@@ -109,7 +99,6 @@ static PyObject *run_ingest(weir_ingest_options *options, PyObject *callback, Py
     options->warning = hear_warning;
     options->warning_context = &heard;
     options->inspect = hear_report;
-    options->inspect_context = &heard;
     Py_BEGIN_ALLOW_THREADS status = weir_ingest(NULL, options, &report, &error);
     Py_END_ALLOW_THREADS if (self.type && status != WEIR_OK) {
         PyErr_Restore(self.type, self.value, self.traceback);
@@ -250,6 +239,7 @@ PyMethodDef py_functions[] = {
     {"_ingest", ingest, METH_VARARGS, "Reads a source and writes a store and its manifest."},
     {"_draft", draft, METH_VARARGS, "The draft of a source's schema, as JSON text."},
     {"_replay", replay, METH_VARARGS, "Re-executes a trace and compares every field."},
+    {"_pack", py_pack, METH_VARARGS, "Offsets for buffers with lifetimes."},
     {"_command", py_command, METH_O, "Runs the program weir with its arguments; its exit status."},
     {"_error_table", error_table, METH_NOARGS, "(code, name, subsystem, meaning) of every error."},
     {NULL, NULL, 0, NULL}};

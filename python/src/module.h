@@ -78,6 +78,7 @@ int py_add_cursors(PyObject *module);
 int py_add_prefetch(PyObject *module);
 extern PyMethodDef py_functions[];
 PyObject *py_command(PyObject *module, PyObject *arguments);
+PyObject *py_pack(PyObject *module, PyObject *args);
 
 /* ---- Errors ------------------------------------------------------------------------------------ */
 

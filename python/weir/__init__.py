@@ -17,7 +17,7 @@ from weir._cursors import Cursors
 from weir._ingest import IngestReport, IngestWarning, Progress, draft_schema, ingest
 from weir._loader import Loader
 from weir._manifest import Location, Manifest, Mix
-from weir._plan import Plan, plan
+from weir._plan import Packing, Plan, pack, plan
 from weir._prefetcher import Prefetcher
 from weir._replay import ReplayReport, replay
 from weir._sampler import BatchSampler, Sampler
@@ -59,6 +59,7 @@ __all__ = [
     "Location",
     "Manifest",
     "Mix",
+    "Packing",
     "PipelineError",
     "Plan",
     "Prefetcher",
@@ -77,6 +78,7 @@ __all__ = [
     "errors",
     "ingest",
     "metrics",
+    "pack",
     "plan",
     "replay",
 ]

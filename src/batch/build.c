@@ -1,4 +1,5 @@
-/* See build.h. Nothing here allocates, takes a lock or calls the system. */
+/* See build.h. Nothing here allocates, takes a lock or calls the system; only the store does, when a block is
+ * verified (store/touch.h). */
 #include "batch/build.h"
 
 #include <string.h>
@@ -89,11 +90,16 @@ weir_status weir__batch_begin(const weir__recipe *r, weir_sampler *sampler, weir
 static bool begin_walk(const weir__recipe *r, const weir_batch_buffer *b, uint32_t index, weir__walk *walk,
                        weir_seed_row *seed) {
     const weir__sample *sample = &b->samples[index];
-    if (!weir_store_seed(r->store, r->task, r->first_seed + WEIR__NARROW(uint32_t, sample->index), seed))
+    uint32_t number = r->first_seed + WEIR__NARROW(uint32_t, sample->index);
+    if (!weir_store_seed(r->store, r->task, number, seed))
         return false;
     /* A sample's sequence is the same in eval_seeded as in eval, where its position is its index. */
     uint64_t position = r->stage == WEIR_STAGE_EVAL_SEEDED ? sample->index : sample->position;
-    weir__walk_begin(walk, sample->walk_seed, position, seed->row, seed->observation_time);
+    weir__walk_begin(walk, &(weir__walk_start){.walk_seed = sample->walk_seed,
+                                               .position = position,
+                                               .observation_time = seed->observation_time,
+                                               .seed = number,
+                                               .row = seed->row});
     return true;
 }
 
@@ -217,7 +223,7 @@ weir_status weir__batch_finish(const weir__recipe *r, weir__batch_worker *w, wei
     write_header(b, texts_at, text_size);
     if (info->embedding_dim > 0 && !weir__copy_texts(r->store, b->texts, texts, b->compact + texts_at))
         return corrupt(r, error);
-    if (weir__store_is_unreadable(r->store)) /* a page of it read as zeros; nothing is read after this */
+    if (weir__store_is_unreadable(r->store)) /* blocks that were verified before may be gone since */
         return corrupt(r, error);
     describe(r, b);
     return WEIR_OK;

@@ -5,6 +5,7 @@
  * none, and the least row is the one of the first bucket that is not empty. */
 #include "batch/levels.h"
 
+#include <assert.h>
 #include <string.h>
 
 #include "base/narrow.h"
@@ -18,6 +19,7 @@ void weir__levels_carve(weir__levels *levels, weir__block *block, uint64_t rows,
         .rows = weir__carve(block, rows, sizeof *levels->rows),
         .runs = weir__carve(block, runs, sizeof *levels->runs),
         .ranked = weir__carve(block, rows, sizeof *levels->ranked),
+        .room = rows,
     };
     if (has_priorities) {
         levels->priorities = weir__carve(block, rows, sizeof *levels->priorities);
@@ -40,6 +42,7 @@ void weir__list_run(weir__levels *levels, uint32_t level, uint32_t count, uint32
                     uint32_t first_draw) {
     if (count == 0)
         return;
+    assert(count <= levels->room - levels->row_count);
     uint32_t run = levels->run_count++;
     levels->runs[run] = (weir__child_run){.first = levels->row_count,
                                           .count = count,

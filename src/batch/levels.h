@@ -29,6 +29,7 @@ typedef struct weir__levels {
     uint32_t *rows;       /* listed, one after the other */
     uint64_t *priorities; /* of each; NULL: they are drawn */
     uint32_t row_count;
+    uint64_t room; /* for rows */
     weir__child_run *runs;
     uint32_t run_count;
     uint32_t first_run[WEIR__LEVELS];

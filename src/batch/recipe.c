@@ -90,10 +90,10 @@ weir_seed weir__walk_seed(const weir__recipe *recipe, uint64_t epoch) {
 static weir_status find_limits(weir__recipe *r, const weir_batch_options *options, weir_error *error) {
     const weir_store_info *info = weir_store_describe(r->store);
     uint64_t sequences = weir_manifest_global_batch_size(options->manifest) / options->world_size;
-    uint64_t rows = r->config.max_rows < info->row_count ? r->config.max_rows : info->row_count;
+    uint64_t rows = r->config.max_rows < r->rules.row_count ? r->config.max_rows : r->rules.row_count;
     weir__batch_limits *l = &r->limits;
     bool is_countable = sequences <= UINT32_MAX / r->config.sequence_length &&
-                        weir__walk_knows(info, &r->config) <= WEIR__KNOWN_ROWS_MAX;
+                        weir__walk_knows(&r->rules, &r->config) <= WEIR__KNOWN_ROWS_MAX;
     if (is_countable) {
         *l = (weir__batch_limits){
             .sequences = sequences, .length = r->config.sequence_length, .dim = info->embedding_dim};

@@ -359,7 +359,10 @@ static weir_status write_sections(weir__ingest *ingest, weir__embedder *embedder
     status = embedder ? weir__write_embeddings(ingest, embedder, w, error) : WEIR_OK;
     report->embed_ns = env->now_ns(env->context) - wrote;
     report->embedding_bytes = w->position - before;
-    return status == WEIR_OK ? weir__write_keys(ingest, w, error) : status;
+    if (status == WEIR_OK)
+        status = weir__write_keys(ingest, w, error);
+    weir__write_labels(ingest, w);
+    return status;
 }
 
 weir_status weir__write_store(weir__ingest *ingest, weir__store_writer *writer, weir_ingest_report *report,

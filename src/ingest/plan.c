@@ -423,6 +423,12 @@ static weir_status plan_task(weir__ingest *ingest, const weir__schema_task *desc
     task->is_cell =
         described->kind == WEIR__KIND_CELL ||
         (described->kind == WEIR__KIND_AUTO && is_cell_possible && !described->observation_time_column);
+    if (task->is_cell && (described->has_horizon || described->label_known_column))
+        return weir__plan_refuse(error, WEIR_TASK_INVALID,
+                                 "is for a derived task; this one is about a cell, whose label is known when "
+                                 "the cell is: say known_at in its column, or \"kind\": \"derived\" here",
+                                 "$.tasks.%s.%s", described->name,
+                                 described->has_horizon ? "horizon" : "label_known_column");
     if (task->is_cell && !is_cell_possible)
         return weir__plan_refuse(error, WEIR_TASK_INVALID,
                                  "is no column of the anchor table with the task's type",

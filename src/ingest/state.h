@@ -175,6 +175,18 @@ typedef struct weir__edge_plan {
     weir_error error;
 } weir__edge_plan;
 
+/* Task rows by (anchor, when their label is known, number): docs/spec/05c. */
+typedef struct weir__label_list {
+    int64_t *times;
+    uint32_t *starts;
+    uint32_t *rows;
+    uint32_t count;
+} weir__label_list;
+
+static inline bool weir__has_label_times(const weir__schema_task *task) {
+    return task->has_horizon || task->label_known_column;
+}
+
 typedef struct weir__task_plan {
     const weir__schema_task *schema;
     bool is_cell;
@@ -193,6 +205,8 @@ typedef struct weir__task_plan {
     weir__arena strings;
     uint32_t *category_ranks;
     uint8_t *held_out; /* bits */
+    int64_t *known;    /* when each seed's label is; WEIR_TIME_NEVER. NULL: the labels have no time */
+    weir__label_list labels[WEIR__LABEL_LISTS]; /* of all splits, and of train */
     weir_status status;
     weir_error error;
 } weir__task_plan;
@@ -277,7 +291,8 @@ weir_status weir__cancelled(weir_error *error);
 
 /* ---- Warnings -------------------------------------------------------------------------------- */
 
-/* Tells the caller; `table`, `column` and `task` may be NULL. From the calling thread only. */
+/* Tells the caller; `table`, `column` and `task` may be NULL. From the thread that does the work, which is
+ * not always the one that called ingest; never from two at a time. */
 void weir__warn(weir__ingest *ingest, const char *code, const char *table, const char *column,
                 const char *task, const char *format, ...) __attribute__((format(printf, 6, 7)));
 /* The same, of what is no mistake: it is told, but does not count. */
@@ -304,6 +319,9 @@ WEIR_CHECKED weir_status weir__number_texts(weir__ingest *ingest, weir_error *er
 WEIR_CHECKED weir_status weir__make_statistics(weir__ingest *ingest, weir_error *error);
 WEIR_CHECKED weir_status weir__match_keys(weir__ingest *ingest, weir_error *error);
 WEIR_CHECKED weir_status weir__make_tasks(weir__ingest *ingest, weir_error *error);
+/* The lists of a task's labels by when they are known, from its seeds, split after split. */
+WEIR_CHECKED weir_status weir__make_label_lists(weir__ingest *ingest, weir__task_plan *task, weir_task *info,
+                                                weir_error *error);
 /* A whole store under its temporary name; the caller commits or abandons it. */
 WEIR_CHECKED weir_status weir__write_store(weir__ingest *ingest, weir__store_writer *writer,
                                            weir_ingest_report *report, weir_error *error);

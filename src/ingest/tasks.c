@@ -15,6 +15,7 @@ enum { ADVANCE_EVERY = 4096 };
 
 typedef struct raw_seed {
     int64_t time;
+    int64_t known; /* when its label is, if labels have a time */
     double weight;
     union {
         double number;
@@ -38,7 +39,7 @@ typedef struct seed_reader {
     uint64_t dropped;
     uint64_t early;        /* observed before their anchor */
     uint32_t *key_columns; /* of the query, one per column of the primary key */
-    uint32_t target_column, time_column, weight_column, split_column; /* WEIR_NONE */
+    uint32_t target_column, time_column, weight_column, known_column, split_column; /* WEIR_NONE */
 } seed_reader;
 
 static weir_status refuse(const seed_reader *r, const char *what, const char *detail, weir_error *error) {
@@ -71,6 +72,8 @@ static weir_status find_query_columns(seed_reader *r, const weir__cursor *cursor
         status = find_query_column(r, cursor, described->observation_time_column, &r->time_column, error);
     if (status == WEIR_OK)
         status = find_query_column(r, cursor, described->weight_column, &r->weight_column, error);
+    if (status == WEIR_OK)
+        status = find_query_column(r, cursor, described->label_known_column, &r->known_column, error);
     if (status == WEIR_OK)
         status = find_query_column(r, cursor, split, &r->split_column, error);
     return status;
@@ -140,6 +143,28 @@ static weir_status read_time(const seed_reader *r, const weir__value *value, raw
     return WEIR_OK;
 }
 
+/* When the label of a seed is known, which is complete otherwise. */
+static weir_status read_known(const seed_reader *r, const weir__value *cells, raw_seed *seed,
+                              weir_error *error) {
+    const weir__schema_task *described = r->task->schema;
+    int64_t known = WEIR_TIME_NEVER;
+    if (described->has_horizon) {
+        if (__builtin_add_overflow(seed->time, described->horizon, &known))
+            known = WEIR_TIME_NEVER;
+    } else {
+        const weir__value *value = &cells[r->known_column];
+        weir__fit fit = weir__to_time(value, &described->form, &r->task->unsaid_time, &known);
+        if (fit == WEIR__UNFIT)
+            return refuse_value(r, described->label_known_column, value,
+                                "is not a time that is read here: write it in ISO 8601, or say \"unit\" or "
+                                "\"format\" in the task",
+                                error);
+        known = fit != WEIR__FITS ? WEIR_TIME_NEVER : known > seed->time ? known : seed->time;
+    }
+    seed->known = seed->is_null || seed->time == INT64_MAX ? WEIR_TIME_NEVER : known;
+    return WEIR_OK;
+}
+
 static weir_status read_weight(const seed_reader *r, const weir__value *value, raw_seed *seed,
                                weir_error *error) {
     double weight = 0;
@@ -188,6 +213,8 @@ static weir_status read_seed(seed_reader *r, const weir__value *cells, weir_erro
         if (status == WEIR_OK)
             check_early(r, &seed);
     }
+    if (status == WEIR_OK && !is_dropped && weir__has_label_times(r->task->schema))
+        status = read_known(r, cells, &seed, error);
     if (status == WEIR_OK && !is_dropped && r->weight_column != WEIR_NONE)
         status = read_weight(r, &cells[r->weight_column], &seed, error);
     if (status == WEIR_OK && r->split_column != WEIR_NONE)
@@ -303,7 +330,9 @@ static int compare_seeds(const void *context, uint32_t a, uint32_t b) {
     if (x->time != y->time)
         return x->time < y->time ? -1 : 1;
     int by_target = order->task->is_cell ? 0 : compare_targets(order->task, x, y);
-    return by_target ? by_target : (x->weight > y->weight) - (x->weight < y->weight);
+    if (by_target || x->weight != y->weight)
+        return by_target ? by_target : x->weight < y->weight ? -1 : 1;
+    return (x->known > y->known) - (x->known < y->known);
 }
 
 static weir_status sort_seeds(seed_reader *r, weir_error *error) {
@@ -415,6 +444,8 @@ static weir_status allocate_output(seed_reader *r, weir_error *error) {
         is_fine = (task->times = weir__allocate(env, r->count, sizeof *task->times)) && is_fine;
     if (task->schema->weight_column)
         is_fine = (task->weights = weir__allocate(env, r->count, sizeof *task->weights)) && is_fine;
+    if (weir__has_label_times(task->schema))
+        is_fine = (task->known = weir__allocate(env, r->count, sizeof *task->known)) && is_fine;
     if (task->is_cell) {
         task->held_out = weir__allocate_zero(env, weir__bits_size(r->anchor->row_count), 1);
         is_fine = is_fine && task->held_out;
@@ -436,6 +467,8 @@ static void place_seed(seed_reader *r, const raw_seed *seed, uint32_t place) {
         task->times[place] = seed->time;
     if (task->weights)
         task->weights[place] = seed->weight;
+    if (task->known)
+        task->known[place] = seed->known;
     if (task->held_out && seed->split != WEIR_TRAIN)
         weir__set_bit(task->held_out, seed->row);
     if (task->nulls)
@@ -492,6 +525,8 @@ static weir_status finish_seeds(seed_reader *r, uint32_t number, weir_error *err
         status = describe_targets(r, &r->ingest->info_columns[info->column], error);
     if (status == WEIR_OK)
         group_by_split(r, info);
+    if (status == WEIR_OK && r->task->known)
+        status = weir__make_label_lists(r->ingest, r->task, info, error);
     info->seed_times = (const uint8_t *)r->task->times;
     return status;
 }

@@ -85,7 +85,7 @@ static void put_table(const weir_store *store, const weir_report_table *table, w
         put_time(w, "late", table->late);
     }
     put_uint(w, "unlinked", table->unlinked);
-    put_uint(w, "orphans", table->orphans);
+    put_uint(w, "dangling", table->dangling);
     weir_json_key(w, "reached");
     weir_json_bool(w, table->is_reached);
     put_edges(info, of, w);

@@ -36,7 +36,7 @@ static void look_at_times(const weir__report_work *work, const weir_table *table
 
 static void look_at_parents(const weir__report_work *work, const weir_table *table, weir_report_table *out) {
     for (uint32_t e = 0; e < table->edge_count; e++)
-        out->orphans += work->info->edges[table->edge_start + e].dangling;
+        out->dangling += work->info->edges[table->edge_start + e].dangling;
     for (uint32_t r = 0; r < table->row_count && table->edge_count > 0; r++) {
         bool has_parent = false;
         for (uint32_t e = 0; e < table->edge_count && !has_parent; e++)
@@ -79,7 +79,7 @@ static double share(uint64_t part, uint64_t whole) {
  */
 static double oddness(const weir__report_work *work, const weir_report_table *table) {
     const weir_table *of = &work->info->tables[table->table];
-    double odd = share(table->unlinked, of->row_count) + share(table->orphans, of->row_count);
+    double odd = share(table->unlinked, of->row_count) + share(table->dangling, of->row_count);
     if (of->time_offset != WEIR_NONE)
         odd += share(of->row_count - table->timed, of->row_count);
     double width = (double)table->late - (double)table->early;

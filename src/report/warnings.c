@@ -49,17 +49,24 @@ static double percent(uint64_t part, uint64_t whole) {
 
 /* ---- Tables ---------------------------------------------------------------------------------- */
 
+static void warn_of_edge(weir__report_work *work, const weir_table *table, const weir_edge *edge) {
+    if (percent(edge->dangling, table->row_count) <= 20)
+        return;
+    warn(work, "orphans", (subject){.table = table->name, .column = edge->name},
+         "%s.%s matches no row of %s in %.0f %% of the rows (%" PRIu64
+         "): is it the right key, and of the same type?",
+         table->name, edge->name, work->info->tables[edge->parent_table].name,
+         percent(edge->dangling, table->row_count), edge->dangling);
+}
+
 static void warn_of_table(weir__report_work *work, const weir_report_table *table) {
     const weir_table *of = &work->info->tables[table->table];
     subject about = {.table = of->name};
     char first[40], last[40], early[40], late[40];
     if (of->row_count == 0)
         return;
-    if (percent(table->orphans, of->row_count) > 20)
-        warn(work, "orphans", about,
-             "%.0f %% of the rows of %s have a foreign key that matches no row (%" PRIu64
-             " values): is it the right key, and of the same type?",
-             percent(table->orphans, of->row_count), of->name, table->orphans);
+    for (uint32_t e = of->edge_start; e < of->edge_start + of->edge_count; e++)
+        warn_of_edge(work, of, &work->info->edges[e]);
     double width = (double)table->late - (double)table->early;
     bool is_far = (double)table->last - (double)table->late > 10 * (width + 1) ||
                   (double)table->early - (double)table->first > 10 * (width + 1);

@@ -126,7 +126,11 @@ void weir_manifest_write_batch(const weir_manifest *manifest, weir_cbor_writer *
     const weir_batch_config *batch = &manifest->batch;
     bool has_row_order = batch->row_order != WEIR_ROWS_RCM; /* else the map is as before there was a choice */
     weir_cbor_map(w, 7u + has_row_order + batch->omit_identifiers + batch->has_context_until +
-                         batch->strictly_before);
+                         batch->strictly_before + batch->labels + (batch->context_seed != 0));
+    if (batch->labels) {
+        weir_cbor_text(w, "labels");
+        weir_cbor_bool(w, true);
+    }
     weir_cbor_text(w, "max_hops");
     weir_cbor_uint(w, batch->max_hops);
     weir_cbor_text(w, "max_rows");
@@ -145,6 +149,10 @@ void weir_manifest_write_batch(const weir_manifest *manifest, weir_cbor_writer *
     }
     weir_cbor_text(w, "child_policy");
     weir_cbor_text(w, weir__child_policy_names[batch->child_policy]);
+    if (batch->context_seed != 0) {
+        weir_cbor_text(w, "context_seed");
+        weir_cbor_uint(w, batch->context_seed);
+    }
     if (batch->has_context_until) {
         weir_cbor_text(w, "context_until");
         weir_cbor_int(w, batch->context_until);

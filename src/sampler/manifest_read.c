@@ -312,9 +312,10 @@ static weir_status read_context_until(const reader *r, const weir_cbor_value *ma
 }
 
 static weir_status read_batch(const reader *r, const weir_cbor_value *value) {
-    static const char *const keys[] = {"sequence_length", "max_hops",      "child_width",      "child_policy",
-                                       "max_rows",        "pad_rows",      "label_visibility", "row_order",
-                                       "identifiers",     "context_until", "strictly_before",  NULL};
+    static const char *const keys[] = {
+        "sequence_length",  "max_hops",  "child_width", "child_policy",  "max_rows",        "pad_rows",
+        "label_visibility", "row_order", "identifiers", "context_until", "strictly_before", "labels",
+        "context_seed",     NULL};
     static const char *const identifiers[] = {"keep", "omit"};
     static const char path[] = "$.batch";
     weir_batch_config *batch = &r->manifest->batch;
@@ -346,6 +347,10 @@ static weir_status read_batch(const reader *r, const weir_cbor_value *value) {
         status = read_context_until(r, value);
     if (status == WEIR_OK)
         status = read_bool(r, path, value, "strictly_before", &batch->strictly_before);
+    if (status == WEIR_OK)
+        status = read_bool(r, path, value, "labels", &batch->labels);
+    if (status == WEIR_OK)
+        status = read_uint(r, path, value, "context_seed", 0, UINT64_MAX, &batch->context_seed);
     batch->child_policy = (weir_child_policy)policy;
     batch->omit_identifiers = omits == 1;
     batch->row_order = (weir_row_order)row_order;

@@ -2,6 +2,7 @@
 DuckDB library (WEIR_DUCKDB, or pip's duckdb); what weir says without it, or when it fails, is tested everywhere."""
 import json
 import os
+import signal
 import subprocess
 import sys
 import tempfile
@@ -11,6 +12,7 @@ sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."
 from tests.support import shop, warehouse  # noqa: E402
 from tests.support.duckdb import DuckDB, library_path  # noqa: E402
 from tests.support.endless import check_signals  # noqa: E402
+from tests.support.processes import start  # noqa: E402
 from tests.support.scan import DECLARED, SCAN, WEIR, comparable, ingest, lines, real, rows, scan  # noqa: E402
 
 MICROS = 1000000
@@ -73,7 +75,7 @@ class WithoutTheLibrary(Base):
         self.assert_fails(self.folder, "lacks the function", env=dict(os.environ, WEIR_DUCKDB="libc.so.6"))
 
 
-@unittest.skipUnless(SCAN and FAKE, "WEIR_SCAN and WEIR_FAKE_DUCKDB must name what was built (ctest does)")
+@unittest.skipUnless(SCAN and WEIR and FAKE, "WEIR, WEIR_SCAN and WEIR_FAKE_DUCKDB must name what was built (ctest does)")
 class FirstError(Base):
     """The error that is told is the one that came first, whichever of them DuckDB gives."""
 
@@ -91,6 +93,17 @@ class FirstError(Base):
 
     def test_a_reason_inside_another(self):
         self.assertEqual(self.told("wrapped"), "IO Error: the disk is gone")
+
+    def test_what_the_user_interrupts_is_not_run_again(self):
+        env = dict(os.environ, WEIR_DUCKDB=FAKE, FAKE_DUCKDB="waits")
+        command = [WEIR, "ingest", self.path("x.duckdb"), "--threads", "1", "--output", self.path("x.weir")]
+        with start(command, env=env, stderr=subprocess.PIPE, text=True) as process:
+            self.assertEqual(process.stderr.readline(), "execution\n")
+            process.send_signal(signal.SIGINT)
+            told = process.stderr.read()
+        self.assertEqual(process.returncode, 128 + signal.SIGINT)
+        self.assertTrue(told.startswith("weir: CANCELLED: "), told)
+        self.assertNotIn("execution", told)
 
 
 @unittest.skipUnless(library_path(), "no DuckDB here (pip install duckdb, or WEIR_DUCKDB): make check-ecosystem tests it")
@@ -206,6 +219,20 @@ class WithTheLibrary(Base):
         self.assertEqual(len(rows(done, "late")), 30001)
         self.assertIn([["i", 30000], ["t", "not a number"]], rows(done, "late"))
         self.assertEqual(len(rows(scan(self.path("da[t]a*"), "--sessions", "3"), "late")), 30001)
+
+    def test_folders_with_values(self):
+        """As without DuckDB, which is needed for the Parquet file only."""
+        for year, month, total in (("2013", "01", 5), ("NA", "02", 6), ("2014", "__HIVE_DEFAULT_PARTITION__", 7)):
+            os.makedirs(self.path(f"db/orders/year={year}/month={month}"))
+            self.write(f"db/orders/year={year}/month={month}/a.csv", f"id,total\n{total},{total}\n")
+        expected = rows(scan(self.path("db")), "orders")
+        self.assertEqual(expected, [[["i", 5], ["i", 5], ["i", 2013], ["t", "01"]], [["i", 6], ["i", 6], ["n"], ["t", "02"]],
+                                    [["i", 7], ["i", 7], ["i", 2014], ["n"]]])
+        os.makedirs(self.path("db/logs/year=NA"))
+        self.make("x.duckdb", f"COPY (SELECT 1 AS k) TO '{self.path('db/logs/year=NA/p.parquet')}'")
+        done = scan(self.path("db"))
+        self.assertEqual(rows(done, "orders"), expected)
+        self.assertEqual(rows(done, "logs"), [[["i", 1], ["n"]]])
 
     def test_failures(self):
         os.mkdir(self.path("empty"))

@@ -1,10 +1,14 @@
 /* A DuckDB library that opens anything and fails every statement, as FAKE_DUCKDB says: "interrupt" gives the
  * error of an interrupted thread first and the real one when the statement is run again; "interrupts" gives
  * no other; "wrapped" gives the real one inside another; "succeeds" gives the interrupt once and then no
- * error. For the tests of what weir makes of errors that the real library gives only under load. */
+ * error; "waits" says so and waits until it is interrupted. For the tests of what weir makes of errors that
+ * the real library gives only under load. */
+#include <stdatomic.h>
+#include <stdbool.h>
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 typedef struct result {
     uint64_t unused[3];
@@ -13,6 +17,8 @@ typedef struct result {
 } result;
 
 static uintptr_t executions; /* a test scans one source in one thread until the first failure */
+
+static atomic_bool is_interrupted;
 
 static int is_mode(const char *mode) {
     const char *wanted = getenv("FAKE_DUCKDB");
@@ -26,7 +32,11 @@ const char *duckdb_library_version(void) {
 
 int duckdb_execute_prepared(void *statement, result *out);
 int duckdb_execute_prepared(void *statement, result *out) {
+    static const char waiting[] = "execution\n";
     (void)statement;
+    if (is_mode("waits") && write(STDERR_FILENO, waiting, sizeof waiting - 1) > 0)
+        while (!atomic_load(&is_interrupted))
+            usleep(1000);
     *out = (result){.internal = (void *)++executions};
     return is_mode("succeeds") && executions > 1 ? 0 : 1;
 }
@@ -41,9 +51,15 @@ const char *duckdb_result_error(result *of) {
     if (is_mode("wrapped"))
         return "Invalid Input Error: Attempting to execute an unsuccessful or closed pending query result\n"
                "Error: IO Error: the disk is gone";
-    if (is_mode("interrupts") || (uintptr_t)of->internal == 1)
+    if (is_mode("interrupts") || is_mode("waits") || (uintptr_t)of->internal == 1)
         return "INTERRUPT Error: Interrupted!";
     return "IO Error: the disk is gone";
+}
+
+void duckdb_interrupt(void *connection);
+void duckdb_interrupt(void *connection) {
+    (void)connection;
+    atomic_store(&is_interrupted, true);
 }
 
 /* Handles are never looked into: what makes one gives an address, what asks for a number gets 0. */
@@ -67,7 +83,6 @@ IGNORES(set_config)
 IGNORES(destroy_config)
 IGNORES(close)
 IGNORES(disconnect)
-IGNORES(interrupt)
 IGNORES(free)
 IGNORES(query)
 IGNORES(prepare_error)
