@@ -36,7 +36,6 @@ struct weir_batch_buffer {
     bool owns_compact;
     bool owns_tensors;
     weir_batch batch;
-    const struct weir__recipe *recipe; /* of the batch */
 
     /* While it is built, by any threads. */
     _Atomic uint64_t used; /* bytes of the compact form that have an owner */

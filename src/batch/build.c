@@ -77,7 +77,6 @@ weir_status weir__batch_begin(const weir__recipe *r, weir_sampler *sampler, weir
                             .sequence_count =
                                 WEIR__NARROW(uint32_t, r->pads ? step.micro_batch_size : step.valid_count),
                             .sequence_length = r->config.sequence_length};
-    b->recipe = r;
     b->used = 8 * (uint64_t)COMPACT_WORDS + (uint64_t)b->batch.sequence_count * SEQUENCE_SIZE;
     b->use_count = 0;
     b->is_corrupt = false;
@@ -237,5 +236,5 @@ void weir__batch_expand(weir_batch_buffer *b, uint32_t first, uint32_t count) {
 
 void weir__batch_digest(const weir__recipe *r, weir__batch_worker *w, weir_batch_buffer *b) {
     if (r->with_digests)
-        weir__digest_batch(&w->digester, b);
+        weir__digest_batch(&w->digester, &r->rules, b);
 }

@@ -49,6 +49,16 @@ void weir__batch_expand(weir_batch_buffer *buffer, uint32_t first, uint32_t coun
 /* The digests, if the recipe wants them. */
 void weir__batch_digest(const weir__recipe *recipe, weir__batch_worker *worker, weir_batch_buffer *buffer);
 
+/* The same phases of builders of one dataset that share a batch: each thread walks with a builder of its own,
+ * and the one that began a batch also finishes and digests it. */
+WEIR_CHECKED weir_status weir__builder_begin(weir_batch_builder *builder, weir_cursor cursor,
+                                             weir_batch_buffer *buffer, weir_error *error);
+void weir__builder_walk(weir_batch_builder *builder, weir_batch_buffer *buffer, uint32_t first,
+                        uint32_t count);
+WEIR_CHECKED weir_status weir__builder_finish(weir_batch_builder *builder, weir_cursor cursor,
+                                              weir_batch_buffer *buffer, weir_error *error);
+void weir__builder_digest(weir_batch_builder *builder, weir_batch_buffer *buffer);
+
 /* The rules of a builder's batches (weir_batch.rules). */
 const void *weir__builder_rules(const weir_batch_builder *builder, uint64_t *size);
 

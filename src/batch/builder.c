@@ -72,20 +72,39 @@ const void *weir__builder_rules(const weir_batch_builder *b, uint64_t *size) {
     return b->recipe.rules.expansion;
 }
 
+weir_status weir__builder_begin(weir_batch_builder *b, weir_cursor cursor, weir_batch_buffer *buffer,
+                                weir_error *error) {
+    return weir__batch_begin(&b->recipe, b->sampler, buffer, cursor, error);
+}
+
+void weir__builder_walk(weir_batch_builder *b, weir_batch_buffer *buffer, uint32_t first, uint32_t count) {
+    weir__batch_unit(&b->recipe, &b->worker, buffer, first, count);
+}
+
+weir_status weir__builder_finish(weir_batch_builder *b, weir_cursor cursor, weir_batch_buffer *buffer,
+                                 weir_error *error) {
+    weir_status status = weir__batch_finish(&b->recipe, &b->worker, buffer, error);
+    if (status != WEIR_OK)
+        weir__sampler_name_step(b->sampler, cursor, error);
+    return status;
+}
+
+void weir__builder_digest(weir_batch_builder *b, weir_batch_buffer *buffer) {
+    weir__batch_digest(&b->recipe, &b->worker, buffer);
+}
+
 static __attribute__((noinline)) weir_status build(weir_batch_builder *b, weir_cursor cursor,
                                                    weir_batch_buffer *buffer, weir_error *error) {
-    weir_status status = weir__batch_begin(&b->recipe, b->sampler, buffer, cursor, error);
+    weir_status status = weir__builder_begin(b, cursor, buffer, error);
     if (status != WEIR_OK)
         return status;
     uint32_t count = buffer->batch.sequence_count;
-    weir__batch_unit(&b->recipe, &b->worker, buffer, 0, count);
-    status = weir__batch_finish(&b->recipe, &b->worker, buffer, error);
-    if (status != WEIR_OK) {
-        weir__sampler_name_step(b->sampler, cursor, error);
+    weir__builder_walk(b, buffer, 0, count);
+    status = weir__builder_finish(b, cursor, buffer, error);
+    if (status != WEIR_OK)
         return status;
-    }
     weir__batch_expand(buffer, 0, count);
-    weir__batch_digest(&b->recipe, &b->worker, buffer);
+    weir__builder_digest(b, buffer);
     return WEIR_OK;
 }
 
