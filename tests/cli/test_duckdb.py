@@ -247,6 +247,56 @@ class WithTheLibrary(Base):
         self.assert_fails(self.path("broken.duckdb"), "cannot open")
         self.assert_fails(self.path("missing.duckdb"), "cannot open")
 
+    def ingested(self, name):
+        """The hash of the store that a file gives, or what is said instead, which must be an error of the source."""
+        command = [WEIR, "ingest", self.path(name), "--output", self.path("d.weir"), "--threads", "1", "--json"]
+        done = subprocess.run(command, capture_output=True, text=True)
+        if done.returncode == 0:
+            return json.loads(done.stdout)["store_hash"]
+        self.assertEqual(done.returncode, 1, done.stderr)
+        self.assertIn("SOURCE_ERROR", done.stdout)
+        self.assertFalse(os.path.exists(self.path("d.weir")))
+        return None
+
+    def damaged(self, name, places):
+        """What each of these files gives: a byte turned, or, if the place is negative, cut after so many bytes."""
+        with open(self.path(name), "rb") as file:
+            sound = file.read()
+        given = []
+        for place in places(len(sound)):
+            data = sound[:-place] if place < 0 else sound[:place] + bytes([sound[place] ^ 0x55]) + sound[place + 1:]
+            with open(self.path(name), "wb") as file:
+                file.write(data)
+            given.append(self.ingested(name))
+            if os.path.exists(self.path("d.weir")):
+                os.remove(self.path("d.weir"))
+        return given
+
+    def test_damaged_databases(self):
+        """DuckDB's blocks have checksums: a damaged file is an error, or gives the store that it gave."""
+        self.make("d.duckdb", "CREATE TABLE t AS SELECT i AS id, 'word ' || i % 7 AS word, i * 0.5 AS x FROM range(3000) t(i);"
+                              "CREATE TABLE u AS SELECT i AS id, i % 3000 AS t_id FROM range(100) t(i)")
+        sound = self.ingested("d.duckdb")
+        self.assertIsNotNone(sound)
+        os.remove(self.path("d.weir"))
+        given = self.damaged("d.duckdb", lambda size: [
+            0, 8, 11, 12, 20, 40, 60, 4096, 4104, 4112, 4120, 4136, 8192, 8200, 8208, 8216, 8232, 12288, 12296, 12300, 12400,
+            *range(12288 + 999, size, size // 8), -1, -8, -100, -4096, -8192, -12288, -12289, -20000, -size // 2])
+        self.assertLessEqual(set(given), {None, sound})
+        self.assertGreater(given.count(None), len(given) // 3)
+
+    def test_damaged_parquet(self):
+        """Parquet has no checksums that must be there: an error, or a store."""
+        os.mkdir(self.path("files"))
+        self.make("x.duckdb", "COPY (SELECT i AS id, 'word ' || i % 7 AS word, i * 0.5 AS x FROM range(3000) t(i)) TO "
+                              f"'{self.path('files/t.parquet')}'")
+        os.rename(self.path("files/t.parquet"), self.path("t.parquet"))
+        self.assertIsNotNone(self.ingested("t.parquet"))
+        os.remove(self.path("d.weir"))
+        given = self.damaged("t.parquet", lambda size: [0, 4, 5, 20, *range(100, size, size // 12), *range(size - 12, size),
+                                                        -1, -4, -8, -100, -size // 2])
+        self.assertGreater(given.count(None), 5)
+
     def test_signals_inside_a_query(self):
         with DuckDB(self.path("endless.duckdb")) as database:
             database.run("CREATE TABLE t (id INTEGER PRIMARY KEY, w REAL); INSERT INTO t VALUES (1, 0.5)")
