@@ -17,7 +17,9 @@ static const char operator_name[] = "weir.batch.build";
 static void carve(weir__batch_worker *w, const weir__recipe *recipe) {
     const weir__batch_limits *l = &recipe->limits;
     for (uint32_t i = 0; i < WEIR__ABREAST; i++)
-        weir__walk_carve(&w->walks[i], &w->scratch, recipe->store, &recipe->rules, &recipe->config);
+        weir__walk_carve(&w->walks[i], &w->scratch, recipe->store, &recipe->rules, &recipe->config,
+                         weir__retrieves(&recipe->rules, &recipe->config) ? &w->retriever : NULL);
+    weir__retriever_carve(&w->retriever, &w->scratch, recipe->store, &recipe->rules, &recipe->config);
     weir__compact_writer_carve(&w->writer, &w->scratch, &recipe->rules, l);
     weir__text_sorter_carve(&w->sorter, &w->scratch, l->sequences * l->walked_texts);
 }

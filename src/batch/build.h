@@ -23,6 +23,7 @@ typedef struct weir__batch_worker {
     const weir_env *env;
     weir__block scratch;
     weir__walk walks[WEIR__ABREAST]; /* that take turns, so that they wait for memory together */
+    weir__retriever retriever;       /* that they share, if contexts have examples */
     weir_seed_row seeds[WEIR__ABREAST];
     weir__compact_writer writer;
     weir__text_sorter sorter;

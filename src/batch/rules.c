@@ -366,6 +366,20 @@ static void make_rules(weir__rules *rules) {
     write_expansion(&w, rules->expansion_size);
 }
 
+static uint8_t splits_of(const weir_batch_config *config) {
+    switch (config->label_visibility) {
+    case WEIR_LABELS_TRAIN:
+        return 1u << WEIR_TRAIN;
+    case WEIR_LABELS_ALL:
+        return (1u << WEIR_SPLITS) - 1;
+    case WEIR_LABELS_NONE:
+        return 0;
+    case WEIR_LABELS_LISTED:
+        return config->label_splits;
+    }
+    return 0;
+}
+
 /* What the store and the manifest say, before memory is taken. */
 static void describe(weir__rules *rules, const weir_store_info *info, uint32_t task,
                      const weir_batch_config *config) {
@@ -377,6 +391,7 @@ static void describe(weir__rules *rules, const weir_store_info *info, uint32_t t
         .task = t,
         .task_number = task,
         .label_visibility = config->label_visibility,
+        .label_splits = splits_of(config),
         .held_out = t->held_out,
         .picks_best_order = config->row_order == WEIR_ROWS_BEST,
         .omits_identifiers = config->omit_identifiers,
@@ -415,10 +430,10 @@ weir_status weir__rules_open(weir__rules *rules, const weir_env *env, const weir
     if (!weir__block_open(&rules->memory, env))
         return weir__out_of_memory(error, operator_name, (size_t)rules->memory.size);
     make_rules(rules);
-    if (filters_labels(rules) && !filter_labels(rules, store, config->label_splits))
+    if (filters_labels(rules) && !filter_labels(rules, store, rules->label_splits))
         return damaged(rules, store, error);
     make_label_edge(rules);
-    if (lists_splits(rules) && !hold_out(rules, store, config->label_splits))
+    if (lists_splits(rules) && !hold_out(rules, store, rules->label_splits))
         return damaged(rules, store, error);
     return WEIR_OK;
 }

@@ -75,6 +75,7 @@ typedef struct weir__rules {
     const weir_task *task;
     uint32_t task_number;
     weir_label_visibility label_visibility;
+    uint8_t label_splits;    /* that it shows: bit s for split s */
     const uint8_t *held_out; /* rows of the anchor's table whose labels are never shown, a bit each */
     bool has_task_rows;      /* seeds are rows, of one table more than the store has */
     weir__table_rules *tables;
