@@ -158,6 +158,13 @@ class Plan:
     @classmethod
     def _restore(cls: type[_T], data: bytes, name: str, /) -> _T: ...
 
+class Contexts:
+    @classmethod
+    def _open(
+        cls: type[_T], stores: tuple[Store, ...], manifest: Manifest, task: str, token: bytes | None, with_digests: bool, /
+    ) -> _T: ...
+    def _build(self, batch: type[_T], requests: list[tuple[Any, Any, int | None]], /) -> _T: ...
+
 class Batch:
     @property
     def step(self) -> int: ...
