@@ -303,6 +303,7 @@ def _ingest(
     threads: int,
     strict: bool,
     no_embeddings: bool,
+    like: _Path | None,
     progress: Callable[[str, int, int, int, int, int], object] | None,
     warnings: list[tuple[Any, ...]],
     /,
