@@ -34,6 +34,14 @@ WEIR_CHECKED weir_status weir__batch_worker_open(weir__batch_worker *worker, con
                                                  weir_error *error);
 void weir__batch_worker_close(weir__batch_worker *worker);
 
+/* CONTRACT_VIOLATION if the buffer is too small. */
+WEIR_CHECKED weir_status weir__batch_check_buffer(const weir__recipe *recipe, const weir_batch_buffer *buffer,
+                                                  weir_error *error);
+
+/* Makes the buffer ready for the walks of so many sequences. */
+void weir__batch_empty(const weir__recipe *recipe, weir_batch_buffer *buffer, const weir_step *step,
+                       uint64_t sequence_count);
+
 /* The sampler's errors; CONTRACT_VIOLATION if the buffer is too small. */
 WEIR_CHECKED weir_status weir__batch_begin(const weir__recipe *recipe, weir_sampler *sampler,
                                            weir_batch_buffer *buffer, weir_cursor cursor, weir_error *error);

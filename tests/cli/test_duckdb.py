@@ -376,6 +376,8 @@ class WithTheLibrary(Base):
         for source in ("shop.duckdb", "parquet"):
             for threads in ("1", "2", "5"):
                 self.assertTrue(expected == ingest(self.path(source), self.folder, "got", "--threads", threads, *options))
+            like = ["--like", self.path("expected.weir")]
+            self.assertTrue(expected == ingest(self.path(source), self.folder, "got", *like, *options))
 
 
 if __name__ == "__main__":
