@@ -62,7 +62,7 @@ static weir_status hear_report(void *context, const char *path, weir_warning_rep
     weir_report *report = NULL;
     weir_status status = weir_store_open(NULL, path, &store, error);
     if (status == WEIR_OK)
-        status = weir_report_open(NULL, store, NULL, &report, error);
+        status = weir_report_open(NULL, store, &report, error);
     for (uint32_t i = 0; status == WEIR_OK && i < weir_report_look(report)->warning_count; i++)
         tell(tell_context, &weir_report_look(report)->warnings[i]);
     weir_report_close(report);

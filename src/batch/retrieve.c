@@ -17,28 +17,41 @@
 #include "batch/fetch.h"
 #include "store/reader.h"
 
-enum { ABREAST = 64, SHORT_LIST = 16, REMEMBERED_BITS = 12, REMEMBERED = 1 << REMEMBERED_BITS };
+enum { ABREAST = 64, HUBS_MOST = 4096, HUBS_LEAST = 16, HUB_BYTES = 1 << 20 };
 #define DOMAIN_RETRIEVAL 0x72657472u
 #define FIRST_FILL       ((uint32_t)1 << 31)
 static_assert(ABREAST % WEIR__DRAWS == 0, "draws come by the sixteen");
 
-typedef struct weir__walker {
-    uint32_t row;
-    uint32_t table;
-    bool is_over;
-    bool is_at_task_row; /* of `row`, to which the next step leads back */
-    bool may_be_example; /* it came to a row whose label is looked at next */
-    uint32_t parent_count;
-    uint32_t run_count;
-    const weir__child_rule *rule; /* the child that it goes to: where it is listed, … */
-    uint32_t entry;               /* … and its place there */
-} walker;
-
 /* Children along an edge type. */
-typedef struct weir__run {
+typedef struct run {
+    uint32_t rule;
     uint32_t start;
     uint32_t count;
 } run;
+
+/* The neighbours of a row. Behind it: the parents as (row, rule), then the runs. */
+typedef struct weir__neighbours {
+    uint32_t row;
+    uint32_t serial; /* of the sequence whose cut-off they hold for */
+    uint32_t parent_count;
+    uint32_t run_count;
+    uint64_t count; /* of all of them */
+    uint32_t is_hub;
+    uint32_t words[];
+} neighbours;
+
+typedef struct weir__walker {
+    uint32_t row;
+    uint32_t table;
+    uint32_t is_over;
+    uint32_t is_at_task_row;      /* of `row`, to which the next step leads back */
+    uint32_t may_be_example;      /* it came to a row whose label is looked at next */
+    uint32_t is_counted;          /* the neighbours of its row are */
+    neighbours *own;              /* room for the neighbours of its row, … */
+    const neighbours *at;         /* … and where they are */
+    const weir__child_rule *rule; /* the child that it goes to: where it is listed, … */
+    uint32_t entry;               /* … and its place there */
+} walker;
 
 typedef struct weir__ranked_example {
     uint64_t by_time; /* the smaller comes first */
@@ -76,6 +89,12 @@ void weir__retriever_carve(weir__retriever *r, weir__block *block, const weir_st
     uint32_t bits = 4;
     while ((uint64_t)1 << bits < 2 * examples)
         bits++;
+    uint64_t size = sizeof(neighbours) + (uint64_t)rules->most_parents * 2 * sizeof(uint32_t) +
+                    (uint64_t)rules->most_inbound * sizeof(run);
+    size = (size + 63) & ~(uint64_t)63;
+    uint32_t hubs = HUBS_MOST;
+    while (hubs > HUBS_LEAST && hubs * size > HUB_BYTES)
+        hubs /= 2;
     *r = (weir__retriever){
         .store = store,
         .rules = rules,
@@ -83,39 +102,42 @@ void weir__retriever_carve(weir__retriever *r, weir__block *block, const weir_st
         .philox = weir__philox_many_best(),
         .most = config->max_rows,
         .walkers = weir__carve(block, ABREAST, sizeof *r->walkers),
-        .runs = weir__carve(block, (uint64_t)ABREAST * (rules->most_inbound + 1), sizeof *r->runs),
-        .parents = weir__carve(block, (uint64_t)ABREAST * (rules->most_parents + 1), sizeof *r->parents),
+        .neighbours = weir__carve(block, ABREAST, size),
+        .hubs = weir__carve(block, hubs, size),
+        .neighbours_size = size,
+        .hub_count = hubs,
         .keys = weir__carve(block, (uint64_t)1 << bits, sizeof *r->keys),
         .visits = weir__carve(block, (uint64_t)1 << bits, sizeof *r->visits),
         .used = weir__carve(block, examples + 1, sizeof *r->used),
         .ranked = weir__carve(block, config->max_rows, sizeof *r->ranked),
-        .counted = weir__carve(block, REMEMBERED, sizeof *r->counted),
-        .counts = weir__carve(block, REMEMBERED, sizeof *r->counts),
         .shift = 32 - bits,
     };
     if (block->memory)
         memset(r->keys, 0xFF, sizeof *r->keys << bits);
+    for (uint32_t i = 0; i < ABREAST && block->memory; i++)
+        r->walkers[i].own = (neighbours *)(r->neighbours + i * size);
 }
 
 /* ---- What the store says ----------------------------------------------------------------------- */
 
+/* What is known to be whole is not asked again. */
 static inline void touch(weir__retriever *r, weir__lies_in kind, const uint8_t *at, size_t size) {
-    if (kind)
+    if (__builtin_expect(!r->is_whole, 0) && kind)
         r->is_corrupt |= !weir__store_touch(r->store, (weir__section_kind)kind, at, size);
 }
 
-static const uint8_t *record_of(const weir__table_rules *table, uint32_t row) {
+static inline const uint8_t *record_of(const weir__table_rules *table, uint32_t row) {
     return table->records + (size_t)(row - table->row_start) * table->stride;
 }
 
-static bool is_known(const uint8_t *record, uint32_t known_slot, int64_t cutoff) {
+static inline bool is_known(const uint8_t *record, uint32_t known_slot, int64_t cutoff) {
     if (known_slot == WEIR_NONE)
         return true;
     int64_t known = (int64_t)weir__load64(record + known_slot);
     return known != WEIR_TIME_ALWAYS && known <= cutoff;
 }
 
-static bool is_visible(weir__retriever *r, const weir__table_rules *table, uint32_t row) {
+static inline bool is_visible(weir__retriever *r, const weir__table_rules *table, uint32_t row) {
     if (table->time_offset == WEIR_NONE || row == r->outlook->anchor_row)
         return true;
     const uint8_t *time = record_of(table, row) + table->time_offset;
@@ -162,78 +184,104 @@ static void count_visit(weir__retriever *r, uint32_t example) {
     r->visits[place]++;
 }
 
+/* One of `count`. */
+static uint64_t pick(uint64_t random, uint64_t count) {
+    return WEIR__LOW(uint64_t, (unsigned __int128)random * count >> 64);
+}
+
 /* ---- A step, in stages ------------------------------------------------------------------------- */
 
-/* Asks for what is read of a row that a walk has come to. */
-static void fetch_row(const weir__table_rules *table, uint32_t row) {
+static inline neighbours *hub_of(const weir__retriever *r, uint32_t row) {
+    uint32_t place = (row * 0x9E3779B1u) >> 8 & (r->hub_count - 1);
+    return (neighbours *)(r->hubs + place * r->neighbours_size);
+}
+
+/* Asks for what is read of a row that a walk has come to: its foreign keys, which lie together, where its
+ * lists begin, and what is remembered of it. */
+static inline void fetch_row(const weir__retriever *r, const weir__table_rules *table, uint32_t row) {
     uint32_t index = row - table->row_start;
-    const uint8_t *record = table->records + (size_t)index * table->stride;
-    weir__fetch(record);
-    weir__fetch(record + table->stride - 1);
+    if (table->has_hubs)
+        weir__fetch(hub_of(r, row));
+    if (table->parent_count > 0)
+        weir__fetch(table->records + (size_t)index * table->stride + table->parents[0].slot);
     for (uint32_t i = 0; i < table->inbound_count; i++)
         weir__fetch(table->inbound[i].edge->starts + 4 * (size_t)index);
 }
 
+static inline run *runs_of(const weir__retriever *r, const neighbours *n) {
+    return (run *)(void *)(((neighbours *)(void *)n)->words + 2 * (size_t)r->rules->most_parents);
+}
+
 /* The known foreign keys of a row; whether they lead to visible rows is seen when those are near. */
-static void find_parents(weir__retriever *r, walker *w, const weir__table_rules *table, uint32_t *parents) {
-    const uint8_t *record = record_of(table, w->row);
-    w->parent_count = 0;
-    if (table->parent_count == 0)
-        return;
-    if (w->row == r->outlook->anchor_row && r->blank_anchor)
+static inline void find_parents(weir__retriever *r, const weir__table_rules *table, uint32_t row,
+                                neighbours *n) {
+    const uint8_t *record = record_of(table, row);
+    uint32_t *next = n->words;
+    if (__builtin_expect(row == r->outlook->anchor_row && r->blank_anchor, 0))
         record = r->blank_anchor;
     else
         touch(r, WEIR__SECTION_ROWS, record, table->stride);
     for (uint32_t i = 0; i < table->parent_count; i++) {
         const weir__parent_rule *rule = &table->parents[i];
-        uint32_t parent = weir__load32(record + rule->slot);
-        bool is_shown = parent != WEIR_NONE && is_known(record, rule->known_slot, r->outlook->cutoff);
-        parents[i] = is_shown ? parent : WEIR_NONE;
-        if (!is_shown)
+        const weir__table_rules *parents = rule->parents;
+        uint32_t parent = weir__load32(record + rule->slot), index = parent - parents->row_start;
+        if (parent == WEIR_NONE || !is_known(record, rule->known_slot, r->outlook->cutoff))
             continue;
-        if (parent - rule->parents->row_start >= rule->parents->row_count) {
+        if (__builtin_expect(index >= parents->row_count, 0)) {
             r->is_corrupt = true;
-            parents[i] = WEIR_NONE;
-        } else if (rule->parents->time_offset != WEIR_NONE)
-            weir__fetch(record_of(rule->parents, parent) + rule->parents->time_offset);
+            continue;
+        }
+        if (parents->time_offset != WEIR_NONE)
+            weir__fetch(parents->records + (size_t)index * parents->stride + parents->time_offset);
+        next[0] = parent;
+        next[1] = i;
+        next += 2;
     }
-    w->parent_count = table->parent_count;
+    n->parent_count = WEIR__LOW(uint32_t, next - n->words) / 2;
 }
 
-static uint32_t remembered_place(const uint8_t *starts) {
-    return WEIR__LOW(uint32_t, ((uintptr_t)starts / 4 * 0x9E3779B97F4A7C15u) >> (64 - REMEMBERED_BITS));
-}
-
-static uint64_t remembered_as(const weir__retriever *r, const uint8_t *starts) {
-    return r->serial << 48 ^ (uintptr_t)starts;
-}
-
-/* Where the lists of a row's children are. */
-static void find_lists(weir__retriever *r, const walker *w, const weir__table_rules *table, run *runs) {
-    uint32_t index = w->row - table->row_start;
+/* The lists of a row's children, without those that are empty. */
+static inline void find_lists(weir__retriever *r, const weir__table_rules *table, uint32_t row,
+                              neighbours *n) {
+    uint32_t index = row - table->row_start;
+    run *next = runs_of(r, n), *first = next;
     for (uint32_t i = 0; i < table->inbound_count; i++) {
         const weir__child_rule *rule = &table->inbound[i];
-        const uint8_t *at = rule->edge->starts + 4 * (size_t)index;
+        const weir_edge *edge = rule->edge;
+        const uint8_t *at = edge->starts + 4 * (size_t)index;
         touch(r, rule->starts_in, at, 8);
         uint32_t start = weir__load32(at), end = weir__load32(at + 4);
-        bool is_sound = start <= end && end <= rule->edge->edges;
-        runs[i] = (run){is_sound ? start : 0, is_sound ? end - start : 0};
-        if (runs[i].count == 0 || !rule->edge->child_times)
+        if (start >= end || end > edge->edges)
             continue;
-        const uint8_t *times = rule->edge->child_times + 8 * (size_t)start;
-        if (runs[i].count <= SHORT_LIST) {
-            weir__fetch(times);
-            weir__fetch(times + 8 * (size_t)runs[i].count - 8);
-        } else {
-            weir__fetch(times + 8 * (size_t)(runs[i].count / 2));
-        }
+        if (edge->child_times)
+            weir__fetch(edge->child_times + 8 * ((size_t)end - 1));
+        *next++ = (run){i, start, end - start};
     }
+    n->run_count = WEIR__LOW(uint32_t, next - first);
 }
 
-/* How many of a list's ascending times are shown. */
-static uint32_t search(weir__retriever *r, const weir__child_rule *rule, const run *list) {
-    const uint8_t *times = rule->edge->child_times + 8 * (size_t)list->start;
-    uint32_t low = 0, high = list->count;
+/* Finds the neighbours of a row, or where they were counted before. */
+static inline void find_neighbours(weir__retriever *r, walker *w) {
+    const weir__table_rules *table = &r->rules->tables[w->table];
+    w->is_counted = 0;
+    w->at = w->own;
+    if (table->has_hubs) {
+        const neighbours *hub = hub_of(r, w->row);
+        w->is_counted = (hub->row == w->row) & (hub->serial == r->serial);
+        w->at = w->is_counted ? hub : w->own;
+        if (w->is_counted)
+            return;
+    }
+    w->own->row = w->row;
+    w->own->serial = r->serial;
+    find_parents(r, table, w->row, w->own);
+    find_lists(r, table, w->row, w->own);
+}
+
+/* How many of a list's ascending times are shown, if the last one is not. */
+static uint32_t search(weir__retriever *r, const weir__child_rule *rule, const uint8_t *times,
+                       uint32_t count) {
+    uint32_t low = 0, high = count - 1;
     while (low < high) {
         uint32_t middle = low + (high - low) / 2;
         touch(r, rule->times_in, times + 8 * (size_t)middle, 8);
@@ -244,69 +292,68 @@ static uint32_t search(weir__retriever *r, const weir__child_rule *rule, const r
     return low;
 }
 
-static uint32_t count_shown(weir__retriever *r, const weir__child_rule *rule, const run *list,
-                            uint32_t index) {
-    const uint8_t *times = rule->edge->child_times;
-    if (!times || list->count == 0)
-        return list->count;
-    if (list->count <= SHORT_LIST) {
-        uint32_t shown = 0;
-        times += 8 * (size_t)list->start;
-        touch(r, rule->times_in, times, 8 * (size_t)list->count);
-        for (uint32_t i = 0; i < list->count; i++)
-            shown += (int64_t)weir__load64(times + 8 * (size_t)i) <= r->limit;
-        return shown;
-    }
-    const uint8_t *starts = rule->edge->starts + 4 * (size_t)index;
-    uint32_t place = remembered_place(starts);
-    if (r->counted[place] != remembered_as(r, starts)) {
-        r->counted[place] = remembered_as(r, starts);
-        r->counts[place] = search(r, rule, list);
-    }
-    return r->counts[place];
-}
-
-/* Counts the neighbours of a row, and picks one; asks for it if it is a child. */
-static void pick_neighbour(weir__retriever *r, walker *w, uint32_t *parents, run *runs, uint64_t random) {
-    const weir__table_rules *table = &r->rules->tables[w->table];
-    uint32_t index = w->row - table->row_start;
+/* Counts the neighbours that were found: parents that are visible, children that are known. */
+static inline void count_neighbours(weir__retriever *r, const weir__table_rules *table, neighbours *n) {
     uint32_t seen = 0;
-    for (uint32_t i = 0; i < w->parent_count; i++) {
-        bool is_seen = parents[i] != WEIR_NONE && is_visible(r, table->parents[i].parents, parents[i]);
-        parents[i] = is_seen ? parents[i] : WEIR_NONE;
-        seen += is_seen;
+    run *runs = runs_of(r, n);
+    for (uint32_t i = 0; i < n->parent_count; i++) {
+        uint32_t parent = n->words[2 * i], rule = n->words[2 * i + 1];
+        n->words[2 * seen] = parent;
+        n->words[2 * seen + 1] = rule;
+        seen += is_visible(r, table->parents[rule].parents, parent);
     }
     uint64_t count = seen;
-    for (uint32_t i = 0; i < table->inbound_count; i++) {
-        runs[i].count = count_shown(r, &table->inbound[i], &runs[i], index);
-        count += runs[i].count;
+    for (uint32_t i = 0; i < n->run_count; i++) {
+        const weir__child_rule *rule = &table->inbound[runs[i].rule];
+        const uint8_t *times = rule->edge->child_times;
+        uint32_t shown = runs[i].count;
+        if (times) {
+            times += 8 * (size_t)runs[i].start;
+            touch(r, rule->times_in, times + 8 * ((size_t)shown - 1), 8);
+            if ((int64_t)weir__load64(times + 8 * ((size_t)shown - 1)) > r->limit)
+                shown = search(r, rule, times, shown);
+        }
+        runs[i].count = shown;
+        count += shown;
     }
-    w->is_over = count == 0;
-    uint64_t picked = WEIR__LOW(uint64_t, (unsigned __int128)random * count >> 64);
+    n->parent_count = seen;
+    n->count = count;
+    n->is_hub = table->has_hubs;
+}
+
+/* Remembers the neighbours of a row that may have many. Only when all walks have picked theirs: what is
+ * forgotten for it may be another walk's. */
+static inline void remember(weir__retriever *r, const walker *w) {
+    if (!w->is_counted && w->own->is_hub)
+        memcpy(hub_of(r, w->own->row), w->own, r->neighbours_size);
+}
+
+/* Picks a neighbour; asks for it if it is a child. */
+static inline void pick_neighbour(weir__retriever *r, walker *w, uint64_t random) {
+    const weir__table_rules *table = &r->rules->tables[w->table];
+    if (!w->is_counted)
+        count_neighbours(r, table, w->own);
+    const neighbours *n = w->at;
+    uint64_t picked = pick(random, n->count);
+    w->is_over = n->count == 0;
     w->rule = NULL;
-    if (picked < seen) {
-        uint32_t i = 0;
-        for (;; i++)
-            if (parents[i] != WEIR_NONE && picked-- == 0)
-                break;
-        w->row = parents[i];
-        w->table = table->parents[i].parents->number;
+    if (picked < n->parent_count) {
+        w->row = n->words[2 * picked];
+        w->table = table->parents[n->words[2 * picked + 1]].parents->number;
         return;
     }
-    picked -= seen;
-    for (uint32_t i = 0; i < table->inbound_count; i++) {
-        if (picked < runs[i].count) {
-            w->rule = &table->inbound[i];
-            w->entry = runs[i].start + WEIR__LOW(uint32_t, picked);
-            weir__fetch(w->rule->edge->child_rows + 4 * (size_t)w->entry);
-            return;
-        }
-        picked -= runs[i].count;
-    }
+    if (w->is_over)
+        return;
+    const run *at = runs_of(r, n);
+    for (picked -= n->parent_count; picked >= at->count; at++)
+        picked -= at->count;
+    w->rule = &table->inbound[at->rule];
+    w->entry = at->start + WEIR__LOW(uint32_t, picked);
+    weir__fetch(w->rule->edge->child_rows + 4 * (size_t)w->entry);
 }
 
 /* Goes where the step leads. */
-static void arrive(weir__retriever *r, walker *w) {
+static inline void arrive(weir__retriever *r, walker *w) {
     const weir__rules *rules = r->rules;
     if (w->rule) {
         const uint8_t *child = w->rule->edge->child_rows + 4 * (size_t)w->entry;
@@ -328,7 +375,7 @@ static void arrive(weir__retriever *r, walker *w) {
         w->table = children->number;
     }
     w->may_be_example = !rules->has_task_rows && w->table == rules->label_table;
-    fetch_row(&rules->tables[w->table], w->row);
+    fetch_row(r, &rules->tables[w->table], w->row);
 }
 
 /* ---- Walks ------------------------------------------------------------------------------------- */
@@ -336,34 +383,32 @@ static void arrive(weir__retriever *r, walker *w) {
 /* In a cell task: whether the row that a walk has come to is an example. */
 static void look_at_label(weir__retriever *r, walker *w) {
     int64_t known;
-    if (w->may_be_example && shows_cell(r, w->row, &known))
+    if (shows_cell(r, w->row, &known))
         count_visit(r, w->row - r->rules->tables[w->table].row_start);
     w->may_be_example = false;
 }
 
 /* One step of `count` walks. */
 static void take_step(weir__retriever *r, uint32_t count, const uint64_t *random) {
-    const weir__rules *rules = r->rules;
     uint32_t moving[ABREAST], moves = 0;
     for (uint32_t i = 0; i < count; i++) {
         walker *w = &r->walkers[i];
         moving[moves] = i;
-        moves += !w->is_over & !w->is_at_task_row;
+        moves += !(w->is_over | w->is_at_task_row);
         w->is_at_task_row = false;
-        look_at_label(r, w);
+        if (w->may_be_example)
+            look_at_label(r, w);
     }
+    for (uint32_t k = 0; k < moves; k++)
+        find_neighbours(r, &r->walkers[moving[k]]);
+    for (uint32_t k = 0; k < moves; k++)
+        pick_neighbour(r, &r->walkers[moving[k]], random[moving[k]]);
     for (uint32_t k = 0; k < moves; k++) {
         walker *w = &r->walkers[moving[k]];
-        const weir__table_rules *table = &rules->tables[w->table];
-        find_parents(r, w, table, r->parents + (size_t)moving[k] * (rules->most_parents + 1));
-        find_lists(r, w, table, r->runs + (size_t)moving[k] * (rules->most_inbound + 1));
+        remember(r, w);
+        if (!w->is_over)
+            arrive(r, w);
     }
-    for (uint32_t k = 0; k < moves; k++)
-        pick_neighbour(r, &r->walkers[moving[k]], r->parents + (size_t)moving[k] * (rules->most_parents + 1),
-                       r->runs + (size_t)moving[k] * (rules->most_inbound + 1), random[moving[k]]);
-    for (uint32_t k = 0; k < moves; k++)
-        if (!r->walkers[moving[k]].is_over)
-            arrive(r, &r->walkers[moving[k]]);
 }
 
 /* Walks [first, first + count). */
@@ -374,20 +419,21 @@ static void walk_abreast(weir__retriever *r, const weir__budget *budget, uint32_
     for (uint32_t i = 0; i < count; i++)
         r->walkers[i] = (walker){.row = o->anchor_row,
                                  .table = r->rules->task->anchor_table,
-                                 .is_at_task_row = r->rules->has_task_rows};
-    fetch_row(&r->rules->tables[r->rules->task->anchor_table], o->anchor_row);
+                                 .is_at_task_row = r->rules->has_task_rows,
+                                 .own = r->walkers[i].own};
+    fetch_row(r, &r->rules->tables[r->rules->task->anchor_table], o->anchor_row);
     for (uint32_t step = 0; step < budget->length && !r->is_corrupt; step++) {
         uint32_t block = step / 2 * budget->walks + first;
         for (uint32_t i = 0; i < count && step % 2 == 0; i += WEIR__DRAWS)
             r->philox(o->seed, DOMAIN_RETRIEVAL, o->position, block + i, &draws[i / WEIR__DRAWS]);
-        for (uint32_t i = 0; i < count; i++) {
-            const weir__draws *of = &draws[i / WEIR__DRAWS];
-            random[i] = step % 2 == 0 ? of->k0[i % WEIR__DRAWS] : of->k1[i % WEIR__DRAWS];
-        }
+        for (uint32_t i = 0; i * WEIR__DRAWS < count; i++)
+            memcpy(random + (size_t)i * WEIR__DRAWS, step % 2 == 0 ? draws[i].k0 : draws[i].k1,
+                   sizeof draws[i].k0);
         take_step(r, count, random);
     }
     for (uint32_t i = 0; i < count; i++)
-        look_at_label(r, &r->walkers[i]);
+        if (r->walkers[i].may_be_example)
+            look_at_label(r, &r->walkers[i]);
 }
 
 /* ---- Order ------------------------------------------------------------------------------------- */
@@ -467,10 +513,6 @@ static uint32_t rank_examples(weir__retriever *r, weir__example *out) {
 
 /* ---- Everything -------------------------------------------------------------------------------- */
 
-static uint64_t pick(uint64_t random, uint64_t count) {
-    return WEIR__LOW(uint64_t, (unsigned __int128)random * count >> 64);
-}
-
 weir__budget weir__budget_of(const weir_retrieval_config *config, const weir__outlook *o) {
     const weir_choices *choices[] = {&config->walks, &config->length, &config->local_cells, &config->width};
     uint32_t values[4];
@@ -485,12 +527,25 @@ weir__budget weir__budget_of(const weir_retrieval_config *config, const weir__ou
     return (weir__budget){values[0], values[1], values[2], values[3]};
 }
 
+/* Whether all that walks read was verified already. */
+static bool are_whole(const weir__retriever *r) {
+    static const weir__section_kind read[] = {WEIR__SECTION_ROWS,       WEIR__SECTION_CHILD_STARTS,
+                                              WEIR__SECTION_CHILD_ROWS, WEIR__SECTION_CHILD_TIMES,
+                                              WEIR__SECTION_SEED_BITS,  WEIR__SECTION_SEED_ROWS,
+                                              WEIR__SECTION_LABELS};
+    for (size_t i = 0; i < sizeof read / sizeof *read; i++)
+        if (!weir__store_is_whole(r->store, read[i]))
+            return false;
+    return true;
+}
+
 /* Readies the retriever for a sequence. */
 static void look_out(weir__retriever *r, const weir__outlook *o) {
     const weir__table_rules *anchors = &r->rules->tables[r->rules->task->anchor_table];
     r->outlook = o;
     r->limit = o->cutoff - (o->cutoff == WEIR_TIME_NEVER);
     r->is_corrupt = false;
+    r->is_whole = are_whole(r);
     r->blank_anchor = NULL;
     if (anchors->time_offset == WEIR_NONE || r->rules->shows_early_anchors)
         return;
@@ -503,8 +558,8 @@ static void look_out(weir__retriever *r, const weir__outlook *o) {
 uint32_t weir__retrieve(weir__retriever *r, const weir__outlook *o, const weir__budget *budget,
                         weir__example *out) {
     look_out(r, o);
-    if ((++r->serial & UINT16_MAX) == 0) { /* what is remembered carries 16 bits of it */
-        memset(r->counted, 0, REMEMBERED * sizeof *r->counted);
+    if (++r->serial == 0) { /* hubs of long ago must not be taken for those of today */
+        memset(r->hubs, 0, r->hub_count * r->neighbours_size);
         r->serial++;
     }
     for (uint32_t first = 0; first < budget->walks && !r->is_corrupt; first += ABREAST) {

@@ -43,8 +43,11 @@ struct weir__retriever {
     const uint8_t *blank_anchor; /* the anchor's record if it shows nothing; else NULL */
 
     struct weir__walker *walkers;
-    struct weir__run *runs; /* of each walker: children along each edge type */
-    uint32_t *parents;      /* of each walker */
+    uint8_t *neighbours;      /* of each walker's row: struct weir__neighbours, each of … */
+    uint8_t *hubs;            /* … and those of rows with many, as they were counted last */
+    uint64_t neighbours_size; /* … bytes */
+    uint32_t hub_count;       /* a power of two */
+    uint32_t serial;          /* of the sequence, from 1 on */
 
     uint32_t *keys; /* an open table of examples … */
     uint32_t *visits;
@@ -53,9 +56,7 @@ struct weir__retriever {
     uint32_t used_count;
     struct weir__ranked_example *ranked; /* a heap of the best, the worst on top */
 
-    uint64_t *counted; /* a small memory of how many children of long lists are shown */
-    uint32_t *counts;
-    uint64_t serial;
+    bool is_whole; /* all that walks read is verified */
     bool is_corrupt;
 };
 

@@ -441,7 +441,7 @@ static weir_status plan_task(weir__ingest *ingest, const weir__schema_task *desc
                                  described->has_horizon ? "horizon" : "label_known_column");
     if (task->is_cell && !is_cell_possible)
         return weir__plan_refuse(error, WEIR_TASK_INVALID,
-                                 "is no column of the anchor table with the task's type",
+                                 "is not a column of the anchor table that has the task's type",
                                  "$.tasks.%s.target_column: %s", described->name, described->target_column);
     return WEIR_OK;
 }

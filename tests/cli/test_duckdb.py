@@ -1,7 +1,11 @@
 """DuckDB as a source: its files, folders of Parquet and CSV, types, parts and failures. Runs if there is a
 DuckDB library (WEIR_DUCKDB, or pip's duckdb); what weir says without it, or when it fails, is tested everywhere."""
+import ctypes.util
+import glob
 import json
 import os
+import platform
+import shutil
 import signal
 import subprocess
 import sys
@@ -73,6 +77,59 @@ class WithoutTheLibrary(Base):
         self.assert_fails(self.folder, "DuckDB", "missing.so", "https://duckdb.org", "WEIR_DUCKDB", env=env)
         self.assert_fails(self.path("x.duckdb"), "https://duckdb.org", env=env)
         self.assert_fails(self.folder, "lacks the function", env=dict(os.environ, WEIR_DUCKDB="libc.so.6"))
+
+
+@unittest.skipUnless(SCAN and FAKE, "WEIR_SCAN and WEIR_FAKE_DUCKDB must name what was built (ctest does)")
+class Finding(Base):
+    """Where a library is looked for, and which is refused. The one that is found fails, in its own words."""
+
+    def setUp(self):
+        super().setUp()
+        places = ("/usr/local/lib/libduckdb.so", "/usr/lib/libduckdb.so", "/opt/duckdb/libduckdb.so")
+        if any(map(os.path.exists, places)) or ctypes.util.find_library("duckdb") or \
+                glob.glob("/usr/local/lib/python3*/*-packages/*duckdb*"):
+            self.skipTest("a DuckDB is installed for the whole machine")
+
+    def assert_found(self, place, **changes):
+        os.makedirs(os.path.dirname(self.path(place)), exist_ok=True)
+        shutil.copy(FAKE, self.path(place))
+        self.assert_told("the disk is gone", **changes)
+        os.remove(self.path(place))
+
+    def assert_told(self, *words, **changes):
+        env = {key: value for key, value in os.environ.items() if key not in ("WEIR_DUCKDB", "VIRTUAL_ENV", "HOME")}
+        self.assert_fails(self.path("x.duckdb"), *words, env={**env, "FAKE_DUCKDB": "wrapped", **changes})
+
+    def test_usual_places(self):
+        self.assert_found("home/.local/lib/libduckdb.so", HOME=self.path("home"))
+        self.assert_found("libduckdb.so", LD_LIBRARY_PATH=self.folder)
+
+    def test_packages_of_pip(self):
+        end = f".cpython-311-{platform.machine()}-linux-gnu.so"
+        for folder in ("site-packages", "dist-packages"):
+            for module in ("_duckdb", "duckdb/duckdb"):
+                place = f"lib/python3.11/{folder}/{module}{end}"
+                self.assert_found("env/" + place, VIRTUAL_ENV=self.path("env"), HOME="")
+                self.assert_found("home/.local/" + place, HOME=self.path("home"))
+
+    def test_none(self):
+        none = "in none of the usual places"
+        self.assert_told(none)
+        self.assert_told(none, HOME="/" + "h" * 5000, VIRTUAL_ENV="/" + "v" * 5000)
+        self.write("_duckdb.cpython-311-x86_64-linux-gnu.so", "not a library, with and without Python's own")
+        self.assert_told("cannot be loaded", WEIR_DUCKDB=self.path("_duckdb.cpython-311-x86_64-linux-gnu.so"))
+        self.assert_told("cannot be loaded", WEIR_DUCKDB=self.path("_duckdb.cpython-399-x86_64-linux-gnu.so"))
+        self.assert_told("cannot be loaded", WEIR_DUCKDB=self.path("_duckdb.cpython-3.so"))
+
+    def test_versions(self):
+        for version in ("v1.1.3", "v0.9", "v3.0.0", "2.0", ""):
+            self.assert_told(f"has version {version}", "1.2 or later", WEIR_DUCKDB=FAKE, FAKE_DUCKDB_VERSION=version)
+        for version in ("v1.2.0", "v1.12.1-dev7", "v2.5.0"):
+            self.assert_told("the disk is gone", WEIR_DUCKDB=FAKE, FAKE_DUCKDB_VERSION=version)
+
+    def test_a_library_that_does_nothing(self):
+        self.assert_told("cannot configure DuckDB: DuckDB gave no reason", WEIR_DUCKDB=FAKE, FAKE_DUCKDB="no config")
+        self.assert_told("DuckDB gave no reason", WEIR_DUCKDB=FAKE, FAKE_DUCKDB="no connection")
 
 
 @unittest.skipUnless(SCAN and WEIR and FAKE, "WEIR, WEIR_SCAN and WEIR_FAKE_DUCKDB must name what was built (ctest does)")

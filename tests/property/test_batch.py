@@ -59,7 +59,7 @@ def any_batch_config(rng: random.Random) -> Json:
         if name == "sequence_length" or rng.random() < 0.7:
             config[name] = rng.choice(values)
     if rng.random() < 0.2:
-        config["context_seed"] = rng.choice([0, 1, 2**64 - 1])
+        config["context_seed"] = rng.choice([0, 1, 2**63 - 1])
     return config
 
 
