@@ -129,7 +129,7 @@ static double burst(setting *s, size_t *size, size_t *compact_size) {
         *size = (size_t)(bytes / count);
     }
     weir_run_measure(run, &metrics, NULL);
-    *compact_size = (size_t)(metrics.compact_bytes / metrics.transferred);
+    *compact_size = (size_t)(metrics.compact_bytes / metrics.stages[WEIR_RUN_TRANSFER].batches);
     weir_run_close(run);
     return best;
 }

@@ -1,6 +1,7 @@
 /* Runs against their limits: the run's batches beside those of as many bare builders in as many threads,
- * which know of no order and hand nothing over; and how long a run takes from the start of the program to its
- * first batch, at step 0 and resumed at step 10^12. */
+ * which know of no order and hand nothing over; the first of the large batches that workers build together;
+ * and how long a run takes from the start of the program to its first batch, at step 0 and resumed at step
+ * 10^12. */
 #include <inttypes.h>
 #include <pthread.h>
 #include <stdio.h>
@@ -147,6 +148,56 @@ static void bench_rate(const shop *s, uint32_t workers) {
         close_builders(&threads[i]);
 }
 
+/* ---- Large batches ---------------------------------------------------------------------------- */
+
+/* Seconds from the start of a run to its first batch. */
+static double first_batch(const shop *s, const weir_manifest *manifest, uint32_t workers) {
+    weir_error error;
+    weir_run *run;
+    weir_taken taken;
+    weir_run_options options = options_of(s, workers);
+    options.manifest = manifest;
+    check(weir_run_open(NULL, &options, &run, &error), &error);
+    double began = bench_wall();
+    check(weir_run_next(run, &taken, &error), &error);
+    double seconds = bench_wall() - began;
+    weir_run_close(run);
+    return seconds;
+}
+
+/* The manifest with batches of 1,024 sequences. */
+static weir_manifest *large_manifest(const shop *s) {
+    static char text[65536];
+    weir_error error;
+    weir_manifest *manifest;
+    FILE *file = fopen(s->manifest_path, "rb");
+    if (!file)
+        exit(1);
+    size_t size = fread(text, 1, sizeof text - 1, file);
+    fclose(file);
+    text[size] = 0;
+    char *at = strstr(text, "\"global_batch_size\": 32");
+    if (!at)
+        exit(1);
+    char *end = at + strlen("\"global_batch_size\": 32");
+    memmove(end + 2, end, strlen(end) + 1);
+    memcpy(at, "\"global_batch_size\": 1024", strlen("\"global_batch_size\": 1024"));
+    check(weir_manifest_read(NULL, text, size + 2, s->manifest_path, &manifest, &error), &error);
+    return manifest;
+}
+
+static void bench_large(const shop *s) {
+    weir_manifest *manifest = large_manifest(s);
+    double one = 1e9, two = 1e9;
+    for (int i = 0; i < REPEATS; i++) {
+        one = lesser(one, first_batch(s, manifest, 1));
+        two = lesser(two, first_batch(s, manifest, 2));
+    }
+    weir_manifest_close(manifest);
+    bench_report("the first batch of 1,024 sequences, 2 workers", 1e3 * two, "ms", "1 worker", 1e3 * one,
+                 "0.60");
+}
+
 /* ---- From the start to the first batch ------------------------------------------------------- */
 
 static double run_program(const char *program, const shop *s, const char *more) {
@@ -201,6 +252,7 @@ int main(int argc, char **argv) {
     check(weir_manifest_open(NULL, s.manifest_path, &s.manifest, &error), &error);
     bench_rate(&s, 1);
     bench_rate(&s, 2);
+    bench_large(&s);
     bench_start(program, &s);
     weir_manifest_close(s.manifest);
     weir_store_close(s.store);

@@ -108,13 +108,17 @@ static void print_text(const cli_running *run, bool with_files) {
         printf("  checkpoint %s at step %" PRIu64 "\n", info->checkpoint, step);
 }
 
+static void write_seconds(weir_json_writer *w, const char *key, uint64_t ns) {
+    weir_json_key(w, key);
+    weir_json_double(w, (double)ns / 1e9);
+}
+
 static void write_workers(weir_json_writer *w, const cli_running *run) {
     weir_run_metrics metrics;
     weir_run_measure(run->run, &metrics, NULL);
     weir_worker_metrics *workers = calloc(metrics.prefetch.workers, sizeof *workers);
     weir_run_measure(run->run, &metrics, workers);
-    weir_json_key(w, "wait_seconds");
-    weir_json_double(w, (double)metrics.prefetch.consumer_wait_ns / 1e9);
+    write_seconds(w, "wait_seconds", metrics.prefetch.consumer_wait_ns);
     cli_json_uint(w, "stalls", metrics.prefetch.stalls);
     weir_json_key(w, "workers");
     weir_json_array(w);
@@ -122,13 +126,32 @@ static void write_workers(weir_json_writer *w, const cli_running *run) {
         weir_json_object(w);
         cli_json_uint(w, "produced", workers[i].produced);
         cli_json_uint(w, "consumed", workers[i].consumed);
-        weir_json_key(w, "wait_seconds");
-        weir_json_double(w, (double)workers[i].wait_ns / 1e9);
+        write_seconds(w, "wait_seconds", workers[i].wait_ns);
         cli_json_uint(w, "stalls", workers[i].stalls);
         weir_json_end_object(w);
     }
     weir_json_end_array(w);
     free(workers);
+}
+
+static void write_stages(weir_json_writer *w, const cli_running *run) {
+    weir_run_metrics metrics;
+    weir_run_measure(run->run, &metrics, NULL);
+    weir_json_key(w, "stages");
+    weir_json_object(w);
+    for (int i = 0; i < WEIR_RUN_STAGES; i++) {
+        const weir_stage_metrics *stage = &metrics.stages[i];
+        weir_json_key(w, weir_run_stage_name((weir_run_stage)i));
+        weir_json_object(w);
+        cli_json_uint(w, "batches", stage->batches);
+        write_seconds(w, "busy_seconds", stage->busy_ns);
+        write_seconds(w, "input_wait_seconds", stage->input_wait_ns);
+        write_seconds(w, "room_wait_seconds", stage->room_wait_ns);
+        cli_json_uint(w, "queued", stage->queued);
+        cli_json_uint(w, "room", stage->room);
+        weir_json_end_object(w);
+    }
+    weir_json_end_object(w);
 }
 
 static void write_rate(weir_json_writer *w, const char *key, uint64_t count, uint64_t ns) {
@@ -205,16 +228,15 @@ static int print_json(const cli_running *run) {
     write_count(&w, "batches", run->batches);
     write_count(&w, "samples", run->samples);
     write_count(&w, "bytes", run->bytes);
-    weir_json_key(&w, "seconds");
-    weir_json_double(&w, (double)run->loop_ns / 1e9);
-    weir_json_key(&w, "first_batch_seconds");
-    weir_json_double(&w, (double)run->first_batch_ns / 1e9);
+    write_seconds(&w, "seconds", run->loop_ns);
+    write_seconds(&w, "first_batch_seconds", run->first_batch_ns);
     write_rate(&w, "batches_per_second", run->batches, run->loop_ns);
     write_rate(&w, "samples_per_second", run->samples, run->loop_ns);
     write_rate(&w, "bytes_per_second", run->bytes, run->loop_ns);
     weir_json_key(&w, "wait_share");
     weir_json_double(&w, wait_share(run, run->loop_ns));
     write_workers(&w, run);
+    write_stages(&w, run);
     write_datasets(&w, run);
     write_device(&w, run, info->device);
     write_path(&w, "trace", info->trace);

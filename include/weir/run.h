@@ -77,7 +77,8 @@ typedef struct weir_run_options {
     uint64_t first_step; /* where it begins, unless a checkpoint says; at most `steps` */
 
     /* How: workers, queues, memory. */
-    uint32_t workers;             /* 0: WEIR_RUN_WORKERS */
+    uint32_t workers;             /* 0: WEIR_RUN_WORKERS. Batches of more than 64 sequences are built by all
+                                     of them together, unless the policy is best effort (docs/pipeline.md) */
     uint32_t buffer_size;         /* batches ahead, each worker; 0: WEIR_RUN_BUFFER */
     uint32_t queue_size;          /* batches that the consumer may hold at a time, without a device; 0:
                                      WEIR_RUN_QUEUE */
@@ -230,12 +231,34 @@ WEIR_API const weir_run_info *weir_run_describe(const weir_run *run);
  * since. */
 WEIR_API uint64_t weir_run_step(const weir_run *run);
 
-/* What a run has done since it was started. `workers` may be NULL; else it has room for one entry per worker.
- */
+/* The stages that a batch passes through, in this order: the workers build it, the caller's function
+ * transforms it, it is transferred to the device, the consumer uses it. One that waits for input is faster
+ * than what comes before it, one that waits for room is faster than what comes after: the one that waits for
+ * neither is the one to speed up. */
+typedef enum weir_run_stage {
+    WEIR_RUN_BUILD,
+    WEIR_RUN_TRANSFORM,
+    WEIR_RUN_TRANSFER,
+    WEIR_RUN_CONSUME,
+    WEIR_RUN_STAGES
+} weir_run_stage;
+WEIR_API const char *weir_run_stage_name(weir_run_stage stage);
+
+typedef struct weir_stage_metrics {
+    uint64_t batches; /* that it has done */
+    uint64_t busy_ns; /* of all its threads together */
+    uint64_t input_wait_ns;
+    uint64_t room_wait_ns;
+    uint32_t queued; /* batches that lie ready after it now; after the last: that the consumer holds … */
+    uint32_t room;   /* … and how many can */
+} weir_stage_metrics;
+
+/* What a run has done since it was started. `workers` may be NULL; else it has room for one entry per worker,
+ * and has those of the prefetcher (metrics->prefetch.workers of them: the lanes, if batches are large). */
 typedef struct weir_run_metrics {
     weir_prefetch_metrics prefetch;
-    uint64_t transferred;   /* batches whose copies to the device were started */
-    uint64_t compact_bytes; /* that were copied */
+    weir_stage_metrics stages[WEIR_RUN_STAGES];
+    uint64_t compact_bytes; /* that were copied to the device */
     uint64_t tensor_bytes;  /* of these batches' tensors */
     uint64_t read_back;     /* batches that were read back and are the same */
 } weir_run_metrics;

@@ -337,6 +337,13 @@ static PyObject *run_plan(PyObject *self, PyObject *nothing) {
     return py_plan_bytes(weir_run_describe(run_of(self)->run)->memory);
 }
 
+static PyObject *stage_metrics(const weir_stage_metrics *stage) {
+    return Py_BuildValue("{s:K,s:d,s:d,s:d,s:I,s:I}", "batches", (ull)stage->batches, "busy_seconds",
+                         (double)stage->busy_ns / 1e9, "input_wait_seconds",
+                         (double)stage->input_wait_ns / 1e9, "room_wait_seconds",
+                         (double)stage->room_wait_ns / 1e9, "queued", stage->queued, "room", stage->room);
+}
+
 static PyObject *run_metrics(PyObject *self, PyObject *nothing) {
     (void)nothing;
     const weir_run *run = run_of(self)->run;
@@ -346,8 +353,18 @@ static PyObject *run_metrics(PyObject *self, PyObject *nothing) {
         return PyErr_NoMemory();
     weir_run_measure(run, &metrics, workers);
     PyObject *dict = py_metrics(&metrics.prefetch, workers);
+    PyObject *stages = PyDict_New();
+    bool is_complete = dict && stages;
     free(workers);
-    return dict;
+    for (int i = 0; i < WEIR_RUN_STAGES && is_complete; i++)
+        is_complete =
+            py_set(stages, weir_run_stage_name((weir_run_stage)i), stage_metrics(&metrics.stages[i]));
+    if (is_complete && py_set(dict, "stages", stages))
+        return dict;
+    if (!is_complete)
+        Py_XDECREF(stages);
+    Py_XDECREF(dict);
+    return NULL;
 }
 
 static PyObject *table_of(py_run *run, const weir_tables *tables, const void *data, uint32_t count) {

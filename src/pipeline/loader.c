@@ -6,13 +6,16 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/floating.h"
 #include "batch/build.h"
 #include "pipeline/prefetch.h"
 #include "store/parallel.h"
 
 static const char operator_name[] = "weir.run.open";
 
-enum { SLOTS_MAX = 1 << 20 };
+/* Batches of more than ALONE_MAX sequences are built together; there are as many lanes as have ALONE_MAX
+ * sequences for each worker at work, but two, so that one step is begun while another is finished. */
+enum { SLOTS_MAX = 1 << 20, ALONE_MAX = 64, LANES_LEAST = 2, UNITS_EACH = 4, UNIT_MOST = 64 };
 
 /* ---- Steps to batches ------------------------------------------------------------------------ */
 
@@ -37,13 +40,61 @@ const weir_dataset *weir__loader_name_step(weir__loader *loader, uint64_t step, 
     return loader->schedule.members[member].dataset;
 }
 
-static weir_status transform(const weir__loader *loader, uint64_t step, const weir__slot *slot,
-                             weir_error *error) {
+weir_status weir__loader_transform(weir__loader *loader, uint64_t step, const weir_batch *batch,
+                                   weir_stream stream, weir_error *error) {
     const weir_transform *transform = &loader->options->transform;
-    const weir_batch *batch = weir_batch_view(slot->buffer);
-    if (!transform->apply || !batch->data)
+    if (!transform->apply)
         return WEIR_OK;
-    return transform->apply(transform->context, step, batch, (void *)(uintptr_t)batch->data, 0, error);
+    uint64_t began_ns = weir__loader_now(loader);
+    weir_status status =
+        transform->apply(transform->context, step, batch, (void *)(uintptr_t)batch->data, stream, error);
+    (void)atomic_fetch_add(&loader->transform_ns, weir__loader_now(loader) - began_ns);
+    (void)atomic_fetch_add(&loader->transformed, status == WEIR_OK);
+    return status;
+}
+
+static uint32_t units_of(const weir__loader *loader, const weir__slot *slot) {
+    return (weir_batch_view(slot->buffer)->sequence_count + loader->unit - 1) / loader->unit;
+}
+
+static uint32_t size_of_unit(const weir__loader *loader, const weir__slot *slot, uint32_t unit) {
+    uint32_t left = weir_batch_view(slot->buffer)->sequence_count - unit * loader->unit;
+    return left < loader->unit ? left : loader->unit;
+}
+
+static void walk_unit(void *context, void *job, uint32_t unit, uint32_t thread) {
+    const weir__loader *loader = context;
+    const weir__slot *slot = job;
+    weir__builder_walk(loader->workers[thread].list[slot->member], slot->buffer, unit * loader->unit,
+                       size_of_unit(loader, slot, unit));
+}
+
+static void expand_unit(void *context, void *job, uint32_t unit, uint32_t thread) {
+    const weir__loader *loader = context;
+    const weir__slot *slot = job;
+    (void)thread;
+    weir__batch_expand(slot->buffer, unit * loader->unit, size_of_unit(loader, slot, unit));
+}
+
+/* Builds a step with all workers. */
+static weir_status build_together(weir__loader *loader, const weir_item *item, weir_cursor cursor,
+                                  weir_error *error) {
+    weir__slot *into = item->slot;
+    weir_batch_builder *builder = loader->workers[item->worker].list[into->member];
+    weir__floating kept = weir__enter_floating();
+    weir_status status = weir__builder_begin(builder, cursor, into->buffer, error);
+    if (status == WEIR_OK) {
+        weir__crew_share(&loader->crew, item->worker, item->position, units_of(loader, into), walk_unit,
+                         into);
+        status = weir__builder_finish(builder, cursor, into->buffer, error);
+    }
+    if (status == WEIR_OK && !loader->options->device)
+        weir__crew_share(&loader->crew, item->worker, item->position, units_of(loader, into), expand_unit,
+                         into);
+    if (status == WEIR_OK)
+        weir__builder_digest(builder, into->buffer);
+    weir__leave_floating(&kept);
+    return status;
 }
 
 static weir_status produce(void *context, const weir_item *item, weir_error *error) {
@@ -54,9 +105,12 @@ static weir_status produce(void *context, const weir_item *item, weir_error *err
     weir_status status =
         weir__schedule_locate(&loader->schedule, worker->mix, item->position, &into->member, &cursor, error);
     if (status == WEIR_OK) {
-        status = weir_batch_build(worker->list[into->member], cursor, into->buffer, error);
-        if (status == WEIR_OK)
-            status = transform(loader, item->position, into, error);
+        uint64_t began_ns = weir__loader_now(loader);
+        status = loader->unit > 0 ? build_together(loader, item, cursor, error)
+                                  : weir_batch_build(worker->list[into->member], cursor, into->buffer, error);
+        (void)atomic_fetch_add(&loader->build_ns, weir__loader_now(loader) - began_ns);
+        if (status == WEIR_OK && !loader->options->device)
+            status = weir__loader_transform(loader, item->position, weir_batch_view(into->buffer), 0, error);
         if (status != WEIR_OK)
             name_call(&loader->schedule, into->member, cursor, error);
     }
@@ -69,14 +123,15 @@ static weir_status produce(void *context, const weir_item *item, weir_error *err
 
 /* ---- Opening --------------------------------------------------------------------------------- */
 
-static weir_prefetch_options prefetch_options(const weir_run_options *options) {
+static weir_prefetch_options prefetch_options(const weir__loader *loader) {
+    const weir_run_options *options = loader->options;
     return (weir_prefetch_options){
         .size = sizeof(weir_prefetch_options),
         .epochs = 1,
         .policy = options->policy,
         .max_lead = options->max_lead,
         .max_skips_per_round = options->max_skips_per_round,
-        .workers = options->workers,
+        .workers = loader->lane_count,
         .buffer_size = options->buffer_size,
         .queue_size = options->queue_size,
     };
@@ -213,10 +268,27 @@ static weir_status check_end(const weir__loader *loader, weir_error *error) {
     return status;
 }
 
+/* In best effort each worker has its own batches: whichever is ready. */
+static void choose_lanes(weir__loader *loader) {
+    const weir_run_options *o = loader->options;
+    uint64_t sequences = weir_manifest_global_batch_size(o->manifest) / o->world_size;
+    uint64_t workers = o->workers;
+    loader->lane_count = o->workers;
+    if (workers == 1 || o->policy != WEIR_POLICY_STRICT || sequences <= ALONE_MAX)
+        return;
+    uint64_t lanes = (ALONE_MAX * workers + sequences - 1) / sequences;
+    uint64_t unit = sequences / (UNITS_EACH * workers) / WEIR__UNIT * WEIR__UNIT;
+    loader->lane_count = WEIR__NARROW(uint32_t, lanes < LANES_LEAST ? LANES_LEAST : lanes);
+    loader->unit = WEIR__NARROW(uint32_t, unit < WEIR__UNIT  ? WEIR__UNIT
+                                          : unit > UNIT_MOST ? UNIT_MOST
+                                                             : unit);
+}
+
 weir_status weir__loader_open(weir__loader *loader, const weir_env *env, const weir_run_options *options,
                               weir_error *error) {
-    weir_prefetch_options prefetching = prefetch_options(options);
     *loader = (weir__loader){.env = env, .options = options};
+    choose_lanes(loader);
+    weir_prefetch_options prefetching = prefetch_options(loader);
     loader->need =
         (weir__memory_need){.slots = weir_prefetch_slot_count(&prefetching), .workers = options->workers};
     if (options->workers > WEIR__WORKERS_MAX || loader->need.slots > SLOTS_MAX)
@@ -235,11 +307,15 @@ weir_status weir__loader_open(weir__loader *loader, const weir_env *env, const w
 
 weir_status weir__loader_start(weir__loader *loader, const weir_plan *plan, const weir_memory *memory,
                                weir_error *error) {
-    weir_prefetch_options prefetching = prefetch_options(loader->options);
+    weir_prefetch_options prefetching = prefetch_options(loader);
+    uint32_t lanes = loader->lane_count;
     weir_prefetch *prefetch;
     weir_status status = open_workers(loader, error);
     if (status == WEIR_OK)
         status = open_slots(loader, plan, memory, error);
+    if (status == WEIR_OK && loader->unit > 0)
+        status = weir__crew_open(&loader->crew, loader->env, lanes, loader->options->workers - lanes, loader,
+                                 error);
     if (status != WEIR_OK)
         return status;
     prefetching.source = (weir_source){.context = loader, .length = loader->schedule.end, .produce = produce};
@@ -257,7 +333,10 @@ void weir__loader_close(weir__loader *loader) {
     const weir_env *env = loader->env;
     if (!env)
         return;
-    weir_prefetch_close(weir__loader_prefetch(loader));
+    weir_prefetch *prefetch = weir__loader_prefetch(loader);
+    bool is_here = !prefetch || weir__prefetch_is_here(prefetch);
+    weir_prefetch_close(prefetch);
+    weir__crew_close(&loader->crew, is_here);
     for (size_t i = 0; loader->slots && i < loader->need.slots; i++)
         weir_batch_buffer_close(loader->slots[i].buffer);
     weir__release(env, loader->slots);

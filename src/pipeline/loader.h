@@ -6,6 +6,7 @@
 #include <stdatomic.h>
 
 #include "pipeline/checkpoint.h"
+#include "pipeline/crew.h"
 #include "pipeline/memory.h"
 
 typedef struct weir__slot {
@@ -18,7 +19,10 @@ typedef struct weir__loader {
     weir__schedule schedule;
     const weir_run_options *options; /* with the defaults in place */
     weir__meter meter;               /* what worker 0's builders and the buffers' lists live in */
-    weir__builders *workers;
+    weir__builders *workers;         /* first those that lead a lane */
+    uint32_t lane_count;             /* the prefetcher's workers */
+    uint32_t unit; /* sequences that are built at a time; 0: workers build their steps alone */
+    weir__crew crew;
     weir_mix *mix; /* the consumer's; NULL if the run is not mixed */
     weir__memory_need need;
     weir__stretch compact; /* of the compact batches */
@@ -27,6 +31,9 @@ typedef struct weir__loader {
     void **slot_pointers;
     weir__restored start;
     _Atomic(weir_prefetch *) prefetch; /* NULL until it is started */
+    _Atomic uint64_t build_ns;         /* that workers spent in building … */
+    _Atomic uint64_t transform_ns;     /* … and in the caller's function, */
+    _Atomic uint64_t transformed;      /* which had so many batches */
     uint64_t *indices;                 /* room for one rank's share of a batch */
     uint64_t step;                     /* after the last batch that was taken */
 } weir__loader;
@@ -51,6 +58,14 @@ void weir__loader_release(weir__loader *loader, const weir_taken *taken);
  * it has any. The consumer. */
 const weir_dataset *weir__loader_name_step(weir__loader *loader, uint64_t step, weir_cursor *cursor,
                                            weir_error *error);
+
+static inline uint64_t weir__loader_now(const weir__loader *loader) {
+    return loader->env->now_ns(loader->env->context);
+}
+
+/* Calls the caller's function, if there is one. */
+WEIR_CHECKED weir_status weir__loader_transform(weir__loader *loader, uint64_t step, const weir_batch *batch,
+                                                weir_stream stream, weir_error *error);
 
 /* The prefetcher, or NULL if it was not started. */
 static inline weir_prefetch *weir__loader_prefetch(const weir__loader *loader) {

@@ -34,6 +34,10 @@ struct weir_run {
     uint64_t verified;
     uint64_t saved_step;
     uint64_t saved_ns;
+    uint64_t asked_ns;             /* spent in taking batches … */
+    uint64_t used_ns;              /* … and between two of them, by the consumer */
+    uint64_t gave_ns;              /* when the last one was given; 0: not yet */
+    weir_worker_metrics *measured; /* room for one of each lane */
     _Atomic bool is_cancelled;
 };
 
@@ -135,6 +139,9 @@ static weir_status open_run(weir_run *run, weir_error *error) {
         status = weir_checkpoint_read(run->state, run->options.state_size, &run->from, error);
     if (status != WEIR_OK)
         return status;
+    run->measured = weir__allocate_zero(run->env, run->loader.lane_count, sizeof *run->measured);
+    if (!run->measured)
+        return weir__out_of_memory(error, operator_name, run->loader.lane_count * sizeof *run->measured);
     if (run->device)
         weir__staging_measure(need, &run->options);
     status = weir__memory_plan(run->env, need, run->options.memory_limit, &run->plan, error);
@@ -186,6 +193,7 @@ void weir_run_close(weir_run *run) {
     weir_plan_close(run->plan);
     weir_cbor_release(&run->written);
     weir__run_files_close(&run->files, env);
+    weir__release(env, run->measured);
     weir__release(env, run->state);
     weir__release(env, run->stores);
     weir__release(env, run->device);
@@ -434,21 +442,28 @@ static weir_status take_next(weir_run *run, bool waits, weir_taken *out, bool *i
     return out->batch ? hand_over(run, out, error) : finish(run, error);
 }
 
-weir_status weir_run_next(weir_run *run, weir_taken *out, weir_error *error) {
-    bool is_ready;
+static weir_status take_measured(weir_run *run, bool waits, weir_taken *out, bool *is_ready,
+                                 weir_error *error) {
     weir_error kept;
-    weir_status status = take_next(run, true, out, &is_ready, error ? error : &kept);
+    error = error ? error : &kept;
+    uint64_t began_ns = weir__loader_now(&run->loader);
+    weir_status status = take_next(run, waits, out, is_ready, error);
     if (status != WEIR_OK)
-        fail(run, error ? error : &kept);
+        fail(run, error);
+    uint64_t now_ns = weir__loader_now(&run->loader);
+    run->used_ns += run->gave_ns ? began_ns - run->gave_ns : 0;
+    run->asked_ns += now_ns - began_ns;
+    run->gave_ns = now_ns;
     return status;
 }
 
+weir_status weir_run_next(weir_run *run, weir_taken *out, weir_error *error) {
+    bool is_ready;
+    return take_measured(run, true, out, &is_ready, error);
+}
+
 weir_status weir_run_try_next(weir_run *run, weir_taken *out, bool *is_ready, weir_error *error) {
-    weir_error kept;
-    weir_status status = take_next(run, false, out, is_ready, error ? error : &kept);
-    if (status != WEIR_OK)
-        fail(run, error ? error : &kept);
-    return status;
+    return take_measured(run, false, out, is_ready, error);
 }
 
 weir_status weir_run_wait(weir_run *run, const weir_taken *taken, weir_stream stream, weir_error *error) {
@@ -478,17 +493,54 @@ const weir_run_info *weir_run_describe(const weir_run *run) {
     return &run->info;
 }
 
+const char *weir_run_stage_name(weir_run_stage stage) {
+    static const char *const names[] = {"build", "transform", "transfer", "consume"};
+    return (unsigned)stage < WEIR_RUN_STAGES ? names[stage] : "unknown";
+}
+
+static void measure_stages(const weir_run *run, const weir_worker_metrics *workers, weir_run_metrics *out) {
+    const weir__loader *loader = &run->loader;
+    const weir__staging *staging = &run->staging;
+    weir_stage_metrics *build = &out->stages[WEIR_RUN_BUILD], *use = &out->stages[WEIR_RUN_CONSUME];
+    build->batches = out->prefetch.produced;
+    build->busy_ns = atomic_load(&loader->build_ns);
+    build->room = loader->lane_count * run->options.buffer_size;
+    for (uint32_t i = 0; i < out->prefetch.workers; i++) {
+        build->room_wait_ns += workers[i].wait_ns;
+        build->queued += workers[i].occupied;
+    }
+    out->stages[WEIR_RUN_TRANSFORM] = (weir_stage_metrics){.batches = atomic_load(&loader->transformed),
+                                                           .busy_ns = atomic_load(&loader->transform_ns)};
+    *use = (weir_stage_metrics){.batches = run->given,
+                                .busy_ns = run->used_ns,
+                                .input_wait_ns = run->asked_ns,
+                                .queued = out->prefetch.held,
+                                .room = run->options.queue_size};
+    if (!run->device)
+        return;
+    out->stages[WEIR_RUN_TRANSFER] = (weir_stage_metrics){.batches = staging->transferred,
+                                                          .busy_ns = staging->busy_ns,
+                                                          .input_wait_ns = out->prefetch.consumer_wait_ns,
+                                                          .room_wait_ns = staging->wait_ns,
+                                                          .queued = staging->queued,
+                                                          .room = run->options.depth};
+    use->queued = 0;
+    for (uint32_t i = 0; i < staging->depth; i++)
+        use->queued += atomic_load(&staging->places[i].state) == WEIR__PLACE_HELD;
+}
+
 void weir_run_measure(const weir_run *run, weir_run_metrics *out, weir_worker_metrics *workers) {
     const weir_prefetch *prefetch = weir__loader_prefetch(&run->loader);
-    *out = (weir_run_metrics){.prefetch = {.workers = run->options.workers},
-                              .transferred = run->staging.transferred,
+    *out = (weir_run_metrics){.prefetch = {.workers = run->loader.lane_count},
                               .compact_bytes = run->staging.compact_bytes,
                               .tensor_bytes = run->staging.tensor_bytes,
                               .read_back = run->verified};
+    memset(run->measured, 0, run->loader.lane_count * sizeof *run->measured);
     if (prefetch)
-        weir_prefetch_measure(prefetch, &out->prefetch, workers);
-    else if (workers)
-        memset(workers, 0, run->options.workers * sizeof *workers);
+        weir_prefetch_measure(prefetch, &out->prefetch, run->measured);
+    if (workers)
+        memcpy(workers, run->measured, run->loader.lane_count * sizeof *workers);
+    measure_stages(run, run->measured, out);
 }
 
 weir_status weir_run_tables(const weir_run *run, const weir_store *store, weir_tables *out,

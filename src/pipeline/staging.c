@@ -63,7 +63,6 @@ static weir_status retire(weir__staging *s, weir_error *error) {
 
 static weir_status expand(weir__staging *s, weir__place *place, weir_error *error) {
     const void *rules = s->rules[s->loader->slots[place->loaded.slot].member];
-    const weir_transform *transform = &s->loader->options->transform;
     void *arguments[] = {&rules, &place->compact, &place->data};
     weir__launch launch = {.blocks_x = place->batch.sequence_count,
                            .blocks_y = BLOCKS_OF_A_SEQUENCE,
@@ -73,9 +72,8 @@ static weir_status expand(weir__staging *s, weir__place *place, weir_error *erro
     weir_status status = weir_stream_wait(s->device, s->expansions, place->copied, error);
     if (status == WEIR_OK && place->batch.sequence_count > 0)
         status = weir__kernel_launch(s->device, &s->kernel, &launch, error);
-    if (status == WEIR_OK && transform->apply)
-        status = transform->apply(transform->context, place->loaded.step, &place->batch, place->data,
-                                  s->expansions, error);
+    if (status == WEIR_OK)
+        status = weir__loader_transform(s->loader, place->loaded.step, &place->batch, s->expansions, error);
     return status ? status : weir_event_record(s->device, place->ready, s->expansions, error);
 }
 
@@ -122,7 +120,9 @@ static weir_status queue(weir__staging *s, weir__place *place, const weir_taken 
     place->has_loaded = true;
     place->order = s->taken++;
     keep_view(place);
+    uint64_t began_ns = weir__loader_now(s->loader);
     weir_status status = start_copy(s, place, error);
+    s->busy_ns += weir__loader_now(s->loader) - began_ns;
     if (status != WEIR_OK) {
         if (error)
             error->t = loaded->step;
@@ -159,7 +159,9 @@ static weir_status take(weir__staging *s, bool waits, bool *is_taken, weir_error
     if (!place)
         return waits ? all_held(s, error) : WEIR_OK;
     if (place->has_loaded) { /* the consumer was done with it before the host knew of the copy's end */
+        uint64_t began_ns = weir__loader_now(s->loader);
         weir_status status = weir_event_sync(s->device, place->copied, error);
+        s->wait_ns += weir__loader_now(s->loader) - began_ns;
         if (status != WEIR_OK)
             return status;
         give_slot_back(s, place);

@@ -56,6 +56,8 @@ typedef struct weir__staging {
     weir_status failure; /* of a batch that was to come after those that are queued */
     weir_error failure_record;
     uint64_t transferred;
+    uint64_t busy_ns; /* in starting copies */
+    uint64_t wait_ns; /* for the copy out of a place that is filled anew */
     uint64_t compact_bytes;
     uint64_t tensor_bytes;
     uint8_t *read_back; /* pinned, of a batch's size, from the first weir__staging_verify on */

@@ -10,7 +10,7 @@
 /* ---- Places on the device ---------------------------------------------------------------------- */
 
 static uint64_t *new_mark(const weir__staging *s) {
-    return weir__allocate_zero(s->env, 1 + (size_t)s->loader->options->workers, sizeof(uint64_t));
+    return weir__allocate_zero(s->env, 1 + (size_t)s->loader->lane_count, sizeof(uint64_t));
 }
 
 static weir_status open_place(weir__staging *s, uint32_t index, uint64_t sequences, weir_error *error) {

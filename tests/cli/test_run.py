@@ -109,6 +109,12 @@ class Summary(WithFolder):
         self.assertGreater(report["bytes"], report["samples"])
         self.assertEqual(sum(worker["consumed"] for worker in report["workers"]), STEPS)
         self.assertEqual(len(report["workers"]), 2)
+        stages = report["stages"]
+        self.assertEqual([(name, stage["batches"]) for name, stage in stages.items()],
+                         [("build", STEPS), ("transform", 0), ("transfer", 0), ("consume", STEPS)])
+        self.assertEqual([stages[name]["room"] for name in ("build", "consume")], [4, 4])
+        self.assertGreater(stages["build"]["busy_seconds"], 0)
+        self.assertGreater(stages["consume"]["input_wait_seconds"], 0)
         datasets = report["datasets"]
         self.assertEqual([sum(one[key] for one in datasets.values()) for key in ("batches", "samples")],
                          [STEPS, report["samples"]])

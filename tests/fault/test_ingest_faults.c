@@ -7,6 +7,7 @@ typedef struct attempt_state {
     char source[160];
     char store[160];
     char manifest[160];
+    char like[160]; /* or "" */
     uint8_t hash[WEIR_HASH_SIZE];
 } attempt_state;
 
@@ -40,6 +41,7 @@ static weir_status ingest_anew(const weir_env *env, const attempt_state *s, cons
     options.threads = threads;
     options.schema = schema;
     options.schema_size = schema ? strlen(schema) : 0;
+    options.like = *s->like ? s->like : NULL;
     return as_fault(weir_ingest(env, &options, NULL, error), error);
 }
 
@@ -157,6 +159,20 @@ static void faults_of_an_ingest_with_every_form(void **state) {
     assert_true(sweep_faults(ingest_forms, store_is_whole_or_absent, s) >= 500);
 }
 
+/* The same again, like the store that it gives. */
+static void faults_of_an_ingest_like_another(void **state) {
+    attempt_state *s = *state;
+    weir_error error;
+    char earlier[160];
+    path_in(s->folder, "earlier.weir", earlier);
+    assert_ok(ingest_forms(NULL, s, &error), &error);
+    assert_int_equal(rename(s->store, earlier), 0);
+    strcpy(s->like, earlier);
+    assert_true(sweep_faults(ingest_forms, store_is_whole_or_absent, s) > 200);
+    *s->like = 0;
+    unlink(earlier);
+}
+
 /* The whole shop: only the kinds that come rarely, memory at every 37th call. */
 static void faults_of_the_shop(void **state) {
     attempt_state *s = *state;
@@ -205,6 +221,7 @@ int main(void) {
         cmocka_unit_test(faults_of_a_drafted_ingest),
         cmocka_unit_test(faults_of_an_ingest_with_tasks),
         cmocka_unit_test(faults_of_an_ingest_with_every_form),
+        cmocka_unit_test(faults_of_an_ingest_like_another),
     };
     return cmocka_run_group_tests(tests, begin, finish);
 }

@@ -8,7 +8,7 @@
 static char path[160];
 
 /* One dataset, so that the sweep is short; the schedule of its mix all the same. */
-static weir_manifest *manifest_of_one(void) {
+static weir_manifest *manifest_of_one(unsigned batch_size) {
     char text[512], hex[2 * WEIR_HASH_SIZE + 1];
     weir_error error;
     weir_stored_dataset stored;
@@ -17,10 +17,10 @@ static weir_manifest *manifest_of_one(void) {
         snprintf(hex + 2 * i, 3, "%02x", stored.hash[i]);
     snprintf(
         text, sizeof text,
-        "{\"global_batch_size\": 2, \"batch\": {\"sequence_length\": 24, \"max_rows\": 8}, \"datasets\": "
+        "{\"global_batch_size\": %u, \"batch\": {\"sequence_length\": 24, \"max_rows\": 8}, \"datasets\": "
         "{\"shop/churn/train\": {\"id\": \"shop\", \"version\": \"1\", \"cardinality\": %llu, \"hash\": "
         "\"%s\"}}}",
-        (unsigned long long)stored.cardinality, hex);
+        batch_size, (unsigned long long)stored.cardinality, hex);
     return manifest_of_text(text);
 }
 
@@ -59,6 +59,32 @@ static weir_status plan_alone(const weir_env *env, void *context, weir_error *er
     weir_status status = weir_run_open(env, &options, &run, error);
     weir_run_close(run);
     return status;
+}
+
+/* Batches that two workers and their helper build together. */
+static weir_status share(const weir_env *env, void *context, weir_error *error) {
+    weir_run_options options = loading_options(&fixture, context);
+    weir_run *run = NULL;
+    weir_taken taken = {0};
+    options.workers = 3;
+    options.steps = 2;
+    options.buffer_size = options.queue_size = 1;
+    weir_status status = weir_run_open(env, &options, &run, error);
+    while (status == WEIR_OK) {
+        status = weir_run_next(run, &taken, error);
+        if (status != WEIR_OK || !taken.batch)
+            break;
+        status = weir_run_release(run, &taken, 0, error);
+    }
+    weir_run_close(run);
+    return status;
+}
+
+static void test_sharing(void **state) {
+    (void)state;
+    weir_manifest *large = manifest_of_one(128);
+    assert_true(sweep_faults(share, NULL, large) > 100);
+    weir_manifest_close(large);
 }
 
 static void test_planning(void **state) {
@@ -138,7 +164,7 @@ static void test_saving(void **state) {
 static int set_up(void **state) {
     (void)state;
     loading_open(&fixture);
-    manifest = manifest_of_one();
+    manifest = manifest_of_one(2);
     return 0;
 }
 
@@ -146,6 +172,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_opening),
         cmocka_unit_test(test_planning),
+        cmocka_unit_test(test_sharing),
         cmocka_unit_test(test_saving),
     };
     return cmocka_run_group_tests(tests, set_up, loading_tear_down);

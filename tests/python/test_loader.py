@@ -255,6 +255,9 @@ class Leases(LoaderTest):
         ):
             held = make(next(loader))
             self.assertEqual(loader.metrics()["held"], 1)
+            stages = loader.metrics()["stages"]
+            self.assertEqual(list(stages), ["build", "transform", "transfer", "consume"])
+            self.assertEqual((stages["consume"]["queued"], stages["consume"]["room"]), (1, loader._options["queue_size"]))
             with self.assertRaises(ValueError):
                 next(loader)
             del held

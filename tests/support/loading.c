@@ -70,13 +70,18 @@ weir_store *loading_damage(const loading *l, uint8_t **memory) {
 }
 
 weir_manifest *loading_manifest(const loading *l, const char *more) {
+    return loading_manifest_of(l, 8, more);
+}
+
+weir_manifest *loading_manifest_of(const loading *l, unsigned batch_size, const char *more) {
     static const char *const keys[] = {"shop/churn/train", "oth/rating/train", "shop/spend/train",
                                        "shop/churn/val", "oth/status/val"};
     char text[4096], hex[2 * WEIR_HASH_SIZE + 1];
     int size =
         snprintf(text, sizeof text,
-                 "{\"global_batch_size\": 8, \"mix\": {\"shop/churn/train\": 3, \"oth/rating/train\": 2, "
-                 "\"shop/spend/train\": 1}, \"datasets\": {");
+                 "{\"global_batch_size\": %u, \"mix\": {\"shop/churn/train\": 3, \"oth/rating/train\": 2, "
+                 "\"shop/spend/train\": 1}, \"datasets\": {",
+                 batch_size);
     for (size_t i = 0; i < sizeof keys / sizeof keys[0]; i++) {
         weir_error error;
         weir_stored_dataset stored;

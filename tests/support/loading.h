@@ -28,6 +28,9 @@ weir_store *loading_damage(const loading *l, uint8_t **memory);
 #define SMALL_BATCHES ", \"seed\": 3, \"batch\": {\"sequence_length\": 24, \"max_rows\": 8}"
 weir_manifest *loading_manifest(const loading *l, const char *more);
 
+/* The same with another batch size. */
+weir_manifest *loading_manifest_of(const loading *l, unsigned batch_size, const char *more);
+
 /* Options of a run over both stores, with digests: all of it, at world size 1, one worker. */
 weir_run_options loading_options(const loading *l, const weir_manifest *over);
 

@@ -2,6 +2,7 @@
  * planned, limited and laid out as planned; errors come at their step. */
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "support/database.h"
 #include "support/loading.h"
@@ -29,6 +30,52 @@ static void test_any_workers_in_any_world(void **state) {
                 assert_batches_equal(expected, got, STEPS);
             }
         }
+}
+
+/* Large batches are built by all workers together: the same batches, in slots for few of them. */
+static void test_workers_that_share_batches(void **state) {
+    (void)state;
+    enum { LARGE_STEPS = 9 };
+    static const uint32_t sizes[] = {72, 200, 512};
+    loading_batch expected[LARGE_STEPS], got[LARGE_STEPS + 1];
+    for (size_t i = 0; i < 3; i++) {
+        weir_manifest *large = loading_manifest_of(&fixture, sizes[i], SMALL_BATCHES);
+        weir_run_options options = loading_options(&fixture, large);
+        options.steps = LARGE_STEPS;
+        loading_build(&options, 0, LARGE_STEPS, expected);
+        for (uint32_t workers = 1; workers <= 9; workers += 2) {
+            options.workers = workers;
+            options.buffer_size = 1 + workers % 3;
+            options.device = workers == 5 ? "host" : NULL;
+            options.read_back = workers == 5;
+            assert_int_equal(loading_run(&options, LARGE_STEPS + 1, got), LARGE_STEPS);
+            assert_batches_equal(expected, got, LARGE_STEPS);
+        }
+        weir_manifest_close(large);
+    }
+}
+
+static void test_slots_do_not_grow_with_workers(void **state) {
+    (void)state;
+    weir_error error;
+    weir_run *run;
+    size_t last = 0;
+    weir_manifest *large = loading_manifest_of(&fixture, 1024, SMALL_BATCHES);
+    weir_run_options options = loading_options(&fixture, large);
+    for (options.workers = 2; options.workers <= 32; options.workers *= 4) {
+        assert_ok(weir_run_open(NULL, &options, &run, &error), &error);
+        const weir_plan *plan = weir_run_describe(run)->memory;
+        size_t slots = 0, place;
+        char name[32];
+        do
+            snprintf(name, sizeof name, "slot/%zu", slots);
+        while (weir_plan_find(plan, name, strlen(name), &place) && ++slots);
+        assert_true(last == 0 || slots == last);
+        assert_int_equal(slots, 2 * WEIR_RUN_BUFFER + WEIR_RUN_QUEUE);
+        last = slots;
+        weir_run_close(run);
+    }
+    weir_manifest_close(large);
 }
 
 static void test_one_dataset_by_name(void **state) {
@@ -291,8 +338,7 @@ static void test_a_failure_comes_at_its_step(void **state) {
     }
 }
 
-static void test_a_damaged_store_fails_at_its_step(void **state) {
-    (void)state;
+static void fail_at_damage(weir_manifest *over) {
     weir_error error;
     weir_run *run;
     weir_taken taken;
@@ -300,7 +346,7 @@ static void test_a_damaged_store_fails_at_its_step(void **state) {
     uint8_t *memory;
     weir_store *damaged = loading_damage(&fixture, &memory);
     weir_store *stores[] = {damaged, fixture.stores[1]};
-    weir_run_options options = loading_options(&fixture, manifest);
+    weir_run_options options = loading_options(&fixture, over);
     loading_build(&options, 0, STEPS, whole);
     options.stores = stores;
     options.any_hash = true;
@@ -316,6 +362,14 @@ static void test_a_damaged_store_fails_at_its_step(void **state) {
     weir_run_close(run);
     weir_store_close(damaged);
     free(memory);
+}
+
+static void test_a_damaged_store_fails_at_its_step(void **state) {
+    (void)state;
+    weir_manifest *large = loading_manifest_of(&fixture, 128, SMALL_BATCHES);
+    fail_at_damage(manifest);
+    fail_at_damage(large);
+    weir_manifest_close(large);
 }
 
 static uint32_t *unreadable;
@@ -412,6 +466,54 @@ static void test_a_launcher_says_the_rank(void **state) {
     unsetenv("SLURM_NTASKS");
 }
 
+/* ---- Stages -----------------------------------------------------------------------------------  */
+
+static weir_status wait_a_while(void *context, uint64_t step, const weir_batch *batch, void *data,
+                                weir_stream stream, weir_error *error) {
+    (void)context, (void)step, (void)batch, (void)data, (void)stream, (void)error;
+    usleep(2000);
+    return WEIR_OK;
+}
+
+/* A consumer that holds batches while the workers fill all the room there is: it is not waited for there. */
+static void test_the_stages_say_who_waits(void **state) {
+    (void)state;
+    weir_error error;
+    weir_run *run;
+    weir_taken taken[2];
+    weir_run_metrics metrics;
+    const weir_stage_metrics *stages = metrics.stages;
+    weir_run_options options = loading_options(&fixture, manifest);
+    options.workers = 2;
+    options.buffer_size = 3;
+    options.queue_size = 2;
+    options.transform.apply = wait_a_while;
+    assert_ok(weir_run_open(NULL, &options, &run, &error), &error);
+    assert_ok(weir_run_next(run, &taken[0], &error), &error);
+    assert_ok(weir_run_next(run, &taken[1], &error), &error);
+    do {
+        usleep(1000);
+        weir_run_measure(run, &metrics, NULL);
+    } while (stages[WEIR_RUN_BUILD].queued < 6);
+    assert_int_equal(stages[WEIR_RUN_BUILD].batches, 8);
+    assert_int_equal(stages[WEIR_RUN_BUILD].room, 6);
+    assert_int_equal(stages[WEIR_RUN_TRANSFORM].batches, 8);
+    assert_true(stages[WEIR_RUN_TRANSFORM].busy_ns >= 8 * 2000000u);
+    assert_int_equal(stages[WEIR_RUN_TRANSFER].batches, 0);
+    assert_int_equal(stages[WEIR_RUN_CONSUME].batches, 2);
+    assert_int_equal(stages[WEIR_RUN_CONSUME].queued, 2);
+    assert_int_equal(stages[WEIR_RUN_CONSUME].room, 2);
+    assert_true(stages[WEIR_RUN_CONSUME].input_wait_ns > 0);
+    for (int i = 0; i < 2; i++)
+        assert_ok(weir_run_release(run, &taken[i], 0, &error), &error);
+    assert_ok(weir_run_next(run, &taken[0], &error), &error);
+    weir_run_measure(run, &metrics, NULL);
+    assert_true(stages[WEIR_RUN_CONSUME].busy_ns > 0);
+    assert_true(stages[WEIR_RUN_BUILD].busy_ns > 0);
+    assert_string_equal(weir_run_stage_name(WEIR_RUN_TRANSFER), "transfer");
+    weir_run_close(run);
+}
+
 /* ---- Tables ---------------------------------------------------------------------------------- */
 
 static void test_tables_without_a_device_are_the_stores(void **state) {
@@ -435,6 +537,8 @@ static void test_tables_without_a_device_are_the_stores(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_any_workers_in_any_world),
+        cmocka_unit_test(test_workers_that_share_batches),
+        cmocka_unit_test(test_slots_do_not_grow_with_workers),
         cmocka_unit_test(test_one_dataset_by_name),
         cmocka_unit_test(test_eval_is_one_pass),
         cmocka_unit_test(test_best_effort_loses_and_repeats_nothing),
@@ -450,6 +554,7 @@ int main(void) {
         cmocka_unit_test(test_a_store_that_is_cut_under_a_run),
         cmocka_unit_test(test_what_cannot_be_opened),
         cmocka_unit_test(test_a_launcher_says_the_rank),
+        cmocka_unit_test(test_the_stages_say_who_waits),
         cmocka_unit_test(test_tables_without_a_device_are_the_stores),
     };
     return cmocka_run_group_tests(tests, loading_set_up, loading_tear_down);

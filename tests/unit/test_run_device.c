@@ -121,7 +121,10 @@ static void run(const weir_run_options *options) {
     assert_int_equal(c.seen, STEPS);
     assert_false(consume(&c)); /* the end stays the end */
     weir_run_measure(c.run, &metrics, NULL);
-    assert_int_equal(metrics.transferred, STEPS);
+    for (int stage = 0; stage < WEIR_RUN_STAGES; stage++)
+        assert_int_equal(metrics.stages[stage].batches, stage == WEIR_RUN_TRANSFORM ? 0 : STEPS);
+    assert_int_equal(metrics.stages[WEIR_RUN_TRANSFER].room, weir_run_describe(c.run)->queue_size);
+    assert_int_equal(metrics.stages[WEIR_RUN_CONSUME].queued, 0);
     assert_int_equal(metrics.read_back, options->read_back ? STEPS : 0);
     assert_true(metrics.compact_bytes < metrics.tensor_bytes / 2);
     end(&c);
@@ -302,6 +305,9 @@ static void test_a_transform_on_the_device(void **state) {
     assert_fails(weir_run_next(c.run, &taken, &error), WEIR_CONTRACT_VIOLATION, &error);
     assert_int_equal(error.t, 7);
     assert_int_equal(weir_run_step(c.run), 7);
+    weir_run_metrics metrics;
+    weir_run_measure(c.run, &metrics, NULL);
+    assert_int_equal(metrics.stages[WEIR_RUN_TRANSFORM].batches, 7);
     end(&c);
     options.read_back = true;
     assert_fails(weir_run_open(NULL, &options, &c.run, &error), WEIR_CONTRACT_VIOLATION, &error);
