@@ -8,6 +8,7 @@ wrong is TASK_INVALID.
 import hashlib
 import sqlite3
 from dataclasses import dataclass
+from itertools import count
 from typing import Any, NoReturn
 
 from . import cbor, philox, values
@@ -90,7 +91,8 @@ def tasks_nobody_wrote(tables: list[Table]) -> dict[str, TaskSchema]:
         for column in table.columns:
             is_free = column.name not in keys and column.name != table.temporal_column
             if column.stype in TARGET_STYPES and is_free:
-                names = (f"{table.name}.{column.name}{end}" for end in ["", *map("#{}".format, range(2, 10**6))])
+                plain = f"{table.name}.{column.name}"
+                names = (plain if number == 1 else f"{plain}#{number}" for number in count(1))
                 tasks[next(name for name in names if name not in tasks)] = TaskSchema(
                     None, table.name, [], column.name, column.stype, kind="cell"
                 )
