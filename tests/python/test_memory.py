@@ -8,6 +8,7 @@ import unittest
 from typing import Any, Callable
 
 import weir
+from weir import _weir
 
 from support import TRAIN, ShopTest, run_weir
 
@@ -20,6 +21,7 @@ FAULTS_MAX = 4000  # a call that allocates more is swept so far
 CALM = 25  # calls in a row without a fault end a sweep
 
 
+LEFT_ALONE = {"_cancel", "_close", "close", "_command", "mro"}  # they end what is looked at, or print
 PACKAGE = os.path.dirname(weir.__file__)
 OWN_FILES = {__file__, *(os.path.join(PACKAGE, name) for name in os.listdir(PACKAGE))}
 
@@ -91,6 +93,26 @@ class Faults(ShopTest):
                      lambda: sampler.range(0, 0, 5), lambda: sampler.index_at(0, 3), lambda: weir.Manifest(self.manifest)):
             self.sweep(call)
 
+    def test_manifests(self) -> None:
+        manifest = weir.Manifest(self.manifest)
+        cursors, document = weir.Cursors(manifest), self.changed_manifest()
+        saved = cursors._bytes()
+        for call in (lambda: manifest.datasets, lambda: manifest._documents(), lambda: weir.Manifest(document),
+                     lambda: _weir.Mix(manifest)._locate(3), lambda: weir.Cursors(manifest), lambda: cursors._get(TRAIN),
+                     lambda: cursors._bytes(), lambda: cursors._restore(saved), lambda: _weir._error_table(),
+                     lambda: weir.batch(self.store, manifest, TRAIN), lambda: _weir._draft("shop.sqlite")):
+            self.sweep(call)
+
+    def test_errors(self) -> None:
+        """The exception itself cannot be made."""
+        def fail() -> None:
+            try:
+                weir.Store("/no/such/store")
+            except weir.errors.Error:
+                pass
+
+        self.sweep(fail)
+
     def test_plans(self) -> None:
         graph = json.loads(run_weir("graph", "chain", "--nodes", "3"))
         plan = weir.plan(graph, mode="inference")
@@ -116,18 +138,31 @@ class Arguments(ShopTest):
     scale = 1000
 
     def test_wrong_types(self) -> None:
-        """Of the module's own functions, which the package calls with what it has checked."""
+        """Of the module's own functions, which the package calls with what it has checked: an exception, or an answer."""
         store = weir.Store(self.store)
+        manifest = weir.Manifest(self.manifest)
         batch = weir.batch(store, self.changed_manifest(), TRAIN)
-        sampler = weir.Sampler(self.changed_manifest(), TRAIN)
-        for call in (store._verify, store._embeddings, store._column, store._key, store._find_row, store.text, store.category,
-                     batch._edges, batch._capsules, sampler._step, sampler._take, sampler.range, sampler.index_at,
-                     batch["numeric_values"].__dlpack__, batch["numeric_values"].view):
-            for arguments in ((), ("x", "y", "z", "u", "v", "w"), (object(),), (-1,), (2**70,), (1.5,)):
-                try:
-                    call(*arguments)
-                except (TypeError, ValueError, OverflowError, IndexError, KeyError, BufferError, AttributeError, weir.errors.Error):
-                    pass
+        plan = weir.plan(json.loads(run_weir("graph", "chain", "--nodes", "3")), mode="inference")
+        loader = weir.Loader(store, self.changed_manifest(), dataset=TRAIN, steps=2)
+        items = weir.Prefetcher([1, 2, 3])
+        kept = next(iter(loader)), next(items)
+        things = [store, manifest, batch, batch["numeric_values"], weir.Sampler(manifest, TRAIN), plan, weir.Cursors(manifest),
+                  loader._run, items._opened(), _weir, *(kind for kind in vars(_weir).values() if isinstance(kind, type))]
+        for thing in things:
+            kinds = [kind for kind in type(thing).__mro__ if kind in vars(_weir).values()] or [thing]
+            for name in vars(kinds[0]):
+                method = getattr(thing, name, None)
+                if not callable(method) or name in LEFT_ALONE or (name.startswith("__") and name != "__dlpack__"):
+                    continue
+                for arguments in (), ("x",) * 6, (object(),) * 3, (-1,), (2**70, 2**70), (1.5,), ((),), (b"",), ("x",), (0, 0), (0,):
+                    try:
+                        method(*arguments)
+                    except (ArithmeticError, AttributeError, BufferError, LookupError, MemoryError, OSError, RuntimeError, StopIteration,
+                            TypeError, ValueError, weir.errors.Error):
+                        pass
+        del kept
+        loader.close()
+        items.close()
 
 
 if __name__ == "__main__":
