@@ -16,6 +16,7 @@ sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."
 from tests.support import shop, warehouse  # noqa: E402
 from tests.support.duckdb import DuckDB, library_path  # noqa: E402
 from tests.support.endless import check_signals  # noqa: E402
+from tests.support.processes import start  # noqa: E402
 from tests.support.scan import DECLARED, SCAN, WEIR, comparable, ingest, lines, real, rows, scan  # noqa: E402
 
 MICROS = 1000000
@@ -152,8 +153,8 @@ class FirstError(Base):
 
     def test_what_the_user_interrupts_is_not_run_again(self):
         env = dict(os.environ, WEIR_DUCKDB=FAKE, FAKE_DUCKDB="waits")
-        with subprocess.Popen([WEIR, "ingest", self.path("x.duckdb"), "--threads", "1", "--output", self.path("x.weir")],
-                              env=env, stderr=subprocess.PIPE, text=True) as process:
+        command = [WEIR, "ingest", self.path("x.duckdb"), "--threads", "1", "--output", self.path("x.weir")]
+        with start(command, env=env, stderr=subprocess.PIPE, text=True) as process:
             self.assertEqual(process.stderr.readline(), "execution\n")
             process.send_signal(signal.SIGINT)
             told = process.stderr.read()
@@ -375,6 +376,8 @@ class WithTheLibrary(Base):
         for source in ("shop.duckdb", "parquet"):
             for threads in ("1", "2", "5"):
                 self.assertTrue(expected == ingest(self.path(source), self.folder, "got", "--threads", threads, *options))
+            like = ["--like", self.path("expected.weir")]
+            self.assertTrue(expected == ingest(self.path(source), self.folder, "got", *like, *options))
 
 
 if __name__ == "__main__":
