@@ -2,7 +2,7 @@
 # Every target first installs the Debian packages that it needs (tools/bootstrap), as root or through sudo; without either it
 # prints their names.
 
-.PHONY: release program debug static python install deb wheels docs train demo check check-ecosystem check-arch soak bench fuzz \
+.PHONY: release program debug static python install deb wheels docs train demo check check-ecosystem check-arch coverage soak bench fuzz \
   format lint clean
 
 # The program and the libraries.
@@ -69,6 +69,11 @@ check:
 check-ecosystem:
 	@tools/bootstrap ecosystem
 	@tools/check-ecosystem
+
+# Which branches the tests take, by folder; WEIR_DUCKDB=LIBRARY counts DuckDB's as well.
+coverage:
+	@tools/bootstrap coverage
+	@tools/coverage
 
 # What takes too long for every check: ten thousand kills of a run, a day's steps, a million batches. SOAK_SHARE=0.01
 # runs a hundredth of it.
