@@ -13,6 +13,7 @@
       "a dataset is empty, or is not the one that the manifest describes")                                   \
     X(1104, GLOBAL_POSITION_EXCEEDS_CARDINALITY, "data",                                                     \
       "a position lies at or beyond the end of the epoch")                                                   \
+    X(1105, KEY_NOT_FOUND, "data", "no row of the table has that key")                                       \
     X(1201, INVALID_IR, "ir", "a model graph is malformed")                                                  \
     X(1301, ALIGNMENT_VIOLATION, "memory", "an alignment is not a power of two from 1 to 2^30")              \
     X(1303, ALLOCATION_OVERFLOW, "memory", "a size or a sum of sizes does not fit 64 bits")                  \

@@ -88,6 +88,8 @@ typedef struct weir_ingest_options {
     /* Takes the reasons of a draft, or NULL: an array of objects {table, column, topic, choice, why, check},
      * of which table, column and check may be missing. */
     weir_json_writer *reasons;
+    const char *like; /* the path of an earlier store, whose numbers this one is to have: columns, categories,
+                         statistics, splits (docs/spec/04c-like.md); or NULL */
 } weir_ingest_options;
 
 /* A source's location for a person's eyes: without the passwords that it holds. Cut to capacity, which is not
@@ -121,9 +123,10 @@ typedef struct weir_ingest_report {
 
 /* Reads the source and writes store and manifest, each whole or not at all (the store first). `report` may
  * be NULL. Starts threads of its own and ends them. SCHEMA_INVALID, SOURCE_ERROR, TASK_INVALID, IO_ERROR,
- * OUT_OF_MEMORY, CANCELLED, and what `inspect` returns. CONTRACT_VIOLATION if there is no source or the
+ * OUT_OF_MEMORY, CANCELLED, and what `inspect` returns; STORE_CORRUPT,
+ * STORE_VERSION (of `like`). CONTRACT_VIOLATION if there is no source or the
  * preset is not known, before the source is opened; and if store or manifest would replace the source, the
- * schema (if schema_name is its path), each other, or a file that is not of their kind, once the schema is
+ * schema (if schema_name is its path), the store of `like`, each other, or a file that is not of their kind, once the schema is
  * known and before the rows are read for the store. Any thread; ingests of different targets may run at the
  * same time. */
 WEIR_API WEIR_CHECKED weir_status weir_ingest(const weir_env *env, const weir_ingest_options *options,

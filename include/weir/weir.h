@@ -6,6 +6,7 @@
 #include "weir/base.h"
 #include "weir/batch.h"
 #include "weir/cbor.h"
+#include "weir/context.h"
 #include "weir/cursors.h"
 #include "weir/device.h"
 #include "weir/hash.h"

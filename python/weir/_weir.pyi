@@ -158,6 +158,13 @@ class Plan:
     @classmethod
     def _restore(cls: type[_T], data: bytes, name: str, /) -> _T: ...
 
+class Contexts:
+    @classmethod
+    def _open(
+        cls: type[_T], stores: tuple[Store, ...], manifest: Manifest, task: str, token: bytes | None, with_digests: bool, /
+    ) -> _T: ...
+    def _build(self, batch: type[_T], requests: list[tuple[Any, Any, int | None]], /) -> _T: ...
+
 class Batch:
     @property
     def step(self) -> int: ...
@@ -296,6 +303,7 @@ def _ingest(
     threads: int,
     strict: bool,
     no_embeddings: bool,
+    like: _Path | None,
     progress: Callable[[str, int, int, int, int, int], object] | None,
     warnings: list[tuple[Any, ...]],
     /,

@@ -25,6 +25,9 @@ typedef struct weir__sample {
     uint64_t index; /* in the dataset */
     uint64_t position;
     weir_seed walk_seed;
+    bool is_request;    /* these are given; else the dataset has them: */
+    uint32_t stored;    /* number of the task's seed, or WEIR_NONE */
+    weir_seed_row seed; /* what it says */
 } weir__sample;
 
 struct weir_batch_buffer {

@@ -23,6 +23,7 @@ typedef struct weir__batch_worker {
     const weir_env *env;
     weir__block scratch;
     weir__walk walks[WEIR__ABREAST]; /* that take turns, so that they wait for memory together */
+    weir__retriever retriever;       /* that they share, if contexts have examples */
     weir_seed_row seeds[WEIR__ABREAST];
     weir__compact_writer writer;
     weir__text_sorter sorter;
@@ -32,6 +33,14 @@ typedef struct weir__batch_worker {
 WEIR_CHECKED weir_status weir__batch_worker_open(weir__batch_worker *worker, const weir__recipe *recipe,
                                                  weir_error *error);
 void weir__batch_worker_close(weir__batch_worker *worker);
+
+/* CONTRACT_VIOLATION if the buffer is too small. */
+WEIR_CHECKED weir_status weir__batch_check_buffer(const weir__recipe *recipe, const weir_batch_buffer *buffer,
+                                                  weir_error *error);
+
+/* Makes the buffer ready for the walks of so many sequences. */
+void weir__batch_empty(const weir__recipe *recipe, weir_batch_buffer *buffer, const weir_step *step,
+                       uint64_t sequence_count);
 
 /* The sampler's errors; CONTRACT_VIOLATION if the buffer is too small. */
 WEIR_CHECKED weir_status weir__batch_begin(const weir__recipe *recipe, weir_sampler *sampler,

@@ -1,15 +1,10 @@
-/* A builder: a recipe with a sampler and the memory of one thread, which takes a batch through all phases. */
+/* See builder.h. */
+#include "batch/builder.h"
+
 #include "base/floating.h"
-#include "batch/build.h"
 #include "sampler/sampler.h"
 
 static const char operator_name[] = "weir.batch.build";
-
-struct weir_batch_builder {
-    weir__recipe recipe;
-    weir_sampler *sampler;
-    weir__batch_worker worker;
-};
 
 weir_status weir_batch_builder_open(const weir_env *env, const weir_batch_options *options,
                                     weir_batch_builder **out, weir_error *error) {
@@ -74,6 +69,9 @@ const void *weir__builder_rules(const weir_batch_builder *b, uint64_t *size) {
 
 weir_status weir__builder_begin(weir_batch_builder *b, weir_cursor cursor, weir_batch_buffer *buffer,
                                 weir_error *error) {
+    if (!b->sampler)
+        return weir__fail(error, WEIR_CONTRACT_VIOLATION, operator_name,
+                          "the builder is one for requests, which has no cursor; use weir_context_build");
     return weir__batch_begin(&b->recipe, b->sampler, buffer, cursor, error);
 }
 

@@ -9,7 +9,10 @@
 
 static const char operator_name[] = "weir.batch.open";
 
-enum { TASK_CELLS = 3 }; /* of the two kinds of task rows */
+enum {
+    TASK_CELLS = 3,    /* of the two kinds of task rows */
+    MANY_CHILDREN = 8, /* of a row: what walks count of them is worth remembering */
+};
 
 /* ---- For the walk ---------------------------------------------------------------------------- */
 
@@ -57,6 +60,8 @@ static void make_walk_rules(weir__rules *rules, uint32_t number, weir__table_rul
     for (uint32_t i = 0; i < made.parent_count; i++)
         for (uint32_t k = 0; k < i; k++)
             rules->may_repeat_parents |= made.parents[i].parents == made.parents[k].parents;
+    for (uint32_t i = 0; i < made.inbound_count; i++)
+        made.has_hubs |= made.inbound[i].edge->edges / MANY_CHILDREN > made.row_count;
     rules->most_parents = made.parent_count > rules->most_parents ? made.parent_count : rules->most_parents;
     rules->most_inbound = made.inbound_count > rules->most_inbound ? made.inbound_count : rules->most_inbound;
     *out = made;
@@ -366,6 +371,20 @@ static void make_rules(weir__rules *rules) {
     write_expansion(&w, rules->expansion_size);
 }
 
+static uint8_t splits_of(const weir_batch_config *config) {
+    switch (config->label_visibility) {
+    case WEIR_LABELS_TRAIN:
+        return 1u << WEIR_TRAIN;
+    case WEIR_LABELS_ALL:
+        return (1u << WEIR_SPLITS) - 1;
+    case WEIR_LABELS_NONE:
+        return 0;
+    case WEIR_LABELS_LISTED:
+        return config->label_splits;
+    }
+    return 0;
+}
+
 /* What the store and the manifest say, before memory is taken. */
 static void describe(weir__rules *rules, const weir_store_info *info, uint32_t task,
                      const weir_batch_config *config) {
@@ -377,6 +396,7 @@ static void describe(weir__rules *rules, const weir_store_info *info, uint32_t t
         .task = t,
         .task_number = task,
         .label_visibility = config->label_visibility,
+        .label_splits = splits_of(config),
         .held_out = t->held_out,
         .picks_best_order = config->row_order == WEIR_ROWS_BEST,
         .omits_identifiers = config->omit_identifiers,
@@ -415,10 +435,10 @@ weir_status weir__rules_open(weir__rules *rules, const weir_env *env, const weir
     if (!weir__block_open(&rules->memory, env))
         return weir__out_of_memory(error, operator_name, (size_t)rules->memory.size);
     make_rules(rules);
-    if (filters_labels(rules) && !filter_labels(rules, store, config->label_splits))
+    if (filters_labels(rules) && !filter_labels(rules, store, rules->label_splits))
         return damaged(rules, store, error);
     make_label_edge(rules);
-    if (lists_splits(rules) && !hold_out(rules, store, config->label_splits))
+    if (lists_splits(rules) && !hold_out(rules, store, rules->label_splits))
         return damaged(rules, store, error);
     return WEIR_OK;
 }

@@ -38,6 +38,7 @@ struct weir__table_rules {
     uint32_t number;
     uint32_t cells;       /* of a row */
     bool may_hide_labels; /* that of the labels */
+    bool has_hubs;        /* its rows have many children as a rule */
     uint32_t parent_count;
     uint32_t inbound_count;
     weir__parent_rule *parents;
@@ -75,6 +76,7 @@ typedef struct weir__rules {
     const weir_task *task;
     uint32_t task_number;
     weir_label_visibility label_visibility;
+    uint8_t label_splits;    /* that it shows: bit s for split s */
     const uint8_t *held_out; /* rows of the anchor's table whose labels are never shown, a bit each */
     bool has_task_rows;      /* seeds are rows, of one table more than the store has */
     weir__table_rules *tables;

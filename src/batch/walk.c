@@ -32,11 +32,20 @@ typedef struct walk_limits {
     uint64_t rows, links, runs, listed;
 } walk_limits;
 
+/* The most children that a row lists along an edge type. */
+static uint32_t most_width(const weir__rules *rules, const weir_batch_config *config) {
+    const weir_choices *widths = &config->retrieval.width;
+    uint32_t most = config->child_width;
+    for (uint32_t i = 0; i < widths->count && weir__retrieves(rules, config); i++)
+        most = widths->values[i] > most ? widths->values[i] : most;
+    return most;
+}
+
 static walk_limits limits_of(const weir__rules *rules, const weir_batch_config *config) {
     walk_limits l = {.rows = lesser(config->max_rows, rules->row_count)};
     l.links = l.rows * rules->most_parents;
     l.runs = l.rows * rules->most_inbound;
-    l.listed = lesser(l.runs * config->child_width, rules->row_count);
+    l.listed = lesser(l.runs * most_width(rules, config), rules->row_count);
     return l;
 }
 
@@ -46,7 +55,7 @@ uint64_t weir__walk_knows(const weir__rules *rules, const weir_batch_config *con
 }
 
 void weir__walk_carve(weir__walk *walk, weir__block *block, const weir_store *store, const weir__rules *rules,
-                      const weir_batch_config *config) {
+                      const weir_batch_config *config, weir__retriever *retriever) {
     walk_limits l = limits_of(rules, config);
     *walk = (weir__walk){
         .store = store,
@@ -58,6 +67,8 @@ void weir__walk_carve(weir__walk *walk, weir__block *block, const weir_store *st
         .has_context_until = config->has_context_until,
         .is_strictly_before = config->strictly_before,
         .context_until = config->context_until,
+        .budget = {.local_cells = config->sequence_length, .width = config->child_width},
+        .retriever = retriever,
         .draws.philox = weir__philox_many_best(),
     };
     walk->rows = weir__carve(block, l.rows + 1, sizeof *walk->rows);
@@ -68,10 +79,12 @@ void weir__walk_carve(weir__walk *walk, weir__block *block, const weir_store *st
     walk->searches = weir__carve(block, LISTED_TOGETHER, rules->most_inbound * sizeof *walk->searches + 1);
     walk->task_rows = weir__carve(block, rules->has_task_rows ? l.rows : 0, WEIR__TASK_ROW_SIZE);
     weir__known_carve(&walk->known, block, weir__walk_knows(rules, config));
-    uint64_t last_list = lesser(config->child_width, rules->row_count);
+    uint64_t last_list = lesser(most_width(rules, config), rules->row_count);
     weir__levels_carve(&walk->levels, block, l.listed + last_list + 1, l.runs + 1,
                        config->child_policy == WEIR_CHILDREN_LATEST);
-    weir__chooser_carve(&walk->chooser, block, config->child_width);
+    weir__chooser_carve(&walk->chooser, block, most_width(rules, config));
+    walk->examples = weir__carve(block, retriever ? config->max_rows : 0, sizeof *walk->examples);
+    walk->part_visits = weir__carve(block, retriever ? config->max_rows : 1, sizeof *walk->part_visits);
 }
 
 /* ---- What the store says --------------------------------------------------------------------- */
@@ -241,6 +254,7 @@ static bool visit(weir__walk *walk, uint32_t row, uint32_t number, uint32_t hop,
         .table = WEIR__LOW(uint16_t, number),
         .kind = WEIR__LOW(uint16_t, is_unlabelled ? walk->rules->unlabelled : number),
         .hop = WEIR__LOW(uint16_t, hop),
+        .part = WEIR__LOW(uint16_t, walk->part),
     };
     walk->cell_count = first_cell + (is_unlabelled ? walk->rules->unlabelled_cells : table->cells);
     walk->record_bytes += table->record_size;
@@ -251,6 +265,10 @@ static bool visit(weir__walk *walk, uint32_t row, uint32_t number, uint32_t hop,
 
 static bool is_full(const weir__walk *walk) {
     return walk->cell_count >= walk->sequence_length || walk->row_count >= walk->max_rows;
+}
+
+static bool is_part_full(const weir__walk *walk) {
+    return walk->cell_count >= walk->part_end || walk->row_count >= walk->max_rows;
 }
 
 /* Foreign keys between rows that are both in the sequence. */
@@ -483,6 +501,76 @@ static bool end_walk(weir__walk *walk) {
     return false;
 }
 
+/* ---- Parts ----------------------------------------------------------------------------------- */
+
+/* Begins a part with a row: nothing waits any more, and what was visited stays so. */
+static void begin_part(weir__walk *walk, uint32_t row, uint32_t table, uint32_t visits) {
+    uint64_t end = (uint64_t)walk->cell_count + walk->budget.local_cells;
+    weir_seed seed = walk->outlook.seed;
+    seed.word[1] ^= walk->part;
+    weir__levels_begin(&walk->levels, walk->max_hops);
+    weir__draws_begin(&walk->draws, seed, walk->outlook.position);
+    walk->stage = WEIR__WALK_VISIT;
+    walk->has_chosen = false;
+    walk->listed_count = walk->row_count;
+    walk->part_end = end < walk->sequence_length ? WEIR__LOW(uint32_t, end) : walk->sequence_length;
+    walk->part_visits[walk->part] = visits;
+    walk->queue_begin = 0;
+    walk->queue_end = 1;
+    walk->queue[0] = (weir__queued_row){.row = row, .table = WEIR__LOW(uint16_t, table)};
+}
+
+static bool is_visited(weir__walk *walk, uint32_t row) {
+    reserve(walk, 1);
+    return weir__local_of(*weir__know(&walk->known, row)) != WEIR__UNVISITED;
+}
+
+/* The next example that is not visited: of those that walks found, then of those that are drawn. */
+static bool next_example(weir__walk *walk, weir__example *out) {
+    for (; walk->next_example < walk->example_count; walk->next_example++) {
+        *out = walk->examples[walk->next_example];
+        if (!is_visited(walk, out->row))
+            return true;
+    }
+    while (walk->retriever->config->fill && walk->fill_tries < WEIR__FILL_TRIES && !walk->is_corrupt) {
+        *out = (weir__example){weir__draw_example(walk->retriever, &walk->outlook, walk->fill_tries++), 0};
+        walk->is_corrupt |= walk->retriever->is_corrupt;
+        if (out->row != WEIR_NONE && !walk->is_corrupt && !is_visited(walk, out->row))
+            return true;
+    }
+    return false;
+}
+
+/* Forgets what was queued or listed, and keeps what was visited. */
+static void forget_what_waits(weir__walk *walk) {
+    weir__known_empty(&walk->known, walk->known.bits);
+    for (uint32_t i = 0; i < walk->row_count; i++) {
+        uint64_t *state = weir__know(&walk->known, walk->rows[i].row);
+        *state = weir__numbered(*state, i);
+    }
+    walk->has_grown = true;
+}
+
+/* When a part ends: the next one, or the end of the walk. */
+static bool end_part(weir__walk *walk) {
+    weir__example example;
+    if (is_full(walk) || !walk->retriever || walk->is_corrupt)
+        return !walk->is_corrupt && end_walk(walk);
+    if (walk->part == 0) {
+        walk->example_count = weir__retrieve(walk->retriever, &walk->outlook, &walk->budget, walk->examples);
+        walk->is_corrupt |= walk->retriever->is_corrupt;
+    }
+    walk->queue_begin = walk->queue_end = walk->levels.row_count = 0; /* what waits is not known any more */
+    if (walk->is_corrupt)
+        return false;
+    if (!next_example(walk, &example))
+        return !walk->is_corrupt && end_walk(walk);
+    forget_what_waits(walk);
+    walk->part++;
+    begin_part(walk, example.row, walk->rules->label_table, example.visits);
+    return true;
+}
+
 static void fetch_ahead(const weir__walk *walk) {
     const weir__levels *levels = &walk->levels;
     if (levels->has_ahead)
@@ -496,7 +584,7 @@ static bool step_to_level(weir__walk *walk) {
         return true;
     walk->stage = WEIR__WALK_VISIT;
     if (!weir__reach_level(&walk->levels, &walk->draws))
-        return end_walk(walk);
+        return end_part(walk);
     fetch_ahead(walk);
     return true;
 }
@@ -506,8 +594,8 @@ static bool step_to_level(weir__walk *walk) {
  */
 static bool step_to_row(weir__walk *walk) {
     weir__ranked_row child;
-    if (is_full(walk))
-        return end_walk(walk);
+    if (is_part_full(walk))
+        return end_part(walk);
     while (walk->queue_begin < walk->queue_end) {
         weir__queued_row queued = walk->queue[walk->queue_begin++];
         const weir__table_rules *table = &walk->rules->tables[queued.table];
@@ -569,19 +657,23 @@ void weir__walk_begin(weir__walk *walk, const weir__walk_start *start) {
     uint32_t seed = start->seed == WEIR_NONE ? rules->task->seed_count : start->seed;
     uint32_t table = rules->has_task_rows ? rules->label_table : rules->task->anchor_table;
     weir__known_empty(&walk->known, WEIR__KNOWN_BITS);
-    weir__levels_begin(&walk->levels, walk->max_hops);
-    weir__draws_begin(&walk->draws, start->walk_seed, start->position);
-    walk->stage = WEIR__WALK_VISIT;
-    walk->row_count = walk->cell_count = walk->edge_count = walk->link_count = walk->listed_count = 0;
+    walk->row_count = walk->cell_count = walk->edge_count = walk->link_count = 0;
+    walk->part = walk->example_count = walk->next_example = walk->fill_tries = 0;
     walk->record_bytes = 0;
-    walk->has_grown = walk->is_corrupt = walk->has_chosen = false;
+    walk->has_grown = walk->is_corrupt = false;
     walk->anchor_row = start->row;
     walk->own_row = rules->has_task_rows ? rules->info->row_count + seed : WEIR_NONE;
     walk->observation_time = start->observation_time;
     find_cutoffs(walk);
-    walk->queue_begin = 0;
-    walk->queue_end = 1;
-    walk->queue[0] = (weir__queued_row){.row = rules->has_task_rows ? walk->own_row : start->row,
-                                        .table = WEIR__NARROW(uint16_t, table)};
+    walk->outlook = (weir__outlook){.seed = start->walk_seed,
+                                    .position = start->position,
+                                    .anchor_row = start->row,
+                                    .own_row = walk->own_row,
+                                    .cutoff = walk->cutoff,
+                                    .anchor_cutoff = walk->anchor_cutoff};
+    if (walk->retriever)
+        walk->budget = weir__budget_of(walk->retriever->config, &walk->outlook);
+    walk->chooser.width = walk->budget.width;
+    begin_part(walk, rules->has_task_rows ? walk->own_row : start->row, table, 0);
     fetch_record(walk, &rules->tables[rules->task->anchor_table], start->row);
 }

@@ -6,7 +6,7 @@
 #include "batch/choose.h"
 #include "batch/known.h"
 #include "batch/levels.h"
-#include "batch/rules.h"
+#include "batch/retrieve.h"
 
 typedef struct weir__walked_row {
     const uint8_t *record;
@@ -15,6 +15,7 @@ typedef struct weir__walked_row {
     uint16_t table;
     uint16_t kind; /* which says what cells it has */
     uint16_t hop;
+    uint16_t part; /* of the sequence */
 } weir__walked_row;
 
 typedef struct weir__queued_row {
@@ -93,6 +94,16 @@ typedef struct weir__walk {
     uint32_t listing;      /* the next of them to be listed */
     uint32_t listed_count; /* rows whose children are listed, or being listed */
     bool has_chosen;       /* the children of that next one: chooser.taken has their places in its list */
+    weir__retriever *retriever; /* of the thread; NULL: the sequence has one part */
+    weir__budget budget;
+    weir__outlook outlook;
+    weir__example *examples; /* that start the parts, part 0 left out */
+    uint32_t example_count;  /* that were found */
+    uint32_t next_example;
+    uint32_t fill_tries;
+    uint32_t *part_visits; /* how often walks came to the row that starts each part */
+    uint32_t part;
+    uint32_t part_end; /* it ends when the sequence has so many cells */
     uint32_t anchor_row;
     uint32_t own_row;         /* the seed's own task row; WEIR_NONE: there are none */
     int64_t observation_time; /* of the seed */
@@ -102,8 +113,9 @@ typedef struct weir__walk {
     bool is_corrupt;          /* a part of the store is damaged, or a number of it led nowhere */
 } weir__walk;
 
+/* The retriever, which several walks of a thread share, is NULL if there is none. */
 void weir__walk_carve(weir__walk *walk, weir__block *block, const weir_store *store, const weir__rules *rules,
-                      const weir_batch_config *config);
+                      const weir_batch_config *config, weir__retriever *retriever);
 
 /* How many rows it may know at most; it can be opened for up to WEIR__KNOWN_ROWS_MAX. */
 uint64_t weir__walk_knows(const weir__rules *rules, const weir_batch_config *config);

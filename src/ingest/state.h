@@ -140,6 +140,7 @@ typedef struct weir__table_plan {
     weir__column_plan *columns; /* those that are read, in declared order */
     uint32_t column_count;
     uint32_t *positions; /* of the columns, for the source */
+    uint32_t *places;    /* of all of the source's columns, by position: where each is declared here */
     uint32_t *primary_key;
     uint32_t primary_key_count;
     weir__known temporal;
@@ -155,7 +156,9 @@ typedef struct weir__table_plan {
     weir__column_data *data;
     uint64_t *row_key_hashes;     /* without a primary key: XXH64 of the rows' CBOR */
     weir__dictionary *categories; /* a column */
-    uint32_t **category_ranks;    /* a column: dictionary number -> place in bytewise order */
+    uint32_t *like_categories; /* a column: how many of them an earlier store has; WEIR_NONE: there is none */
+    uint64_t *new_categories;  /* a column: cells that have others */
+    uint32_t **category_ranks; /* a column: dictionary number -> place in bytewise order */
     weir_status status;
     weir_error error;
 } weir__table_plan;
@@ -163,6 +166,7 @@ typedef struct weir__table_plan {
 typedef struct weir__edge_plan {
     const weir__schema_key *key;
     uint32_t table;
+    uint32_t like;     /* its number in an earlier store, or WEIR_NONE */
     uint32_t *columns; /* numbers in the table's plan, key->column_count of them */
     uint32_t parent_table;
     uint32_t *parent_columns; /* numbers in the parent's plan */
@@ -202,6 +206,8 @@ typedef struct weir__task_plan {
     int64_t *integers;                       /* times, 0/1, or numbers in `categories` */
     uint8_t *nulls;                          /* a byte each */
     weir__dictionary categories;
+    uint32_t like_categories; /* of them, that an earlier store has; WEIR_NONE: there is none */
+    uint64_t new_categories;  /* targets that are others */
     weir__arena strings;
     uint32_t *category_ranks;
     uint8_t *held_out; /* bits */
@@ -236,6 +242,7 @@ typedef struct weir__ingest {
     uint32_t session_count;
     weir__catalog catalog;
     weir__schema schema;
+    weir_store *like;  /* an earlier store, or NULL (like.h) */
     weir__arena arena; /* of the plan and of info */
 
     weir__table_plan *tables;

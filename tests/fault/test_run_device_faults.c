@@ -98,7 +98,7 @@ static void test_memory_fails(void **state) {
     (void)state;
     uint64_t steps = 1;
     fake.reset();
-    assert_true(sweep_faults(stage, NULL, &steps) > 40);
+    assert_true(sweep_faults(stage, NULL, &steps) >= 270);
     assert_int_equal(fake.live(), 0);
 }
 

@@ -49,7 +49,7 @@ static weir_status open_and_take(const weir_env *env, void *context, weir_error 
 
 static void test_opening(void **state) {
     (void)state;
-    assert_true(sweep_faults(open_and_take, NULL, NULL) > 100);
+    assert_true(sweep_faults(open_and_take, NULL, NULL) >= 340);
 }
 
 static weir_status plan_alone(const weir_env *env, void *context, weir_error *error) {
@@ -89,7 +89,7 @@ static void test_sharing(void **state) {
 
 static void test_planning(void **state) {
     (void)state;
-    assert_true(sweep_faults(plan_alone, NULL, NULL) > 50);
+    assert_true(sweep_faults(plan_alone, NULL, NULL) >= 270);
 }
 
 /* ---- Saving a checkpoint --------------------------------------------------------------------- */
@@ -157,7 +157,7 @@ static void test_saving(void **state) {
     snprintf(path, sizeof path, "%s/run.checkpoint", fixture.folder);
     begin_anew(NULL);
     size_t entries = count_entries(fixture.folder);
-    assert_true(sweep_faults(save_over, check_and_begin_anew, NULL) > 50);
+    assert_true(sweep_faults(save_over, check_and_begin_anew, NULL) >= 420);
     assert_int_equal(count_entries(fixture.folder), entries);
 }
 

@@ -59,14 +59,14 @@ def any_batch_config(rng: random.Random) -> Json:
         if name == "sequence_length" or rng.random() < 0.7:
             config[name] = rng.choice(values)
     if rng.random() < 0.2:
-        config["context_seed"] = rng.choice([0, 1, 2**64 - 1])
+        config["context_seed"] = rng.choice([0, 1, 2**63 - 1])
     return config
 
 
 def any_labels(rng: random.Random) -> Json:
     """Task rows, mostly, and examples that walks find."""
     config: Json = {"labels": rng.random() < 0.8}
-    if config["labels"] and rng.random() < 0.0:
+    if config["labels"] and rng.random() < 0.6:
         choices: dict[str, list[Any]] = {
             "walks": [0, 1, 7, 20, [3, 18, 50]],
             "length": [1, 2, 3, 8, 21, [4, 5]],
