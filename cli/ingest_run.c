@@ -45,7 +45,7 @@ static weir_status inspect(void *context, const char *path, weir_warning_report 
     cli_ingest_job *ingest = context;
     weir_status status = weir_store_open(NULL, path, &ingest->store, error);
     if (status == WEIR_OK)
-        status = weir_report_open(NULL, ingest->store, NULL, &ingest->report, error);
+        status = weir_report_open(NULL, ingest->store, &ingest->report, error);
     for (uint32_t i = 0; status == WEIR_OK && i < weir_report_look(ingest->report)->warning_count; i++)
         tell(tell_context, &weir_report_look(ingest->report)->warnings[i]);
     return status;

@@ -35,7 +35,12 @@ class TaskRows:
         self.place = {row: place for place, (_, _, row) in enumerate(self.list)}
 
     def row_of(self, seed: Seed) -> int:
-        return self.first + self._number[id(seed)]
+        return self.first + self._number.get(id(seed), len(self._number))
+
+    def admit(self, seed: Seed) -> None:
+        """A request that is not a seed of the task has a row of its own, after those of all seeds."""
+        del self.seeds[len(self._number) :]
+        self.seeds.append(seed)
 
     def seed_of(self, row: int) -> Seed:
         return self.seeds[row - self.first]

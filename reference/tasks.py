@@ -100,8 +100,10 @@ def tasks_nobody_wrote(tables: list[Table]) -> dict[str, TaskSchema]:
 # ---- Making a task -----------------------------------------------------------------------------------------
 
 
-def make_task(name: str, schema: TaskSchema, anchor: Table, database: Database) -> Task:
-    """Runs the query and makes the task's seeds, in order."""
+def make_task(
+    name: str, schema: TaskSchema, anchor: Table, database: Database, earlier: Task | None = None
+) -> Task:
+    """Runs the query and makes the task's seeds, in order; with the numbers and splits of an earlier task."""
     column = _target_cell(name, schema, anchor)
     if column is not None and schema.has_label_times:
         refuse(name, "is a cell task, whose label is known when its cell is")
@@ -115,12 +117,16 @@ def make_task(name: str, schema: TaskSchema, anchor: Table, database: Database) 
             target = anchor.cell(row, column.name)
         else:
             target = _fitting(name, cells[schema.target_column], schema.target_stype, schema.form)
+            if earlier is not None and earlier.categories is not None and target not in earlier.categories:
+                target = None
         time = _observation_time(name, schema, cells, anchor.row_time(row))
         is_early = time < anchor.row_time(row)
         early += is_early
         if is_early and schema.before_anchor == "move":
             time = anchor.row_time(row)
         split = _split_of(name, schema.split, anchor.split_key(row), time, cells)
+        if earlier is not None:
+            split = _earlier_split(earlier, anchor, row, time) or split
         seeds.append(Seed(row, time, target, split, _weight(name, schema, cells)))
         if schema.has_label_times:
             seeds[-1].known = _label_time(name, schema, cells, time, target)
@@ -133,7 +139,17 @@ def make_task(name: str, schema: TaskSchema, anchor: Table, database: Database) 
     if column is None and schema.target_stype == "categorical":
         present = {seed.target for seed in seeds if seed.target is not None}
         task.categories = sorted(present, key=lambda text: text.encode("utf-8"))
+    if earlier is not None:
+        task.statistics, task.categories = earlier.statistics, earlier.categories
     return task
+
+
+def _earlier_split(earlier: Task, anchor: Table, row: int, time: int) -> str | None:
+    """The split of the first seed of an earlier task with this anchor's key and time."""
+    if not earlier.anchor.keeps_keys:
+        return None
+    was = earlier.anchor.rows_by(earlier.anchor.primary_key).get(anchor.key_of(row, anchor.primary_key))
+    return next((s for s in SPLITS for seed in earlier.seeds_of(s) if (seed.row, seed.time) == (was, time)), None)
 
 
 def _check_units(name: str, schema: TaskSchema, is_derived: bool, asked: "list[AskedRow]") -> None:

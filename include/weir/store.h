@@ -239,7 +239,7 @@ typedef enum weir_verify {
     WEIR_VERIFY_ALL,         /* everything, at open: weir_store_verify */
 } weir_verify;
 
-WEIR_API const char *weir_verify_name(weir_verify verify); /* "touched", "none", "all" */
+/* "touched", "none" or "all"; CONTRACT_VIOLATION for anything else. */
 WEIR_API WEIR_CHECKED weir_status weir_verify_parse(const char *text, weir_verify *out, weir_error *error);
 
 typedef struct weir_store_options {
@@ -374,6 +374,11 @@ typedef struct weir_seed_row {
     weir_cell target;
 } weir_seed_row;
 WEIR_API bool weir_store_seed(const weir_store *store, uint32_t task, uint32_t index, weir_seed_row *out);
+
+/* The seed of a task that has this anchor row and this observation time, by binary search; of several the
+ * first by split, then by sample. WEIR_NONE if there is none, or if what would say so is damaged. */
+WEIR_API uint32_t weir_store_find_seed(const weir_store *store, uint32_t task, uint32_t row,
+                                       int64_t observation_time);
 
 /* When the label of a seed is known, of a task that has label times; WEIR_TIME_NEVER if it never is, and if
  * there is no such seed. */

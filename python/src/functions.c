@@ -1,5 +1,4 @@
 /* The module's functions: ingest, schema drafts, replay, the table of errors. */
-#include <stdio.h>
 #include <string.h>
 
 #include "module.h"
@@ -62,7 +61,7 @@ static weir_status hear_report(void *context, const char *path, weir_warning_rep
     weir_report *report = NULL;
     weir_status status = weir_store_open(NULL, path, &store, error);
     if (status == WEIR_OK)
-        status = weir_report_open(NULL, store, NULL, &report, error);
+        status = weir_report_open(NULL, store, &report, error);
     for (uint32_t i = 0; status == WEIR_OK && i < weir_report_look(report)->warning_count; i++)
         tell(tell_context, &weir_report_look(report)->warnings[i]);
     weir_report_close(report);
@@ -123,30 +122,33 @@ static int to_optional_path(PyObject *value, void *out) {
 }
 
 /* _ingest(source, schema text, schema name, output, manifest, manifest_mode, batch_size, threads, strict,
- * no_embeddings, progress, warnings) */
+ * no_embeddings, like, progress, warnings) */
 static PyObject *ingest(PyObject *module, PyObject *args) {
     (void)module;
     weir_ingest_options options = WEIR_INGEST_OPTIONS;
     PyObject *source = NULL, *output = NULL, *manifest = NULL, *callback = NULL, *result = NULL;
-    PyObject *warnings = NULL;
+    PyObject *warnings = NULL, *like = NULL;
     Py_ssize_t schema_size = 0;
     int manifest_mode = 0, is_strict = 0, no_embeddings = 0;
-    if (PyArg_ParseTuple(args, "O&z#zO&O&iO&O&ppOO!:_ingest", to_optional_path, &source, &options.schema,
+    if (PyArg_ParseTuple(args, "O&z#zO&O&iO&O&ppO&OO!:_ingest", to_optional_path, &source, &options.schema,
                          &schema_size, &options.schema_name, to_optional_path, &output, to_optional_path,
                          &manifest, &manifest_mode, py_to_uint64, &options.batch_size, py_to_uint32,
-                         &options.threads, &is_strict, &no_embeddings, &callback, &PyList_Type, &warnings)) {
+                         &options.threads, &is_strict, &no_embeddings, to_optional_path, &like, &callback,
+                         &PyList_Type, &warnings)) {
         options.schema_size = (size_t)schema_size;
         options.source = path_text(source);
         options.output = path_text(output);
         options.manifest = path_text(manifest);
         options.manifest_mode = (weir_manifest_mode)manifest_mode;
         options.strict = is_strict;
+        options.like = path_text(like);
         options.no_embeddings = no_embeddings;
         result = run_ingest(&options, callback, warnings);
     }
     Py_XDECREF(source);
     Py_XDECREF(output);
     Py_XDECREF(manifest);
+    Py_XDECREF(like);
     return result;
 }
 
@@ -225,7 +227,17 @@ static PyObject *replay(PyObject *module, PyObject *args) {
     return result;
 }
 
+static PyObject *launcher(PyObject *module, PyObject *nothing) {
+    (void)module, (void)nothing;
+    weir_error error;
+    uint32_t rank, world_size;
+    if (weir_launcher_read(&rank, &world_size, &error) != WEIR_OK)
+        return py_raise(&error);
+    return Py_BuildValue("II", rank, world_size);
+}
+
 PyMethodDef py_functions[] = {
+    {"_launcher", launcher, METH_NOARGS, "(rank, world size) by the launcher's variables."},
     {"_ingest", ingest, METH_VARARGS, "Reads a source and writes a store and its manifest."},
     {"_draft", draft, METH_VARARGS, "The draft of a source's schema, as JSON text."},
     {"_replay", replay, METH_VARARGS, "Re-executes a trace and compares every field."},

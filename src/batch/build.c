@@ -57,6 +57,7 @@ static void list_samples(const weir__recipe *r, weir_batch_buffer *b, const weir
         b->epochs[i] = is_valid ? at.epoch + (first + i) / r->cardinality : 0;
         if (!is_valid)
             continue;
+        sample->is_request = false;
         sample->index = b->indices[i];
         sample->position = (first + i) % r->cardinality;
         bool is_known = i > 0 && b->epochs[i] == b->epochs[i - 1];
@@ -64,25 +65,34 @@ static void list_samples(const weir__recipe *r, weir_batch_buffer *b, const weir
     }
 }
 
+weir_status weir__batch_check_buffer(const weir__recipe *r, const weir_batch_buffer *b, weir_error *error) {
+    if (fits(&r->limits, b))
+        return WEIR_OK;
+    return weir__fail(error, WEIR_CONTRACT_VIOLATION, operator_name,
+                      "the buffer was made for other datasets, another batch size or config; open one "
+                      "with this builder");
+}
+
+void weir__batch_empty(const weir__recipe *r, weir_batch_buffer *b, const weir_step *step,
+                       uint64_t sequence_count) {
+    b->batch = (weir_batch){.step = *step,
+                            .sequence_count = WEIR__NARROW(uint32_t, sequence_count),
+                            .sequence_length = r->config.sequence_length};
+    b->used = 8 * (uint64_t)COMPACT_WORDS + sequence_count * SEQUENCE_SIZE;
+    b->use_count = 0;
+    b->is_corrupt = false;
+}
+
 weir_status weir__batch_begin(const weir__recipe *r, weir_sampler *sampler, weir_batch_buffer *b,
                               weir_cursor cursor, weir_error *error) {
     weir_step step;
-    if (!fits(&r->limits, b))
-        return weir__fail(error, WEIR_CONTRACT_VIOLATION, operator_name,
-                          "the buffer was made for other datasets, another batch size or config; open one "
-                          "with this builder");
-    weir_status status = weir_sampler_step(sampler, cursor, &step, error);
+    weir_status status = weir__batch_check_buffer(r, b, error);
+    if (status == WEIR_OK)
+        status = weir_sampler_step(sampler, cursor, &step, error);
     if (status != WEIR_OK)
         return status;
     weir_sampler_indices(sampler, &step, b->indices);
-    b->batch = (weir_batch){.step = step,
-                            .sequence_count =
-                                WEIR__NARROW(uint32_t, r->pads ? step.micro_batch_size : step.valid_count),
-                            .sequence_length = r->config.sequence_length};
-    b->recipe = r;
-    b->used = 8 * (uint64_t)COMPACT_WORDS + (uint64_t)b->batch.sequence_count * SEQUENCE_SIZE;
-    b->use_count = 0;
-    b->is_corrupt = false;
+    weir__batch_empty(r, b, &step, r->pads ? step.micro_batch_size : step.valid_count);
     list_samples(r, b, &step);
     return WEIR_OK;
 }
@@ -93,8 +103,11 @@ weir_status weir__batch_begin(const weir__recipe *r, weir_sampler *sampler, weir
 static bool begin_walk(const weir__recipe *r, const weir_batch_buffer *b, uint32_t index, weir__walk *walk,
                        weir_seed_row *seed) {
     const weir__sample *sample = &b->samples[index];
-    uint32_t number = r->first_seed + WEIR__NARROW(uint32_t, sample->index);
-    if (!weir_store_seed(r->store, r->task, number, seed))
+    uint32_t number = sample->is_request ? sample->stored
+                                         : r->first_seed + WEIR__NARROW(uint32_t, sample->index);
+    if (sample->is_request)
+        *seed = sample->seed;
+    else if (!weir_store_seed(r->store, r->task, number, seed))
         return false;
     /* A sample's sequence is the same in eval_seeded as in eval, where its position is its index. */
     uint64_t position = r->stage == WEIR_STAGE_EVAL_SEEDED ? sample->index : sample->position;
@@ -240,5 +253,5 @@ void weir__batch_expand(weir_batch_buffer *b, uint32_t first, uint32_t count) {
 
 void weir__batch_digest(const weir__recipe *r, weir__batch_worker *w, weir_batch_buffer *b) {
     if (r->with_digests)
-        weir__digest_batch(&w->digester, b);
+        weir__digest_batch(&w->digester, &r->rules, b);
 }

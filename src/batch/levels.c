@@ -1,8 +1,9 @@
 /* See levels.h. Nothing is ever added to the level that is being visited, because a visited row lists its
  * children at least one level further on. So a level's priorities are drawn when it is reached, and those
  * of a level that is not reached never; and it need not be sorted as a whole, as most walks are full before
- * it ends. Priorities are even: with a few times as many buckets as rows nearly every one holds one row or
- * none, and the least row is the one of the first bucket that is not empty. */
+ * it ends. Drawn priorities are even: with a few times as many buckets as rows nearly every one holds one row
+ * or none, and the least row is the one of the first bucket that is not empty. Given priorities, which are
+ * times, may be anything, and are in a heap instead. */
 #include "batch/levels.h"
 
 #include <assert.h>

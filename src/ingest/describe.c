@@ -115,14 +115,15 @@ static weir_status describe_table(weir__ingest *ingest, uint32_t t, uint32_t *co
 typedef struct dropped_column {
     const char *name;
     uint32_t table;
-    uint32_t position;
+    uint32_t position; /* in the source */
+    uint32_t place;    /* where it is declared */
 } dropped_column;
 
 static int compare_dropped(const void *a, const void *b) {
     const dropped_column *x = a, *y = b;
     if (x->table != y->table)
         return x->table < y->table ? -1 : 1;
-    return x->position < y->position ? -1 : x->position > y->position;
+    return x->place < y->place ? -1 : x->place > y->place;
 }
 
 /* The foreign keys that a column is part of. */
@@ -161,6 +162,7 @@ static weir_status find_dropped(weir__ingest *ingest, const weir__schema_task *t
     if (out->position == WEIR_NONE)
         return weir__plan_refuse(error, WEIR_TASK_INVALID, "is not a column of the source",
                                  "$.tasks.%s.drop_columns: %s", task->name, text);
+    out->place = ingest->tables[out->table].places[out->position];
     return WEIR_OK;
 }
 

@@ -5,6 +5,7 @@
 
 #include "base/bytes.h"
 #include "ingest/encode.h"
+#include "ingest/like.h"
 
 enum { BLOCK_BYTES = 1 << 20 };
 
@@ -377,6 +378,8 @@ weir_status weir__write_store(weir__ingest *ingest, weir__store_writer *writer, 
         ingest->info.embedding_dim = embedder->dim;
         ingest->info.embedding_provider = embedder->kind->provider;
     }
+    if (status == WEIR_OK)
+        status = weir__like_check_embeddings(ingest, error);
     if (status == WEIR_OK)
         status = number_categories(ingest, error);
     if (status == WEIR_OK)

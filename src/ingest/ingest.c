@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "base/floating.h"
-#include "ingest/state.h"
+#include "ingest/like.h"
 #include "store/writer.h"
 
 /* ---- Warnings -------------------------------------------------------------------------------- */
@@ -229,6 +229,8 @@ static weir_status begin(weir__ingest *ingest, bool reads_schema, weir_error *er
         return weir__fail(error, WEIR_CONTRACT_VIOLATION, WEIR__INGEST_OPERATOR, "no source is given");
     weir_status status = weir__check_preset(ingest->options->preset, error);
     if (status == WEIR_OK)
+        status = weir__like_open(ingest, error);
+    if (status == WEIR_OK)
         status = prepare_source(ingest, reads_schema, error);
     if (status == WEIR_OK)
         status = open_sessions(ingest, error);
@@ -303,6 +305,7 @@ static void end(weir__ingest *ingest) {
     weir__catalog_release(&ingest->catalog);
     while (ingest->session_count > 0)
         close_last_session(ingest);
+    weir_store_close(ingest->like);
     weir__arena_release(&ingest->arena);
 }
 
@@ -428,6 +431,8 @@ static weir_status make_store(weir__ingest *ingest, weir__store_writer *store, w
     const weir_ingest_options *options = ingest->options;
     weir_status status = run_phases(ingest, report, error);
     if (status == WEIR_OK)
+        status = weir__like_report(ingest, error);
+    if (status == WEIR_OK)
         status = weir__warn_of_times(ingest, error);
     if (status == WEIR_OK)
         status = weir__write_store(ingest, store, report, error);
@@ -481,7 +486,11 @@ static weir_status read_and_write(weir__ingest *ingest, weir_ingest_report *repo
 static weir_status run(weir__ingest *ingest, weir_ingest_report *report, weir_error *error) {
     weir_status status = ingest->options->schema ? WEIR_OK : draft_and_read(ingest, error);
     if (status == WEIR_OK)
+        status = weir__like_trim(ingest, error);
+    if (status == WEIR_OK)
         status = weir__plan_make(ingest, error);
+    if (status == WEIR_OK)
+        status = weir__like_check(ingest, error);
     if (status == WEIR_OK)
         status = weir__choose_targets(ingest, report, error);
     if (status == WEIR_OK)

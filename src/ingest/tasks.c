@@ -5,11 +5,11 @@
 #define XXH_INLINE_ALL
 #include <math.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <xxhash.h>
 
 #include "ingest/anchor_key.h"
+#include "ingest/like.h"
 
 enum { ADVANCE_EVERY = 4096 };
 
@@ -29,6 +29,7 @@ typedef struct raw_seed {
 typedef struct seed_reader {
     weir__ingest *ingest;
     weir__task_plan *task;
+    uint32_t number; /* of the task */
     const weir__table_plan *anchor;
     const weir__key_index *index;
     weir__key *keys;            /* of one row of the query */
@@ -114,6 +115,10 @@ static weir_status read_target(seed_reader *r, const weir__value *value, raw_see
                                      &category))
             return weir__out_of_memory(error, WEIR__INGEST_OPERATOR, text.size);
         seed->integer = category;
+        if (fit == WEIR__FITS && category >= r->task->like_categories) {
+            r->task->new_categories++;
+            fit = WEIR__IS_NULL;
+        }
     }
     if (fit == WEIR__UNFIT)
         return refuse_value(r, described->target_column, value, "does not fit the target's type", error);
@@ -423,13 +428,16 @@ static weir_status split_by_hash(seed_reader *r, weir_error *error) {
 
 static weir_status split_seeds(seed_reader *r, weir_error *error) {
     const weir__schema_split *split = &r->task->schema->split;
-    if (split->method == WEIR__SPLIT_HASH)
-        return split_by_hash(r, error);
+    weir_status status = split->method == WEIR__SPLIT_HASH ? split_by_hash(r, error) : WEIR_OK;
     for (uint32_t i = 0; split->method == WEIR__SPLIT_TEMPORAL && i < r->count; i++) {
         int64_t time = r->seeds[i].time;
         r->seeds[i].split = time < split->val ? WEIR_TRAIN : time < split->test ? WEIR_VAL : WEIR_TEST;
     }
-    return WEIR_OK;
+    weir__like_row found = WEIR__LIKE_ROW;
+    for (uint32_t i = 0; i < r->count && status == WEIR_OK; i++)
+        (void)weir__like_split(r->ingest, r->number, r->seeds[i].row, r->seeds[i].time, &found,
+                               &r->seeds[i].split);
+    return status;
 }
 
 /* ---- What the file holds --------------------------------------------------------------------- */
@@ -500,6 +508,8 @@ static weir_status describe_targets(seed_reader *r, weir_column *column, weir_er
     const weir_env *env = r->ingest->env;
     weir__task_plan *task = r->task;
     if (task->schema->target_stype == WEIR_CATEGORICAL) {
+        if (task->like_categories != WEIR_NONE)
+            task->categories.count = task->like_categories; /* no seed has one of the others */
         task->category_ranks = weir__rank_strings(env, &task->categories);
         if (!task->category_ranks)
             return weir__out_of_memory(error, WEIR__INGEST_OPERATOR, task->categories.count);
@@ -510,7 +520,9 @@ static weir_status describe_targets(seed_reader *r, weir_column *column, weir_er
         bool is_counted = !task->schema->has_train_statistics || r->seeds[i].split == WEIR_TRAIN;
         task->numbers[i] = r->seeds[i].is_null || !is_counted ? NAN : r->seeds[i].number;
     }
-    column->statistics = weir__statistics_of(task->numbers, r->count);
+    if (!weir__like_target_statistics(r->ingest, r->ingest->info_tasks[r->number].column,
+                                      &column->statistics))
+        column->statistics = weir__statistics_of(task->numbers, r->count);
     return WEIR_OK;
 }
 
@@ -536,13 +548,19 @@ static void run_task(void *context, size_t index, uint32_t worker) {
     weir__task_plan *task = &ingest->tasks[index];
     seed_reader r = {.ingest = ingest,
                      .task = task,
+                     .number = WEIR__NARROW(uint32_t, index),
                      .anchor = &ingest->tables[task->anchor_table],
                      .index = ingest->key_indexes[task->anchor_table]};
     if (atomic_load_explicit(&ingest->has_failed, memory_order_relaxed))
         return;
     weir__dictionary_init(&r.key_texts, ingest->env);
-    task->status = task->schema->query ? read_query(&r, ingest->sessions[worker], &task->error)
-                                       : take_all_rows(&r, &task->error);
+    task->status = task->is_cell
+                       ? WEIR_OK
+                       : weir__like_categories(ingest, ingest->info_tasks[index].column, &task->categories,
+                                               &task->strings, &task->like_categories, &task->error);
+    if (task->status == WEIR_OK)
+        task->status = task->schema->query ? read_query(&r, ingest->sessions[worker], &task->error)
+                                           : take_all_rows(&r, &task->error);
     if (task->status == WEIR_OK)
         task->status = finish_seeds(&r, WEIR__NARROW(uint32_t, index), &task->error);
     if (task->status != WEIR_OK && task->status != WEIR_TASK_INVALID)

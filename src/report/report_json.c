@@ -1,6 +1,5 @@
 /* A report as JSON: what the program prints with --json, and what its page shows. */
 #include <math.h>
-#include <string.h>
 
 #include "report/report.h"
 
@@ -131,7 +130,7 @@ static void put_splits(const weir_report_task *task, weir_stype stype, weir_json
                 put_double(w, "most", labels->most);
             }
         }
-        if (stype == WEIR_BOOLEAN || stype == WEIR_CATEGORICAL)
+        if (weir__has_classes(stype))
             put_uint(w, "classes", labels->classes);
         weir_json_end_object(w);
     }

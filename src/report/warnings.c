@@ -1,6 +1,5 @@
 /* What looks like a mistake, by name. Each warning says what was seen and what to do about it. */
 #include <inttypes.h>
-#include <math.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
@@ -67,10 +66,7 @@ static void warn_of_table(weir__report_work *work, const weir_report_table *tabl
         return;
     for (uint32_t e = of->edge_start; e < of->edge_start + of->edge_count; e++)
         warn_of_edge(work, of, &work->info->edges[e]);
-    double width = (double)table->late - (double)table->early;
-    bool is_far = (double)table->last - (double)table->late > 10 * (width + 1) ||
-                  (double)table->early - (double)table->first > 10 * (width + 1);
-    if (table->timed > 100 && is_far) {
+    if (weir__has_far_times(table)) {
         weir_timestamp_format(table->first, first);
         weir_timestamp_format(table->last, last);
         weir_timestamp_format(table->early, early);
@@ -114,7 +110,6 @@ static bool is_constant(const weir_report_task *task, uint64_t *count) {
 
 static void warn_of_splits(weir__report_work *work, const weir_task *of, const weir_report_task *task,
                            subject about) {
-    bool has_classes = of->stype == WEIR_BOOLEAN || of->stype == WEIR_CATEGORICAL;
     for (int split = 0; split < WEIR_SPLITS; split++) {
         const weir_report_labels *labels = &task->splits[split];
         const char *name = weir_split_name((weir_split)split);
@@ -123,7 +118,7 @@ static void warn_of_splits(weir__report_work *work, const weir_task *of, const w
                  "the %s split of task %s is empty; move the boundaries of the split, or choose another "
                  "method",
                  name, of->name);
-        else if (has_classes && labels->classes < 2)
+        else if (weir__has_classes(of->stype) && labels->classes < 2)
             warn(work, "one_class_split", about,
                  "all %" PRIu64
                  " labels of the %s split of task %s are the same: nothing can be learned or measured "

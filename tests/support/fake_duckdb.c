@@ -1,8 +1,9 @@
 /* A DuckDB library that opens anything and fails every statement, as FAKE_DUCKDB says: "interrupt" gives the
  * error of an interrupted thread first and the real one when the statement is run again; "interrupts" gives
  * no other; "wrapped" gives the real one inside another; "succeeds" gives the interrupt once and then no
- * error; "waits" says so and waits until it is interrupted. For the tests of what weir makes of errors that
- * the real library gives only under load. */
+ * error; "waits" says so and waits until it is interrupted; "no config" and "no connection" fail before any
+ * statement. FAKE_DUCKDB_VERSION is its version. For the tests of what weir makes of errors that the real
+ * library gives only under load, and of how it finds a library. */
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
@@ -27,7 +28,8 @@ static int is_mode(const char *mode) {
 
 const char *duckdb_library_version(void);
 const char *duckdb_library_version(void) {
-    return "v2.0.0";
+    const char *version = getenv("FAKE_DUCKDB_VERSION");
+    return version ? version : "v2.0.0";
 }
 
 int duckdb_execute_prepared(void *statement, result *out);
@@ -62,6 +64,19 @@ void duckdb_interrupt(void *connection) {
     atomic_store(&is_interrupted, true);
 }
 
+int duckdb_set_config(void *config, const char *name, const char *value);
+int duckdb_set_config(void *config, const char *name, const char *value) {
+    (void)config, (void)name, (void)value;
+    return is_mode("no config");
+}
+
+int duckdb_connect(void *database, void **out);
+int duckdb_connect(void *database, void **out) {
+    (void)database;
+    *out = &executions;
+    return is_mode("no connection");
+}
+
 /* Handles are never looked into: what makes one gives an address, what asks for a number gets 0. */
 #define MAKES(name, place)                                                                                   \
     int duckdb_##name(void *a, void *b, void *c, void *d);                                                   \
@@ -77,9 +92,7 @@ void duckdb_interrupt(void *connection) {
     }
 MAKES(create_config, a)
 MAKES(open_ext, b)
-MAKES(connect, b)
 MAKES(prepare, c)
-IGNORES(set_config)
 IGNORES(destroy_config)
 IGNORES(close)
 IGNORES(disconnect)
