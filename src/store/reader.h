@@ -45,6 +45,10 @@ static inline bool weir__store_is_unreadable(const weir_store *store) {
 bool weir__store_children(const weir_store *store, uint32_t edge, uint32_t parent_row,
                           int64_t observation_time, uint32_t *start, uint32_t *count);
 
+/* weir_store_find_seed in one split of a task that there is. */
+uint32_t weir__store_find_seed_in(const weir_store *store, uint32_t task, weir_split split, uint32_t row,
+                                  int64_t observation_time);
+
 /* Text that is cut to a buffer, which it leaves terminated, while its full length is counted. */
 typedef struct weir__cut_text {
     char *out;
