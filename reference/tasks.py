@@ -147,11 +147,12 @@ def make_task(
 
 
 def _earlier_split(earlier: Task, anchor: Table, row: int, time: int) -> str | None:
-    """The split of the first seed of an earlier task with this anchor's key and time."""
+    """The split of the seeds of an earlier task with this anchor's key and time, if it is one."""
     if not earlier.anchor.keeps_keys:
         return None
     was = earlier.anchor.rows_by(earlier.anchor.primary_key).get(anchor.key_of(row, anchor.primary_key))
-    return next((s for s in SPLITS for seed in earlier.seeds_of(s) if (seed.row, seed.time) == (was, time)), None)
+    splits = {seed.split for seed in earlier.seeds if (seed.row, seed.time) == (was, time)}
+    return splits.pop() if len(splits) == 1 else None
 
 
 def _check_units(name: str, schema: TaskSchema, is_derived: bool, asked: "list[AskedRow]") -> None:
