@@ -76,6 +76,7 @@ int py_add_batch(PyObject *module);
 int py_add_run(PyObject *module);
 int py_add_cursors(PyObject *module);
 int py_add_prefetch(PyObject *module);
+int py_add_attention(PyObject *module);
 extern PyMethodDef py_functions[];
 PyObject *py_command(PyObject *module, PyObject *arguments);
 
