@@ -100,9 +100,11 @@ def _words(sequences: Any, length: Any, rows: Any) -> Any:
         sequences * ((length + 15) // 16 * 3 + (rows + 16) // 16 * 14), sequences * 17,
     ]  # fmt: skip
     sizes += 2 * [
-        sequences * ((rows + 255) // 256) * rows, sequences * rows, sequences * rows, sequences * rows * least(rows, 64),
+        sequences * ((rows + 255) // 256) * rows, sequences * rows, sequences * rows, sequences * rows,
+        sequences * rows * least(rows, 64),
     ]  # fmt: skip
-    sizes += [sequences * length * 64] + 4 * [sequences * (least(rows, length) + 1 + (length + 15) // 16) * 64]
+    room = least(rows, length) + 1 + (length + 15) // 16
+    sizes += [sequences * length, sequences * length * 64] + 4 * [sequences * (rows + 1), sequences * room * 64]
     total = 0
     for size in sizes:
         total = total + (size + 63) // 64 * 64
@@ -288,6 +290,8 @@ def _versions(tensors: tuple[Tensor, ...]) -> list[int]:
 def _autocast(q: Tensor, k: Tensor, v: Tensor) -> tuple[Tensor, Tensor, Tensor]:
     """As scaled_dot_product_attention: in the type of autocast where that is on. float64 stays."""
     kind = q.device.type
+    if kind not in ("cpu", "cuda"):
+        return q, k, v
     if hasattr(torch, "get_autocast_dtype"):
         if not torch.is_autocast_enabled(kind):
             return q, k, v

@@ -93,7 +93,8 @@ static weir_status check_call(const weir_attention *attention, const weir_attent
                           "heads of %u are not possible: 16 to 128 in steps of 16 are", call->head_size);
     if (!isfinite(call->scale))
         return refuse("the scale is not a finite number", error);
-    if (!call->lists || !call->lse || (is_backward && !call->delta))
+    bool is_empty = call->sequences == 0 || call->heads == 0;
+    if (!call->lists || (!call->lse && !is_empty) || (is_backward && !call->delta && !is_empty))
         return refuse("the lists, lse or delta are missing", error);
     const struct {
         const weir_attention_tensor *tensor;

@@ -3,6 +3,7 @@
 #define WEIR_SRC_ATTENTION_ATTENTION_H
 
 #include "attention/lists_kernel.h"
+#include "attention/pass_kernel.h"
 #include "base/internal.h"
 #include "device/kernel.h"
 #include "weir/attention.h"
@@ -19,34 +20,6 @@ WEIR_CHECKED weir_status weir__attention_lists(const weir_env *env, const attent
 
 /* The lists of a pattern: of the records of its queries, and of its keys. */
 uint32_t weir__attention_list(weir_attention_pattern pattern, bool is_transposed);
-
-/* The passes over records. FORWARD writes o and lse; QUERIES, of the backward pass, delta and q's gradient;
- * KEYS, after it, those of k and v. */
-typedef enum weir__attention_pass {
-    WEIR__ATTENTION_FORWARD,
-    WEIR__ATTENTION_QUERIES,
-    WEIR__ATTENTION_KEYS,
-    WEIR__ATTENTION_PASSES
-} weir__attention_pass;
-
-/* A tensor as kernels take it. */
-typedef struct weir__attention_tensor {
-    uint8_t *data;
-    int64_t b, h, s; /* strides in elements */
-} weir__attention_tensor;
-
-/* What a kernel is given: one struct, by value. The CUDA text declares the same. */
-typedef struct weir__attention_arguments {
-    weir__attention_tensor q, k, v, o, g, dq, dk, dv;
-    uint8_t *lse, *delta;
-    const uint32_t *words;
-    uint64_t counts;  /* of the list's records, by kind */
-    uint64_t records; /* where they begin */
-    attention_layout at;
-    uint32_t heads;
-    uint32_t is_column;
-    double scale;
-} weir__attention_arguments;
 
 /* One record and one head; `room` has weir__attention_room bytes and is the thread's own. */
 size_t weir__attention_room(weir_attention_dtype dtype);

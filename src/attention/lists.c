@@ -36,11 +36,12 @@ static bool lay_out(attention_layout *at) {
     for (uint32_t d = 0; d < DIRECTIONS && fits; d++)
         fits = add_part(&size, &at->tile[d], b * at->tiles * rows) &&
                add_part(&size, &at->degree[d], b * rows) && add_part(&size, &at->keys[d], b * rows) &&
-               add_part(&size, &at->runs[d], b * at->run_room);
+               add_part(&size, &at->base[d], b * rows) && add_part(&size, &at->runs[d], b * at->run_room);
     for (uint32_t list = 0; list < LISTS && fits; list++) {
         /* a column has at least one cell; rows, and then the padding, are groups */
         at->record_room[list] = b * (list == LIST_COLUMN ? length : room_of(groups + 1, length));
-        fits = add_part(&size, &at->records[list], at->record_room[list] * RECORD_WORDS);
+        fits = add_part(&size, &at->places[list], b * (list == LIST_COLUMN ? length : rows + 1)) &&
+               add_part(&size, &at->records[list], at->record_room[list] * RECORD_WORDS);
     }
     at->size = size;
     return fits;

@@ -72,6 +72,7 @@ typedef struct attention_layout {
     uint64_t tile[DIRECTIONS];   /* [B][tiles][R]: runs and keys, first of the tile, then before it */
     uint64_t degree[DIRECTIONS]; /* [B][R]: runs without a row's own; the high bit: it refers to itself */
     uint64_t keys[DIRECTIONS];   /* [B][R]: their cells */
+    uint64_t base[DIRECTIONS];   /* [B][R]: the first run */
     uint64_t runs[DIRECTIONS];   /* [B][run_room]: position << 16 | keys before it */
     uint64_t run_room;           /* of a sequence */
     uint64_t order;              /* [B][S] of 16 bits: col_perm */
@@ -79,6 +80,7 @@ typedef struct attention_layout {
     uint64_t chunks;             /* [B][COUNTS][row_chunks or column_chunks] */
     uint64_t chunk_stride;       /* of a sequence's */
     uint64_t totals;             /* [B][COUNTS], then those of earlier sequences */
+    uint64_t places[LISTS];      /* [B][groups]: records of the same kind before it in its chunk */
     uint64_t records[LISTS];     /* [room][RECORD_WORDS] */
     uint64_t record_room[LISTS]; /* of all sequences */
     uint64_t size;
@@ -203,7 +205,7 @@ SHARED void group_of_rows(const attention_lists *l, uint32_t list, uint32_t b, u
         bool sees_itself = list == LIST_OUTBOUND || list == LIST_OUTBOUND_T || word >> 31;
         degree = word & 0x7fffffff;
         keys = row_words(l, l->at.keys[direction], b)[row];
-        base = first_run(l, direction, b, row);
+        base = row_words(l, l->at.base[direction], b)[row];
         own = sees_itself ? cells : 0;
         has_room = l->words[l->at.totals + (uint64_t)b * COUNTS + COUNT_RUNS + direction] <= l->at.run_room;
     }
@@ -306,26 +308,34 @@ SHARED void find_places(const attention_lists *l, uint64_t thread) {
 
 /* ---- Foreign keys ------------------------------------------------------------ */
 
+/* Which of eight rows a row refers to, or is referred to by, as bits. fk_adj is mostly zeros: eight at once
+ * are passed over where they lie together. */
+SHARED uint32_t eight_edges(const uint8_t *adj, uint64_t step, uint64_t at, uint64_t end) {
+    uint32_t bits = 0;
+    if (step == 1 && ((uint64_t)(adj + at) & 7) == 0 && at + 8 <= end && *(const uint64_t *)(adj + at) == 0)
+        return 0;
+    for (uint32_t k = 0; k < 8; k++) {
+        uint64_t row = at + k < end ? at + k : end - 1;
+        bits |= (uint32_t)(adj[row * step] != 0 && at + k < end) << k;
+    }
+    return bits;
+}
+
 /* Visits the rows of a tile that a row refers to, or that refer to it, in order; a macro, so that it serves
- * counting and writing. fk_adj is mostly zeros: eight at once are passed over where they can be. */
+ * counting and writing. */
 #define FOR_EDGES(l, direction, b, row, tile, other, ...)                                                    \
     do {                                                                                                     \
         uint64_t rows_ = (l)->at.rows, end_ = ((uint64_t)(tile) + 1) * TILE;                                 \
-        const uint8_t *adj_ =                                                                                \
-            (l)->fk_adj + (b)*rows_ * rows_ + ((direction) == PARENTS ? (row)*rows_ : (row));                \
         uint64_t step_ = (direction) == PARENTS ? 1 : rows_;                                                 \
-        bool is_wide_ = step_ == 1 && ((uintptr_t)adj_ & 7) == 0;                                            \
+        const uint8_t *adj_ = (l)->fk_adj + ((b)*rows_ + ((direction) == PARENTS ? (row) : 0)) * rows_ +     \
+                              ((direction) == PARENTS ? 0 : (row));                                          \
         end_ = end_ < rows_ ? end_ : rows_;                                                                  \
-        for (uint64_t at_ = (uint64_t)(tile)*TILE; at_ < end_; at_++) {                                      \
-            if (is_wide_ && at_ % 8 == 0 && at_ + 8 <= end_ && *(const uint64_t *)(adj_ + at_) == 0) {       \
-                at_ += 7;                                                                                    \
-                continue;                                                                                    \
-            }                                                                                                \
-            if (adj_[at_ * step_]) {                                                                         \
-                uint32_t other = (uint32_t)at_;                                                              \
-                __VA_ARGS__                                                                                  \
-            }                                                                                                \
-        }                                                                                                    \
+        for (uint64_t at_ = (uint64_t)(tile)*TILE; at_ < end_; at_ += 8)                                     \
+            for (uint32_t bits_ = eight_edges(adj_, step_, at_, end_), k_ = 0; bits_; bits_ >>= 1, k_++)     \
+                if (bits_ & 1) {                                                                             \
+                    uint32_t other = (uint32_t)at_ + k_;                                                     \
+                    __VA_ARGS__                                                                              \
+                }                                                                                            \
     } while (0)
 
 typedef struct attention_edge_thread {
@@ -376,9 +386,12 @@ SHARED void write_runs(const attention_lists *l, uint64_t thread) {
     attention_edge_thread t = edge_thread(l, thread);
     const uint32_t *starts = starts_of(l, t.b);
     uint32_t before = *tile_word(l, t.direction, t.b, t.tile, t.row);
-    uint64_t at = (uint64_t)first_run(l, t.direction, t.b, t.row) + (before >> 16);
+    uint32_t first = first_run(l, t.direction, t.b, t.row);
+    uint64_t at = (uint64_t)first + (before >> 16);
     uint32_t *runs = l->words + l->at.runs[t.direction] + t.b * l->at.run_room;
     uint32_t keys = before & 0xffff;
+    if (t.tile == 0)
+        row_words(l, l->at.base[t.direction], t.b)[t.row] = first;
     if (starts[t.row + 1] > starts[t.row])
         FOR_EDGES(l, t.direction, t.b, t.row, t.tile, other, {
             uint32_t cells = starts[other + 1] - starts[other];
@@ -425,6 +438,7 @@ SHARED void count_records(const attention_lists *l, uint64_t thread) {
     for (uint32_t group = chunk * CHUNK; group < end && group < groups; group++) {
         group_of(l, list, b, group, record);
         uint32_t kind = kind_of(record[RECORD_ROWS], record[RECORD_KEYS]);
+        l->words[l->at.places[list] + (uint64_t)b * groups + group] = counts[kind];
         counts[kind] += records_of(record[RECORD_ROWS], kind);
     }
     for (uint32_t kind = 0; kind < KINDS; kind++)
@@ -461,22 +475,49 @@ SHARED void add_sequences(const attention_lists *l, uint64_t thread) {
 
 /* ---- Records ------------------------------------------------------------------------------------- */
 
-SHARED void put_position(uint32_t *record, uint32_t word, uint32_t i, uint32_t position) {
-    ((uint16_t *)(record + word))[i] = (uint16_t)position;
+/* Positions of 16 bits, two in a word; `count` of them were put before. */
+SHARED void put_positions(uint32_t *words, uint32_t count, uint32_t first, uint32_t more) {
+    uint16_t *to = (uint16_t *)words + count;
+    for (uint32_t i = 0; i < more; i++)
+        to[i] = (uint16_t)(first + i);
+}
+
+SHARED void put_order(const attention_lists *l, uint32_t b, uint32_t place, uint32_t *words, uint32_t count) {
+    const uint16_t *order = order_of(&l->at, l->words, b) + place;
+    for (uint32_t i = 0; i < count; i++)
+        ((uint16_t *)words)[i] = order[i];
+}
+
+/* All that a small group sees: its own cells, then run by run. */
+SHARED void put_keys(const attention_lists *l, const uint32_t *group, uint32_t *words) {
+    const uint32_t *runs = l->words + group[RECORD_AT];
+    uint32_t own = group[RECORD_OWN_COUNT], keys = group[RECORD_KEYS] - own, count = group[RECORD_RUNS];
+    put_positions(words, 0, group[RECORD_OWN], own);
+    for (uint32_t i = 0, run = keys ? runs[0] : 0; keys > 0 && i < count; i++) {
+        uint32_t next = i + 1 < count ? runs[i + 1] : 0, before = run & 0xffff;
+        uint32_t end = i + 1 < count ? next & 0xffff : keys;
+        put_positions(words, own + before, run >> 16, end - before);
+        run = next;
+    }
 }
 
 SHARED void write_record(const attention_lists *l, uint32_t list, const uint32_t *group, uint32_t kind,
                          uint32_t skipped, uint32_t *record) {
-    bool is_column = list == LIST_COLUMN;
     uint32_t each = kind == LARGE ? ROWS_LARGE : ROWS_SMALL, cells = group[RECORD_ROWS] - skipped;
+    uint32_t first = group[RECORD_FIRST] + skipped, b = group[RECORD_SEQUENCE];
+    cells = cells < each ? cells : each;
     for (uint32_t i = 0; i < RECORD_CELLS; i++)
         record[i] = group[i];
-    record[RECORD_FIRST] += skipped;
-    record[RECORD_ROWS] = cells < each ? cells : each;
-    for (uint32_t i = 0; kind != LARGE && i < record[RECORD_ROWS]; i++)
-        put_position(record, RECORD_CELLS, i, cell_of_record(&l->at, l->words, is_column, record, i));
-    for (uint32_t j = 0; kind == SMALL && j < record[RECORD_KEYS]; j++)
-        put_position(record, RECORD_INLINE, j, key_of_record(&l->at, l->words, is_column, record, j));
+    record[RECORD_FIRST] = first;
+    record[RECORD_ROWS] = cells;
+    if (kind != LARGE && list == LIST_COLUMN)
+        put_order(l, b, first, record + RECORD_CELLS, cells);
+    else if (kind != LARGE)
+        put_positions(record + RECORD_CELLS, 0, first, cells);
+    if (kind == SMALL && group[RECORD_KEYS] > 0 && list == LIST_COLUMN)
+        put_order(l, b, group[RECORD_AT], record + RECORD_INLINE, group[RECORD_KEYS]);
+    else if (kind == SMALL && group[RECORD_KEYS] > 0)
+        put_keys(l, group, record + RECORD_INLINE);
 }
 
 /* A thread has one group of one list, in the order of count_records. */
@@ -489,15 +530,11 @@ SHARED void write_records(const attention_lists *l, uint64_t thread) {
     group_of(l, list, b, number, group);
     if (group[RECORD_ROWS] == 0)
         return;
-    uint32_t kind = kind_of(group[RECORD_ROWS], group[RECORD_KEYS]), other[8];
+    uint32_t kind = kind_of(group[RECORD_ROWS], group[RECORD_KEYS]);
     uint32_t count = list * KINDS + kind, records = records_of(group[RECORD_ROWS], kind);
     uint64_t at = (uint64_t)l->words[l->at.totals + (uint64_t)b * COUNTS + count] +
-                  chunk_words(l, b, count)[number / CHUNK];
-    for (uint32_t before = number / CHUNK * CHUNK; before < number; before++) {
-        group_of(l, list, b, before, other);
-        if (kind_of(other[RECORD_ROWS], other[RECORD_KEYS]) == kind)
-            at += records_of(other[RECORD_ROWS], kind);
-    }
+                  chunk_words(l, b, count)[number / CHUNK] +
+                  l->words[l->at.places[list] + (uint64_t)b * groups_of(l, list) + number];
     uint32_t each = kind == LARGE ? ROWS_LARGE : ROWS_SMALL;
     for (uint32_t k = 0; k < records && at < l->at.record_room[list]; k++, at++)
         write_record(l, list, group, kind, k * each, l->words + l->at.records[list] + at * RECORD_WORDS);
