@@ -328,19 +328,20 @@ WEIR_API WEIR_CHECKED weir_status weir_arenas_commit(weir_arenas *arenas, uint64
 
 /* ---- Bare packing: lifetimes and sizes alone --------------------------------------------------- */
 
-/* Reads the plain CSV that planners share: a header with the columns id, lower, upper, size in any order (a
- * column offset is ignored), a buffer a line, live in [lower, upper). INVALID_IR with the line. The caller
- * owns *packing. */
-WEIR_API WEIR_CHECKED weir_status weir_packing_read_csv(const weir_env *env, const void *data, size_t size,
-                                                        const char *name, weir_packing **packing,
-                                                        weir_error *error);
+/* Live in [lower, upper), lower < upper; a size of 0 is allowed. */
+typedef struct weir_buffer {
+    uint64_t lower;
+    uint64_t upper;
+    uint64_t size;
+} weir_buffer;
 
 typedef struct weir_packing_options {
     size_t size;              /* of this struct */
     uint32_t effort_plus_one; /* as in weir_plan_options */
     uint32_t threads;
     bool has_capacity;
-    uint64_t capacity; /* the search tries to fit it */
+    uint64_t capacity;  /* the search tries to fit it */
+    uint64_t alignment; /* of every offset; sizes are rounded up to it. 0 is read as 1 */
 } weir_packing_options;
 
 typedef struct weir_packing_result {
@@ -352,7 +353,23 @@ typedef struct weir_packing_result {
     uint64_t time_ns;
 } weir_packing_result;
 
-/* Packs with alignment 1. ARENA_TOO_SMALL as in weir_plan_make, ALLOCATION_OVERFLOW. One thread a packing. */
+/* Writes an offset for each buffer so that no two that are live together share a byte and the largest end is
+ * as small as the effort finds. The same arguments give the same offsets, on any number of threads. Any
+ * thread may call it. CONTRACT_VIOLATION (an empty lifetime, an option out of range), ARENA_TOO_SMALL as in
+ * weir_plan_make, ALLOCATION_OVERFLOW (the sizes add up to more than 64 bits hold). */
+WEIR_API WEIR_CHECKED weir_status weir_pack(const weir_env *env, const weir_buffer *buffers, size_t count,
+                                            const weir_packing_options *options, uint64_t *offsets,
+                                            weir_packing_result *result, weir_error *error);
+
+/* Reads the plain CSV that planners share: a header with the columns id, lower, upper, size in any order (a
+ * column offset is ignored), a buffer a line, live in [lower, upper). INVALID_IR with the line. The caller
+ * owns *packing. */
+WEIR_API WEIR_CHECKED weir_status weir_packing_read_csv(const weir_env *env, const void *data, size_t size,
+                                                        const char *name, weir_packing **packing,
+                                                        weir_error *error);
+
+/* weir_pack of the rows that were read; ids order buffers that are otherwise equal, so the offsets do not
+ * depend on the order of the rows. One thread at a time per packing. Errors as weir_pack. */
 WEIR_API WEIR_CHECKED weir_status weir_packing_solve(weir_packing *packing,
                                                      const weir_packing_options *options,
                                                      weir_packing_result *result, weir_error *error);

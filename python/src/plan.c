@@ -205,6 +205,42 @@ static PyObject *get_tensors(PyObject *self, void *closure) {
     return all;
 }
 
+/* ---- Bare packing ------------------------------------------------------------------------------ */
+
+/* _pack(buffers, alignment, capacity or None, effort, threads): `buffers` has lower, upper and size of each
+ * as uint64 of this machine. (offsets as uint64, peak_bytes, lower_bound, optimal) */
+PyObject *py_pack(PyObject *module, PyObject *args) {
+    (void)module;
+    py_bytes buffers = {NULL, NULL, 0};
+    PyObject *capacity = NULL;
+    weir_packing_options options = {.size = sizeof options};
+    weir_packing_result result;
+    weir_error error;
+    uint32_t effort = 0;
+    if (!PyArg_ParseTuple(args, "O&O&OO&O&:_pack", py_to_bytes, &buffers, py_to_uint64, &options.alignment,
+                          &capacity, py_to_uint32, &effort, py_to_uint32, &options.threads))
+        return NULL;
+    options.has_capacity = capacity != Py_None;
+    options.effort_plus_one = effort == UINT32_MAX ? effort : effort + 1;
+    size_t count = buffers.size / sizeof(weir_buffer);
+    PyObject *offsets = NULL, *answer = NULL;
+    if (!options.has_capacity || py_to_uint64(capacity, &options.capacity))
+        offsets = PyBytes_FromStringAndSize(NULL, (Py_ssize_t)(count * sizeof(uint64_t)));
+    if (offsets) {
+        uint64_t *out = (uint64_t *)(void *)PyBytes_AsString(offsets);
+        weir_status status = WEIR_OK;
+        Py_BEGIN_ALLOW_THREADS status =
+            weir_pack(NULL, (const weir_buffer *)buffers.data, count, &options, out, &result, &error);
+        Py_END_ALLOW_THREADS answer =
+            status == WEIR_OK ? Py_BuildValue("OKKO", offsets, (ull)result.peak_bytes,
+                                              (ull)result.lower_bound, result.optimal ? Py_True : Py_False)
+                              : py_raise(&error);
+    }
+    Py_XDECREF(offsets);
+    Py_XDECREF(buffers.holder);
+    return answer;
+}
+
 static PyMethodDef methods[] = {
     {"_make", plan_make, METH_VARARGS | METH_CLASS, "Plans a graph."},
     {"_restore", plan_restore, METH_VARARGS | METH_CLASS, "Restores a plan from its bytes."},

@@ -13,11 +13,12 @@ docs/python.md is the tour. Everything here is typed, and every array is a view 
 from weir import errors, metrics
 from weir._batch import Batch, SemanticType, Target, batch
 from weir._cells import Cell
+from weir._contexts import Contexts
 from weir._cursors import Cursors
 from weir._ingest import IngestReport, IngestWarning, Progress, draft_schema, ingest
 from weir._loader import Loader
 from weir._manifest import Location, Manifest, Mix
-from weir._plan import Plan, plan
+from weir._plan import Packing, Plan, pack, plan
 from weir._prefetcher import Prefetcher
 from weir._replay import ReplayReport, replay
 from weir._sampler import BatchSampler, Sampler
@@ -44,6 +45,7 @@ __all__ = [
     "Batch",
     "BatchSampler",
     "Cell",
+    "Contexts",
     "ContractError",
     "Cursors",
     "DataError",
@@ -59,6 +61,7 @@ __all__ = [
     "Location",
     "Manifest",
     "Mix",
+    "Packing",
     "PipelineError",
     "Plan",
     "Prefetcher",
@@ -77,6 +80,7 @@ __all__ = [
     "errors",
     "ingest",
     "metrics",
+    "pack",
     "plan",
     "replay",
 ]

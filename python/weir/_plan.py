@@ -1,11 +1,12 @@
-"""weir.plan: a model graph becomes a memory plan."""
+"""weir.plan: a model graph becomes a memory plan. weir.pack: lifetimes and sizes alone become offsets."""
 
 from __future__ import annotations
 
 import json
 import os
-from collections.abc import Mapping, Sequence
-from typing import Any
+from array import array
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, NamedTuple
 
 from weir import _weir
 
@@ -72,6 +73,42 @@ def plan(
     data, name, is_onnx = _graph_bytes(graph, inputs)
     documents = [None if given is None else json.dumps(given).encode() for given in (arenas, order)]
     return Plan._make(data, name, is_onnx, mode, preset, token, documents[0], documents[1], effort, threads)
+
+
+class Packing(NamedTuple):
+    """What weir.pack found."""
+
+    offsets: list[int]  # one per buffer, in the order given
+    peak_bytes: int  # the largest end of a buffer
+    lower_bound: int  # the largest sum of sizes that are live at once: no packing has a lower peak
+    optimal: bool  # whether no packing can have a lower peak
+
+
+def pack(
+    buffers: Iterable[Sequence[int]],
+    *,
+    alignment: int = 1,
+    capacity: int | None = None,
+    effort: int = 5,
+    threads: int = 1,
+) -> Packing:
+    """Places buffers so that no two that are live together share a byte, with as low a peak as it finds.
+
+    buffers: (lower, upper, size) of each, live in [lower, upper), as in the CSV of `weir plan --csv`. Sizes are rounded up
+    to `alignment`, and every offset is a multiple of it. With a capacity the search ends at the first packing that
+    fits, and weir.errors.ArenaTooSmall is raised if it finds none. The same arguments give the same offsets,
+    whatever `threads` is.
+
+        >>> pack([(0, 2, 100), (1, 3, 50), (2, 4, 100)])
+        Packing(offsets=[0, 100, 0], peak_bytes=150, lower_bound=150, optimal=True)
+    """
+    flat = array("Q")
+    for lower, upper, size in buffers:
+        flat.extend((lower, upper, size))
+    offsets = array("Q")
+    data, peak_bytes, lower_bound, optimal = _weir._pack(flat.tobytes(), alignment, capacity, effort, threads)
+    offsets.frombytes(data)
+    return Packing(offsets.tolist(), peak_bytes, lower_bound, optimal)
 
 
 def _graph_bytes(graph: Any, inputs: Any) -> tuple[bytes, str, bool]:

@@ -113,6 +113,7 @@ typedef struct weir__duck_session {
     weir__duck_api api;
     weir__duck_database database;
     weir__duck_connection connection;
+    atomic_bool is_interrupted;
     bool is_fork;        /* the database is the origin's to close */
     bool has_files;      /* views of files in an in-memory database; else a database file */
     weir__source *files; /* what is known of them; NULL in a fork */

@@ -58,7 +58,8 @@ static uint32_t read_numbers(const char *text, uint32_t *out, uint32_t most) {
 
 static weir_status bad_number(weir_error *error) {
     return weir__fail(error, WEIR_SOURCE_ERROR, WEIR__SOURCE_OPERATOR,
-                      "%s: the server gives a text where PostgreSQL has a number", describing);
+                      "%s: the server sent text instead of a number, which PostgreSQL does not do",
+                      describing);
 }
 
 /* ---- Tables by number ------------------------------------------------------------------------ */

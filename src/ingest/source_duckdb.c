@@ -223,7 +223,8 @@ weir_status weir__duck_query(weir__source *source, const char *sql, weir__cursor
 }
 
 static void interrupt(weir__source *source) {
-    const weir__duck_session *session = (const weir__duck_session *)source;
+    weir__duck_session *session = (weir__duck_session *)source;
+    atomic_store_explicit(&session->is_interrupted, true, memory_order_relaxed);
     session->api.interrupt(session->connection);
 }
 

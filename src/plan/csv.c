@@ -13,7 +13,7 @@ enum { COLUMN_ID, COLUMN_LOWER, COLUMN_UPPER, COLUMN_SIZE, COLUMN_OFFSET, COLUMN
 struct weir_packing {
     const weir_env *env;
     weir__names ids;
-    weir__buffer *buffers;
+    weir_buffer *buffers;
     size_t capacity;
     uint64_t *offsets;
     bool is_solved;
@@ -120,7 +120,7 @@ static weir_status read_row(csv_reader *r, weir_text line, weir_packing *packing
     if (added == WEIR__NAME_PRESENT)
         return fault(r, "the id stands twice: ", id, error);
     packing->buffers[index] =
-        (weir__buffer){numbers[COLUMN_LOWER], numbers[COLUMN_UPPER], numbers[COLUMN_SIZE]};
+        (weir_buffer){numbers[COLUMN_LOWER], numbers[COLUMN_UPPER], numbers[COLUMN_SIZE]};
     return WEIR_OK;
 }
 
@@ -169,53 +169,22 @@ static weir_status rank_by_id(const weir_packing *packing, uint32_t *sorted, uin
     return WEIR_OK;
 }
 
-static weir_status solve(weir_packing *packing, const weir_packing_options *options, uint32_t *sorted,
-                         uint32_t *rank, weir__pack_result *found, weir_error *error) {
-    weir_status status = rank_by_id(packing, sorted, rank, error);
-    if (status != WEIR_OK)
-        return status;
-    weir__pack_options pack = {.effort = options->effort_plus_one ? options->effort_plus_one - 1
-                                                                  : WEIR_EFFORT_DEFAULT,
-                               .threads = options->threads,
-                               .alignment = 1,
-                               .capacity = options->has_capacity ? options->capacity : UINT64_MAX,
-                               .rank = rank};
-    status =
-        weir__pack(packing->env, packing->buffers, packing->ids.count, &pack, packing->offsets, found, error);
-    if (status == WEIR_OK && options->has_capacity && found->peak > options->capacity)
-        status =
-            weir__report_too_small((weir_text){"csv", 3}, found->peak, options->capacity, found->lower_bound,
-                                   found->infeasible_proven || found->lower_bound > options->capacity, error);
-    return status;
-}
-
 weir_status weir_packing_solve(weir_packing *packing, const weir_packing_options *options,
                                weir_packing_result *result, weir_error *error) {
     const weir_env *env = packing->env;
     size_t count = packing->ids.count;
-    weir__pack_result found;
-    if (options->size < sizeof *options || options->effort_plus_one > WEIR_EFFORT_MAX + 1)
-        return weir__fail(error, WEIR_CONTRACT_VIOLATION, CSV_OPERATOR,
-                          "the options' size is not set, or the effort is not from 0 to %d", WEIR_EFFORT_MAX);
-    uint64_t start_ns = env->now_ns(env->context);
     uint32_t *order = weir__allocate(env, count, 2 * sizeof *order);
     if (!packing->offsets)
         packing->offsets = weir__allocate(env, count, sizeof *packing->offsets);
-    packing->is_solved = false;
     weir_status status = order && packing->offsets
-                             ? solve(packing, options, order, order + count, &found, error)
+                             ? rank_by_id(packing, order, order + count, error)
                              : weir__out_of_memory(error, CSV_OPERATOR, count * sizeof *packing->offsets);
+    if (status == WEIR_OK)
+        status = weir__pack_ranked(env, packing->buffers, count, order + count, options, packing->offsets,
+                                   result, error);
     weir__release(env, order);
-    if (status != WEIR_OK)
-        return status;
-    packing->is_solved = true;
-    *result = (weir_packing_result){.buffers = count,
-                                    .lower_bound = found.lower_bound,
-                                    .peak_bytes = found.peak,
-                                    .optimal = found.optimal,
-                                    .steps = found.steps,
-                                    .time_ns = env->now_ns(env->context) - start_ns};
-    return WEIR_OK;
+    packing->is_solved = status == WEIR_OK;
+    return status;
 }
 
 /* ---- Writing ----------------------------------------------------------------------------------- */
@@ -238,7 +207,7 @@ weir_status weir_packing_csv(weir_packing *packing, const char **text, size_t *s
     at += sizeof header - 1;
     for (uint32_t i = 0; i < ids->count; i++) {
         weir_text id = weir__name(ids, i);
-        const weir__buffer *b = &packing->buffers[i];
+        const weir_buffer *b = &packing->buffers[i];
         memcpy(at, id.data, id.size);
         at += id.size;
         at +=

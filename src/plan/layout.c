@@ -15,7 +15,7 @@ typedef struct layout {
     const uint32_t *overwritten;
     uint32_t effort;
     uint32_t threads;
-    weir__buffer *buffers;
+    weir_buffer *buffers;
     uint64_t *offsets;
     uint64_t *slot_offsets; /* the slot layout of the same buffers */
     uint32_t *buffer_of;    /* a tensor's buffer */
@@ -64,7 +64,7 @@ static bool collect_buffers(layout *l, const weir__arena *arena) {
         }
         uint64_t size = weir__rounded(row->size, arena->alignment);
         l->slot_offsets[l->buffer_count] = plan->slots[arena->first_slot + row->slot].offset;
-        l->buffers[l->buffer_count] = (weir__buffer){row->birth, row->death, size};
+        l->buffers[l->buffer_count] = (weir_buffer){row->birth, row->death, size};
         l->buffer_of[tensors[i]] = l->buffer_count++;
         if (__builtin_add_overflow(sum, size, &sum))
             return false;

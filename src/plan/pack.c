@@ -260,7 +260,7 @@ static weir_status search_parts(packing *p, weir_error *error) {
 }
 
 /* The caller's own layout, where it is better than ours. */
-static void prefer_initial(const packing *p, size_t count, const weir__buffer *buffers, uint64_t proven,
+static void prefer_initial(const packing *p, size_t count, const weir_buffer *buffers, uint64_t proven,
                            uint64_t *offsets, weir__pack_result *result) {
     const uint64_t *initial = p->options->initial;
     uint64_t peak = 0;
@@ -278,7 +278,7 @@ static void prefer_initial(const packing *p, size_t count, const weir__buffer *b
     result->optimal = peak / p->sweep.unit <= proven;
 }
 
-static void finish(const packing *p, size_t count, const weir__buffer *buffers, uint64_t *offsets,
+static void finish(const packing *p, size_t count, const weir_buffer *buffers, uint64_t *offsets,
                    weir__pack_result *result) {
     const weir__pack_options *options = p->options;
     uint64_t proven = p->sweep.lower_bound;
@@ -351,7 +351,7 @@ static weir_status pack_rows(packing *p, weir_error *error) {
     return status ? status : search_parts(p, error);
 }
 
-weir_status weir__pack(const weir_env *env, const weir__buffer *buffers, size_t count,
+weir_status weir__pack(const weir_env *env, const weir_buffer *buffers, size_t count,
                        const weir__pack_options *options, uint64_t *offsets, weir__pack_result *result,
                        weir_error *error) {
     env = weir__env(env);

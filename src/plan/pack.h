@@ -12,18 +12,11 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "weir/base.h"
+#include "weir/plan.h"
 
 #define WEIR__PACK_OPERATOR "UML_OS.TMMU.PackArena_v1"
 
 enum { WEIR__PACK_EFFORT_MAX = 9, WEIR__PACK_EFFORT_DEFAULT = 5, WEIR__PACK_THREADS_MAX = 64 };
-
-/* Live in [lower, upper), lower < upper. `size` is a multiple of the alignment; 0 is allowed. */
-typedef struct weir__buffer {
-    uint64_t lower;
-    uint64_t upper;
-    uint64_t size;
-} weir__buffer;
 
 typedef struct weir__pack_options {
     uint32_t effort;      /* 0 (one greedy pass) to WEIR__PACK_EFFORT_MAX */
@@ -46,9 +39,14 @@ typedef struct weir__pack_result {
  * error here: the caller compares `peak` with it. Thread-safe; `threads` > 1 starts threads through the env
  * and joins them. CONTRACT_VIOLATION (an empty lifetime, a size off the alignment, effort or count out of
  * range), ALLOCATION_OVERFLOW (the sum of all sizes passes 64 bits), OUT_OF_MEMORY. */
-WEIR_CHECKED weir_status weir__pack(const weir_env *env, const weir__buffer *buffers, size_t count,
+WEIR_CHECKED weir_status weir__pack(const weir_env *env, const weir_buffer *buffers, size_t count,
                                     const weir__pack_options *options, uint64_t *offsets,
                                     weir__pack_result *result, weir_error *error);
+
+/* weir_pack with a rank, as in weir__pack_options. */
+WEIR_CHECKED weir_status weir__pack_ranked(const weir_env *env, const weir_buffer *buffers, size_t count,
+                                           const uint32_t *rank, const weir_packing_options *options,
+                                           uint64_t *offsets, weir_packing_result *result, weir_error *error);
 
 /* A fault of a layout: two buffers that are live together and overlap, or one that is misaligned or passes
  * the end of the address space (then second == first). */
@@ -59,7 +57,7 @@ typedef struct weir__pack_fault {
 
 /* Recomputes overlaps from scratch in O(n log n). WEIR_OK and *valid, *peak; where not valid, *fault names
  * one offending pair. OUT_OF_MEMORY. */
-WEIR_CHECKED weir_status weir__pack_validate(const weir_env *env, const weir__buffer *buffers, size_t count,
+WEIR_CHECKED weir_status weir__pack_validate(const weir_env *env, const weir_buffer *buffers, size_t count,
                                              uint64_t alignment, const uint64_t *offsets, bool *valid,
                                              uint64_t *peak, weir__pack_fault *fault, weir_error *error);
 

@@ -44,7 +44,7 @@ typedef struct weir__sweep {
     uint32_t peak_row; /* the birth after which the live sum is first the lower bound */
 } weir__sweep;
 
-weir_status weir__sweep_open(const weir_env *env, const weir__buffer *buffers, size_t count,
+weir_status weir__sweep_open(const weir_env *env, const weir_buffer *buffers, size_t count,
                              const uint32_t *rank, weir__sweep *sweep, weir_error *error);
 void weir__sweep_close(const weir_env *env, weir__sweep *sweep);
 

@@ -137,7 +137,7 @@ static uint64_t greatest_common_divisor(uint64_t a, uint64_t b) {
     return a;
 }
 
-static weir_status check_buffers(const weir__buffer *buffers, size_t count, weir__sweep *sweep,
+static weir_status check_buffers(const weir_buffer *buffers, size_t count, weir__sweep *sweep,
                                  weir_error *error) {
     uint64_t sum = 0;
     uint64_t unit = 0;
@@ -159,7 +159,7 @@ static weir_status check_buffers(const weir__buffer *buffers, size_t count, weir
     return WEIR_OK;
 }
 
-weir_status weir__sweep_open(const weir_env *env, const weir__buffer *buffers, size_t count,
+weir_status weir__sweep_open(const weir_env *env, const weir_buffer *buffers, size_t count,
                              const uint32_t *rank, weir__sweep *sweep, weir_error *error) {
     *sweep = (weir__sweep){0};
     weir_status status = check_buffers(buffers, count, sweep, error);

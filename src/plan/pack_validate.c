@@ -83,7 +83,7 @@ static void delete (live_tree *t, uint32_t buffer) {
 }
 
 /* A live buffer that overlaps `buffer`, or none. */
-static uint32_t find_overlap(const live_tree *t, const weir__buffer *buffers, uint32_t buffer) {
+static uint32_t find_overlap(const live_tree *t, const weir_buffer *buffers, uint32_t buffer) {
     uint32_t below = none;
     uint32_t above = none;
     for (uint32_t at = t->root; at != none;) {
@@ -102,7 +102,7 @@ static uint32_t find_overlap(const live_tree *t, const weir__buffer *buffers, ui
     return none;
 }
 
-static bool check_each(const weir__buffer *buffers, size_t count, uint64_t alignment, const uint64_t *offsets,
+static bool check_each(const weir_buffer *buffers, size_t count, uint64_t alignment, const uint64_t *offsets,
                        uint64_t *peak, weir__pack_fault *fault) {
     for (size_t i = 0; i < count; i++) {
         uint64_t top;
@@ -117,7 +117,7 @@ static bool check_each(const weir__buffer *buffers, size_t count, uint64_t align
     return true;
 }
 
-static bool check_events(live_tree *t, const weir__buffer *buffers, const event *events, size_t event_count,
+static bool check_events(live_tree *t, const weir_buffer *buffers, const event *events, size_t event_count,
                          weir__pack_fault *fault) {
     for (size_t i = 0; i < event_count; i++) {
         uint32_t buffer = events[i].buffer;
@@ -135,7 +135,7 @@ static bool check_events(live_tree *t, const weir__buffer *buffers, const event 
     return true;
 }
 
-weir_status weir__pack_validate(const weir_env *env, const weir__buffer *buffers, size_t count,
+weir_status weir__pack_validate(const weir_env *env, const weir_buffer *buffers, size_t count,
                                 uint64_t alignment, const uint64_t *offsets, bool *valid, uint64_t *peak,
                                 weir__pack_fault *fault, weir_error *error) {
     env = weir__env(env);

@@ -212,7 +212,7 @@ static bool claim_holds(const weir__arena *claim, const weir__arena *found) {
            (!claim->has_capacity || claim->peak_bytes <= claim->capacity);
 }
 
-static weir_status check_offsets(const restorer *r, const weir__arena *arena, weir__buffer *buffers,
+static weir_status check_offsets(const restorer *r, const weir__arena *arena, weir_buffer *buffers,
                                  uint64_t *offsets, weir_error *error) {
     const weir_plan *plan = r->plan;
     weir__pack_fault fault;
@@ -221,7 +221,7 @@ static weir_status check_offsets(const restorer *r, const weir__arena *arena, we
     for (uint32_t i = 0; i < arena->tensor_count; i++) {
         const weir__row *row = &plan->rows[plan->by_birth[arena->first_tensor + i]];
         is_inside = is_inside && row->offset <= arena->peak_bytes;
-        buffers[i] = (weir__buffer){row->birth, row->death, weir__rounded(row->size, arena->alignment)};
+        buffers[i] = (weir_buffer){row->birth, row->death, weir__rounded(row->size, arena->alignment)};
         offsets[i] = row->offset;
     }
     weir_status status = weir__pack_validate(plan->env, buffers, arena->tensor_count, arena->alignment,
@@ -231,7 +231,7 @@ static weir_status check_offsets(const restorer *r, const weir__arena *arena, we
     return status;
 }
 
-static weir_status check_arena(restorer *r, weir__arena *arena, uint32_t *last_death, weir__buffer *buffers,
+static weir_status check_arena(restorer *r, weir__arena *arena, uint32_t *last_death, weir_buffer *buffers,
                                uint64_t *offsets, weir_error *error) {
     if (!slots_hold(r, arena, last_death))
         return refuse(r, "slots or addresses contradict each other in the arena ", arena->name, error);
@@ -265,7 +265,7 @@ static weir_status take_claims(restorer *r, weir_error *error) {
 static weir_status check_arenas(restorer *r, weir_error *error) {
     weir_plan *plan = r->plan;
     uint32_t *last_death = weir__allocate_zero(plan->env, plan->slot_count, sizeof *last_death);
-    weir__buffer *buffers = weir__allocate(plan->env, plan->count, sizeof *buffers);
+    weir_buffer *buffers = weir__allocate(plan->env, plan->count, sizeof *buffers);
     uint64_t *offsets = weir__allocate(plan->env, plan->count, sizeof *offsets);
     weir_status status = WEIR_OK;
     if (!last_death || !buffers || !offsets)

@@ -302,6 +302,53 @@ bool weir_store_seed(const weir_store *store, uint32_t task_number, uint32_t ind
                          : read_target(store, task, index, &out->target);
 }
 
+uint32_t weir_store_find_seed(const weir_store *store, uint32_t task_number, uint32_t row,
+                              int64_t observation_time) {
+    const weir_store_info *info = &store->info;
+    if (task_number >= info->task_count)
+        return WEIR_NONE;
+    const weir_task *task = &info->tasks[task_number];
+    for (int split = 0; split < WEIR_SPLITS; split++) {
+        uint32_t low = task->split_start[split], high = task->split_start[split + 1], end = high;
+        weir_seed_row seed;
+        while (low < high) {
+            uint32_t middle = low + (high - low) / 2;
+            if (!weir_store_seed(store, task_number, middle, &seed))
+                return WEIR_NONE;
+            if (seed.row < row || (seed.row == row && seed.observation_time < observation_time))
+                low = middle + 1;
+            else
+                high = middle;
+        }
+        if (low < end && weir_store_seed(store, task_number, low, &seed) && seed.row == row &&
+            seed.observation_time == observation_time)
+            return low;
+    }
+    return WEIR_NONE;
+}
+
+int64_t weir_store_label_time(const weir_store *store, uint32_t task_number, uint32_t index) {
+    const weir_store_info *info = &store->info;
+    weir_seed_row seed;
+    if (!weir_store_seed(store, task_number, index, &seed) || !info->tasks[task_number].has_label_times)
+        return WEIR_TIME_NEVER;
+    const weir_task *task = &info->tasks[task_number];
+    const weir_label_list *labels = &task->labels;
+    uint32_t anchor = seed.row - info->tables[task->anchor_table].row_start;
+    const uint8_t *starts = labels->starts + 4 * (size_t)anchor;
+    if (!weir__store_touch(store, WEIR__SECTION_LABELS, starts, 8))
+        return WEIR_TIME_NEVER;
+    uint32_t start = weir__load32(starts), end = weir__load32(starts + 4);
+    for (uint32_t i = start; i < end && end <= labels->count; i++) {
+        const uint8_t *row = labels->rows + 4 * (size_t)i, *time = labels->times + 8 * (size_t)i;
+        if (weir__store_touch(store, WEIR__SECTION_LABELS, row, 4) &&
+            weir__load32(row) == info->row_count + index)
+            return weir__store_touch(store, WEIR__SECTION_LABELS, time, 8) ? (int64_t)weir__load64(time)
+                                                                           : WEIR_TIME_NEVER;
+    }
+    return WEIR_TIME_NEVER;
+}
+
 bool weir_store_is_held_out(const weir_store *store, uint32_t task_number, uint32_t row) {
     const weir_store_info *info = &store->info;
     if (task_number >= info->task_count || !info->tasks[task_number].is_cell)

@@ -30,6 +30,11 @@ static inline bool weir__store_touch(const weir_store *store, weir__section_kind
     return weir__touch(store->touched, kind, at, size);
 }
 
+/* Whether all of a section was found whole: then touching it says nothing new. */
+static inline bool weir__store_is_whole(const weir_store *store, weir__section_kind kind) {
+    return atomic_load_explicit(&store->touched->sections[kind - 1].left, memory_order_relaxed) == 0;
+}
+
 /* Whether a page of the file could not be read. */
 static inline bool weir__store_is_unreadable(const weir_store *store) {
     return __atomic_load_n(&store->touched->unreadable, __ATOMIC_RELAXED) != 0;

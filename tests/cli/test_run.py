@@ -109,6 +109,12 @@ class Summary(WithFolder):
         self.assertGreater(report["bytes"], report["samples"])
         self.assertEqual(sum(worker["consumed"] for worker in report["workers"]), STEPS)
         self.assertEqual(len(report["workers"]), 2)
+        stages = report["stages"]
+        self.assertEqual([(name, stage["batches"]) for name, stage in stages.items()],
+                         [("build", STEPS), ("transform", 0), ("transfer", 0), ("consume", STEPS)])
+        self.assertEqual([stages[name]["room"] for name in ("build", "consume")], [4, 4])
+        self.assertGreater(stages["build"]["busy_seconds"], 0)
+        self.assertGreater(stages["consume"]["input_wait_seconds"], 0)
         datasets = report["datasets"]
         self.assertEqual([sum(one[key] for one in datasets.values()) for key in ("batches", "samples")],
                          [STEPS, report["samples"]])
@@ -245,7 +251,7 @@ class Refusals(WithFolder):
             record = self.assert_error("IO_ERROR", "--steps", 4, "--resume", self.checkpoint, "--checkpoint", path)
             self.assertIn("not a checkpoint", record["message"])
         record = self.assert_error("IO_ERROR", "--steps", 4, "--resume", large)
-        self.assertIn("too large", record["message"])
+        self.assertIn("larger than the limit", record["message"])
         self.assertEqual((mine.read_text(), large.stat().st_size), ("not to be lost", 2**40))
         other = self.folder / "other"
         other.write_bytes(self.checkpoint.read_bytes())
@@ -562,6 +568,29 @@ class Kill(WithFolder):
             rounds += 1
         self.assertGreaterEqual(kills, KILLS)
 
+
+    def test_the_example_in_c_survives_kills(self):
+        """examples/run.c: the same command until it is done, killed after a random time; its last sitting is not."""
+        chance = random.Random(7)
+        whole = self.folder / "whole.trace"
+        self.run_ok("--steps", STEPS, "--trace", whole)
+        call = [os.environ["WEIR_EXAMPLE_RUN"], shop / "shop.weir", shop / "shop.manifest.json", str(STEPS)]
+        kills, status = 0, None
+        while status != 0:
+            process = start(call, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, cwd=self.folder, env=environment())
+            try:
+                said, errors = process.communicate(timeout=0.05 * chance.random() if kills < 6 else 60)
+            except subprocess.TimeoutExpired:
+                process.kill()
+                said, errors = process.communicate(timeout=60)
+                kills += 1
+            status = process.returncode
+            self.assertIn(status, (0, -signal.SIGKILL), errors)
+        self.assertRegex(said, rf"^{STEPS} steps, of which \d+ in this sitting\n$")
+        self.assert_same_trace(whole, self.folder / "run.trace")
+        self.assertIn("every digest is equal", subprocess.run(
+            [WEIR, "replay", self.folder / "run.trace", "--store", shop / "shop.weir"], check=True, capture_output=True,
+            text=True).stdout)
 
     def test_killed_at_every_step_of_its_files(self):
         """Before every call that changes a file, and in the middle of every write: what is left behind goes on."""

@@ -30,8 +30,8 @@ MAY_USE = {
 }
 
 # Public headers that are not named after their part.
-HEADER_OF = {"errors": "base", "hash": "base", "cbor": "base", "manifest": "sampler", "stypes": "store", "tensors": "batch",
-             "prefetch": "pipeline", "loader": "pipeline", "staging": "pipeline", "cursors": "pipeline"}
+HEADER_OF = {"errors": "base", "hash": "base", "cbor": "base", "manifest": "sampler", "stypes": "store", "tensors": "batch", "context": "batch",
+             "prefetch": "pipeline", "run": "pipeline", "cursors": "pipeline"}
 
 # Only the default environment speaks to the system; everything else goes through a weir_env.
 DOOR = {"src/base/env.c", "src/base/guard.c"}
@@ -46,7 +46,8 @@ SYSTEM_CALLS = """malloc calloc realloc reallocarray free aligned_alloc posix_me
 
 # Calls that a file may make all the same, with the reason.
 # Where a library is, and the key of an embedding server, are said in the process's environment variables.
-EXCEPTIONS = {"src/ingest/duckdb_api.c": {"getenv"}, "src/ingest/embed_http.c": {"getenv"}}
+EXCEPTIONS = {"src/ingest/duckdb_api.c": {"getenv"}, "src/ingest/embed_http.c": {"getenv"},
+              "src/pipeline/launcher.c": {"getenv"}}
 
 # Integers become narrower in one of the three ways of src/base/narrow.h; the kernels that a GPU compiles too say so by
 # plain casts.

@@ -21,7 +21,7 @@ import weir
 import weir.torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.python.support import TRAIN, ShopTest, run_weir
+from tests.python.support import TRAIN, ShopTest, run_weir, status_of_child
 
 RATING = "shop/rating/train"
 
@@ -255,6 +255,9 @@ class Leases(LoaderTest):
         ):
             held = make(next(loader))
             self.assertEqual(loader.metrics()["held"], 1)
+            stages = loader.metrics()["stages"]
+            self.assertEqual(list(stages), ["build", "transform", "transfer", "consume"])
+            self.assertEqual((stages["consume"]["queued"], stages["consume"]["room"]), (1, loader._options["queue_size"]))
             with self.assertRaises(ValueError):
                 next(loader)
             del held
@@ -385,10 +388,7 @@ class Resuming(LoaderTest):
         first, second = self.loader(), self.loader()
         skip(first, 3)
         second.load_state_dict(first.state_dict())
-        child = os.fork()
-        if child == 0:
-            os._exit(0 if next(second).step == 3 else 1)
-        self.assertEqual(os.waitpid(child, 0)[1], 0)
+        self.assertEqual(status_of_child(lambda: next(second).step == 3), 0)
 
     def test_a_state_before_the_first_batch(self) -> None:
         loader = self.loader(first_step=5)
@@ -594,7 +594,7 @@ class Concurrency(LoaderTest):
 
         thread = threading.Thread(target=run)
         thread.start()
-        while loader._run is None:
+        while loader._run is None or not loader._run.is_started:
             time.sleep(0)
         loader.close()
         thread.join(60)
@@ -650,17 +650,19 @@ class Concurrency(LoaderTest):
         next(loader)
         thread.start()
         holds.wait()
-        child = os.fork()
-        if child == 0:
-            signal.alarm(30)
+        self.addCleanup(thread.join)
+        self.addCleanup(may_end.set)
+
+        def is_told() -> bool:
             try:
                 next(loader)
             except weir.errors.ContractViolation:
-                os._exit(0)
-            os._exit(1)
+                return True
+            return False
+
+        self.assertEqual(status_of_child(is_told), 0)
         may_end.set()
         thread.join()
-        self.assertEqual(os.waitpid(child, 0)[1], 0)
         self.assertEqual(next(loader).step, 1)
 
     def test_a_program_that_ends_in_the_middle_ends(self) -> None:
@@ -694,7 +696,7 @@ class Concurrency(LoaderTest):
 
 
 def interrupt_when_waiting(loader: weir.Loader) -> None:
-    while loader._run is None:
+    while loader._run is None or not loader._run.is_started:
         time.sleep(0)
     os.kill(os.getpid(), signal.SIGINT)
 

@@ -100,6 +100,30 @@ class Plans(unittest.TestCase):
         with self.assertRaises(TypeError):
             weir.plan(model, mode="backward")
 
+    def test_buffers_alone(self) -> None:
+        buffers = [(0, 2, 10), (1, 3, 20), (2, 4, 10), (0, 4, 5)]
+        Path("b.csv").write_text("id,lower,upper,size\n" + "".join(f"{i},{a},{b},{c}\n" for i, (a, b, c) in enumerate(buffers)))
+        printed = json.loads(run_weir("plan", "--csv", "b.csv", "--json"))
+        packing = weir.pack(iter(buffers))
+        self.assertEqual(packing.offsets, [int(line.split(",")[4]) for line in printed["csv"].splitlines()[1:]])
+        self.assertEqual((packing.peak_bytes, packing.lower_bound, packing.optimal), (35, 35, True))
+        aligned = weir.pack([list(buffer) for buffer in buffers], alignment=16, threads=2)
+        self.assertEqual((aligned.peak_bytes, [offset % 16 for offset in aligned.offsets]), (64, [0] * 4))
+        self.assertEqual(weir.pack([]), weir.Packing([], 0, 0, True))
+        self.assertEqual(weir.pack(buffers, capacity=36).peak_bytes, 35)
+        with self.assertRaises(weir.errors.ArenaTooSmall):
+            weir.pack(buffers, capacity=34)
+        for wrong in [(1, 1, 8)], [(0, 1)], [(0, 1, 2, 3)]:
+            with self.assertRaises(ValueError):
+                weir.pack(wrong)
+        for wrong in [(-1, 1, 8)], [(0, 1, 2**64)]:
+            with self.assertRaises(OverflowError):
+                weir.pack(wrong)
+        with self.assertRaises(ValueError):
+            weir.pack(buffers, effort=10)
+        with self.assertRaises(weir.errors.AllocationOverflow):
+            weir.pack([(0, 1, 2**63), (0, 1, 2**63)])
+
 
 if __name__ == "__main__":
     unittest.main()

@@ -22,22 +22,22 @@ static uint64_t next_random(uint64_t *state) {
     return x ^ x >> 31;
 }
 
-static void make_buffers(uint64_t *state, weir__buffer *buffers, size_t count, uint64_t times,
+static void make_buffers(uint64_t *state, weir_buffer *buffers, size_t count, uint64_t times,
                          uint64_t sizes) {
     for (size_t i = 0; i < count; i++) {
         uint64_t lower = next_random(state) % times;
-        buffers[i] = (weir__buffer){lower, lower + 1 + next_random(state) % (times - lower),
-                                    next_random(state) % sizes};
+        buffers[i] = (weir_buffer){lower, lower + 1 + next_random(state) % (times - lower),
+                                   next_random(state) % sizes};
     }
 }
 
 /* Every moment is full: what dies is cut anew. The bound is often out of reach. Returns the number of
  * buffers. */
-static size_t make_tight(uint64_t *state, weir__buffer *buffers, size_t most) {
+static size_t make_tight(uint64_t *state, weir_buffer *buffers, size_t most) {
     size_t count = 0;
     for (uint64_t left = 6 + next_random(state) % 8; left > 0 && count < 4;) {
         uint64_t size = count == 3 ? left : 1 + next_random(state) % left;
-        buffers[count++] = (weir__buffer){0, UINT64_MAX, size};
+        buffers[count++] = (weir_buffer){0, UINT64_MAX, size};
         left -= size;
     }
     uint64_t time = 1;
@@ -51,9 +51,9 @@ static size_t make_tight(uint64_t *state, weir__buffer *buffers, size_t most) {
         if (freed == 0)
             continue;
         uint64_t cut = next_random(state) % freed;
-        buffers[count++] = (weir__buffer){time, UINT64_MAX, freed - cut};
+        buffers[count++] = (weir_buffer){time, UINT64_MAX, freed - cut};
         if (cut > 0)
-            buffers[count++] = (weir__buffer){time, UINT64_MAX, cut};
+            buffers[count++] = (weir_buffer){time, UINT64_MAX, cut};
     }
     for (size_t i = 0; i < count; i++)
         if (buffers[i].upper == UINT64_MAX)
@@ -67,7 +67,7 @@ static size_t make_tight(uint64_t *state, weir__buffer *buffers, size_t most) {
  * layouts that are pushed down as far as they go. Ends early at the bound. */
 
 typedef struct exhaustive {
-    const weir__buffer *buffers;
+    const weir_buffer *buffers;
     size_t count;
     uint64_t offsets[TIGHT];
     bool placed[TIGHT];
@@ -75,7 +75,7 @@ typedef struct exhaustive {
     uint64_t bound;
 } exhaustive;
 
-static bool live_together(const weir__buffer *a, const weir__buffer *b) {
+static bool live_together(const weir_buffer *a, const weir_buffer *b) {
     return a->lower < b->upper && b->lower < a->upper;
 }
 
@@ -104,7 +104,7 @@ static void try_orders(exhaustive *e, size_t depth, uint64_t last, uint64_t peak
     }
 }
 
-static uint64_t largest_live_sum(const weir__buffer *buffers, size_t count) {
+static uint64_t largest_live_sum(const weir_buffer *buffers, size_t count) {
     uint64_t largest = 0;
     for (size_t i = 0; i < count; i++) {
         uint64_t sum = 0;
@@ -116,14 +116,14 @@ static uint64_t largest_live_sum(const weir__buffer *buffers, size_t count) {
     return largest;
 }
 
-static uint64_t least_peak(const weir__buffer *buffers, size_t count) {
+static uint64_t least_peak(const weir_buffer *buffers, size_t count) {
     exhaustive e = {
         .buffers = buffers, .count = count, .best = UINT64_MAX, .bound = largest_live_sum(buffers, count)};
     try_orders(&e, 0, 0, 0);
     return e.best;
 }
 
-static weir__pack_result pack_and_check(const weir__buffer *buffers, size_t count,
+static weir__pack_result pack_and_check(const weir_buffer *buffers, size_t count,
                                         const weir__pack_options *options, uint64_t *offsets) {
     weir__pack_result result;
     weir_error error;
@@ -149,7 +149,7 @@ static void small_problems_are_solved_exactly(void **state) {
     uint64_t seed = 1;
     size_t gaps = 0;
     for (unsigned round = 0; round < 16000; round += test_stride()) {
-        weir__buffer buffers[TIGHT];
+        weir_buffer buffers[TIGHT];
         uint64_t offsets[TIGHT];
         size_t count = 1 + next_random(&seed) % SMALL;
         if (round % 4)
@@ -172,7 +172,7 @@ static void low_effort_never_claims_too_much(void **state) {
     uint64_t seed = 2;
     size_t missed = 0;
     for (unsigned round = 0; round < 2000; round += test_stride()) {
-        weir__buffer buffers[SMALL];
+        weir_buffer buffers[SMALL];
         uint64_t offsets[SMALL];
         make_buffers(&seed, buffers, SMALL, 8, 9);
         uint64_t least = least_peak(buffers, SMALL);
@@ -193,7 +193,7 @@ static void capacities_are_met_or_refuted(void **state) {
     uint64_t seed = 3;
     size_t refuted_above_bound = 0;
     for (unsigned round = 0; round < 8000; round += test_stride()) {
-        weir__buffer buffers[TIGHT];
+        weir_buffer buffers[TIGHT];
         uint64_t offsets[TIGHT];
         size_t count = make_tight(&seed, buffers, TIGHT);
         uint64_t least = least_peak(buffers, count);
@@ -225,7 +225,7 @@ static void threads_and_row_order_do_not_matter(void **state) {
     (void)state;
     uint64_t seed = 4;
     for (unsigned round = 0; round < 12; round++) {
-        weir__buffer buffers[LARGE], shuffled[LARGE];
+        weir_buffer buffers[LARGE], shuffled[LARGE];
         uint64_t expected[LARGE], offsets[LARGE];
         uint32_t order[LARGE];
         make_buffers(&seed, buffers, LARGE, 5 + next_random(&seed) % 200, 40);
@@ -252,7 +252,7 @@ static void every_effort_is_valid_and_alignment_holds(void **state) {
     (void)state;
     uint64_t seed = 5;
     for (uint32_t effort = 0; effort <= 5; effort++) {
-        weir__buffer buffers[LARGE];
+        weir_buffer buffers[LARGE];
         uint64_t offsets[LARGE];
         make_buffers(&seed, buffers, LARGE, 300, 30);
         for (size_t i = 0; i < LARGE; i++)
@@ -269,11 +269,11 @@ static void every_effort_is_valid_and_alignment_holds(void **state) {
 /* n buffers that all live at once, then the same shape many times over: parts are solved apart. */
 static void parts_are_solved_apart(void **state) {
     (void)state;
-    weir__buffer buffers[LARGE];
+    weir_buffer buffers[LARGE];
     uint64_t offsets[LARGE];
     for (size_t i = 0; i < LARGE; i++) {
         uint64_t part = i / SMALL;
-        buffers[i] = (weir__buffer){part * 10 + i % 3, part * 10 + 5 + i % 4, 1 + (i * 7 + part) % 11};
+        buffers[i] = (weir_buffer){part * 10 + i % 3, part * 10 + 5 + i % 4, 1 + (i * 7 + part) % 11};
     }
     uint64_t least = 0;
     for (size_t from = 0; from < LARGE; from += SMALL) {
@@ -287,9 +287,9 @@ static void parts_are_solved_apart(void **state) {
 }
 
 /* Cuts a rectangle of time and address in two, again and again: a layout without any gap exists. */
-static size_t make_planted(uint64_t *state, weir__buffer *buffers, size_t wanted) {
+static size_t make_planted(uint64_t *state, weir_buffer *buffers, size_t wanted) {
     size_t count = 1;
-    buffers[0] = (weir__buffer){0, 4000, 100000};
+    buffers[0] = (weir_buffer){0, 4000, 100000};
     while (count < wanted) {
         size_t i = next_random(state) % count;
         uint64_t length = buffers[i].upper - buffers[i].lower;
@@ -313,7 +313,7 @@ static void planted_layouts_are_found(void **state) {
     (void)state;
     uint64_t seed = 10;
     for (unsigned round = 0; round < 10; round++) {
-        weir__buffer buffers[LARGE];
+        weir_buffer buffers[LARGE];
         uint64_t offsets[LARGE];
         size_t count = make_planted(&seed, buffers, LARGE);
         weir__pack_options options = options_of(5);
@@ -328,16 +328,16 @@ static void training_steps_meet_the_bound(void **state) {
     (void)state;
     uint64_t seed = 11;
     for (unsigned round = 0; round < 20; round++) {
-        weir__buffer buffers[LARGE];
+        weir_buffer buffers[LARGE];
         uint64_t offsets[LARGE];
         size_t count = 0;
         uint64_t layers = LARGE / 4;
         for (uint64_t i = 0; i < layers; i++) {
             uint64_t backward = 4 * layers - 2 * i;
-            buffers[count++] = (weir__buffer){2 * i, backward + 1, 64 * (1 + i % 3)};
-            buffers[count++] = (weir__buffer){2 * i, 2 * i + 2, 32 * (1 + next_random(&seed) % 4)};
-            buffers[count++] = (weir__buffer){backward, 4 * layers + 2, 128 * (1 + i % 2)};
-            buffers[count++] = (weir__buffer){backward, backward + 2, 32 * (1 + next_random(&seed) % 4)};
+            buffers[count++] = (weir_buffer){2 * i, backward + 1, 64 * (1 + i % 3)};
+            buffers[count++] = (weir_buffer){2 * i, 2 * i + 2, 32 * (1 + next_random(&seed) % 4)};
+            buffers[count++] = (weir_buffer){backward, 4 * layers + 2, 128 * (1 + i % 2)};
+            buffers[count++] = (weir_buffer){backward, backward + 2, 32 * (1 + next_random(&seed) % 4)};
         }
         weir__pack_options options = options_of(5);
         weir__pack_result result = pack_and_check(buffers, count, &options, offsets);
@@ -356,17 +356,17 @@ static void edges_are_handled(void **state) {
     assert_int_equal(result.peak, 0);
     assert_true(result.optimal);
 
-    weir__buffer empty[2] = {{0, 5, 0}, {1, 2, 0}};
+    weir_buffer empty[2] = {{0, 5, 0}, {1, 2, 0}};
     result = pack_and_check(empty, 2, &options, offsets);
     assert_int_equal(result.peak, 0);
     assert_int_equal(offsets[0], 0);
 
-    weir__buffer no_time[1] = {{3, 3, 8}};
+    weir_buffer no_time[1] = {{3, 3, 8}};
     assert_int_equal(weir__pack(NULL, no_time, 1, &options, offsets, &result, &error),
                      WEIR_CONTRACT_VIOLATION);
     assert_non_null(strstr(error.message, "buffer 0"));
 
-    weir__buffer touching[2] = {{0, 3, 8}, {3, 4, 8}};
+    weir_buffer touching[2] = {{0, 3, 8}, {3, 4, 8}};
     assert_int_equal(pack_and_check(touching, 2, &options, offsets).peak, 8);
 
     options.effort = 10;
@@ -378,22 +378,57 @@ static void edges_are_handled(void **state) {
                      WEIR_CONTRACT_VIOLATION);
 }
 
+static void the_public_call_rounds_and_refuses(void **state) {
+    (void)state;
+    weir_buffer buffers[3] = {{0, 2, 100}, {1, 3, 50}, {2, 4, 1}};
+    uint64_t offsets[3];
+    weir_packing_options options = {.size = sizeof options, .alignment = 48};
+    weir_packing_result result;
+    weir_error error;
+    assert_int_equal(weir_pack(NULL, buffers, 3, &options, offsets, &result, &error), WEIR_OK);
+    assert_int_equal(result.peak_bytes, 144 + 96);
+    assert_int_equal(result.lower_bound, 144 + 96);
+    assert_true(result.optimal && result.buffers == 3);
+    for (int i = 0; i < 3; i++)
+        assert_int_equal(offsets[i] % 48, 0);
+
+    options = (weir_packing_options){.size = sizeof options, .has_capacity = true, .capacity = 149};
+    assert_int_equal(weir_pack(NULL, buffers, 3, &options, offsets, &result, &error), WEIR_ARENA_TOO_SMALL);
+    options.capacity = 150;
+    assert_int_equal(weir_pack(NULL, buffers, 3, &options, offsets, &result, &error), WEIR_OK);
+    assert_int_equal(offsets[0], offsets[1] == 0 ? 50 : 0);
+
+    options = (weir_packing_options){.size = sizeof options, .alignment = UINT64_MAX};
+    assert_int_equal(weir_pack(NULL, buffers, 3, &options, offsets, &result, &error),
+                     WEIR_ALLOCATION_OVERFLOW);
+    buffers[0].size = UINT64_MAX - 3;
+    options.alignment = 8;
+    assert_int_equal(weir_pack(NULL, buffers, 1, &options, offsets, &result, &error),
+                     WEIR_ALLOCATION_OVERFLOW);
+    options = (weir_packing_options){.size = sizeof options, .effort_plus_one = 11};
+    assert_int_equal(weir_pack(NULL, buffers, 1, &options, offsets, &result, &error),
+                     WEIR_CONTRACT_VIOLATION);
+    options = (weir_packing_options){.effort_plus_one = 1};
+    assert_int_equal(weir_pack(NULL, buffers, 1, &options, offsets, &result, &error),
+                     WEIR_CONTRACT_VIOLATION);
+}
+
 static void huge_sizes_do_not_overflow(void **state) {
     (void)state;
     uint64_t half = UINT64_C(1) << 63;
-    weir__buffer two[3] = {{0, UINT64_MAX, half}, {5, UINT64_MAX - 1, half - 1}, {0, 1, 0}};
+    weir_buffer two[3] = {{0, UINT64_MAX, half}, {5, UINT64_MAX - 1, half - 1}, {0, 1, 0}};
     uint64_t offsets[5];
     weir__pack_options options = options_of(9);
     assert_int_equal(pack_and_check(two, 3, &options, offsets).peak, UINT64_MAX);
 
-    weir__buffer over[2] = {{0, 1, half}, {0, 1, half}};
+    weir_buffer over[2] = {{0, 1, half}, {0, 1, half}};
     weir__pack_result result;
     weir_error error;
     assert_int_equal(weir__pack(NULL, over, 2, &options, offsets, &result, &error), WEIR_ALLOCATION_OVERFLOW);
 
     /* no layout meets the bound here, so searches run and give way near the top of the address space */
     uint64_t unit = UINT64_C(0x1999999999999999);
-    weir__buffer knot[5] = {
+    weir_buffer knot[5] = {
         {0, 2, unit}, {1, 4, unit * 2 - 1}, {3, 6, unit * 2 - 3}, {5, 7, unit + 4}, {0, 7, unit}};
     result = pack_and_check(knot, 5, &options, offsets);
     assert_true(result.optimal);
@@ -404,7 +439,7 @@ static void initial_layout_is_never_exceeded(void **state) {
     (void)state;
     uint64_t seed = 6;
     for (unsigned round = 0; round < 300; round++) {
-        weir__buffer buffers[40];
+        weir_buffer buffers[40];
         uint64_t best[40], offsets[40];
         make_buffers(&seed, buffers, 40, 30, 50);
         weir__pack_options options = options_of(5);
@@ -423,7 +458,7 @@ static void validator_finds_overlaps(void **state) {
     uint64_t seed = 7;
     size_t broken = 0;
     for (unsigned round = 0; round < 4000; round++) {
-        weir__buffer buffers[12];
+        weir_buffer buffers[12];
         uint64_t offsets[12];
         make_buffers(&seed, buffers, 12, 10, 8);
         for (size_t i = 0; i < 12; i++)
@@ -443,7 +478,7 @@ static void validator_finds_overlaps(void **state) {
         assert_int_equal(valid, !overlaps);
         if (!valid) {
             broken++;
-            const weir__buffer *a = &buffers[fault.first], *b = &buffers[fault.second];
+            const weir_buffer *a = &buffers[fault.first], *b = &buffers[fault.second];
             assert_true(live_together(a, b) && offsets[fault.first] < offsets[fault.second] + b->size &&
                         offsets[fault.second] < offsets[fault.first] + a->size);
         }
@@ -453,7 +488,7 @@ static void validator_finds_overlaps(void **state) {
 
 static void validator_finds_single_faults(void **state) {
     (void)state;
-    weir__buffer buffers[2] = {{0, 4, 16}, {0, 4, 16}};
+    weir_buffer buffers[2] = {{0, 4, 16}, {0, 4, 16}};
     uint64_t offsets[2] = {0, 24};
     bool valid;
     uint64_t peak;
@@ -506,7 +541,7 @@ static void failing_release(void *context, void *memory) {
 
 static void sweep_failures(uint32_t threads, bool once_small) {
     uint64_t seed = 8;
-    weir__buffer buffers[60];
+    weir_buffer buffers[60];
     uint64_t offsets[60];
     make_buffers(&seed, buffers, 60, 40, 50);
     failing f = {0};
@@ -541,7 +576,7 @@ static void allocation_failures_leave_nothing_behind(void **state) {
 
 static void validator_reports_failed_allocations(void **state) {
     (void)state;
-    weir__buffer buffers[2] = {{0, 4, 16}, {0, 4, 16}};
+    weir_buffer buffers[2] = {{0, 4, 16}, {0, 4, 16}};
     uint64_t offsets[2] = {0, 16}, peak;
     bool valid;
     weir__pack_fault fault;
@@ -568,7 +603,7 @@ static int refuse_thread(void *context, void *(*run)(void *), void *argument, ui
 static void refused_threads_change_nothing(void **state) {
     (void)state;
     uint64_t seed = 9;
-    weir__buffer buffers[LARGE];
+    weir_buffer buffers[LARGE];
     uint64_t expected[LARGE], offsets[LARGE];
     make_buffers(&seed, buffers, LARGE, 100, 40);
     weir__pack_options options = options_of(3);
@@ -593,6 +628,7 @@ int main(void) {
         cmocka_unit_test(planted_layouts_are_found),
         cmocka_unit_test(training_steps_meet_the_bound),
         cmocka_unit_test(edges_are_handled),
+        cmocka_unit_test(the_public_call_rounds_and_refuses),
         cmocka_unit_test(huge_sizes_do_not_overflow),
         cmocka_unit_test(initial_layout_is_never_exceeded),
         cmocka_unit_test(validator_finds_overlaps),

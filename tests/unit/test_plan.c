@@ -109,7 +109,7 @@ static void test_every_plan_is_valid(void **state) {
 static void test_the_validator_can_fail(void **state) {
     (void)state;
     weir_error error;
-    weir__buffer buffers[] = {{0, 4, 8}, {3, 5, 8}, {4, 6, 8}};
+    weir_buffer buffers[] = {{0, 4, 8}, {3, 5, 8}, {4, 6, 8}};
     uint64_t offsets[] = {0, 7, 0};
     weir__pack_fault fault;
     bool is_valid;

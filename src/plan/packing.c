@@ -1,0 +1,69 @@
+/* weir_pack: buffers in, offsets out. Options are checked, sizes rounded up to the alignment, and the
+ * packer's answer told in the caller's terms. */
+#include "plan/pack.h"
+#include "plan/planning.h"
+
+/* False if a rounded size passes 64 bits. */
+static bool round_sizes(const weir_buffer *buffers, size_t count, uint64_t alignment, weir_buffer *rounded) {
+    for (size_t i = 0; i < count; i++) {
+        uint64_t past = buffers[i].size % alignment;
+        rounded[i] = buffers[i];
+        if (past && __builtin_add_overflow(buffers[i].size, alignment - past, &rounded[i].size))
+            return false;
+    }
+    return true;
+}
+
+static weir_status pack_rounded(const weir_env *env, const weir_buffer *buffers, size_t count,
+                                const weir__pack_options *options, uint64_t *offsets,
+                                weir__pack_result *found, weir_error *error) {
+    if (options->alignment <= 1)
+        return weir__pack(env, buffers, count, options, offsets, found, error);
+    weir_buffer *rounded = weir__allocate(env, count, sizeof *rounded);
+    weir_status status = WEIR_OK;
+    if (!rounded)
+        status = weir__out_of_memory(error, WEIR__PACK_OPERATOR, count * sizeof *rounded);
+    else if (!round_sizes(buffers, count, options->alignment, rounded))
+        status = weir__fail(error, WEIR_ALLOCATION_OVERFLOW, WEIR__PACK_OPERATOR,
+                            "a size rounded up to the alignment passes 64 bits");
+    else
+        status = weir__pack(env, rounded, count, options, offsets, found, error);
+    weir__release(env, rounded);
+    return status;
+}
+
+weir_status weir__pack_ranked(const weir_env *env, const weir_buffer *buffers, size_t count,
+                              const uint32_t *rank, const weir_packing_options *options, uint64_t *offsets,
+                              weir_packing_result *result, weir_error *error) {
+    if (options->size < sizeof *options || options->effort_plus_one > WEIR_EFFORT_MAX + 1)
+        return weir__fail(error, WEIR_CONTRACT_VIOLATION, WEIR__PACK_OPERATOR,
+                          "the options' size is not set, or the effort is not from 0 to %d", WEIR_EFFORT_MAX);
+    uint64_t start_ns = env->now_ns(env->context);
+    weir__pack_options pack = {.effort = options->effort_plus_one ? options->effort_plus_one - 1
+                                                                  : WEIR_EFFORT_DEFAULT,
+                               .threads = options->threads,
+                               .alignment = options->alignment,
+                               .capacity = options->has_capacity ? options->capacity : UINT64_MAX,
+                               .rank = rank};
+    weir__pack_result found;
+    weir_status status = pack_rounded(env, buffers, count, &pack, offsets, &found, error);
+    if (status != WEIR_OK)
+        return status;
+    if (options->has_capacity && found.peak > options->capacity)
+        return weir__report_too_small(
+            (weir_text){"buffers", 7}, found.peak, options->capacity, found.lower_bound,
+            found.infeasible_proven || found.lower_bound > options->capacity, error);
+    *result = (weir_packing_result){.buffers = count,
+                                    .lower_bound = found.lower_bound,
+                                    .peak_bytes = found.peak,
+                                    .optimal = found.optimal,
+                                    .steps = found.steps,
+                                    .time_ns = env->now_ns(env->context) - start_ns};
+    return WEIR_OK;
+}
+
+weir_status weir_pack(const weir_env *env, const weir_buffer *buffers, size_t count,
+                      const weir_packing_options *options, uint64_t *offsets, weir_packing_result *result,
+                      weir_error *error) {
+    return weir__pack_ranked(weir__env(env), buffers, count, NULL, options, offsets, result, error);
+}
