@@ -77,6 +77,7 @@ int py_add_contexts(PyObject *module);
 int py_add_run(PyObject *module);
 int py_add_cursors(PyObject *module);
 int py_add_prefetch(PyObject *module);
+int py_add_attention(PyObject *module);
 extern PyMethodDef py_functions[];
 PyObject *py_command(PyObject *module, PyObject *arguments);
 PyObject *py_pack(PyObject *module, PyObject *args);

@@ -22,10 +22,21 @@ from typing import Any
 import torch
 from torch.utils.data import IterableDataset, get_worker_info
 
+from weir._attention import Masks, attend
 from weir._batch import TENSOR_NAMES, Batch, SemanticType
 from weir._loader import Loader
 
-__all__ = ["Dataset", "Tensors", "embeddings", "text_embeddings"]
+__all__ = [
+    "Dataset",
+    "Masks",
+    "Tensors",
+    "column_attention",
+    "embeddings",
+    "inbound_attention",
+    "masks",
+    "outbound_attention",
+    "text_embeddings",
+]
 
 _TARGET = ("target", "target_is_null")
 
@@ -183,3 +194,49 @@ def text_embeddings(tensors: Mapping[str, torch.Tensor]) -> torch.Tensor:
         return table.new_zeros(*numbers.shape, table.shape[1])
     is_text = (tensors["semantic_types"] == SemanticType.TEXT) & ~tensors["is_null"] & ~tensors["is_padding"]
     return table[numbers] * is_text[..., None]
+
+
+# ---- Attention ----------------------------------------------------------------------------------
+
+
+def column_attention(
+    q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, batch: Mapping[str, torch.Tensor], *, scale: float | None = None
+) -> torch.Tensor:
+    """softmax(scale q k^T) v, in which a cell sees the cells of its column and nothing else is computed (docs/attention.md).
+
+    q, k, v: [B, H, S, D] as scaled_dot_product_attention has them, with any strides; D is 16 to 128 in steps of 16.
+    float32, float16, bfloat16; float64 on the CPU. batch: the batch's tensors, on the same device. scale: 1/sqrt(D) if
+    it is not given. Cells that see nothing, and padding, get zeros. The same inputs give the same bits.
+
+        >>> data = Dataset("shop.weir", "shop.manifest.json", dataset="shop/churn/train", epochs=1)
+        >>> tensors = next(iter(data))
+        >>> q, k, v = torch.randn(3, 32, 2, 1024, 16)
+        >>> column_attention(q, k, v, tensors).shape
+        torch.Size([32, 2, 1024, 16])
+    """
+    return attend("column", q, k, v, batch, scale)
+
+
+def outbound_attention(
+    q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, batch: Mapping[str, torch.Tensor], *, scale: float | None = None
+) -> torch.Tensor:
+    """As column_attention, but a cell sees the cells of its row and of the rows that it has a foreign key to."""
+    return attend("outbound", q, k, v, batch, scale)
+
+
+def inbound_attention(
+    q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, batch: Mapping[str, torch.Tensor], *, scale: float | None = None
+) -> torch.Tensor:
+    """As column_attention, but a cell sees the cells of the rows that have a foreign key to its row."""
+    return attend("inbound", q, k, v, batch, scale)
+
+
+def masks(batch: Mapping[str, torch.Tensor]) -> Masks:
+    """Who sees whom in a batch, for torch's own attention: dense masks by name ("column", "outbound", "inbound"), and
+    FlexAttention's BlockMasks.
+
+        >>> data = Dataset("shop.weir", "shop.manifest.json", dataset="shop/churn/train", epochs=1)
+        >>> masks(next(iter(data)))["column"].shape
+        torch.Size([32, 1, 1024, 1024])
+    """
+    return Masks(batch)

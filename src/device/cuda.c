@@ -238,6 +238,10 @@ static weir_status load_inside(cuda_device *d, weir__kernel *kernel, const char 
     if (status != WEIR_OK)
         return status;
     status = CALL(d, error, ModuleGetFunction, (&kernel->function, kernel->module, kernel->source->name));
+    if (status == WEIR_OK && kernel->source->shared_bytes > 0)
+        status = CALL(d, error, FuncSetAttribute,
+                      (kernel->function, WEIR__CUDA_MAX_DYNAMIC_SHARED,
+                       WEIR__NARROW(int, kernel->source->shared_bytes)));
     if (status != WEIR_OK)
         (void)d->api.ModuleUnload(kernel->module);
     return status;
@@ -262,8 +266,8 @@ static weir_status open_kernel(weir_device *device, weir__kernel *kernel, weir_e
     cuda_device *d = cuda_of(device);
     uint32_t capability = device->info.capability_major * 10 + device->info.capability_minor;
     char *image;
-    weir_status status = weir__nvrtc_compile(device->env, d->compiler, kernel->source->text,
-                                             kernel->source->text_size, capability, &image, error);
+    weir_status status =
+        weir__nvrtc_compile(device->env, d->compiler, kernel->source, capability, &image, error);
     if (status != WEIR_OK)
         return status;
     status = load_kernel(d, kernel, image, error);
@@ -283,8 +287,8 @@ static void close_kernel(weir_device *device, weir__kernel *kernel) {
 static weir_status launch(weir_device *device, const weir__kernel *kernel, const weir__launch *l,
                           weir_error *error) {
     IN_CONTEXT(cuda_of(device), error, LaunchKernel,
-               (kernel->function, l->blocks_x, l->blocks_y, 1, l->threads, 1, 1, 0, l->stream,
-                (void **)l->arguments, NULL));
+               (kernel->function, l->blocks_x, l->blocks_y, 1, l->threads, 1, 1, kernel->source->shared_bytes,
+                l->stream, (void **)l->arguments, NULL));
 }
 
 /* ---- Opening ----------------------------------------------------------------------------------- */

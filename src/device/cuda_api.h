@@ -4,6 +4,7 @@
 #ifndef WEIR_SRC_DEVICE_CUDA_API_H
 #define WEIR_SRC_DEVICE_CUDA_API_H
 
+#include "device/kernel.h"
 #include "weir/device.h"
 
 enum {
@@ -24,6 +25,7 @@ enum {
     WEIR__CUDA_HOST_PORTABLE = 1,        /* pinned memory that every context may read */
     WEIR__CUDA_STREAM_NON_BLOCKING = 1,  /* no waiting for the default stream */
     WEIR__CUDA_EVENT_DISABLE_TIMING = 2, /* cheaper */
+    WEIR__CUDA_MAX_DYNAMIC_SHARED = 8,   /* of FuncSetAttribute */
 };
 
 /* Every function of the driver that is used: X(name without "cu", symbol, parameters). Where the interface
@@ -63,6 +65,7 @@ enum {
     X(ModuleLoadData, "cuModuleLoadData", (uintptr_t *, const void *))                                       \
     X(ModuleUnload, "cuModuleUnload", (uintptr_t))                                                           \
     X(ModuleGetFunction, "cuModuleGetFunction", (uintptr_t *, uintptr_t, const char *))                      \
+    X(FuncSetAttribute, "cuFuncSetAttribute", (uintptr_t, int, int))                                         \
     X(LaunchKernel, "cuLaunchKernel",                                                                        \
       (uintptr_t, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, uintptr_t, void **,  \
        void **))
@@ -97,9 +100,9 @@ typedef struct weir__nvrtc_api {
 WEIR_CHECKED weir_status weir__cuda_load(const char *path, weir__cuda_api *out, weir_error *error);
 WEIR_CHECKED weir_status weir__nvrtc_load(const char *path, weir__nvrtc_api *out, weir_error *error);
 
-/* Compiles CUDA C for a processor of a capability into a terminated image that the caller releases. */
-WEIR_CHECKED weir_status weir__nvrtc_compile(const weir_env *env, const char *path, const unsigned char *text,
-                                             size_t text_size, uint32_t capability, char **image,
-                                             weir_error *error);
+/* Compiles a kernel for a processor of a capability into a terminated image that the caller releases. */
+WEIR_CHECKED weir_status weir__nvrtc_compile(const weir_env *env, const char *path,
+                                             const weir__kernel_source *source, uint32_t capability,
+                                             char **image, weir_error *error);
 
 #endif

@@ -10,7 +10,11 @@ typedef struct weir__kernel_source {
     const char *name;          /* extern "C" __global__ in the text */
     const unsigned char *text; /* CUDA C, not terminated */
     size_t text_size;
-    void (*run)(void *const *arguments); /* all of it, on the host */
+    const char *const *options; /* of the compiler; NULL: products are not contracted (--fmad=false), so
+                                   that floats are the same as on the host */
+    size_t option_count;
+    uint32_t shared_bytes;               /* that a block has, beyond what the text declares */
+    void (*run)(void *const *arguments); /* all of it, on the host; may be NULL if that is never the device */
 } weir__kernel_source;
 
 typedef struct weir__kernel {

@@ -1,6 +1,5 @@
 /* The run-time compiler: CUDA C in, machine code for one processor out. Machine code and not PTX, so that a
- * compiler that is newer than the driver does no harm. Products are not contracted (--fmad=false): floats
- * are the same as on the host. */
+ * compiler that is newer than the driver does no harm. */
 #include <stdio.h>
 #include <string.h>
 
@@ -43,16 +42,25 @@ static void read_log(compilation *c) {
     weir__release(c->env, log);
 }
 
-static weir_status compile(compilation *c, uint32_t capability, weir_error *error) {
-    int result;
+static weir_status compile(compilation *c, const weir__kernel_source *source, uint32_t capability,
+                           weir_error *error) {
+    enum { OPTIONS_MAX = 16 };
+    int result, count = 0;
     char architecture[48];
+    const char *options[OPTIONS_MAX];
     snprintf(architecture, sizeof architecture, "--gpu-architecture=sm_%u", capability);
-    const char *const options[] = {architecture, "--device-as-default-execution-space", "--fmad=false"};
+    options[count++] = architecture;
+    options[count++] = "--device-as-default-execution-space";
+    if (!source->options)
+        options[count++] = "--fmad=false";
+    assert(source->option_count <= OPTIONS_MAX - 2);
+    for (size_t i = 0; i < source->option_count; i++)
+        options[count++] = source->options[i];
     weir_status status =
         CALL(c, error, CreateProgram, (&c->program, c->source, "weir_kernel.cu", 0, NULL, NULL));
     if (status != WEIR_OK)
         return status;
-    result = c->api.CompileProgram(c->program, sizeof options / sizeof *options, options);
+    result = c->api.CompileProgram(c->program, count, options);
     if (result != 0) {
         read_log(c);
         return failed(c, result, "CompileProgram", error);
@@ -67,15 +75,15 @@ static weir_status compile(compilation *c, uint32_t capability, weir_error *erro
     return CALL(c, error, GetCUBIN, (c->program, c->image));
 }
 
-weir_status weir__nvrtc_compile(const weir_env *env, const char *path, const unsigned char *text,
-                                size_t text_size, uint32_t capability, char **image, weir_error *error) {
+weir_status weir__nvrtc_compile(const weir_env *env, const char *path, const weir__kernel_source *source,
+                                uint32_t capability, char **image, weir_error *error) {
     compilation c = {.env = env};
     weir_status status = weir__nvrtc_load(path, &c.api, error);
     if (status != WEIR_OK)
         return status;
-    c.source = weir__copy_text(env, (const char *)text, text_size);
-    status = c.source ? compile(&c, capability, error)
-                      : weir__out_of_memory(error, WEIR__DEVICE_OPERATOR, text_size);
+    c.source = weir__copy_text(env, (const char *)source->text, source->text_size);
+    status = c.source ? compile(&c, source, capability, error)
+                      : weir__out_of_memory(error, WEIR__DEVICE_OPERATOR, source->text_size);
     if (c.program)
         (void)c.api.DestroyProgram(&c.program);
     weir__release(env, c.source);

@@ -25,6 +25,7 @@ MAY_USE = {
     "trace": ["base", "store", "sampler", "batch"],
     "plan": ["base"],
     "device": ["base", "plan"],
+    "attention": ["base", "store", "device"],
     "pipeline": ["base", "store", "sampler", "batch", "trace", "plan", "device"],
 }
 
@@ -51,8 +52,8 @@ EXCEPTIONS = {"src/ingest/duckdb_api.c": {"getenv"}, "src/ingest/embed_http.c": 
 # Integers become narrower in one of the three ways of src/base/narrow.h; the kernels that a GPU compiles too say so by
 # plain casts.
 NARROWING = "src/base/narrow.h"
-NARROWED = ["base", "store", "ingest", "batch", "device", "pipeline"]
-GPU_KERNELS = {"src/batch/expand_kernel.h", "src/store/calendar.h"}
+NARROWED = ["base", "store", "ingest", "batch", "device", "attention", "pipeline"]
+GPU_KERNELS = {"src/batch/expand_kernel.h", "src/store/calendar.h", "src/attention/lists_kernel.h"}
 CAST = re.compile(r"(?<!\bsizeof)(?<!PERMUTE)\(\s*(?:u?int(?:8|16|32)_t|int|short)\s*\)\s*(?=[A-Za-z_(*&!~-])")
 
 FUNCTION_LINES_MAX = 70

@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "batch/expand_kernel.h"
+#include "support/fake_attention.h"
 
 #define EXPORT __attribute__((visibility("default")))
 
@@ -51,6 +52,8 @@ typedef struct work {
     stream *other; /* WAIT: for this stream … */
     uint64_t mark; /* … to have done that much */
     unsigned blocks_x, blocks_y, threads;
+    void (*kernel)(const struct work *w);
+    uint8_t given[FAKE_ATTENTION_SIZE]; /* the arguments of attention's kernels */
 } work;
 
 struct stream {
@@ -160,6 +163,14 @@ static void run_kernel(const work *w) {
             expand_share(rules, compact, out, sequence, thread, threads);
 }
 
+static void run_lists(const work *w) {
+    fake_attention_lists(w->given, device_bytes);
+}
+
+static void run_pass(const work *w) {
+    fake_attention_pass(w->given, device_bytes);
+}
+
 static void run_until(stream *s, uint64_t mark);
 
 static void do_work(const work *w) {
@@ -184,7 +195,7 @@ static void do_work(const work *w) {
         run_until(w->other, w->mark);
         return;
     case LAUNCH:
-        run_kernel(w);
+        w->kernel(w);
         return;
     case RECORD:
         return;
@@ -591,10 +602,17 @@ DRIVER(cuModuleUnload, (uintptr_t module)) {
 
 DRIVER(cuModuleGetFunction, (uintptr_t * out, uintptr_t module, const char *name)) {
     BEGIN_IN_CONTEXT()
-    if (module != (uintptr_t)image || strcmp(name, "weir_expand") != 0)
-        return end(NOT_FOUND);
-    *out = (uintptr_t)run_kernel;
-    return end(SUCCESS);
+    void (*run)(const work *w) = strcmp(name, "weir_expand") == 0            ? run_kernel
+                                 : strcmp(name, "weir_attention_lists") == 0 ? run_lists
+                                 : strcmp(name, "weir_attention") == 0       ? run_pass
+                                                                             : NULL;
+    *out = (uintptr_t)run;
+    return end(run && module == (uintptr_t)image ? SUCCESS : NOT_FOUND);
+}
+
+DRIVER(cuFuncSetAttribute, (uintptr_t function, int attribute, int value)) {
+    BEGIN_IN_CONTEXT()
+    return end(function && attribute == 8 && value > 0 && value <= 227 * 1024 ? SUCCESS : INVALID_VALUE);
 }
 
 DRIVER(cuLaunchKernel, (uintptr_t function, unsigned blocks_x, unsigned blocks_y, unsigned blocks_z,
@@ -602,12 +620,14 @@ DRIVER(cuLaunchKernel, (uintptr_t function, unsigned blocks_x, unsigned blocks_y
                         uintptr_t on, void **arguments, void **extra)) {
     BEGIN_IN_CONTEXT()
     work w = {.kind = LAUNCH, .blocks_x = blocks_x, .blocks_y = blocks_y, .threads = threads_x};
-    if (function != (uintptr_t)run_kernel || blocks_x * blocks_y * blocks_z == 0 || blocks_y > 65535 ||
-        threads_x * threads_y * threads_z == 0 || threads_x > 1024 || shared || extra)
+    memcpy(&w.kernel, &function, sizeof w.kernel);
+    if (!function || blocks_x * blocks_y * blocks_z == 0 || blocks_y > 65535 ||
+        threads_x * threads_y * threads_z == 0 || threads_x > 1024 || shared > 227 * 1024 || extra)
         return end(INVALID_VALUE);
-    memcpy(&w.rules, arguments[0], sizeof w.rules);
-    memcpy(&w.from, arguments[1], sizeof w.from);
-    memcpy(&w.to, arguments[2], sizeof w.to);
+    if (w.kernel != run_kernel)
+        fake_attention_copy(w.given, arguments, w.kernel == run_lists);
+    for (size_t i = 0; w.kernel == run_kernel && i < 3; i++)
+        memcpy((uintptr_t *[]){&w.rules, &w.from, &w.to}[i], arguments[i], sizeof w.to);
     return end(give(on, w));
 }
 
@@ -635,7 +655,8 @@ DRIVER(nvrtcCreateProgram, (uintptr_t * out, const char *text, const char *name,
 
 DRIVER(nvrtcCompileProgram, (uintptr_t program, int count, const char *const *options)) {
     BEGIN()
-    bool names_kernel = strstr((const char *)program, "__global__ void weir_expand(") != NULL;
+    const char *global = strstr((const char *)program, "__global__ ");
+    bool names_kernel = global && (strstr(global, " weir_expand(") || strstr(global, " weir_attention"));
     return end(names_kernel && count > 0 && strcmp(options[0], "--gpu-architecture=sm_90") == 0 ? SUCCESS
                                                                                                 : 6);
 }

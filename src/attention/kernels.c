@@ -1,0 +1,191 @@
+/* Kernels on a device: one for lists, launched phase by phase, and one for every pass, type and head size
+ * that is used, compiled when it is used first. */
+#include <stdio.h>
+#include <string.h>
+
+#include "attention/kernels.h"
+
+enum {
+    DTYPES = 4,
+    SIZES = 8,     /* of heads, in steps of 16 */
+    THREADS = 128, /* of a block */
+    LISTS_THREADS = 256,
+    BLOCKS_PER_PROCESSOR = 64, /* at most: what is left over is taken by those that are done */
+    CELLS_PER_UNIT = 24,       /* for tensor cores, of two heads: fewer would be unusual */
+    OLDEST_CAPABILITY = 8,
+    OPTIONS = 5,
+    OPTION_SIZE = 32,
+};
+
+extern const unsigned char weir__attention_lists_text[], weir__attention_cores_text[],
+    weir__attention_floats_text[];
+extern const size_t weir__attention_lists_text_size, weir__attention_cores_text_size,
+    weir__attention_floats_text_size;
+
+typedef struct compiled {
+    bool is_open;
+    weir__kernel_source source;
+    weir__kernel kernel;
+} compiled;
+
+struct weir__attention_kernels {
+    const weir_env *env;
+    weir_device *device;
+    compiled lists;
+    compiled passes[2][WEIR__ATTENTION_PASSES][DTYPES][SIZES]; /* [1]: for what is left over */
+};
+
+weir_status weir__attention_kernels_open(const weir_env *env, weir_device *device,
+                                         weir__attention_kernels **out, weir_error *error) {
+    const weir_device_info *info = weir_device_describe(device);
+    if (info->capability_major < OLDEST_CAPABILITY)
+        return weir__fail(error, WEIR_DEVICE_ERROR, WEIR__ATTENTION_OPERATOR,
+                          "attention needs a GPU of compute capability 8.0 or later; %s has %u.%u",
+                          info->name, info->capability_major, info->capability_minor);
+    weir__attention_kernels *kernels = weir__allocate_zero(env, 1, sizeof *kernels);
+    if (!kernels)
+        return weir__out_of_memory(error, WEIR__ATTENTION_OPERATOR, sizeof *kernels);
+    kernels->env = env;
+    kernels->device = device;
+    *out = kernels;
+    return WEIR_OK;
+}
+
+static void close_kernel(weir__attention_kernels *kernels, compiled *c) {
+    if (c->is_open)
+        weir__kernel_close(kernels->device, &c->kernel);
+}
+
+void weir__attention_kernels_close(weir__attention_kernels *kernels) {
+    if (!kernels)
+        return;
+    close_kernel(kernels, &kernels->lists);
+    compiled *first = &kernels->passes[0][0][0][0];
+    for (size_t i = 0; i < sizeof kernels->passes / sizeof *first; i++)
+        close_kernel(kernels, first + i);
+    weir__release(kernels->env, kernels);
+}
+
+/* The options are needed by the compiler only. */
+static weir_status open_kernel(weir__attention_kernels *kernels, compiled *c, weir_error *error) {
+    if (c->is_open)
+        return WEIR_OK;
+    weir_status status = weir__kernel_open(kernels->device, &c->source, &c->kernel, error);
+    c->is_open = status == WEIR_OK;
+    c->source.options = NULL;
+    return status;
+}
+
+static uint32_t at_most(uint64_t blocks, const weir_device *device) {
+    uint64_t most = (uint64_t)weir_device_describe(device)->multiprocessors * BLOCKS_PER_PROCESSOR;
+    most = most > 0 ? most : 1;
+    return WEIR__NARROW(uint32_t, blocks < most ? blocks : most);
+}
+
+/* ---- Lists ---------------------------------------------------------------------------------------- */
+
+weir_status weir__attention_kernels_lists(weir__attention_kernels *kernels, const attention_lists *lists,
+                                          weir_stream stream, weir_error *error) {
+    static const char *const options[] = {"-DWEIR_LISTS_KERNEL"};
+    compiled *c = &kernels->lists;
+    c->source = (weir__kernel_source){.name = "weir_attention_lists",
+                                      .text = weir__attention_lists_text,
+                                      .text_size = weir__attention_lists_text_size,
+                                      .options = options,
+                                      .option_count = 1};
+    weir_status status = open_kernel(kernels, c, error);
+    bool is_held = false;
+    if (status == WEIR_OK)
+        status = weir__device_hold(kernels->device, &is_held, error);
+    for (uint32_t phase = 0; phase < PHASES && status == WEIR_OK; phase++) {
+        attention_lists given = *lists;
+        void *arguments[] = {&given, &phase};
+        uint64_t threads = threads_of(&lists->at, phase);
+        weir__launch launch = {.blocks_x =
+                                   at_most((threads + LISTS_THREADS - 1) / LISTS_THREADS, kernels->device),
+                               .blocks_y = 1,
+                               .threads = LISTS_THREADS,
+                               .arguments = arguments,
+                               .stream = stream};
+        if (threads > 0)
+            status = weir__kernel_launch(kernels->device, &c->kernel, &launch, error);
+    }
+    weir__device_let_go(kernels->device, is_held);
+    return status;
+}
+
+/* ---- Passes --------------------------------------------------------------------------------------- */
+
+/* As tensor_cores.cu lays it out: four warps with rooms of their own, or one room, or their sums. */
+static uint32_t shared_bytes(uint32_t head_size, weir__attention_pass pass) {
+    uint32_t rows = 16 * (head_size + 8) * 2;
+    uint32_t staying = pass == WEIR__ATTENTION_FORWARD ? 1 : pass == WEIR__ATTENTION_QUERIES ? 3 : 2;
+    return 4 * rows * (staying + 4) + 1024;
+}
+
+static weir_status open_pass(weir__attention_kernels *kernels, const weir_attention_call *call,
+                             weir__attention_pass pass, bool is_rest, compiled **out, weir_error *error) {
+    char text[OPTIONS][OPTION_SIZE];
+    const char *options[OPTIONS];
+    compiled *c = &kernels->passes[is_rest][pass][call->dtype][call->head_size / 16 - 1];
+    bool is_float = call->dtype == WEIR_ATTENTION_FLOAT32;
+    uint32_t bytes = is_float ? 0 : shared_bytes(call->head_size, pass);
+    *out = c;
+    if (c->is_open)
+        return WEIR_OK;
+    snprintf(text[0], OPTION_SIZE, "-DPASS=%d", pass);
+    snprintf(text[1], OPTION_SIZE, "-DHEAD_SIZE=%u", call->head_size);
+    snprintf(text[2], OPTION_SIZE, "-DBFLOAT16=%d", call->dtype == WEIR_ATTENTION_BFLOAT16);
+    snprintf(text[3], OPTION_SIZE, "-DSHARED_BYTES=%u", bytes);
+    snprintf(text[4], OPTION_SIZE, "-DMANY=%d", is_rest);
+    for (int i = 0; i < OPTIONS; i++)
+        options[i] = text[i];
+    c->source = (weir__kernel_source){
+        .name = "weir_attention",
+        .text = is_float ? weir__attention_floats_text : weir__attention_cores_text,
+        .text_size = is_float ? weir__attention_floats_text_size : weir__attention_cores_text_size,
+        .options = options,
+        .option_count = OPTIONS,
+        .shared_bytes = bytes};
+    return open_kernel(kernels, c, error);
+}
+
+static weir_status launch_pass(weir__attention_kernels *kernels, const weir_attention_call *call,
+                               weir__attention_arguments *given, bool is_rest, uint64_t blocks,
+                               weir_stream stream, weir_error *error) {
+    compiled *c;
+    void *addresses[] = {given};
+    weir_status status = open_pass(kernels, call, (weir__attention_pass)given->pass, is_rest, &c, error);
+    weir__launch launch = {.blocks_y = 1, .threads = THREADS, .arguments = addresses, .stream = stream};
+    if (status != WEIR_OK)
+        return status;
+    launch.blocks_x = WEIR__NARROW(uint32_t, blocks);
+    return weir__kernel_launch(kernels->device, &c->kernel, &launch, error);
+}
+
+/* How many records there are is known on the device only. The kernel for float32 has a loop; that for tensor
+ * cores has a block for each unit of work (a few records' heads), as many as are usual, and a second launch
+ * looks for what is left. */
+weir_status weir__attention_kernels_pass(weir__attention_kernels *kernels, const weir_attention_call *call,
+                                         const weir__attention_arguments *arguments,
+                                         weir__attention_pass pass, uint64_t room, weir_stream stream,
+                                         weir_error *error) {
+    uint64_t turns = (call->heads + 1) / 2,
+             processors = weir_device_describe(kernels->device)->multiprocessors;
+    uint64_t usual = (uint64_t)call->sequences * call->length * turns / CELLS_PER_UNIT + processors;
+    uint64_t most = room * (call->heads > turns ? call->heads : turns); /* if all records were hubs' */
+    weir__attention_arguments given = *arguments;
+    given.pass = pass;
+    given.dtype = call->dtype;
+    given.head_size = call->head_size;
+    if (most == 0)
+        return WEIR_OK;
+    if (call->dtype == WEIR_ATTENTION_FLOAT32)
+        return launch_pass(kernels, call, &given, false, at_most(most, kernels->device), stream, error);
+    uint64_t blocks = most < usual ? most : usual;
+    weir_status status = launch_pass(kernels, call, &given, false, blocks, stream, error);
+    given.done = WEIR__LOW(uint32_t, blocks);
+    if (status == WEIR_OK && blocks < most)
+        status = launch_pass(kernels, call, &given, true, processors * 2, stream, error);
+    return status;
+}

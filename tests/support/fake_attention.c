@@ -1,0 +1,82 @@
+/* See fake_attention.h. Lists are made thread by thread, and records are taken one by one, both backwards. */
+#include "support/fake_attention.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "attention/attention.h"
+
+typedef struct fake_arguments {
+    attention_lists lists;
+    uint32_t phase;
+    weir__attention_arguments pass;
+} fake_arguments;
+
+static_assert(sizeof(fake_arguments) <= FAKE_ATTENTION_SIZE, "there is too little room for arguments");
+
+void fake_attention_copy(void *out, void *const *arguments, bool is_lists) {
+    fake_arguments given;
+    memset(&given, 0, sizeof given);
+    if (is_lists) {
+        memcpy(&given.lists, arguments[0], sizeof given.lists);
+        memcpy(&given.phase, arguments[1], sizeof given.phase);
+    } else {
+        memcpy(&given.pass, arguments[0], sizeof given.pass);
+    }
+    memcpy(out, &given, sizeof given);
+}
+
+void fake_attention_lists(const void *given, fake_bytes *device_bytes) {
+    fake_arguments w;
+    memcpy(&w, given, sizeof w);
+    attention_lists l = w.lists;
+    uint64_t cells = (uint64_t)l.at.sequences * l.at.length;
+    l.words = (uint32_t *)device_bytes((uintptr_t)l.words, (size_t)l.at.size * 4);
+    l.seq_row_ids = device_bytes((uintptr_t)l.seq_row_ids, (size_t)cells * 2);
+    l.column_ids = device_bytes((uintptr_t)l.column_ids, (size_t)cells * 4);
+    l.is_padding = device_bytes((uintptr_t)l.is_padding, (size_t)cells);
+    l.col_perm = device_bytes((uintptr_t)l.col_perm, (size_t)cells * 2);
+    l.fk_adj = device_bytes((uintptr_t)l.fk_adj, (size_t)l.at.sequences * l.at.rows * l.at.rows);
+    if (!l.words || !l.seq_row_ids || !l.column_ids || !l.is_padding || !l.col_perm || !l.fk_adj)
+        return;
+    for (uint64_t thread = threads_of(&l.at, w.phase); thread-- > 0;)
+        run_phase(&l, w.phase, thread);
+}
+
+/* A tensor of attention, as the host sees it: all of it lies in one allocation. */
+static bool see_tensor(weir__attention_tensor *t, const weir__attention_arguments *a,
+                       fake_bytes *device_bytes) {
+    size_t size = a->dtype == WEIR_ATTENTION_FLOAT32 ? 4 : 2;
+    int64_t last = (a->at.sequences - 1) * t->b + (a->heads - 1) * t->h + (a->at.length - 1) * t->s;
+    if (!t->data)
+        return true;
+    t->data = device_bytes((uintptr_t)t->data, ((size_t)last + a->head_size) * size);
+    return t->data != NULL;
+}
+
+/* Attention: the host's functions, record by record, backwards. */
+void fake_attention_pass(const void *given, fake_bytes *device_bytes) {
+    fake_arguments w;
+    memcpy(&w, given, sizeof w);
+    weir__attention_arguments a = w.pass;
+    if (a.done > 0)
+        return; /* the first launch has taken all records */
+    size_t sums = (size_t)a.at.sequences * a.heads * a.at.length * 4;
+    uint32_t records = 0;
+    a.words = (const uint32_t *)device_bytes((uintptr_t)a.words, (size_t)a.at.size * 4);
+    a.lse = device_bytes((uintptr_t)a.lse, sums);
+    a.delta = a.delta ? device_bytes((uintptr_t)a.delta, sums) : NULL;
+    void *room = malloc(weir__attention_room((weir_attention_dtype)a.dtype));
+    if (!room)
+        abort();
+    if (a.words && a.lse && see_tensor(&a.q, &a, device_bytes) && see_tensor(&a.k, &a, device_bytes) &&
+        see_tensor(&a.v, &a, device_bytes) && see_tensor(&a.o, &a, device_bytes) &&
+        see_tensor(&a.g, &a, device_bytes) && see_tensor(&a.dq, &a, device_bytes) &&
+        see_tensor(&a.dk, &a, device_bytes) && see_tensor(&a.dv, &a, device_bytes))
+        records = a.words[a.counts] + a.words[a.counts + 1] + a.words[a.counts + 2];
+    for (uint64_t i = (uint64_t)records * a.heads; i-- > 0;)
+        weir__attention_record((weir_attention_dtype)a.dtype, a.head_size, (weir__attention_pass)a.pass, &a,
+                               a.words + a.records + i / a.heads * RECORD_WORDS, (uint32_t)(i % a.heads),
+                               room);
+    free(room);
+}
