@@ -2,8 +2,8 @@
 # Every target first installs the Debian packages that it needs (tools/bootstrap), as root or through sudo; without either it
 # prints their names.
 
-.PHONY: release program debug static python install deb wheels docs train demo check check-ecosystem check-arch coverage soak bench fuzz \
-  format lint clean
+.PHONY: release program debug static python install deb wheels docs train f1 demo check check-ecosystem check-arch coverage soak \
+  bench fuzz format lint clean
 
 # The program and the libraries.
 release:
@@ -57,6 +57,14 @@ train:
 	@PYTHONPATH=build/python /usr/bin/python3 -B examples/train.py build/shop/shop.weir late=2 churn rating category
 	@PYTHONPATH=build/python /usr/bin/python3 -B examples/labels.py build/planted
 	@PYTHONPATH=build/python /usr/bin/python3 -B examples/prove_resume.py build/shop/shop.weir late=2 churn rating category
+
+# The Formula 1 database end to end (docs/f1.md): make f1 DATA=FOLDER, the folder with its CSV files. On a GPU: DEVICE=cuda, and
+# PYTHON=... for a Python whose torch knows the GPU.
+f1:
+	@[ -n "$(DATA)" ] || { echo "make f1 DATA=FOLDER: the folder with the database's CSV files; docs/f1.md says where to get them"; exit 2; }
+	@tools/bootstrap train
+	@tools/build program -DWEIR_PYTHON_MODULE=ON weir weir_package
+	@PYTHONPATH=build/python $(or $(PYTHON),/usr/bin/python3) -B examples/f1/f1.py "$(DATA)" --out build/f1 --device $(or $(DEVICE),cpu)
 
 demo: program
 	@tools/demo build/weir

@@ -1,13 +1,22 @@
-"""A small relational transformer: cells of a database in, a prediction for the target cell out.
+"""A relational transformer: cells of a database in, a prediction for the target cell out. One file, to be copied.
 
-Each cell is the sum of what its column means and what it holds. Three kinds of attention say which cells see each
-other, all three read off the batch: *column* (cells of one column), *outbound* (a cell's own row and the rows that
-its foreign keys lead to) and *inbound* (the rows whose foreign keys lead to it). The target is the first cell of every
-sequence; its value is hidden in the inputs (batch.torch(hide_target=True)), a learned vector stands there, and the
-prediction is read at its place.
+Each cell becomes one vector of features: what its column is called, and what it holds by semantic type; one matrix
+makes that as wide as the model. Then layers of three attentions that follow the database: *column* (cells of one
+column), *outbound* (a cell's own row and the rows that its foreign keys lead to) and *inbound* (the rows whose foreign
+keys lead to it). The target is the first cell of every sequence; its value is hidden in the inputs
+(batch.torch(hide_target=True)), and the prediction is read at its place.
 
-Plain PyTorch, masks dense: what a batch holds is easy to see here. A fast model would use the batch's col_perm,
-out_perm and in_perm to make the masks block-sparse."""
+    model = RelationalTransformer(store, width=512, layers=12, heads=8).to("cuda")
+    with torch.autocast("cuda", torch.bfloat16):
+        losses, predictions = model.losses(inputs_of(batch), batch.target, batch.category_start)
+
+The attentions are weir's own operators, whose cost grows with the number of cells and not with its square;
+attention="sdpa" and "flex" compute the same through PyTorch's, for comparison, and "none" leaves it out.
+
+Times are shown as ages: how long before the time that the prediction is for. A model that is given dates alone learns
+the years that it was trained on."""
+
+import math
 
 import torch
 import weir
@@ -16,109 +25,210 @@ from torch import Tensor, nn
 from torch.nn import functional
 from weir import SemanticType
 
-TIMESTAMP_FLOATS = 15
+DAY = 86_400_000_000  # microseconds
+YEAR = 365.2425 * DAY
+NO_TIME = 2**62  # an observation time beyond this is "see everything", not a time
 
 
-def attention_masks(batch: dict[str, Tensor]) -> tuple[Tensor, Tensor, Tensor]:
-    """Which cell sees which, [B, S, S] each: column, outbound, inbound."""
-    columns, rows = batch["column_ids"], batch["seq_row_ids"].long()
-    seen = ~batch["is_padding"][:, None, :]
-    column = columns[:, :, None] == columns[:, None, :]
-    sequence = torch.arange(len(rows), device=rows.device)[:, None, None]
-    own_row = rows[:, :, None] == rows[:, None, :]
-    outbound = batch["fk_adj"].bool()[sequence, rows[:, :, None], rows[:, None, :]]
-    return column & seen, (own_row | outbound) & seen, outbound.transpose(1, 2) & seen
+def inputs_of(batch: weir.Batch) -> dict[str, Tensor]:
+    """The tensors that the model takes: a batch's, with the target hidden, and the time that each prediction is for."""
+    inputs = batch.torch(hide_target=True)
+    inputs["time"] = batch.observation_time.torch().to(inputs["is_null"].device)
+    inputs["lag"] = torch.zeros_like(inputs["time"])
+    inputs["texts"] = weir.torch.text_embeddings(inputs)
+    return inputs
 
 
-class MaskedAttention(nn.Module):
-    def __init__(self, width: int, heads: int) -> None:
+# ---- Attention -------------------------------------------------------------------------------------------------------
+
+KINDS = ("column", "outbound", "inbound")
+WEIR = {"column": weir.torch.column_attention, "outbound": weir.torch.outbound_attention, "inbound": weir.torch.inbound_attention}
+
+
+class Attention(nn.Module):
+    """One of the three attentions. `seen` is what says who sees whom: the batch itself for weir's operators, a dense mask
+    or a BlockMask for PyTorch's."""
+
+    def __init__(self, kind: str, width: int, heads: int, dropout: float, how: str) -> None:
         super().__init__()
-        self.heads = heads
+        self.kind, self.heads, self.how = kind, heads, how
         self.norm = nn.LayerNorm(width)
-        self.queries_keys_values = nn.Linear(width, 3 * width)
-        self.out = nn.Linear(width, width)
+        self.queries_keys_values = nn.Linear(width, 3 * width, bias=False)
+        self.out = nn.Linear(width, width, bias=False)
+        self.dropout = nn.Dropout(dropout)
 
-    def forward(self, cells: Tensor, mask: Tensor) -> Tensor:
+    def attend(self, query: Tensor, key: Tensor, value: Tensor, seen: object) -> Tensor:
+        if self.how == "weir":
+            return WEIR[self.kind](query, key, value, seen)
+        if self.how == "sdpa":
+            mask, sees_any = seen
+            return functional.scaled_dot_product_attention(query, key, value, attn_mask=mask) * sees_any
+        if self.how == "flex":
+            from torch.nn.attention.flex_attention import flex_attention
+
+            return flex_attention(query, key, value, block_mask=seen)
+        return value
+
+    def forward(self, cells: Tensor, seen: object) -> Tensor:
         count, length, width = cells.shape
         projected = self.queries_keys_values(self.norm(cells))
         query, key, value = projected.view(count, length, 3, self.heads, -1).permute(2, 0, 3, 1, 4)
-        scores = query @ key.transpose(-1, -2) * (width // self.heads) ** -0.5
-        weights = scores.masked_fill(~mask[:, None], -1e9).softmax(-1)
-        weights = weights * mask.any(-1)[:, None, :, None]  # a cell that sees nothing gets nothing
-        return cells + self.out((weights @ value).transpose(1, 2).reshape(count, length, width))
+        mixed = self.attend(query, key, value, seen).transpose(1, 2).reshape(count, length, width)
+        return cells + self.dropout(self.out(mixed))
+
+
+def who_sees_whom(batch: dict[str, Tensor], how: str) -> list[object]:
+    """What each of the three attentions takes. To PyTorch's, a cell that sees nothing (padding) must be shown something,
+    and what it gets is taken away again."""
+    if how in ("weir", "none"):
+        return [batch] * 3
+    masks = weir.torch.masks(batch)
+    if how == "flex":
+        return [masks.block(kind) for kind in KINDS]
+    dense = [masks[kind] for kind in KINDS]
+    return [(mask | ~mask.any(-1, keepdim=True), mask.any(-1, keepdim=True)) for mask in dense]
+
+
+class FeedForward(nn.Module):
+    def __init__(self, width: int, dropout: float) -> None:
+        super().__init__()
+        self.norm = nn.LayerNorm(width)
+        self.up = nn.Linear(width, 4 * width)
+        self.down = nn.Linear(4 * width, width)
+        self.dropout = nn.Dropout(dropout)
+
+    def forward(self, cells: Tensor) -> Tensor:
+        return cells + self.dropout(self.down(functional.gelu(self.up(self.norm(cells)))))
 
 
 class Layer(nn.Module):
-    def __init__(self, width: int, heads: int) -> None:
+    def __init__(self, width: int, heads: int, dropout: float, how: str) -> None:
         super().__init__()
-        self.attentions = nn.ModuleList(MaskedAttention(width, heads) for _ in range(3))
-        self.feed_forward = nn.Sequential(
-            nn.LayerNorm(width), nn.Linear(width, 4 * width), nn.GELU(), nn.Linear(4 * width, width)
-        )
+        self.attentions = nn.ModuleList(Attention(kind, width, heads, dropout, how) for kind in KINDS)
+        self.feed_forward = FeedForward(width, dropout)
 
-    def forward(self, cells: Tensor, masks: tuple[Tensor, Tensor, Tensor]) -> Tensor:
-        for attention, mask in zip(self.attentions, masks):
-            cells = attention(cells, mask)
-        return cells + self.feed_forward(cells)
+    def forward(self, cells: Tensor, seen: list[object]) -> Tensor:
+        for attention, part in zip(self.attentions, seen):
+            cells = attention(cells, part)
+        return self.feed_forward(cells)
+
+
+# ---- Cells -----------------------------------------------------------------------------------------------------------
 
 
 class CellEncoder(nn.Module):
-    """A cell's vector: its column's name, and its value by semantic type."""
+    """A cell's vector. Every feature is zero in cells of another type; one matrix takes all of them."""
 
-    def __init__(self, width: int, column_embeddings: Tensor, category_embeddings: Tensor) -> None:
+    NUMBER, AGE, MOMENT = 8, 5, 9
+
+    def __init__(self, store: weir.Store, width: int, dropout: float, dates: bool) -> None:
         super().__init__()
-        embedding = column_embeddings.shape[1]
+        tables = weir.torch.embeddings(store)
+        embedding = tables["columns"].shape[1]
         self.scale = embedding**0.5  # embeddings have length 1: this makes their parts about as large as numbers
-        self.register_buffer("column_embeddings", column_embeddings.float() * self.scale, persistent=False)
-        self.register_buffer("category_embeddings", category_embeddings.float() * self.scale, persistent=False)
-        self.column = nn.Linear(embedding, width)
-        self.number = nn.Linear(1, width)
-        self.timestamp = nn.Linear(TIMESTAMP_FLOATS, width)
-        self.boolean = nn.Embedding(2, width)
-        self.category = nn.Linear(embedding, width)
-        self.text = nn.Linear(embedding, width)
-        self.is_null = nn.Parameter(torch.zeros(width))
-        self.is_hidden = nn.Parameter(torch.zeros(width))
+        for name in ("columns", "categories"):
+            self.register_buffer(name, tables[name].float() * self.scale, persistent=False)
+        times = store.info["timestamps"]
+        self.mean, self.std = times["mean"], times["std"] or 1.0
+        self.dates = dates
+        self.width_of_features = 3 * embedding + self.NUMBER + 15 + self.AGE + 2 + 2 + self.MOMENT
+        self.project = nn.Linear(self.width_of_features, width)
+        self.feed_forward = FeedForward(width, dropout)
+
+    def of_categories(self, embeddings: Tensor) -> Tensor:
+        """What the matrix makes of categories alone: what a prediction is compared with if it is a class."""
+        first = self.width_of_features - self.MOMENT - 2 - 2 * embeddings.shape[1]
+        return embeddings @ self.project.weight[:, first : first + embeddings.shape[1]].T
+
+    def of_numbers(self, numbers: Tensor) -> Tensor:
+        """Steps at several heights, so that a value far from all that was seen in training is no more than large."""
+        x = numbers[..., None]
+        steps = torch.arange(-2, 3, device=x.device) * 0.75
+        return torch.cat((x.clamp(-4, 4), x.abs().clamp(max=4), torch.asinh(x), torch.tanh(2 * (x - steps))), -1)
+
+    def of_times(self, times: Tensor, now: Tensor) -> Tensor:
+        """The age in days on several scales, and the date itself if it is asked for."""
+        age = ((now[:, None] - times[..., -1]) * (self.std / DAY))[..., None]
+        ages = (torch.asinh(age) / 5, torch.tanh(age / 14), torch.tanh(age / 60), torch.tanh(age / 365), torch.tanh(age / 3650))
+        return torch.cat((times * float(self.dates), *ages), -1)
+
+    def of_moments(self, time: Tensor, lag: Tensor) -> Tensor:
+        """The season that a prediction is for, and how much older what is known may be, [B, MOMENT]."""
+        angle = (time.double() / YEAR).frac().float()[:, None] * (2 * math.pi)
+        angles = angle * torch.arange(1, 4, device=time.device)
+        days = (lag.double() / DAY).float()[:, None]
+        return torch.cat((angles.sin(), angles.cos(), torch.asinh(days) / 5, torch.tanh(days / 365), torch.tanh(days / 1500)), -1)
+
+    def features(self, batch: dict[str, Tensor]) -> Tensor:
+        time = batch["time"]
+        has_time = time.abs() < NO_TIME
+        now = torch.where(has_time, (time.double() - self.mean) / self.std, torch.zeros((), dtype=torch.double, device=time.device))
+        moments = self.of_moments(time, batch["lag"]) * has_time[:, None]
+        shown = ~(batch["is_null"] | batch["is_target"] | batch["is_padding"])[..., None]
+        types = batch["semantic_types"][..., None]
+
+        def of(stype: SemanticType, values: Tensor) -> Tensor:
+            return values * ((types == stype) & shown)
+
+        ones = torch.ones_like(shown)
+        truth = batch["bool_values"][..., None]
+        categories = self.categories[batch["categorical_embed_ids"].long()]
+        parts = (
+            self.columns[batch["column_ids"].long()],
+            of(SemanticType.NUMERICAL, self.of_numbers(batch["numeric_values"])),
+            of(SemanticType.TIMESTAMP, self.of_times(batch["timestamp_values"], now.float())),
+            of(SemanticType.BOOLEAN, torch.cat((truth, ~truth), -1).float()),
+            of(SemanticType.CATEGORICAL, categories),
+            of(SemanticType.TEXT, batch["texts"].float() * self.scale),
+            batch["is_null"][..., None] & ones,
+            batch["is_target"][..., None] & ones,
+            batch["is_target"][..., None] * moments[:, None, :],
+        )
+        return torch.cat([part.float() for part in parts], -1)
 
     def forward(self, batch: dict[str, Tensor]) -> Tensor:
-        types = batch["semantic_types"][..., None]
-        values = (types == SemanticType.NUMERICAL) * self.number(batch["numeric_values"][..., None])
-        values = values + (types == SemanticType.TIMESTAMP) * self.timestamp(batch["timestamp_values"])
-        values = values + (types == SemanticType.BOOLEAN) * self.boolean(batch["bool_values"].long())
-        categories = self.category_embeddings[batch["categorical_embed_ids"].long()]
-        values = values + (types == SemanticType.CATEGORICAL) * self.category(categories)
-        texts = weir.torch.text_embeddings(batch).float() * self.scale
-        values = values + (types == SemanticType.TEXT) * self.text(texts)
-        values = torch.where(batch["is_null"][..., None], self.is_null, values)
-        values = torch.where(batch["is_target"][..., None], self.is_hidden, values)
-        return self.column(self.column_embeddings[batch["column_ids"].long()]) + values
+        with torch.no_grad():
+            features = self.features(batch)
+        return self.feed_forward(self.project(features))
 
 
 class RelationalTransformer(nn.Module):
     def __init__(
-        self, column_embeddings: Tensor, category_embeddings: Tensor, width: int = 64, layers: int = 2, heads: int = 4
+        self,
+        store: weir.Store,
+        width: int = 64,
+        layers: int = 2,
+        heads: int = 4,
+        dropout: float = 0.0,
+        dates: bool = True,
+        attention: str = "weir",
     ) -> None:
         super().__init__()
-        self.encoder = CellEncoder(width, column_embeddings, category_embeddings)
-        self.layers = nn.ModuleList(Layer(width, heads) for _ in range(layers))
+        self.attention = attention
+        self.encoder = CellEncoder(store, width, dropout, dates)
+        self.layers = nn.ModuleList(Layer(width, heads, dropout, attention) for _ in range(layers))
         self.norm = nn.LayerNorm(width)
         self.null_head = nn.Linear(width, 1)
         self.number_head = nn.Linear(width, 1)
         self.boolean_head = nn.Linear(width, 1)
 
+    def compile_layers(self) -> None:
+        """torch.compile, layer by layer: all layers are one piece of code, so that it takes seconds however many there are."""
+        for part in (self.encoder, *self.layers):
+            part.compile(dynamic=False)
+
     def forward(self, batch: dict[str, Tensor]) -> Tensor:
         """The vector at each sequence's target, [B, width]. The target comes first of all cells."""
-        cells = self.encoder(batch)
-        masks = attention_masks(batch)
+        cells, seen = self.encoder(batch), who_sees_whom(batch, self.attention)
         for layer in self.layers:
-            cells = layer(cells, masks)
+            cells = layer(cells, seen)
         return self.norm(cells[:, 0])
 
     def predict(self, at_target: Tensor, target: weir.Target, category_start: int) -> Tensor:
         """Scores by the target's semantic type: a number, a logit, or one score per class."""
         if target.stype == "categorical":
-            classes = self.encoder.category_embeddings[category_start : category_start + target.class_count]
-            return at_target @ self.encoder.category(classes).T * at_target.shape[1] ** -0.5
+            classes = self.encoder.categories[category_start : category_start + target.class_count]
+            return at_target @ self.encoder.of_categories(classes).T * at_target.shape[1] ** -0.5
         head = self.boolean_head if target.stype == "boolean" else self.number_head
         return head(at_target)[:, 0]
 

@@ -1,9 +1,11 @@
-"""Trains a small relational transformer on tasks of a store, your own or the demo's, on the CPU or a GPU.
+"""Trains a relational transformer on tasks of a store, your own or the demo's, on the CPU or a GPU.
 
-    python3 examples/train.py shop.weir late                          one task
+    python3 examples/train.py shop.weir late                          one task, a small model
     python3 examples/train.py shop.weir late=2 churn rating category  several at once, late twice as often
-    python3 examples/train.py shop.weir late --device cuda
+    python3 examples/train.py shop.weir late --device cuda --size large --length 1024 --workers 8
     torchrun --nproc_per_node 2 examples/train.py shop.weir late
+
+--size large is 12 layers of 512, in bfloat16, through torch.compile.
 
 A target may be boolean, numerical, categorical or a timestamp. The manifest is the one that `weir ingest` wrote beside
 the store. With --checkpoint the run saves model, optimizer and loader every few steps, and resumes there when it is
@@ -15,16 +17,18 @@ import json
 import os
 import time
 from collections import defaultdict
+from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 
 import torch
 import torch.distributed as dist
 import weir
 import weir.torch
-from relational_transformer import RelationalTransformer
+from relational_transformer import RelationalTransformer, inputs_of
 
 RANK = int(os.environ.get("RANK", "0"))
 WORLD_SIZE = int(os.environ.get("WORLD_SIZE", "1"))
+SIZES = {"small": {"width": 64, "layers": 2, "heads": 4}, "large": {"width": 512, "layers": 12, "heads": 8}}
 
 
 def parse_arguments() -> argparse.Namespace:
@@ -35,6 +39,9 @@ def parse_arguments() -> argparse.Namespace:
     parser.add_argument("--steps", type=int, default=400)
     parser.add_argument("--batch-size", type=int, default=32, help="sequences per step, of all ranks together")
     parser.add_argument("--length", type=int, default=64, help="cells per sequence")
+    parser.add_argument("--size", choices=SIZES, default="small", help="of the model")
+    parser.add_argument("--attention", choices=("weir", "sdpa", "flex", "none"), default="weir", help="whose attention; "
+                        "all but none compute the same")
     parser.add_argument("--learning-rate", type=float, default=2e-3)
     parser.add_argument("--workers", type=int, default=1, help="threads that build batches")
     parser.add_argument("--device", help="cuda: batches are copied there ahead of the loop")
@@ -59,11 +66,18 @@ def read_tasks(arguments: argparse.Namespace, store: weir.Store) -> dict[str, in
 
 
 def small_manifest(arguments: argparse.Namespace, store: weir.Store, tasks: dict[str, int]) -> weir.Manifest:
-    """The store's manifest with these tasks, and batches that a CPU can chew."""
+    """The store's manifest with these tasks, and batches of one shape, which torch.compile wants."""
     path = arguments.manifest or arguments.store.with_suffix(".manifest.json")
     mix = {f"{store.name}/{task}/train": weight for task, weight in tasks.items()}
-    batch = {"sequence_length": arguments.length, "max_rows": 64}
+    batch = {"sequence_length": arguments.length, "max_rows": min(arguments.length, 256), "pad_rows": True}
     return weir.Manifest(path, global_batch_size=arguments.batch_size, mix=mix, batch=batch)
+
+
+def precision(arguments: argparse.Namespace) -> AbstractContextManager:
+    """bfloat16 for the large model on a GPU, else float32."""
+    if arguments.size == "large" and arguments.device:
+        return torch.autocast("cuda", torch.bfloat16)
+    return nullcontext()
 
 
 def save(path: Path, **state: object) -> None:
@@ -85,8 +99,9 @@ def average_gradients(model: torch.nn.Module) -> None:
 def train(arguments: argparse.Namespace, store: weir.Store, manifest: weir.Manifest) -> RelationalTransformer:
     torch.manual_seed(0)
     torch.use_deterministic_algorithms(True)
-    tables = weir.torch.embeddings(store)
-    model = RelationalTransformer(tables["columns"], tables["categories"]).to(arguments.device or "cpu")
+    model = RelationalTransformer(store, **SIZES[arguments.size], attention=arguments.attention).to(arguments.device or "cpu")
+    if arguments.size == "large":
+        model.compile_layers()
     optimizer = torch.optim.Adam(model.parameters(), lr=arguments.learning_rate)
     loader = weir.Loader(store, manifest, steps=arguments.steps, epochs=1, workers=arguments.workers, with_digests=True,
                          device=arguments.device)
@@ -100,7 +115,8 @@ def train(arguments: argparse.Namespace, store: weir.Store, manifest: weir.Manif
     record = arguments.record and open(f"{arguments.record}.rank{RANK}", "a", encoding="utf-8")
     recent, began = defaultdict(list), time.monotonic()
     for batch in loader:
-        losses, _ = model.losses(batch.torch(hide_target=True), batch.target, batch.category_start)
+        with precision(arguments):
+            losses, _ = model.losses(inputs_of(batch), batch.target, batch.category_start)
         loss = losses.mean()
         optimizer.zero_grad(set_to_none=True)  # a head that has no part in a step is left alone, as after a resume
         loss.backward()
@@ -144,7 +160,8 @@ def evaluate(model: RelationalTransformer, store: weir.Store, manifest: weir.Man
         for batch in loader:
             target = batch.target
             values, is_null = target.torch()
-            prediction = model.losses(batch.torch(hide_target=True), target, batch.category_start)[1]
+            with precision(arguments):
+                prediction = model.losses(inputs_of(batch), target, batch.category_start)[1].float()
             if target.stype in ("numerical", "timestamp"):  # as the database has them
                 prediction, values = (numbers.double() * target.std + target.mean for numbers in (prediction, values))
             predictions += prediction[~is_null].tolist()

@@ -10,6 +10,8 @@ from pathlib import Path
 from tests.python.support import ShopTest
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
+sys.path.insert(0, str(EXAMPLES))
+import relational_transformer as models  # noqa: E402
 
 
 class Training(ShopTest):
@@ -36,6 +38,43 @@ class Training(ShopTest):
         command = [sys.executable, str(EXAMPLES / "train.py"), "shop.weir", "chrun"]
         done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=100)
         self.assertIn("shop.weir has no task chrun; it has category, churn", done.stderr)
+
+    def test_attention_of_weir_and_of_torch(self) -> None:
+        """The same model whoever computes its attention; without any, another."""
+        import torch
+        import weir
+
+        if not hasattr(torch.nn.functional, "scaled_dot_product_attention"):
+            self.skipTest("torch 1 has no scaled_dot_product_attention")
+        found = {}
+        for how in ("weir", "sdpa", "none"):
+            torch.manual_seed(0)
+            model = models.RelationalTransformer(weir.Store("shop.weir"), width=32, heads=2, attention=how)
+            manifest = self.changed_manifest(global_batch_size=4)
+            found[how] = model(models.inputs_of(weir.batch("shop.weir", manifest, "shop/churn/train")))
+        torch.testing.assert_close(found["weir"], found["sdpa"], rtol=1e-4, atol=1e-4)
+        self.assertGreater((found["weir"] - found["none"]).abs().max().item(), 0.01)
+
+    def test_times_are_ages(self) -> None:
+        """A model that does not look at dates says the same when all times are a leap cycle later; one that does, not."""
+        import torch
+        import weir
+
+        store = weir.Store("shop.weir")
+        batch = weir.batch(store, self.changed_manifest(global_batch_size=4), "shop/churn/train")
+        later = round(400 * models.YEAR)
+        for dates in (False, True):
+            torch.manual_seed(0)
+            model = models.RelationalTransformer(store, width=32, heads=2, dates=dates)
+            inputs = models.inputs_of(batch)
+            first = model(inputs)
+            inputs["time"] = inputs["time"] + later
+            inputs["timestamp_values"] = inputs["timestamp_values"].clone()
+            inputs["timestamp_values"][..., -1] += later / store.info["timestamps"]["std"]
+            moved = (model(inputs) - first).abs().max().item()
+            self.assertEqual(moved < 0.01, not dates, moved)
+            inputs["time"] = inputs["time"] + 90 * models.DAY
+            self.assertGreater((model(inputs) - first).abs().max().item(), 0.01, "the age counts")
 
     def test_killed_and_resumed(self) -> None:
         shown = self.run_example("prove_resume.py", "shop.weir", "late", "category", "--steps=8")
