@@ -77,21 +77,23 @@ batches_store batches_make_shop(const char *program, uint64_t rows) {
 
 /* ---- Building -------------------------------------------------------------------------------- */
 
-/* The manifest that ingest wrote, with another sequence length and row order. */
+/* The manifest that ingest wrote, whose batch config has these first. */
 static weir_manifest *read_manifest(const char *path, uint32_t length, const char *row_order) {
-    static char text[65536];
+    static const char mark[] = "\"batch\": {";
+    static char text[65536], changed[65536 + 256];
     weir_error error;
     weir_manifest *manifest;
     FILE *file = fopen(path, "rb");
     if (!file)
         stop(path);
-    size_t size = fread(text, 1, sizeof text - 128, file);
+    text[fread(text, 1, sizeof text - 1, file)] = 0;
     fclose(file);
-    while (size > 0 && text[size - 1] != '}')
-        size--;
-    snprintf(text + size - 1, 128, ", \"batch\": {\"sequence_length\": %u, \"row_order\": \"%s\"}}", length,
-             row_order);
-    batches_check(weir_manifest_read(NULL, text, strlen(text), path, &manifest, &error), &error);
+    char *config = strstr(text, mark);
+    if (!config)
+        stop("the manifest of the shop has no batch config; remove the folder stores and try again");
+    snprintf(changed, sizeof changed, "%.*s%s\"sequence_length\": %u, \"row_order\": \"%s\", %s",
+             (int)(config - text), text, mark, length, row_order, config + strlen(mark));
+    batches_check(weir_manifest_read(NULL, changed, strlen(changed), path, &manifest, &error), &error);
     return manifest;
 }
 

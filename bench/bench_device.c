@@ -37,46 +37,46 @@ static bool wants(const setting *s, const char *part) {
     return !s->part || strcmp(s->part, part) == 0;
 }
 
-/* ---- Staging --------------------------------------------------------------------------------------- */
+/* ---- A run ----------------------------------------------------------------------------------------- */
 
-static weir_staging *open_staging(setting *s, uint32_t workers, uint32_t ahead, bool with_digests) {
+static weir_run *open_run(setting *s, uint32_t workers, uint32_t ahead, bool with_digests) {
     weir_error error;
-    weir_staging *staging;
-    weir_store *stores[] = {s->store};
-    weir_loader_options loading = {.size = sizeof loading,
-                                   .stores = stores,
-                                   .store_count = 1,
-                                   .manifest = s->manifest,
-                                   .dataset = "shop/churn/train",
-                                   .world_size = 1,
-                                   .workers = workers,
-                                   .buffer_size = ahead,
-                                   .with_digests = with_digests};
-    weir_staging_options options = {
-        .size = sizeof options, .device = s->device, .loader = &loading, .depth = DEPTH};
-    check(weir_staging_open(NULL, &options, &staging, &error), &error);
-    return staging;
+    weir_run *run;
+    weir_run_options options = {.size = sizeof options,
+                                .stores = &s->store,
+                                .store_count = 1,
+                                .manifest = s->manifest,
+                                .dataset = "shop/churn/train",
+                                .world_size = 1,
+                                .workers = workers,
+                                .buffer_size = ahead,
+                                .with_digests = with_digests,
+                                .device = s->library ? s->library : "cuda",
+                                .depth = DEPTH};
+    check(weir_run_open(NULL, &options, &run, &error), &error);
+    check(weir_run_start(run, &error), &error);
+    return run;
 }
 
-static void take_one(setting *s, weir_staging *staging, uint64_t *bytes) {
+static void take_one(setting *s, weir_run *run, uint64_t *bytes) {
     weir_error error;
-    weir_staged staged;
-    check(weir_staging_next(staging, &staged, &error), &error);
-    check(weir_staging_wait(staging, &staged, s->stream, &error), &error);
-    check(weir_staging_release(staging, &staged, s->stream, &error), &error);
-    *bytes += staged.batch->size;
+    weir_taken taken;
+    check(weir_run_next(run, &taken, &error), &error);
+    check(weir_run_wait(run, &taken, s->stream, &error), &error);
+    check(weir_run_release(run, &taken, s->stream, &error), &error);
+    *bytes += taken.batch->size;
 }
 
 /* Waits until the workers have nothing more to do. */
-static void fill(weir_staging *staging) {
-    weir_prefetch_metrics metrics;
+static void fill(weir_run *run) {
+    weir_run_metrics metrics;
     uint64_t produced;
     do {
-        weir_loader_measure(weir_staging_loader(staging), &metrics, NULL);
-        produced = metrics.produced;
+        weir_run_measure(run, &metrics, NULL);
+        produced = metrics.prefetch.produced;
         usleep(300000);
-        weir_loader_measure(weir_staging_loader(staging), &metrics, NULL);
-    } while (metrics.produced != produced || produced == 0);
+        weir_run_measure(run, &metrics, NULL);
+    } while (metrics.prefetch.produced != produced || produced == 0);
 }
 
 /* ---- Copies ---------------------------------------------------------------------------------------- */
@@ -110,27 +110,27 @@ static double bare_copies(setting *s, size_t size, size_t count) {
 /* Batches that are ready, taken as fast as they can be: batches a second, and the bytes of one's tensors. */
 static double burst(setting *s, size_t *size, size_t *compact_size) {
     weir_error error;
-    weir_staging_metrics metrics;
-    weir_staging *staging = open_staging(s, s->workers, AHEAD, false);
+    weir_run_metrics metrics;
+    weir_run *run = open_run(s, s->workers, AHEAD, false);
     uint64_t bytes = 0, warm = 0;
     uint32_t count = s->workers * AHEAD;
     double best = 0;
     for (int repeat = 0; repeat < 3; repeat++) {
-        fill(staging);
+        fill(run);
         bytes = 0;
-        take_one(s, staging, &warm);
+        take_one(s, run, &warm);
         check(weir_stream_sync(s->device, s->stream, &error), &error);
         double begin = bench_wall();
         for (uint32_t i = 0; i < count; i++)
-            take_one(s, staging, &bytes);
+            take_one(s, run, &bytes);
         check(weir_stream_sync(s->device, s->stream, &error), &error);
         double rate = count / (bench_wall() - begin);
         best = rate > best ? rate : best;
         *size = (size_t)(bytes / count);
     }
-    weir_staging_measure(staging, &metrics);
-    *compact_size = (size_t)(metrics.compact_bytes / metrics.batches);
-    weir_staging_close(staging);
+    weir_run_measure(run, &metrics, NULL);
+    *compact_size = (size_t)(metrics.compact_bytes / metrics.stages[WEIR_RUN_TRANSFER].batches);
+    weir_run_close(run);
     return best;
 }
 
@@ -157,24 +157,24 @@ static void bench_copies(setting *s) {
 
 static double end_to_end(setting *s, uint32_t workers, double *gigabytes) {
     weir_error error;
-    weir_staging *staging = open_staging(s, workers, 4, false);
-    weir_staging_metrics before, after;
+    weir_run *run = open_run(s, workers, 4, false);
+    weir_run_metrics before, after;
     uint64_t bytes = 0, batches = 0;
     for (int i = 0; i < 50; i++)
-        take_one(s, staging, &bytes);
-    weir_staging_measure(staging, &before);
+        take_one(s, run, &bytes);
+    weir_run_measure(run, &before, NULL);
     double begin = bench_wall(), seconds;
     do {
         for (int i = 0; i < 20; i++)
-            take_one(s, staging, &bytes);
+            take_one(s, run, &bytes);
         batches += 20;
         seconds = bench_wall() - begin;
     } while (seconds < s->seconds);
     check(weir_stream_sync(s->device, s->stream, &error), &error);
     seconds = bench_wall() - begin;
-    weir_staging_measure(staging, &after);
+    weir_run_measure(run, &after, NULL);
     *gigabytes = (double)(after.compact_bytes - before.compact_bytes) / seconds / 1e9;
-    weir_staging_close(staging);
+    weir_run_close(run);
     return (double)batches / seconds;
 }
 
@@ -296,17 +296,16 @@ static double spin_alone(setting *s, const weir__kernel *kernel, long long cycle
     return bench_wall() - begin;
 }
 
-static double spin_over_batches(setting *s, const weir__kernel *kernel, weir_staging *staging,
-                                long long cycles) {
+static double spin_over_batches(setting *s, const weir__kernel *kernel, weir_run *run, long long cycles) {
     weir_error error;
-    weir_staged staged;
-    fill(staging);
+    weir_taken taken;
+    fill(run);
     double begin = bench_wall();
     for (int i = 0; i < SPINS; i++) {
-        check(weir_staging_next(staging, &staged, &error), &error);
-        check(weir_staging_wait(staging, &staged, s->stream, &error), &error);
+        check(weir_run_next(run, &taken, &error), &error);
+        check(weir_run_wait(run, &taken, s->stream, &error), &error);
         spin(s, kernel, cycles);
-        check(weir_staging_release(staging, &staged, s->stream, &error), &error);
+        check(weir_run_release(run, &taken, s->stream, &error), &error);
     }
     check(weir_stream_sync(s->device, s->stream, &error), &error);
     return bench_wall() - begin;
@@ -323,7 +322,7 @@ static void bench_overlap(setting *s) {
     if (weir_device_describe(s->device)->is_host)
         return;
     check(weir__kernel_open(s->device, &source, &kernel, &error), &error);
-    weir_staging *staging = open_staging(s, s->workers, AHEAD, false);
+    weir_run *run = open_run(s, s->workers, AHEAD, false);
     double copy_seconds = 4e6 / (bare_copies(s, 4000000, RING) * 1e9);
     spin_alone(s, &kernel, 100000);
     long long cycles = (long long)(100000 * copy_seconds / (spin_alone(s, &kernel, 100000) / SPINS));
@@ -333,7 +332,7 @@ static void bench_overlap(setting *s) {
         for (int repeat = 0; repeat < 6; repeat++) {
             double seconds = spin_alone(s, &kernel, factor * cycles);
             alone = seconds < alone ? seconds : alone;
-            seconds = spin_over_batches(s, &kernel, staging, factor * cycles);
+            seconds = spin_over_batches(s, &kernel, run, factor * cycles);
             with = seconds < with ? seconds : with;
         }
         snprintf(name, sizeof name, "a consumer that computes %.0f us a batch, %dx its copy",
@@ -341,7 +340,7 @@ static void bench_overlap(setting *s) {
         bench_report(name, SPINS / with, "batches/s", "computing alone", SPINS / alone,
                      factor == 1 ? "98 %" : NULL);
     }
-    weir_staging_close(staging);
+    weir_run_close(run);
     weir__kernel_close(s->device, &kernel);
 }
 
@@ -360,27 +359,27 @@ static void digest_of(const weir_batch *batch, const uint8_t *data, uint8_t out[
 
 static void bench_digests(setting *s) {
     weir_error error;
-    weir_staged staged;
+    weir_taken taken;
     uint8_t digest[16];
     size_t capacity = 64 << 20;
     weir_memory pinned = weir_device_pinned(s->device);
     uint8_t *back = pinned.allocate(pinned.context, capacity, &error);
-    weir_staging *staging = open_staging(s, s->workers, 4, true);
+    weir_run *run = open_run(s, s->workers, 4, true);
     uint32_t same = 0;
     for (uint32_t i = 0; i < s->steps; i++) {
-        check(weir_staging_next(staging, &staged, &error), &error);
-        check(weir_staging_wait(staging, &staged, s->stream, &error), &error);
-        if (!back || staged.batch->size > capacity)
+        check(weir_run_next(run, &taken, &error), &error);
+        check(weir_run_wait(run, &taken, s->stream, &error), &error);
+        if (!back || taken.batch->size > capacity)
             exit(1);
-        check(weir_copy_to_host(s->device, back, staged.batch->data, (size_t)staged.batch->size, s->stream,
+        check(weir_copy_to_host(s->device, back, taken.batch->data, (size_t)taken.batch->size, s->stream,
                                 &error),
               &error);
         check(weir_stream_sync(s->device, s->stream, &error), &error);
-        digest_of(staged.batch, back, digest);
-        same += memcmp(digest, staged.batch->batch_digest, 16) == 0;
-        check(weir_staging_release(staging, &staged, s->stream, &error), &error);
+        digest_of(taken.batch, back, digest);
+        same += memcmp(digest, taken.batch->batch_digest, 16) == 0;
+        check(weir_run_release(run, &taken, s->stream, &error), &error);
     }
-    weir_staging_close(staging);
+    weir_run_close(run);
     pinned.release(pinned.context, back, capacity);
     bench_report("batches read back with the host's digest", same, "batches", "steps", s->steps, "all");
 }

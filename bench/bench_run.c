@@ -1,6 +1,7 @@
-/* Runs against their limits: the loader's batches beside those of as many bare builders in as many threads,
- * which know of no order and hand nothing over; and how long a run takes from the start of the program to its
- * first batch, at step 0 and resumed at step 10^12. */
+/* Runs against their limits: the run's batches beside those of as many bare builders in as many threads,
+ * which know of no order and hand nothing over; the first of the large batches that workers build together;
+ * and how long a run takes from the start of the program to its first batch, at step 0 and resumed at step
+ * 10^12. */
 #include <inttypes.h>
 #include <pthread.h>
 #include <stdio.h>
@@ -97,25 +98,25 @@ static double build_alone(builder_thread *threads, uint32_t count) {
     return bench_wall() - began;
 }
 
-/* ---- The loader ------------------------------------------------------------------------------ */
+/* ---- The run ------------------------------------------------------------------------------ */
 
-static weir_loader_options options_of(const shop *s, uint32_t workers) {
-    return (weir_loader_options){.size = sizeof(weir_loader_options),
-                                 .stores = &s->store,
-                                 .store_count = 1,
-                                 .manifest = s->manifest,
-                                 .world_size = 1,
-                                 .workers = workers};
+static weir_run_options options_of(const shop *s, uint32_t workers) {
+    return (weir_run_options){.size = sizeof(weir_run_options),
+                              .stores = &s->store,
+                              .store_count = 1,
+                              .manifest = s->manifest,
+                              .world_size = 1,
+                              .workers = workers};
 }
 
-/* As many batches as the bare builders, of a loader that is warm. */
-static double take_all(weir_loader *loader) {
+/* As many batches as the bare builders, of a run that is warm. */
+static double take_all(weir_run *run) {
     weir_error error;
-    weir_loaded loaded;
+    weir_taken taken;
     double began = bench_wall();
     for (int i = 0; i < BATCHES; i++) {
-        check(weir_loader_next(loader, &loaded, &error), &error);
-        weir_loader_release(loader, &loaded);
+        check(weir_run_next(run, &taken, &error), &error);
+        check(weir_run_release(run, &taken, 0, &error), &error);
     }
     return bench_wall() - began;
 }
@@ -126,25 +127,75 @@ static double lesser(double a, double b) {
 
 static void bench_rate(const shop *s, uint32_t workers) {
     builder_thread threads[WORKERS_MAX];
-    weir_loader *loader;
+    weir_run *run;
     weir_error error;
     char name[96];
-    double alone = 1e9, loaded = 1e9;
-    weir_loader_options options = options_of(s, workers);
+    double alone = 1e9, taken = 1e9;
+    weir_run_options options = options_of(s, workers);
     for (uint32_t i = 0; i < workers; i++)
         open_builders(&threads[i], s, i, workers);
     for (int i = 0; i <= REPEATS; i++) { /* in turns, so that both meet the same noise; the first warms up */
         double builders_seconds = build_alone(threads, workers);
-        check(weir_loader_open(NULL, &options, &loader, &error), &error);
-        double loader_seconds = take_all(loader);
-        weir_loader_close(loader);
+        check(weir_run_open(NULL, &options, &run, &error), &error);
+        double loader_seconds = take_all(run);
+        weir_run_close(run);
         alone = i ? lesser(alone, builders_seconds) : alone;
-        loaded = i ? lesser(loaded, loader_seconds) : loaded;
+        taken = i ? lesser(taken, loader_seconds) : taken;
     }
     snprintf(name, sizeof name, "a run with %u worker%s, strict", workers, workers > 1 ? "s" : "");
-    bench_report(name, BATCHES / loaded, "batches/s", "bare builders", BATCHES / alone, "0.90");
+    bench_report(name, BATCHES / taken, "batches/s", "bare builders", BATCHES / alone, "0.90");
     for (uint32_t i = 0; i < workers; i++)
         close_builders(&threads[i]);
+}
+
+/* ---- Large batches ---------------------------------------------------------------------------- */
+
+/* Seconds from the start of a run to its first batch. */
+static double first_batch(const shop *s, const weir_manifest *manifest, uint32_t workers) {
+    weir_error error;
+    weir_run *run;
+    weir_taken taken;
+    weir_run_options options = options_of(s, workers);
+    options.manifest = manifest;
+    check(weir_run_open(NULL, &options, &run, &error), &error);
+    double began = bench_wall();
+    check(weir_run_next(run, &taken, &error), &error);
+    double seconds = bench_wall() - began;
+    weir_run_close(run);
+    return seconds;
+}
+
+/* The manifest with batches of 1,024 sequences. */
+static weir_manifest *large_manifest(const shop *s) {
+    static char text[65536];
+    weir_error error;
+    weir_manifest *manifest;
+    FILE *file = fopen(s->manifest_path, "rb");
+    if (!file)
+        exit(1);
+    size_t size = fread(text, 1, sizeof text - 1, file);
+    fclose(file);
+    text[size] = 0;
+    char *at = strstr(text, "\"global_batch_size\": 32");
+    if (!at)
+        exit(1);
+    char *end = at + strlen("\"global_batch_size\": 32");
+    memmove(end + 2, end, strlen(end) + 1);
+    memcpy(at, "\"global_batch_size\": 1024", strlen("\"global_batch_size\": 1024"));
+    check(weir_manifest_read(NULL, text, size + 2, s->manifest_path, &manifest, &error), &error);
+    return manifest;
+}
+
+static void bench_large(const shop *s) {
+    weir_manifest *manifest = large_manifest(s);
+    double one = 1e9, two = 1e9;
+    for (int i = 0; i < REPEATS; i++) {
+        one = lesser(one, first_batch(s, manifest, 1));
+        two = lesser(two, first_batch(s, manifest, 2));
+    }
+    weir_manifest_close(manifest);
+    bench_report("the first batch of 1,024 sequences, 2 workers", 1e3 * two, "ms", "1 worker", 1e3 * one,
+                 "0.60");
 }
 
 /* ---- From the start to the first batch ------------------------------------------------------- */
@@ -162,14 +213,15 @@ static double run_program(const char *program, const shop *s, const char *more) 
 static void bench_start(const char *program, const shop *s) {
     char path[64], resumed[160];
     weir_error error;
-    weir_loader *loader;
-    weir_loader_options options = options_of(s, 1);
+    weir_run *run;
+    weir_run_options options = options_of(s, 1);
     double first = 1e9, late = 1e9;
     options.first_step = late_step;
     snprintf(path, sizeof path, "%s/late.checkpoint", s->folder);
-    check(weir_loader_open(NULL, &options, &loader, &error), &error);
-    check(weir_loader_checkpoint_save(loader, path, NULL, &error), &error);
-    weir_loader_close(loader);
+    options.checkpoint = path;
+    check(weir_run_open(NULL, &options, &run, &error), &error);
+    check(weir_run_start(run, &error), &error);
+    weir_run_close(run);
     snprintf(resumed, sizeof resumed, "--steps %" PRIu64 " --resume '%s'", late_step + 1, path);
     for (int i = 0; i < STARTS; i++) {
         first = lesser(first, run_program(program, s, "--steps 1"));
@@ -200,6 +252,7 @@ int main(int argc, char **argv) {
     check(weir_manifest_open(NULL, s.manifest_path, &s.manifest, &error), &error);
     bench_rate(&s, 1);
     bench_rate(&s, 2);
+    bench_large(&s);
     bench_start(program, &s);
     weir_manifest_close(s.manifest);
     weir_store_close(s.store);

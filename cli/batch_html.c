@@ -327,19 +327,31 @@ static void write_row(weir_json_writer *w, const sequence *s, uint32_t local) {
     weir_json_end_object(w);
 }
 
-/* The value, and which item of the label distribution it is. */
-static void write_target(weir_json_writer *w, const sequence *s, uint64_t sample) {
+/* The target of a sequence: that of its seed. A request that is not one has its row's cell, or none. */
+static weir_cell target_of(const sequence *s, uint64_t sample) {
+    const weir_store *store = s->context->store;
     weir_stored_dataset dataset;
     weir_error error;
     weir_seed_row seed = {.target.is_null = true};
-    if (weir_store_dataset(s->context->store, s->context->dataset, &dataset, &error) == WEIR_OK)
-        if (!weir_store_seed(s->context->store, s->batch->task,
-                             s->task->split_start[dataset.split] + (uint32_t)sample, &seed))
-            seed.target.is_null = true;
+    uint32_t index = WEIR_NONE;
+    if (!s->context->stage)
+        index = weir_store_find_seed(store, s->batch->task, s->rows[0], s->observation_time);
+    else if (weir_store_dataset(store, s->context->dataset, &dataset, &error) == WEIR_OK)
+        index = s->task->split_start[dataset.split] + (uint32_t)sample;
+    if (index == WEIR_NONE && s->task->is_cell)
+        (void)weir_store_cell(store, s->rows[0], s->task->column, &seed.target);
+    else if (!weir_store_seed(store, s->batch->task, index, &seed))
+        seed.target.is_null = true;
+    return seed.target;
+}
+
+/* The value, and which item of the label distribution it is. */
+static void write_target(weir_json_writer *w, const sequence *s, uint64_t sample) {
+    weir_cell target = target_of(s, sample);
     weir_json_key(w, "target");
-    write_value(w, s->context->store, s->task->column, &seed.target);
+    write_value(w, s->context->store, s->task->column, &target);
     weir_json_key(w, "label");
-    weir_json_int(w, cli_labels_find(s->labels, &seed.target));
+    weir_json_int(w, cli_labels_find(s->labels, &target));
 }
 
 static void write_uint(weir_json_writer *w, const char *key, uint64_t value) {
@@ -513,7 +525,8 @@ static void write_head(weir_json_writer *w, const cli_batch_context *context, co
     const weir_store_info *info = weir_store_describe(context->store);
     cli_json_text(w, "version", weir_version());
     cli_json_text(w, "dataset", context->dataset);
-    cli_json_text(w, "stage", context->stage);
+    if (context->stage)
+        cli_json_text(w, "stage", context->stage);
     cli_json_text(w, "label_visibility",
                   visibilities[weir_manifest_batch(context->manifest)->label_visibility]);
     cli_json_uint(w, "world_size", context->world_size);

@@ -8,8 +8,8 @@
 typedef struct cli_batch_context {
     const weir_store *store;
     const weir_manifest *manifest;
-    const char *dataset;
-    const char *stage;
+    const char *dataset; /* also of whose labels the page tells */
+    const char *stage;   /* NULL: the batch is one of requests, which has neither step nor rank */
     uint32_t world_size;
     uint32_t rank;
 } cli_batch_context;

@@ -1,10 +1,10 @@
 /* weir batch: one batch of a dataset, to look at, to check or to load into numpy; several as a page. */
 #include <inttypes.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "batch_html.h"
 #include "batch_npz.h"
+#include "batch_print.h"
 #include "selection.h"
 
 enum { MOST_STEPS = 100 };
@@ -17,93 +17,17 @@ typedef struct request {
     bool any_hash, pad, as_json, with_tensors;
 } request;
 
-static uint64_t load(const weir_batch *batch, weir_tensor_id id, uint32_t index) {
-    const weir_tensor *part = &batch->tensors[id];
-    size_t size = (size_t)(part->size / part->shape[0]);
-    const uint8_t *at = batch->data + part->offset + size * index;
-    uint64_t value = 0;
-    for (size_t i = 0; i < size; i++)
-        value |= (uint64_t)at[i] << 8 * i;
-    return value;
-}
-
 static void write_sequences(weir_json_writer *w, const weir_store *store, const weir_batch *batch) {
-    const weir_store_info *info = weir_store_describe(store);
-    bool has_keys = info->tables[info->tasks[batch->task].anchor_table].key_form != WEIR_KEYS_NONE;
     weir_json_key(w, "sequences");
     weir_json_array(w);
     for (uint32_t i = 0; i < batch->sequence_count; i++) {
-        char digest[24];
         weir_json_object(w);
-        cli_json_uint(w, "sample_index", load(batch, WEIR_SAMPLE_INDEX, i));
+        cli_json_uint(w, "sample_index", cli_batch_field(batch, WEIR_SAMPLE_INDEX, i));
         cli_json_uint(w, "epoch", batch->epochs[i]);
-        cli_json_uint(w, "position", load(batch, WEIR_POSITION, i));
-        cli_json_uint(w, "anchor_row", load(batch, WEIR_ANCHOR_ROW, i));
-        if (has_keys) {
-            weir_json_key(w, "anchor_key");
-            if (load(batch, WEIR_NUM_ROWS, i) > 0)
-                weir_store_key_json(store, (uint32_t)load(batch, WEIR_ANCHOR_ROW, i), w);
-            else
-                weir_json_null(w);
-        }
-        weir_json_key(w, "observation_time");
-        weir_json_int(w, (int64_t)load(batch, WEIR_OBSERVATION_TIME, i));
-        cli_json_uint(w, "num_cells", load(batch, WEIR_NUM_CELLS, i));
-        cli_json_uint(w, "num_rows", load(batch, WEIR_NUM_ROWS, i));
-        snprintf(digest, sizeof digest, "%016" PRIx64, batch->sample_digests[i]);
-        cli_json_text(w, "sample_digest", digest);
+        cli_batch_write_sequence(w, store, batch, i);
         weir_json_end_object(w);
     }
     weir_json_end_array(w);
-}
-
-static void write_shape(weir_json_writer *w, const weir_tensor *tensor) {
-    weir_json_array(w);
-    for (uint32_t k = 0; k < tensor->rank; k++)
-        weir_json_uint(w, tensor->shape[k]);
-    weir_json_end_array(w);
-}
-
-static void write_dims(weir_json_writer *w, const weir_batch *batch) {
-    const struct {
-        const char *name;
-        uint32_t value;
-    } dims[] = {{"B", batch->sequence_count},
-                {"S", batch->sequence_length},
-                {"R", batch->row_count},
-                {"U", batch->text_count},
-                {"D_t", batch->embedding_dim}};
-    weir_json_key(w, "dims");
-    weir_json_object(w);
-    for (size_t i = 0; i < sizeof dims / sizeof dims[0]; i++) {
-        weir_json_key(w, dims[i].name);
-        weir_json_uint(w, dims[i].value);
-    }
-    weir_json_end_object(w);
-    weir_json_key(w, "shapes");
-    weir_json_object(w);
-    for (int id = 0; id < WEIR_TENSORS; id++) {
-        weir_json_key(w, batch->tensors[id].name);
-        write_shape(w, &batch->tensors[id]);
-    }
-    weir_json_end_object(w);
-}
-
-static void write_tensors(weir_json_writer *w, const weir_batch *batch) {
-    weir_json_key(w, "tensors");
-    weir_json_object(w);
-    for (int id = 0; id < WEIR_TENSORS; id++) {
-        const weir_tensor *tensor = &batch->tensors[id];
-        weir_json_key(w, tensor->name);
-        weir_json_object(w);
-        cli_json_text(w, "dtype", tensor->dtype);
-        weir_json_key(w, "shape");
-        write_shape(w, tensor);
-        weir_json_key(w, "data");
-        weir_json_hex(w, batch->data + tensor->offset, (size_t)tensor->size);
-        weir_json_end_object(w);
-    }
-    weir_json_end_object(w);
 }
 
 static int print_json(const request *r, const weir_store *store, const weir_batch *batch) {
@@ -111,29 +35,13 @@ static int print_json(const request *r, const weir_store *store, const weir_batc
     weir_json_writer_memory(&w, NULL);
     weir_json_object(&w);
     cli_json_text(&w, "dataset", r->of.dataset);
-    cli_json_text(&w, "task", weir_store_describe(store)->tasks[batch->task].name);
-    cli_json_uint(&w, "task_idx", batch->task);
-    cli_json_uint(&w, "target_stype", batch->target_stype);
-    cli_json_uint(&w, "cat_emb_start", batch->category_start);
-    cli_json_uint(&w, "cat_emb_count", batch->category_count);
-    write_dims(&w, batch);
-    cli_json_hex(&w, "batch_digest", batch->batch_digest, sizeof batch->batch_digest);
+    cli_batch_write_head(&w, store, batch);
     write_sequences(&w, store, batch);
     cli_json_cursor(&w, "cursor_next", batch->step.cursor_next);
     if (r->with_tensors)
-        write_tensors(&w, batch);
+        cli_batch_write_tensors(&w, batch);
     weir_json_end_object(&w);
     return cli_print_json(&w);
-}
-
-/* "customers 5 (row 653 of the store)" if the store keeps keys, else "customers row 4 (…)". */
-static void print_anchor(const weir_store *store, const weir_task *task, uint32_t row) {
-    const weir_table *table = &weir_store_describe(store)->tables[task->anchor_table];
-    char key[200], printable[200];
-    if (weir_store_key_text(store, row, key, sizeof key) == 0)
-        snprintf(key, sizeof key, "row %" PRIu32, row - table->row_start);
-    printf("%s %s (row %" PRIu32 " of the store)", cli_shown(table->name),
-           cli_printable(key, printable, sizeof printable), row);
 }
 
 static int print_text(const request *r, const weir_store *store, const weir_batch *batch) {
@@ -144,15 +52,10 @@ static int print_text(const request *r, const weir_store *store, const weir_batc
            batch->sequence_count, batch->sequence_length, batch->row_count, batch->text_count,
            (double)batch->size / 1e6);
     for (uint32_t i = 0; i < batch->sequence_count; i++) {
-        int64_t seen = (int64_t)load(batch, WEIR_OBSERVATION_TIME, i);
-        char time[40] = "everything";
-        if (seen != INT64_MAX)
-            weir_timestamp_format(seen, time);
         printf("  sample %" PRIu64 " (epoch %" PRIu64 ", position %" PRIu64 "): ",
-               load(batch, WEIR_SAMPLE_INDEX, i), batch->epochs[i], load(batch, WEIR_POSITION, i));
-        print_anchor(store, task, (uint32_t)load(batch, WEIR_ANCHOR_ROW, i));
-        printf(" as of %s, %" PRIu64 " cells of %" PRIu64 " rows, digest %016" PRIx64 "\n", time,
-               load(batch, WEIR_NUM_CELLS, i), load(batch, WEIR_NUM_ROWS, i), batch->sample_digests[i]);
+               cli_batch_field(batch, WEIR_SAMPLE_INDEX, i), batch->epochs[i],
+               cli_batch_field(batch, WEIR_POSITION, i));
+        cli_batch_print_sequence(store, batch, i);
     }
     printf("next: epoch %" PRIu64 ", position %" PRIu64 "\n", batch->step.cursor_next.epoch,
            batch->step.cursor_next.global_index);

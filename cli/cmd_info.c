@@ -1,9 +1,9 @@
 /* weir info STORE: what is in it; with --key or --row, which row a key is and which key a row has. */
-#include <errno.h>
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "key_text.h"
 #include "progress.h"
 
 static void print_column(const weir_store *store, const weir_column *column) {
@@ -70,6 +70,26 @@ static void print_edges(const weir_store_info *info) {
     }
 }
 
+/* "30 days after its seed is observed". */
+static void print_label_times(const weir_task *task) {
+    static const struct {
+        int64_t micros;
+        const char *name;
+    } units[] = {{86400000000, "day"}, {3600000000, "hour"}, {60000000, "minute"}, {1000000, "second"}};
+    if (task->label_known_column)
+        printf("    %u labels have a time: a label is known when %s says\n", task->labels.count,
+               cli_shown(task->label_known_column));
+    if (!task->has_horizon)
+        return;
+    size_t u = 0;
+    while (u < sizeof units / sizeof *units && (task->horizon == 0 || task->horizon % units[u].micros != 0))
+        u++;
+    bool is_whole = u < sizeof units / sizeof *units;
+    int64_t count = is_whole ? task->horizon / units[u].micros : task->horizon;
+    printf("    %u labels have a time: a label is known %" PRId64 " %s%s after its seed is observed\n",
+           task->labels.count, count, is_whole ? units[u].name : "microsecond", count == 1 ? "" : "s");
+}
+
 static void print_tasks(const weir_store_info *info) {
     printf("tasks\n");
     for (uint32_t i = 0; i < info->task_count; i++) {
@@ -84,6 +104,8 @@ static void print_tasks(const weir_store_info *info) {
                                                                   : "they see what was known of it");
         if (task->has_train_statistics)
             printf("    the target's statistics are over the train split\n");
+        if (task->has_label_times)
+            print_label_times(task);
     }
 }
 
@@ -153,30 +175,6 @@ static int print_row(const weir_store *store, uint32_t row, bool as_json) {
     return cli_flush();
 }
 
-enum { KEY_PARTS_MAX = 64 };
-
-/* A key as people write it: a whole number, a list in JSON of the values of several columns, or a text.
- * Returns how many values it has. */
-static uint32_t read_key(const char *text, weir_cbor_writer *document, weir_key_value *out) {
-    weir_error ignored;
-    char *end = NULL;
-    uint32_t count = 0;
-    *out = (weir_key_value){.type = WEIR_KEY_TEXT, .bytes = {text, strlen(text)}};
-    errno = 0;
-    long long number = strtoll(text, &end, 10);
-    if (*text && *end == 0 && errno == 0)
-        *out = (weir_key_value){.type = WEIR_KEY_INTEGER, .integer = number};
-    if (*text != '[' ||
-        weir_json_read(text, strlen(text), "the key", WEIR_CBOR_INVALID, document, &ignored) != WEIR_OK ||
-        weir_cbor_finish(document, &ignored) != WEIR_OK)
-        return 1;
-    weir_cbor_value list = weir_cbor_view(document->data), item;
-    weir_cbor_iterator it = weir_cbor_children(&list);
-    while (count < KEY_PARTS_MAX && weir_cbor_next(&it, NULL, &item))
-        out[count++] = weir_key_value_of(&item);
-    return count;
-}
-
 static uint32_t find_table(const weir_store_info *info, const char *name) {
     for (uint32_t t = 0; t < info->table_count; t++)
         if (strcmp(info->tables[t].name, name) == 0)
@@ -189,7 +187,7 @@ static int print_key(const weir_store *store, const char *table_name, const char
     const weir_store_info *info = weir_store_describe(store);
     weir_error error;
     weir_cbor_writer document;
-    weir_key_value values[KEY_PARTS_MAX];
+    weir_key_value values[CLI_KEY_PARTS];
     uint32_t table = find_table(info, table_name);
     if (table == WEIR_NONE) {
         (void)cli_error(&error, WEIR_CONTRACT_VIOLATION, "the store has no table %s", table_name);
@@ -203,12 +201,8 @@ static int print_key(const weir_store *store, const char *table_name, const char
         return cli_fail(&error, as_json);
     }
     weir_cbor_writer_memory(&document, NULL);
-    uint32_t count = read_key(text, &document, values);
-    uint32_t row = weir_store_find_row(store, table, values, count);
-    if (row == WEIR_NONE && values[0].type == WEIR_KEY_INTEGER && count == 1) {
-        values[0] = (weir_key_value){.type = WEIR_KEY_TEXT, .bytes = {text, strlen(text)}};
-        row = weir_store_find_row(store, table, values, 1);
-    }
+    uint32_t count = cli_key_read(text, &document, values);
+    uint32_t row = cli_key_find(store, table, values, count, text);
     weir_cbor_release(&document);
     if (row != WEIR_NONE)
         return print_row(store, row, as_json);

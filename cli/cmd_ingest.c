@@ -39,6 +39,7 @@ static int run(const cli_command *self, int argc, char **argv) {
                             {"--batch-size", CLI_UINT, &run.options.batch_size, false, false},
                             {"--preset", CLI_TEXT, &run.options.preset, false, false},
                             {"--threads", CLI_UINT32, &run.options.threads, false, false},
+                            {"--like", CLI_TEXT, &run.options.like, false, false},
                             {"--strict", CLI_FLAG, &run.options.strict, false, false},
                             {"--no-embeddings", CLI_FLAG, &run.options.no_embeddings, false, false},
                             CLI_SOURCE_OPTIONS(source)};
@@ -65,19 +66,21 @@ const cli_command cli_ingest = {
     .summary = "make a store from a database",
     .usage = "weir ingest SOURCE [--schema F] [-o OUT.weir] [--manifest F] [--update-manifest | "
              "--replace-manifest] "
-             "[--batch-size N] [--preset P] [--html F] [--strict] [--threads N] "
+             "[--batch-size N] [--preset P] [--like STORE] [--html F] [--strict] [--threads N] "
              "[--no-embeddings] " CLI_SOURCE_USAGE " [--json]",
     .help = CLI_SOURCE_HELP
     "  --schema F        what to read and what it means (default: drafted, see weir schema)\n"
     "  -o, --output F    the store (default: NAME.weir, by the schema's name)\n"
-    "  --manifest F      the manifest (default: beside the store, NAME.manifest.json). One that you have\n"
-    "                    edited is kept, and what would change is told;\n"
-    "  --update-manifest brings its datasets up to date and keeps the rest,\n"
+    "  --manifest F      the manifest (default: beside the store, NAME.manifest.json). If you have edited\n"
+    "                    it, it is kept, and weir says what would change\n"
+    "  --update-manifest bring the datasets of an edited manifest up to date, and keep the rest of it\n"
     "  --replace-manifest\n"
-    "                    writes it anew\n"
+    "                    write the manifest anew, even if you have edited it\n"
     "  --batch-size N    global_batch_size in the manifest (default: as it was, else 32)\n"
     "  --preset P        how the manifest samples: train_shuffle, eval_sequential or streaming_infinite, in\n"
     "                    the orders of NextBatch_v2 (default: as it was, else better mixed, NextBatch_v3)\n"
+    "  --like STORE      columns, categories, statistics and splits of an earlier store, so that a model\n"
+    "                    that was trained on it can be used with new data; what does not fit is told\n"
     "  --html F          write the report as a page\n"
     "  --strict          a foreign key without a match, or any warning, is an error: nothing is written\n"
     "  --threads N       (default: the number of processors); the store is the same for any number\n"
@@ -88,6 +91,7 @@ const cli_command cli_ingest = {
     "what may be a mistake: labels that are constant, splits that are empty, columns that give the answer "
     "away, ...\n",
     .example = "  weir ingest shop.sqlite --schema shop.schema.json --html shop.html\n"
-               "  weir ingest f1/ --null '\\N'\n",
+               "  weir ingest f1/ --null '\\N'\n"
+               "  weir ingest shop_today.sqlite --schema shop.schema.json --like shop.weir -o today.weir\n",
     .run = run,
 };

@@ -145,11 +145,10 @@ const cli_command cli_schema = {
     "  --json            print in one line\n"
     "  --check FILE      say whether a schema is well-formed, without a source\n"
     "  --json-schema     print a JSON Schema of schemas, for editors\n\n"
-    "The draft follows the source's declarations (keys, types), its names and all of its rows: keys where "
-    "none are\n"
-    "declared, what is a time and when a row came to be, a few tasks. Look at the reasons, edit it, then "
-    "give it to\n"
-    "weir ingest --schema.\n",
+    "The draft follows what the source declares (keys, types), its names and all of its rows. It has keys "
+    "that\n"
+    "are not declared, says which columns are times and when each row came to be, and has a few tasks. Read\n"
+    "the reasons, edit the draft, and give it to weir ingest --schema.\n",
     .example = "  weir schema shop.sqlite -o shop.schema.json\n"
                "  weir schema flights/ --null NA --explain\n",
     .run = run,

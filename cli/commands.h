@@ -15,6 +15,7 @@
     X(locate)                                                                                                \
     X(permute)                                                                                               \
     X(batch)                                                                                                 \
+    X(context)                                                                                               \
     X(run)                                                                                                   \
     X(graph)                                                                                                 \
     X(plan)                                                                                                  \

@@ -2,8 +2,6 @@
 #include "demo_run.h"
 
 #include <inttypes.h>
-#include <stdlib.h>
-#include <string.h>
 #include <unistd.h>
 
 #include "run.h"
@@ -15,42 +13,27 @@ typedef struct opened {
     weir_manifest *manifest;
 } opened;
 
-/* One sitting, up to `steps`; from the checkpoint where there is one. */
+/* One sitting, up to `steps`; from the checkpoint if there is one. */
 static weir_status sit(const demo_run_files *files, const opened *o, uint64_t steps, uint32_t workers,
                        weir_error *error) {
-    char *data = NULL;
-    size_t size = 0;
-    weir_checkpoint from;
-    cli_running run = {.began_ns = cli_run_now_ns(), .world_size = 1, .workers = workers};
-    weir_loader_options options = {.size = sizeof options,
-                                   .stores = &o->store,
-                                   .store_count = 1,
-                                   .manifest = o->manifest,
-                                   .world_size = 1,
-                                   .with_digests = true,
-                                   .steps = steps,
-                                   .workers = workers};
-    snprintf(run.files.trace, sizeof run.files.trace, "%s", files->trace);
-    snprintf(run.files.checkpoint, sizeof run.files.checkpoint, "%s", files->checkpoint);
-    weir_status status = WEIR_OK;
-    if (access(files->checkpoint, F_OK) == 0) {
-        status = cli_read_file(files->checkpoint, &data, &size, error);
-        if (status == WEIR_OK)
-            status = weir_checkpoint_read(data, size, &from, error);
-        run.from = &from;
-    }
-    options.checkpoint = data;
-    options.checkpoint_size = size;
-    if (status == WEIR_OK)
-        status = weir_loader_open(NULL, &options, &run.loader, error);
+    cli_running run = {.began_ns = cli_run_now_ns()};
+    weir_run_options options = {.size = sizeof options,
+                                .stores = &o->store,
+                                .store_count = 1,
+                                .manifest = o->manifest,
+                                .world_size = 1,
+                                .with_digests = true,
+                                .steps = steps,
+                                .workers = workers,
+                                .trace = files->trace,
+                                .checkpoint = files->checkpoint,
+                                .resume = files->checkpoint};
+    weir_status status = weir_run_open(NULL, &options, &run.run, error);
     if (status == WEIR_OK)
         status = cli_run_loop(&run, error);
-    if (status == WEIR_OK) {
-        run.files.trace[0] = run.files.checkpoint[0] = 0; /* they are named once, below */
-        cli_run_print(&run, false);
-    }
-    weir_loader_close(run.loader);
-    free(data);
+    if (status == WEIR_OK) /* the files are named once, below */
+        cli_run_print(&run, false, false);
+    weir_run_close(run.run);
     return status;
 }
 

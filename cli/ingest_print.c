@@ -32,17 +32,10 @@ static void print_summary(const weir_ingest_report *result) {
 
 /* ---- Warnings and notes ---------------------------------------------------------------------- */
 
-static void print_warning(const char *code, const char *message) {
-    printf("WARNING: %s (%s)\n", cli_shown(message), code);
-}
-
 void cli_ingest_print_warnings(const cli_ingest_job *ingest) {
-    const weir_report_view *view = weir_report_look(ingest->report);
     for (size_t i = 0; i < ingest->warning_count; i++)
         if (!ingest->warnings[i].is_note)
-            print_warning(ingest->warnings[i].code, ingest->warnings[i].message);
-    for (uint32_t i = 0; i < view->warning_count; i++)
-        print_warning(view->warnings[i].code, view->warnings[i].message);
+            printf("WARNING: %s (%s)\n", cli_shown(ingest->warnings[i].message), ingest->warnings[i].code);
     for (size_t i = 0; i < ingest->warning_count; i++)
         if (ingest->warnings[i].is_note)
             printf("  note: %s\n", cli_shown(ingest->warnings[i].message));
@@ -184,10 +177,7 @@ static void print_task(const weir_store *store, const weir_report_task *task) {
 int cli_ingest_print(const cli_ingest_job *ingest) {
     const weir_ingest_report *result = &ingest->result;
     const weir_report_view *view = weir_report_look(ingest->report);
-    weir_store *store;
-    weir_error error;
-    if (weir_store_open(NULL, result->store_path, &store, &error) != WEIR_OK)
-        return cli_fail(&error, false);
+    const weir_store *store = ingest->store;
     const weir_store_info *info = weir_store_describe(store);
     print_summary(result);
     cli_ingest_print_warnings(ingest);
@@ -205,6 +195,5 @@ int cli_ingest_print(const cli_ingest_job *ingest) {
     printf("\n%s names the datasets\n", cli_shown(result->manifest_path));
     if (ingest->page)
         printf("%s shows all of this\n", cli_shown(ingest->page));
-    weir_store_close(store);
     return cli_flush();
 }

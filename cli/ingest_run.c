@@ -13,12 +13,11 @@ extern const size_t cli_report_page_size;
 
 /* ---- What ingest tells ----------------------------------------------------------------------- */
 
-static void release_warning(cli_warning *warning) {
-    free(warning->code);
-    free(warning->table);
-    free(warning->column);
-    free(warning->task);
-    free(warning->message);
+static void release_warning(const weir_warning *warning) {
+    const char *const texts[] = {warning->code, warning->table, warning->column, warning->task,
+                                 warning->message};
+    for (int i = 0; i < 5; i++)
+        free((void *)texts[i]);
 }
 
 static char *copy_of(const char *text) {
@@ -27,9 +26,9 @@ static char *copy_of(const char *text) {
 
 static void keep_warning(void *context, const weir_warning *warning) {
     cli_ingest_job *ingest = context;
-    cli_warning *grown = realloc(ingest->warnings, (ingest->warning_count + 1) * sizeof *grown);
-    cli_warning kept = {copy_of(warning->code), copy_of(warning->table),   copy_of(warning->column),
-                        copy_of(warning->task), copy_of(warning->message), warning->is_note};
+    weir_warning *grown = realloc(ingest->warnings, (ingest->warning_count + 1) * sizeof *grown);
+    weir_warning kept = {copy_of(warning->code), copy_of(warning->table),   copy_of(warning->column),
+                         copy_of(warning->task), copy_of(warning->message), warning->is_note};
     if (grown)
         ingest->warnings = grown;
     if (!grown || !kept.code || !kept.message) {
@@ -40,43 +39,20 @@ static void keep_warning(void *context, const weir_warning *warning) {
     ingest->warnings[ingest->warning_count++] = kept;
 }
 
-/* --strict: all warnings of ingest and of the report together are one error. */
-static weir_status refuse_warnings(const cli_ingest_job *ingest, weir_error *error) {
-    const weir_report_view *view = weir_report_look(ingest->report);
-    const char *code = NULL, *message = NULL;
-    size_t count = view->warning_count;
-    for (size_t i = ingest->warning_count; i-- > 0;)
-        if (!ingest->warnings[i].is_note) {
-            code = ingest->warnings[i].code;
-            message = ingest->warnings[i].message;
-            count++;
-        }
-    if (count == 0)
-        return WEIR_OK;
-    return cli_error(error, WEIR_SCHEMA_INVALID,
-                     "%zu warning%s, which --strict makes errors; the first is %s: %s", count,
-                     count == 1 ? "" : "s", code ? code : view->warnings[0].code,
-                     message ? message : view->warnings[0].message);
-}
-
 /* The report is made before the store takes its name, so that --strict can still refuse it. */
-static weir_status inspect(void *context, const char *path, weir_error *error) {
+static weir_status inspect(void *context, const char *path, weir_warning_report tell, void *tell_context,
+                           weir_error *error) {
     cli_ingest_job *ingest = context;
-    weir_store *store = NULL;
-    weir_status status = weir_store_open(NULL, path, &store, error);
+    weir_status status = weir_store_open(NULL, path, &ingest->store, error);
     if (status == WEIR_OK)
-        status = weir_report_open(NULL, store, NULL, &ingest->report, error);
-    if (status == WEIR_OK)
-        weir_report_json(ingest->report, store, &ingest->document);
-    weir_store_close(store);
-    if (status != WEIR_OK || !ingest->options.strict)
-        return status;
-    return refuse_warnings(ingest, error);
+        status = weir_report_open(NULL, ingest->store, &ingest->report, error);
+    for (uint32_t i = 0; status == WEIR_OK && i < weir_report_look(ingest->report)->warning_count; i++)
+        tell(tell_context, &weir_report_look(ingest->report)->warnings[i]);
+    return status;
 }
 
 weir_status cli_ingest_run(cli_ingest_job *ingest, weir_error *error) {
     cli_progress progress;
-    weir_json_writer_memory(&ingest->document, NULL);
     cli_progress_begin(&progress);
     ingest->options.progress = cli_progress_show;
     ingest->options.progress_context = &progress;
@@ -100,15 +76,15 @@ void cli_ingest_release(cli_ingest_job *ingest) {
         release_warning(&ingest->warnings[i]);
     free(ingest->warnings);
     weir_report_close(ingest->report);
-    weir_json_release(&ingest->document);
+    weir_store_close(ingest->store);
 }
 
 /* ---- As JSON --------------------------------------------------------------------------------- */
 
-static void put_warning(weir_json_writer *w, const char *code, const char *table, const char *column,
-                        const char *task, const char *message) {
+static void put_warning(weir_json_writer *w, const weir_warning *warning) {
     const char *const names[] = {"code", "table", "column", "task", "message"};
-    const char *const texts[] = {code, table, column, task, message};
+    const char *const texts[] = {warning->code, warning->table, warning->column, warning->task,
+                                 warning->message};
     weir_json_object(w);
     for (int i = 0; i < 5; i++)
         if (texts[i])
@@ -117,19 +93,12 @@ static void put_warning(weir_json_writer *w, const char *code, const char *table
 }
 
 void cli_ingest_put_warnings(const cli_ingest_job *ingest, weir_json_writer *w) {
-    const weir_report_view *view = weir_report_look(ingest->report);
     for (int notes = 0; notes < 2; notes++) {
         weir_json_key(w, notes ? "notes" : "warnings");
         weir_json_array(w);
-        for (size_t i = 0; i < ingest->warning_count; i++) {
-            const cli_warning *one = &ingest->warnings[i];
-            if (one->is_note == (notes == 1))
-                put_warning(w, one->code, one->table, one->column, one->task, one->message);
-        }
-        for (uint32_t i = 0; i < view->warning_count && !notes; i++) {
-            const weir_warning *one = &view->warnings[i];
-            put_warning(w, one->code, one->table, one->column, one->task, one->message);
-        }
+        for (size_t i = 0; i < ingest->warning_count; i++)
+            if (ingest->warnings[i].is_note == (notes == 1))
+                put_warning(w, &ingest->warnings[i]);
         weir_json_end_array(w);
     }
 }
@@ -151,22 +120,6 @@ int cli_ingest_fail(const cli_ingest_job *ingest, const weir_error *error, bool 
     weir_json_end_object(&w);
     cli_print_json(&w);
     return CLI_FAILED;
-}
-
-/* The report, which is JSON already, as a member. */
-static void put_document(weir_json_writer *w, const char *key, const weir_json_writer *document) {
-    weir_cbor_writer cbor;
-    weir_cbor_writer_memory(&cbor, NULL);
-    weir_json_key(w, key);
-    if (weir_json_read(document->data, document->size, "the report", WEIR_SCHEMA_INVALID, &cbor, NULL) ==
-            WEIR_OK &&
-        weir_cbor_finish(&cbor, NULL) == WEIR_OK) {
-        weir_cbor_value value = weir_cbor_view(cbor.data);
-        weir_json_value(w, &value);
-    } else {
-        weir_json_null(w);
-    }
-    weir_cbor_release(&cbor);
 }
 
 static void put_seconds(weir_json_writer *w, const char *key, uint64_t ns) {
@@ -210,7 +163,8 @@ int cli_ingest_print_json(const cli_ingest_job *ingest) {
     weir_json_object(&w);
     put_result(&w, &ingest->result);
     cli_ingest_put_warnings(ingest, &w);
-    put_document(&w, "report", &ingest->document);
+    weir_json_key(&w, "report");
+    weir_report_json(ingest->report, ingest->store, &w);
     weir_json_end_object(&w);
     return cli_print_json(&w);
 }
@@ -227,7 +181,8 @@ weir_status cli_ingest_write_page(const cli_ingest_job *ingest, weir_error *erro
     cli_json_text(&w, "source", source);
     cli_json_text(&w, "version", weir_version());
     cli_ingest_put_warnings(ingest, &w);
-    put_document(&w, "report", &ingest->document);
+    weir_json_key(&w, "report");
+    weir_report_json(ingest->report, ingest->store, &w);
     weir_json_end_object(&w);
     weir_status status = weir_json_finish(&w, error);
     if (status == WEIR_OK)

@@ -5,21 +5,15 @@
 
 #include "cli.h"
 
-/* A warning of ingest, kept. */
-typedef struct cli_warning {
-    char *code, *table, *column, *task, *message; /* table, column and task may be NULL */
-    bool is_note;
-} cli_warning;
-
 typedef struct cli_ingest_job {
     weir_ingest_options options; /* the caller's; the hooks are filled in */
     const char *page;            /* where the report goes as a page, or NULL */
 
     /* Of a run. */
     weir_ingest_report result;
+    weir_store *store; /* what was made, open since it was finished */
     weir_report *report;
-    weir_json_writer document; /* the report as JSON */
-    cli_warning *warnings;     /* those of ingest; the report has its own */
+    weir_warning *warnings; /* copies: those of ingest, then those of the report */
     size_t warning_count;
     bool is_short_of_memory;
 } cli_ingest_job;
@@ -35,10 +29,10 @@ int cli_ingest_print_json(const cli_ingest_job *ingest);
 /* Says why it failed, after the warnings if it came as far as the report; CLI_FAILED. */
 int cli_ingest_fail(const cli_ingest_job *ingest, const weir_error *error, bool as_json);
 
-/* Warnings and notes of both, as lines; the report must be there. */
+/* Warnings and notes as lines. */
 void cli_ingest_print_warnings(const cli_ingest_job *ingest);
 
-/* Warnings and notes of both, as the members "warnings" and "notes". */
+/* Warnings and notes as the members "warnings" and "notes". */
 void cli_ingest_put_warnings(const cli_ingest_job *ingest, weir_json_writer *w);
 
 /* Writes the page (report_page/). */

@@ -1,7 +1,7 @@
 /* How a run goes: the line on the terminal while it lasts, and the summary. */
 #include <inttypes.h>
 #include <signal.h>
-#include <string.h>
+#include <stdlib.h>
 
 #include "progress.h"
 #include "run.h"
@@ -21,9 +21,9 @@ static const char *format_count(double value, char out[32]) {
 }
 
 static double wait_share(const cli_running *run, uint64_t ns) {
-    weir_prefetch_metrics metrics;
-    weir_loader_measure(run->loader, &metrics, NULL);
-    double share = ns ? (double)metrics.consumer_wait_ns / (double)ns : 0;
+    weir_run_metrics metrics;
+    weir_run_measure(run->run, &metrics, NULL);
+    double share = ns ? (double)metrics.prefetch.consumer_wait_ns / (double)ns : 0;
     return share < 1 ? share : 1;
 }
 
@@ -35,8 +35,8 @@ static void print_rates(FILE *out, const cli_running *run, uint64_t ns) {
 }
 
 static void print_state(FILE *out, const cli_running *run, uint64_t spent_ns) {
-    uint64_t end = weir_loader_end(run->loader);
-    uint64_t step = cli_run_step(run);
+    uint64_t end = weir_run_describe(run->run)->end;
+    uint64_t step = weir_run_step(run->run);
     fputs("run    ", out);
     if (end != WEIR_ENDLESS) {
         cli_progress_bar(out, end ? (double)step / (double)end : 1);
@@ -71,25 +71,26 @@ void cli_run_show(const cli_running *run, bool is_last) {
 
 /* ---- The summary ----------------------------------------------------------------------------- */
 
-static void print_device(const cli_running *run) {
+static void print_device(const cli_running *run, const weir_device *device) {
     char bytes[32];
-    weir_staging_metrics metrics;
-    weir_staging_measure(run->staging, &metrics);
+    weir_run_metrics metrics;
+    weir_run_measure(run->run, &metrics, NULL);
     cli_format_bytes(metrics.compact_bytes, bytes);
-    printf("  on %s: %s copied", weir_device_describe(run->device)->name, bytes);
-    if (run->verifies)
-        printf(", %" PRIu64 " batches read back and the same", run->verified);
+    printf("  on %s: %s copied", weir_device_describe(device)->name, bytes);
+    if (metrics.read_back)
+        printf(", %" PRIu64 " batches read back and the same", metrics.read_back);
     printf("\n");
 }
 
-static void print_text(const cli_running *run) {
+static void print_text(const cli_running *run, bool with_files) {
     char bytes[32];
-    uint64_t step = cli_run_step(run);
+    const weir_run_info *info = weir_run_describe(run->run);
+    uint64_t step = weir_run_step(run->run);
     cli_format_bytes(run->bytes, bytes);
-    if (run->world_size > 1)
-        printf("rank %" PRIu32 " of %" PRIu32 ": ", run->rank, run->world_size);
+    if (info->world_size > 1)
+        printf("rank %" PRIu32 " of %" PRIu32 ": ", info->rank, info->world_size);
     printf("steps %" PRIu64 " to %" PRIu64 ": %" PRIu64 " batches, %" PRIu64 " samples, %s in %.1f s\n",
-           run->first_step, step, run->batches, run->samples, bytes, (double)run->loop_ns / 1e9);
+           info->first_step, step, run->batches, run->samples, bytes, (double)run->loop_ns / 1e9);
     if (run->samples < run->batches * run->batch_size)
         printf("  %" PRIu64 " fewer than %" PRIu64 " x %" PRIu64
                ": the last batch of an epoch has the samples that are left\n",
@@ -99,34 +100,58 @@ static void print_text(const cli_running *run) {
         print_rates(stdout, run, run->loop_ns);
         printf("; first batch after %.0f ms\n", (double)run->first_batch_ns / 1e6);
     }
-    if (run->device)
-        print_device(run);
-    if (run->files.trace[0])
-        printf("  trace %s\n", run->files.trace);
-    if (run->files.checkpoint[0])
-        printf("  checkpoint %s at step %" PRIu64 "\n", run->files.checkpoint, step);
+    if (info->device)
+        print_device(run, info->device);
+    if (with_files && info->trace)
+        printf("  trace %s\n", info->trace);
+    if (with_files && info->checkpoint)
+        printf("  checkpoint %s at step %" PRIu64 "\n", info->checkpoint, step);
+}
+
+static void write_seconds(weir_json_writer *w, const char *key, uint64_t ns) {
+    weir_json_key(w, key);
+    weir_json_double(w, (double)ns / 1e9);
 }
 
 static void write_workers(weir_json_writer *w, const cli_running *run) {
-    enum { SHOWN_MAX = 4096 };
-    static weir_worker_metrics workers[SHOWN_MAX];
-    weir_prefetch_metrics metrics;
-    weir_loader_measure(run->loader, &metrics, run->workers <= SHOWN_MAX ? workers : NULL);
-    weir_json_key(w, "wait_seconds");
-    weir_json_double(w, (double)metrics.consumer_wait_ns / 1e9);
-    cli_json_uint(w, "stalls", metrics.stalls);
+    weir_run_metrics metrics;
+    weir_run_measure(run->run, &metrics, NULL);
+    weir_worker_metrics *workers = calloc(metrics.prefetch.workers, sizeof *workers);
+    weir_run_measure(run->run, &metrics, workers);
+    write_seconds(w, "wait_seconds", metrics.prefetch.consumer_wait_ns);
+    cli_json_uint(w, "stalls", metrics.prefetch.stalls);
     weir_json_key(w, "workers");
     weir_json_array(w);
-    for (uint32_t i = 0; i < metrics.workers && i < SHOWN_MAX; i++) {
+    for (uint32_t i = 0; workers && i < metrics.prefetch.workers; i++) {
         weir_json_object(w);
         cli_json_uint(w, "produced", workers[i].produced);
         cli_json_uint(w, "consumed", workers[i].consumed);
-        weir_json_key(w, "wait_seconds");
-        weir_json_double(w, (double)workers[i].wait_ns / 1e9);
+        write_seconds(w, "wait_seconds", workers[i].wait_ns);
         cli_json_uint(w, "stalls", workers[i].stalls);
         weir_json_end_object(w);
     }
     weir_json_end_array(w);
+    free(workers);
+}
+
+static void write_stages(weir_json_writer *w, const cli_running *run) {
+    weir_run_metrics metrics;
+    weir_run_measure(run->run, &metrics, NULL);
+    weir_json_key(w, "stages");
+    weir_json_object(w);
+    for (int i = 0; i < WEIR_RUN_STAGES; i++) {
+        const weir_stage_metrics *stage = &metrics.stages[i];
+        weir_json_key(w, weir_run_stage_name((weir_run_stage)i));
+        weir_json_object(w);
+        cli_json_uint(w, "batches", stage->batches);
+        write_seconds(w, "busy_seconds", stage->busy_ns);
+        write_seconds(w, "input_wait_seconds", stage->input_wait_ns);
+        write_seconds(w, "room_wait_seconds", stage->room_wait_ns);
+        cli_json_uint(w, "queued", stage->queued);
+        cli_json_uint(w, "room", stage->room);
+        weir_json_end_object(w);
+    }
+    weir_json_end_object(w);
 }
 
 static void write_rate(weir_json_writer *w, const char *key, uint64_t count, uint64_t ns) {
@@ -158,71 +183,71 @@ static void write_datasets(weir_json_writer *w, const cli_running *run) {
 
 static void write_path(weir_json_writer *w, const char *key, const char *path) {
     weir_json_key(w, key);
-    if (path[0])
+    if (path)
         weir_json_text(w, path);
     else
         weir_json_null(w);
 }
 
-static void write_device(weir_json_writer *w, const cli_running *run) {
-    weir_staging_metrics metrics;
+static void write_device(weir_json_writer *w, const cli_running *run, const weir_device *device) {
+    weir_run_metrics metrics;
     weir_json_key(w, "device");
-    if (!run->device) {
+    if (!device) {
         weir_json_null(w);
         return;
     }
-    weir_staging_measure(run->staging, &metrics);
+    weir_run_measure(run->run, &metrics, NULL);
     weir_json_object(w);
-    cli_json_text(w, "name", weir_device_describe(run->device)->name);
+    cli_json_text(w, "name", weir_device_describe(device)->name);
     write_count(w, "compact_bytes", metrics.compact_bytes);
-    write_count(w, "verified", run->verified);
+    write_count(w, "verified", metrics.read_back);
     weir_json_end_object(w);
 }
 
 static int print_json(const cli_running *run) {
+    const weir_run_info *info = weir_run_describe(run->run);
     weir_json_writer w;
     weir_json_writer_memory(&w, NULL);
     weir_json_object(&w);
-    write_count(&w, "first_step", run->first_step);
-    write_count(&w, "step", cli_run_step(run));
+    write_count(&w, "first_step", info->first_step);
+    write_count(&w, "step", weir_run_step(run->run));
     weir_json_key(&w, "end");
-    if (weir_loader_end(run->loader) == WEIR_ENDLESS)
+    if (info->end == WEIR_ENDLESS)
         weir_json_null(&w);
     else
-        weir_json_uint(&w, weir_loader_end(run->loader));
+        weir_json_uint(&w, info->end);
     weir_json_key(&w, "stopped_by");
     if (run->signal)
         weir_json_text(&w, run->signal == SIGINT ? "SIGINT" : "SIGTERM");
     else
         weir_json_null(&w);
-    cli_json_text(&w, "stage", weir_stage_name(run->stage));
-    cli_json_text(&w, "policy", weir_policy_name(run->policy));
-    write_count(&w, "world_size", run->world_size);
-    write_count(&w, "rank", run->rank);
+    cli_json_text(&w, "stage", weir_stage_name(info->stage));
+    cli_json_text(&w, "policy", weir_policy_name(info->policy));
+    write_count(&w, "world_size", info->world_size);
+    write_count(&w, "rank", info->rank);
     write_count(&w, "batches", run->batches);
     write_count(&w, "samples", run->samples);
     write_count(&w, "bytes", run->bytes);
-    weir_json_key(&w, "seconds");
-    weir_json_double(&w, (double)run->loop_ns / 1e9);
-    weir_json_key(&w, "first_batch_seconds");
-    weir_json_double(&w, (double)run->first_batch_ns / 1e9);
+    write_seconds(&w, "seconds", run->loop_ns);
+    write_seconds(&w, "first_batch_seconds", run->first_batch_ns);
     write_rate(&w, "batches_per_second", run->batches, run->loop_ns);
     write_rate(&w, "samples_per_second", run->samples, run->loop_ns);
     write_rate(&w, "bytes_per_second", run->bytes, run->loop_ns);
     weir_json_key(&w, "wait_share");
     weir_json_double(&w, wait_share(run, run->loop_ns));
     write_workers(&w, run);
+    write_stages(&w, run);
     write_datasets(&w, run);
-    write_device(&w, run);
-    write_path(&w, "trace", run->files.trace);
-    write_path(&w, "checkpoint", run->files.checkpoint);
+    write_device(&w, run, info->device);
+    write_path(&w, "trace", info->trace);
+    write_path(&w, "checkpoint", info->checkpoint);
     weir_json_end_object(&w);
     return cli_print_json(&w);
 }
 
-int cli_run_print(const cli_running *run, bool as_json) {
+int cli_run_print(const cli_running *run, bool as_json, bool with_files) {
     if (as_json)
         return print_json(run);
-    print_text(run);
+    print_text(run, with_files);
     return cli_flush();
 }

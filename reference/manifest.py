@@ -111,6 +111,23 @@ class DataConfig:
 
 
 @dataclass(frozen=True)
+class Retrieval:
+    """How examples are found; each number is one of several, drawn for each sequence."""
+
+    walks: tuple[int, ...] = (10_000,)
+    length: tuple[int, ...] = (20,)
+    local_cells: tuple[int, ...] = (256,)
+    width: tuple[int, ...] = (32,)
+    order: str = "visits"
+    fill: bool = True
+
+    def normalised(self) -> dict[str, Any]:
+        numbers = {"walks": self.walks, "length": self.length, "local_cells": self.local_cells, "width": self.width}
+        written = {name: list(values) if len(values) > 1 else values[0] for name, values in numbers.items()}
+        return {**written, "order": self.order, "fill": self.fill}
+
+
+@dataclass(frozen=True)
 class BatchConfig:
     sequence_length: int = 1024
     max_hops: int = 4
@@ -123,18 +140,30 @@ class BatchConfig:
     identifiers: str = "keep"
     context_until: int | None = None
     strictly_before: bool = False
+    labels: bool = False
+    retrieval: Retrieval | None = None
+    context_seed: int = 0
 
     def normalised(self) -> dict[str, Any]:
         """What was added after the first manifests appears only if it is not the default."""
         normalised = asdict(self)
         for name, default in (
-            ("row_order", "rcm"), ("identifiers", "keep"), ("context_until", None), ("strictly_before", False)
+            ("row_order", "rcm"), ("identifiers", "keep"), ("context_until", None), ("strictly_before", False),
+            ("labels", False), ("retrieval", None), ("context_seed", 0),
         ):
             if normalised[name] == default:
                 del normalised[name]
         if isinstance(self.label_visibility, tuple):
             normalised["label_visibility"] = list(self.label_visibility)
+        if self.retrieval is not None:
+            normalised["retrieval"] = self.retrieval.normalised()
         return normalised
+
+    def shown_splits(self) -> tuple[str, ...]:
+        """The splits whose labels are shown."""
+        if isinstance(self.label_visibility, tuple):
+            return self.label_visibility
+        return {"train": ("train",), "all": SPLITS, "none": ()}[self.label_visibility]
 
     def cutoff(self, observation_time: int) -> int:
         """The latest time that a sequence shows."""
@@ -303,9 +332,40 @@ def _batch_config(value: Any) -> BatchConfig:
         "identifiers": _one_of(IDENTIFIERS),
         "context_until": _time,
         "strictly_before": _boolean,
+        "labels": _boolean,
+        "retrieval": _retrieval,
+        "context_seed": _integer,
     }
     members = _object(value, "$.batch", optional=readers)
-    return BatchConfig(**{name: readers[name](member, f"$.batch.{name}") for name, member in members.items()})
+    config = BatchConfig(**{name: readers[name](member, f"$.batch.{name}") for name, member in members.items()})
+    if config.retrieval is not None and not config.labels:
+        _refuse("$.batch.retrieval", "needs labels")
+    return config
+
+
+def _retrieval(value: Any, path: str) -> Retrieval | None:
+    if value is None:
+        return None
+    readers = {
+        "walks": _choices(0, 1_000_000),
+        "length": _choices(1, 1_000),
+        "local_cells": _choices(1, 65_536),
+        "width": _choices(0, 4_096),
+        "order": _one_of(("visits", "latest")),
+        "fill": _boolean,
+    }
+    members = _object(value, path, optional=readers)
+    return Retrieval(**{name: readers[name](member, f"{path}.{name}") for name, member in members.items()})
+
+
+def _choices(lowest: int, highest: int) -> Callable[[Any, str], tuple[int, ...]]:
+    def read(value: Any, path: str) -> tuple[int, ...]:
+        values = value if isinstance(value, list) else [value]
+        if not 1 <= len(values) <= 64:
+            _refuse(path, "must be a number, or a list of 1 to 64 numbers")
+        return tuple(_integer_between(lowest, highest)(item, path) for item in values)
+
+    return read
 
 
 def _label_visibility(value: Any, path: str) -> str | tuple[str, ...]:

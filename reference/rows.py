@@ -48,6 +48,7 @@ class Table:
     keeps_keys: bool
     rows: list[Row] = field(default_factory=list)
     row_start: int = 0
+    key_order: list[str] | None = None  # of the foreign keys, where an earlier store gives it
     times: dict[Path, list[int | None]] = field(default_factory=dict)  # of paths through foreign keys, by row
 
     def cell(self, row: int, column: str) -> Any:
@@ -128,7 +129,7 @@ def read_table(name: str, schema: TableSchema, targets: set[str], database: Data
             found = [row.stored[column.name] for row in table.rows]
             if values.is_doubtful([value for value in found if isinstance(value, int)]):
                 refuse(name, column.name, "holds integers that cannot be seconds")
-    _sort(table)
+    sort_rows(table)
     return table
 
 
@@ -145,7 +146,7 @@ def _converted_cells(table: Table, stored: dict[str, Stored]) -> dict[str, Any]:
     return cells
 
 
-def _sort(table: Table) -> None:
+def sort_rows(table: Table) -> None:
     if not table.primary_key:
         table.rows.sort(key=lambda row: cbor.encode(table.sorting_values(row)))
         return

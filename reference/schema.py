@@ -85,6 +85,8 @@ class TaskSchema:
     target_stype: str
     observation_time_column: str | None = None
     weight_column: str | None = None
+    horizon: int | None = None  # microseconds
+    label_known_column: str | None = None
     kind: str | None = None
     form: TimeForm = ANY_TIME
     drop_columns: list[tuple[str, str]] = field(default_factory=list)
@@ -92,6 +94,10 @@ class TaskSchema:
     is_key_for_sure: bool = False
     before_anchor: str = "keep"
     target_statistics: str = "all"
+
+    @property
+    def has_label_times(self) -> bool:
+        return self.horizon is not None or self.label_known_column is not None
 
 
 @dataclass
@@ -412,6 +418,22 @@ def _whole_number(value: Json) -> int | None:
 # ---- Tasks -------------------------------------------------------------------------------------------------
 
 
+DURATIONS = {"us": 1, "ms": 10**3, "s": 10**6, "m": 60 * 10**6, "h": 3600 * 10**6, "d": 86400 * 10**6}
+DURATIONS["w"] = 7 * DURATIONS["d"]
+
+
+def _duration(value: str | int | None, path: str) -> int | None:
+    """Microseconds, or digits and a unit."""
+    if value is None:
+        return None
+    if isinstance(value, str):
+        matched = re.fullmatch("([0-9]+)(us|ms|s|m|h|d|w)", value)
+        value = int(matched[1]) * DURATIONS[matched[2]] if matched else -1
+    if isinstance(value, bool) or not 0 <= value <= 2**63 - 2:
+        refuse(path, "is not a duration such as 30d", "TASK_INVALID")
+    return value
+
+
 def _read_task(reader: _Reader, tables: dict[str, TableSchema]) -> TaskSchema:
     task = TaskSchema(
         query=reader.take("query", str, None),
@@ -421,11 +443,15 @@ def _read_task(reader: _Reader, tables: dict[str, TableSchema]) -> TaskSchema:
         target_stype=_read_stype(reader, "target_stype"),
         observation_time_column=reader.take("observation_time_column", str, None),
         weight_column=reader.take("weight_column", str, None),
+        horizon=_duration(reader.take("horizon", (str, int), None), f"{reader.path}.horizon"),
+        label_known_column=reader.take("label_known_column", str, None),
         kind=reader.take("kind", str, None),
         form=_read_form(reader),
         before_anchor=reader.take("before_anchor", str, "keep"),
         target_statistics=reader.take("target_statistics", str, "all"),
     )
+    if task.horizon is not None and task.label_known_column is not None:
+        refuse(f"{reader.path}.horizon", "stands beside label_known_column", "TASK_INVALID")
     meaning = reader.take("anchor_key_is", str, None)
     if meaning not in (None, "primary_key"):
         refuse(f"{reader.path}.anchor_key_is", "must be primary_key", "TASK_INVALID")
@@ -461,7 +487,9 @@ def _read_task(reader: _Reader, tables: dict[str, TableSchema]) -> TaskSchema:
 
 def _check_all_rows(path: str, task: TaskSchema, meaning: str | None) -> None:
     """Without a query every row of the anchor table is a seed, at its own time: a cell task."""
-    for_queries = (task.anchor_key, meaning, task.observation_time_column, task.form != ANY_TIME)
+    for_queries = (
+        task.anchor_key, meaning, task.observation_time_column, task.form != ANY_TIME, task.has_label_times
+    )
     if any(for_queries) or task.kind == "derived" or task.split.method == "column" or task.before_anchor != "keep":
         refuse(path, "says something that needs a query", "TASK_INVALID")
     task.kind = "cell"

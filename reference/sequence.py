@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from . import timestamps
+from .labels import Examples, RetrievalDraws, TaskRows
 from .manifest import BatchConfig
 from .moments import Statistics, normalise
 from .rows import Column, Table
@@ -58,29 +59,108 @@ class SequenceMaker:
         self.store = store
         self.task = task
         self.config = config
-        self.view = View(store, task)
+        has_task_rows = config.labels and task.schema.has_label_times
+        self.task_rows = TaskRows(store, task, config.shown_splits()) if has_task_rows else None
+        self.view = View(store, task, self.task_rows)
         self._dropped = set(task.schema.drop_columns)
         shown = config.label_visibility if isinstance(config.label_visibility, tuple) else ("train",)
         self._held_out = {seed.row for seed in task.seeds if seed.split not in shown}
         self._text_idx = {text: idx for idx, text in enumerate(store.texts)}
 
     def make(self, seed: Seed, draws: WalkDraws, sample_index: int, epoch: int, position: int) -> Sequence:
+        first_row = seed.row if self.task_rows is None else self.task_rows.row_of(seed)
+
         def cell_count_of(row: int) -> int:
-            extra = 1 if row == seed.row else 0  # the target
-            return extra + len(self._columns_of(row, seed.row))
+            extra = 1 if row == first_row else 0  # the target
+            return extra + self._cell_count(row, first_row)
 
         cutoff = self.config.cutoff(seed.time)
         always_there = self.view.always_there(seed.row, self.config.anchor_cutoff(seed.time))
-        rows = Walk(self.view, self.config, cutoff, always_there, draws, cell_count_of).run(seed.row)
+        walk = Walk(self.view, self.config, cutoff, always_there, seed.row, draws, cell_count_of)
+        if self._has_examples():
+            examples = self._examples(draws, first_row, seed.row, cutoff, always_there)
+            walk.run(first_row, examples.budget.local_cells, examples.budget.width)
+            walk.run_all(examples.starts(), examples.budget.local_cells, examples.budget.width)
+        else:
+            walk.run(first_row, self.config.sequence_length, self.config.child_width)
+        rows = walk.rows
         cells = [self._target_cell(seed)]
         for number, row in enumerate(rows):
-            for column in self._columns_of(row, seed.row):
-                cells.append(self._cell(row, number, column, cutoff, always_there))
+            cells += self._cells(row, number, first_row, cutoff, always_there)
         foreign_keys = foreign_keys_between(self.view, rows, cutoff, always_there)
         cells = cells[: self.config.sequence_length]
         return Sequence(sample_index, epoch, position, seed.row, seed.time, cells, rows, foreign_keys)
 
+    # -- Examples --
+
+    def _has_examples(self) -> bool:
+        is_own_cell_hidden = self.task.column is not None and (
+            (self.task.anchor.name, self.task.column.name) in self._dropped
+        )
+        has_labels = self.task_rows is not None or (self.task.column is not None and not is_own_cell_hidden)
+        return self.config.retrieval is not None and has_labels and bool(self.config.shown_splits())
+
+    def _examples(
+        self, draws: WalkDraws, first_row: int, anchor_row: int, cutoff: int, always_there: int | None
+    ) -> Examples:
+        config = self.config.retrieval
+        assert config is not None
+        own = RetrievalDraws(draws.walk_seed, draws.position)
+
+        def neighbours(row: int) -> list[int]:
+            parents = self.view.parents(row, cutoff, always_there)
+            seen = [p for p in parents if p == anchor_row or self.view.is_row_visible(p, cutoff)]
+            return seen + [child for children in self.view.children(row, cutoff) for _, child in children]
+
+        def label_time(row: int) -> int | None:
+            if row == first_row:
+                return None
+            if self.task_rows is not None:
+                place = self.task_rows.place.get(row)
+                known = None if place is None else self.task_rows.list[place][1]
+                return known if known is not None and is_known(known, cutoff) else None
+            return self._cell_label_time(row, first_row, cutoff)
+
+        if self.task_rows is not None:
+            place, fill_list = self.task_rows.place.__getitem__, [row for _, _, row in self.task_rows.list]
+        else:
+            place = int
+            shown = self.config.shown_splits()
+            fill_list = [seed.row for seed in self.task.numbered_seeds() if seed.split in shown]
+        return Examples(config, own.budget(config), own, first_row, neighbours, label_time, place, fill_list)
+
+    def _cell_label_time(self, row: int, anchor_row: int, cutoff: int) -> int | None:
+        """When the label of a row of a cell task is known, if it is shown then."""
+        table, column = self.task.anchor, self.task.column
+        assert column is not None
+        if self.view.is_task_row(row) or self.view.table_of(row) is not table or not self._shows_label(row, anchor_row):
+            return None
+        known_at = [] if column.schema.known_at is None else [column.schema.known_at]
+        known = self.view.known_time(row, known_at, None)
+        is_there = table.cell(row, column.name) is not None and self.view.is_row_visible(row, cutoff)
+        return known if is_there and is_known(known, cutoff) else None
+
     # -- Which cells --
+
+    def _cell_count(self, row: int, first_row: int) -> int:
+        """How many cells a row gives, the target apart."""
+        if self.view.is_task_row(row):
+            return 1 if row == first_row else 2
+        return len(self._columns_of(row, first_row))
+
+    def _cells(self, row: int, number: int, first_row: int, cutoff: int, always_there: int | None) -> list[Cell]:
+        if not self.view.is_task_row(row):
+            return [
+                self._cell(row, number, column, cutoff, always_there)
+                for column in self._columns_of(row, first_row)
+            ]
+        assert self.task_rows is not None
+        seed = self.task_rows.seed_of(row)
+        label = self._target_cell(seed)
+        label.row, label.is_target = number, False
+        time = Cell(STYPES.index("timestamp"), self.task.observed_idx, number)
+        self._fill(time, None if seed.time == timestamps.SEES_EVERYTHING else seed.time, None, None, 0)
+        return [time] if row == first_row else [label, time]
 
     def _columns_of(self, row: int, anchor_row: int) -> list[Column]:
         """The columns of which a row gives cells, the target's own cell apart."""

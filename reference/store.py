@@ -18,7 +18,7 @@ from .database import Database
 from .draft import draft_schema
 from .errors import WeirError
 from .moments import statistics_of
-from .rows import Column, Table, read_table
+from .rows import Column, Table, read_table, sort_rows
 from .schema import SPLITS, ForeignKeySchema, Path as TimePath, Schema, check_against, read_schema
 from .tasks import Task, make_task, tasks_nobody_wrote
 from .timestamps import ALWAYS, NEVER
@@ -43,7 +43,7 @@ class EdgeType:
 class Store:
     """An ingested database. Tables, edge types and tasks are in the order that numbers them."""
 
-    def __init__(self, schema: Schema, database: Database) -> None:
+    def __init__(self, schema: Schema, database: Database, like: "Store | None" = None) -> None:
         check_against(schema, database)
         self.name = schema.name or database.name
         self.embedding_dim = schema.embedding_dim
@@ -52,6 +52,8 @@ class Store:
             for name in in_bytewise_order(schema.tables)
         ]
         self._table_by_name = {table.name: table for table in self.tables}
+        if like is not None:
+            take_order(self.tables, like)
         self._number_rows_and_columns()
         self.texts = self._texts_by_first_appearance()
         self.edges = [self._match(table, key) for table in self.tables for key in edge_order(table)]
@@ -66,7 +68,8 @@ class Store:
         self.tasks: list[Task] = []
         for name in in_bytewise_order(task_schemas):
             anchor = self._table_by_name[task_schemas[name].anchor_table]
-            self.tasks.append(make_task(name, task_schemas[name], anchor, database))
+            earlier = None if like is None else next(task for task in like.tasks if task.name == name)
+            self.tasks.append(make_task(name, task_schemas[name], anchor, database, earlier))
         self._number_derived_tasks()
         self.statistics_until = self._end_of_statistics(schema.statistics_until)
         self.statistics = {
@@ -76,15 +79,21 @@ class Store:
         self.timestamps = statistics_of(
             *(self._values_in_statistics(table, column) for table, column in self.all_columns("timestamp"))
         )
-        self.categories = self._number_categories()
+        if like is not None:
+            self.statistics_until, self.timestamps = like.statistics_until, like.timestamps
+            self.statistics = like.statistics
+        self.categories = self._number_categories(like)
 
     @classmethod
-    def ingest(cls, path: str | Path, schema_text: bytes | str | None = None) -> "Store":
-        """The store of a SQLite file, or of CSV files, by a schema or by the draft of one."""
+    def ingest(
+        cls, path: str | Path, schema_text: bytes | str | None = None, like: "Store | None" = None
+    ) -> "Store":
+        """The store of a SQLite file, or of CSV files, by a schema or by the draft of one, and with the numbers of an
+        earlier store where there is one. (Schemas that do not fit it are not simulated.)"""
         schema = None if schema_text is None else read_schema(schema_text)
         database = _open(Path(path), schema)
         try:
-            return cls(schema or read_schema(json.dumps(draft_schema(database))), database)
+            return cls(schema or read_schema(json.dumps(draft_schema(database))), database, like)
         finally:
             database.close()
 
@@ -115,14 +124,19 @@ class Store:
             else:
                 task.column_idx = next_idx
                 next_idx += 1
+        for task in self.tasks:
+            if task.schema.has_label_times:
+                task.observed_idx = next_idx
+                next_idx += 1
         self.column_count = next_idx
 
-    def _number_categories(self) -> list[tuple[str, str]]:
+    def _number_categories(self, like: "Store | None") -> list[tuple[str, str]]:
         """All categories as (column, value): a block a column, then a block a derived task."""
         categories: list[tuple[str, str]] = []
+        earlier = {} if like is None else {c.column_idx: c.categories for _, c in like.all_columns("categorical")}
         for table, column in self.all_columns("categorical"):
             present = {row.cells[column.name] for row in table.rows} - {None}
-            column.categories = in_bytewise_order(present)
+            column.categories = earlier[column.column_idx] if like is not None else in_bytewise_order(present)
             column.category_start = len(categories)
             categories += [(column.name, value) for value in column.categories]
         for task in self.tasks:
@@ -203,7 +217,8 @@ class Store:
             description = f": {column.schema.description}" if column.schema.description else ""
             texts.append(f"{column.name} of {table.name}{description}")
         derived_tasks = [task for task in self.tasks if not task.is_cell]
-        return texts + [f"{task.schema.target_column} of {task.name}" for task in derived_tasks]
+        texts += [f"{task.schema.target_column} of {task.name}" for task in derived_tasks]
+        return texts + [f"{task.observed_name} of {task.name}" for task in self.tasks if task.schema.has_label_times]
 
     def category_texts(self) -> list[str]:
         return [f"{column} is {value}" for column, value in self.categories]
@@ -310,6 +325,13 @@ class Store:
         }
         if task.schema.weight_column is not None:
             info["weight_column"] = task.schema.weight_column
+        if task.schema.horizon is not None:
+            info["horizon"] = task.schema.horizon
+        if task.schema.label_known_column is not None:
+            info["label_known_column"] = task.schema.label_known_column
+        if task.schema.has_label_times:
+            info["observed_column_idx"] = task.observed_idx
+            info["labels"] = sum(seed.known != NEVER for seed in task.seeds)
         if task.schema.before_anchor != "keep":
             info.update(before_anchor=task.schema.before_anchor, early=task.early)
         if task.statistics is not None:
@@ -323,8 +345,26 @@ def in_bytewise_order(names: Any) -> list[str]:
     return sorted(names, key=lambda name: name.encode("utf-8"))
 
 
+def take_order(tables: list[Table], like: Store) -> None:
+    """Columns and foreign keys as an earlier store has them; categories that it does not have are null."""
+    for table, was in zip(tables, like.tables):
+        table.key_order = [edge.name for edge in like.edges if edge.table is was]
+        names = [column.name for column in was.columns]
+        if names != [column.name for column in table.columns]:
+            table.columns.sort(key=lambda column: names.index(column.name))
+            table.declared_columns.sort(key=lambda name: names.index(name) if name in names else len(names))
+            sort_rows(table)
+        for column in was.columns:
+            for row in table.rows if column.categories is not None else []:
+                if row.cells[column.name] not in column.categories:
+                    row.cells[column.name] = None
+
+
 def edge_order(table: Table) -> list[ForeignKeySchema]:
     """The foreign keys of a table as its edge types are numbered."""
+
+    if table.key_order is not None:
+        return [table.foreign_keys[name] for name in table.key_order]
 
     def place(key: ForeignKeySchema) -> tuple[int, int, bytes]:
         return table.declared_columns.index(key.columns[0]), len(key.columns), key.name.encode("utf-8")

@@ -16,7 +16,7 @@ from .errors import WeirError
 from .moments import Statistics, statistics_of
 from .rows import Column, Table
 from .schema import SPLITS, TARGET_STYPES, SplitSchema, TaskSchema
-from .timestamps import ALWAYS, SEES_EVERYTHING
+from .timestamps import ALWAYS, NEVER, SEES_EVERYTHING
 from .values import ANY_TIME, Stored, TimeForm
 from .xxh64 import xxh64
 
@@ -30,6 +30,7 @@ class Seed:
     target: Any  # converted: a float, microseconds, a bool, a category's text, or None
     split: str
     weight: float = 0.0  # of a task that has a weight column
+    known: int = NEVER  # when its label is, of a task whose labels have a time
 
 
 @dataclass
@@ -45,6 +46,15 @@ class Task:
     category_start: int = 0
     column_idx: int = 0
     early: int = 0  # seeds that are observed before their anchor is there
+    observed_idx: int = 0  # ColumnIdx of the observation time, of a task whose labels have a time
+
+    @property
+    def observed_name(self) -> str:
+        return self.schema.observation_time_column or "observation_time"
+
+    def numbered_seeds(self) -> list[Seed]:
+        """Split after split: a seed's number is its place here."""
+        return [seed for split in SPLITS for seed in self.seeds_of(split)]
 
     @property
     def is_cell(self) -> bool:
@@ -90,9 +100,13 @@ def tasks_nobody_wrote(tables: list[Table]) -> dict[str, TaskSchema]:
 # ---- Making a task -----------------------------------------------------------------------------------------
 
 
-def make_task(name: str, schema: TaskSchema, anchor: Table, database: Database) -> Task:
-    """Runs the query and makes the task's seeds, in order."""
+def make_task(
+    name: str, schema: TaskSchema, anchor: Table, database: Database, earlier: Task | None = None
+) -> Task:
+    """Runs the query and makes the task's seeds, in order; with the numbers and splits of an earlier task."""
     column = _target_cell(name, schema, anchor)
+    if column is not None and schema.has_label_times:
+        refuse(name, "is a cell task, whose label is known when its cell is")
     asked = _every_row(anchor) if schema.query is None else _asked(name, schema, anchor, database)
     seeds: list[Seed] = []
     early = 0
@@ -103,15 +117,21 @@ def make_task(name: str, schema: TaskSchema, anchor: Table, database: Database) 
             target = anchor.cell(row, column.name)
         else:
             target = _fitting(name, cells[schema.target_column], schema.target_stype, schema.form)
+            if earlier is not None and earlier.categories is not None and target not in earlier.categories:
+                target = None
         time = _observation_time(name, schema, cells, anchor.row_time(row))
         is_early = time < anchor.row_time(row)
         early += is_early
         if is_early and schema.before_anchor == "move":
             time = anchor.row_time(row)
         split = _split_of(name, schema.split, anchor.split_key(row), time, cells)
+        if earlier is not None:
+            split = _earlier_split(earlier, anchor, row, time) or split
         seeds.append(Seed(row, time, target, split, _weight(name, schema, cells)))
+        if schema.has_label_times:
+            seeds[-1].known = _label_time(name, schema, cells, time, target)
     _check_units(name, schema, column is None, asked)
-    seeds.sort(key=lambda seed: (seed.row, seed.time, cbor.encode(seed.target), seed.weight))
+    seeds.sort(key=lambda seed: (seed.row, seed.time, cbor.encode(seed.target), seed.weight, seed.known))
     task = Task(name, schema, anchor, column, seeds, sum(row is None for row, _ in asked), early=early)
     if column is None and schema.target_stype == "numerical":
         counted = ("train",) if schema.target_statistics == "train" else SPLITS
@@ -119,12 +139,22 @@ def make_task(name: str, schema: TaskSchema, anchor: Table, database: Database) 
     if column is None and schema.target_stype == "categorical":
         present = {seed.target for seed in seeds if seed.target is not None}
         task.categories = sorted(present, key=lambda text: text.encode("utf-8"))
+    if earlier is not None:
+        task.statistics, task.categories = earlier.statistics, earlier.categories
     return task
+
+
+def _earlier_split(earlier: Task, anchor: Table, row: int, time: int) -> str | None:
+    """The split of the first seed of an earlier task with this anchor's key and time."""
+    if not earlier.anchor.keeps_keys:
+        return None
+    was = earlier.anchor.rows_by(earlier.anchor.primary_key).get(anchor.key_of(row, anchor.primary_key))
+    return next((s for s in SPLITS for seed in earlier.seeds_of(s) if (seed.row, seed.time) == (was, time)), None)
 
 
 def _check_units(name: str, schema: TaskSchema, is_derived: bool, asked: "list[AskedRow]") -> None:
     """Integers that count seconds because the task does not say otherwise must be able to be seconds."""
-    times = [schema.observation_time_column]
+    times = [schema.observation_time_column, schema.label_known_column]
     if is_derived and schema.target_stype == "timestamp":
         times.append(schema.target_column)
     found = [
@@ -161,6 +191,7 @@ def _asked(name: str, schema: TaskSchema, anchor: Table, database: Database) -> 
     except (sqlite3.Error, sqlite3.Warning) as fault:
         refuse(name, f"the query fails: {fault}")
     needed = [*schema.anchor_key, schema.target_column, schema.observation_time_column, schema.weight_column]
+    needed.append(schema.label_known_column)
     needed += [schema.split.column] if schema.split.method == "column" else []
     for column in needed:
         if column is not None and column not in names:
@@ -207,6 +238,16 @@ def _observation_time(name: str, schema: TaskSchema, cells: dict[str, Stored], r
         if named is not None:
             return named
     return SEES_EVERYTHING if row_time == ALWAYS else row_time
+
+
+def _label_time(name: str, schema: TaskSchema, cells: dict[str, Stored], time: int, target: Any) -> int:
+    """When a seed's label is known."""
+    if schema.horizon is not None:
+        known = time + schema.horizon
+    else:
+        given = _fitting(name, cells[schema.label_known_column or ""], "timestamp", schema.form)
+        known = NEVER if given is None else max(time, given)
+    return NEVER if target is None or time == SEES_EVERYTHING or known > NEVER else known
 
 
 # ---- Splits ------------------------------------------------------------------------------------------------

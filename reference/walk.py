@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 
 from . import philox
+from .labels import TaskRows
 from .manifest import BatchConfig
 from .rows import Table
 from .schema import Path
@@ -30,8 +31,10 @@ class View:
     """What a task may see of a store: all but the edges that it hides. A task may show what was known of its
     anchor before the row was there: then the seed's own row counts as one that was always there."""
 
-    def __init__(self, store: Store, task: Task) -> None:
+    def __init__(self, store: Store, task: Task, task_rows: TaskRows | None = None) -> None:
         self.store = store
+        self.task_rows = task_rows
+        self._anchor_table = task.anchor
         self._shows_known = task.schema.before_anchor == "show_known"
         hidden = set(task.schema.drop_columns)
         if task.column is not None:
@@ -45,8 +48,12 @@ class View:
         self._row_starts = [table.row_start for table in store.tables]
 
     def table_of(self, row: int) -> Table:
-        """An empty table starts where the next one does; of several, the last holds the row."""
+        """Of a row that is no task row. An empty table starts where the next one does; of several, the last holds
+        the row."""
         return self.store.tables[bisect.bisect_right(self._row_starts, row) - 1]
+
+    def is_task_row(self, row: int) -> bool:
+        return row >= self.store.row_count
 
     def is_row_visible(self, row: int, cutoff: int) -> bool:
         return self.table_of(row).row_time(row) <= cutoff
@@ -62,6 +69,9 @@ class View:
 
     def parents(self, row: int, cutoff: int, always_there: int | None) -> Iterator[int]:
         """By the foreign keys of the row that are known, in column order; not all of these rows are visible."""
+        if self.task_rows is not None and self.is_task_row(row):
+            yield self.task_rows.seed_of(row).row
+            return
         for edge_type in self._out_of[self.table_of(row).name]:
             parent = edge_type.parents.get(row)
             time = self.known_time(row, edge_type.key.known_at, always_there)
@@ -69,19 +79,30 @@ class View:
                 yield parent
 
     def children(self, row: int, cutoff: int) -> Iterator[list[tuple[int, int]]]:
-        """By each edge type into the row's table, those whose edge is known, as (time, row) in stored order."""
+        """By each edge type into the row's table, those whose edge is known, as (time, row) in stored order; task
+        rows last."""
+        if self.is_task_row(row):
+            return
         for edge_type in self._into[self.table_of(row).name]:
             stored = edge_type.children.get(row, [])
             yield [(time, child) for time, child in stored if is_known(time, cutoff)]
+        if self.task_rows is not None and self.table_of(row) is self._anchor_table:
+            yield [(time, child) for time, child in self.task_rows.children(row) if is_known(time, cutoff)]
 
 
 class WalkDraws:
-    """The random numbers of the walk of one sample, one after the other."""
+    """The random numbers of the walk of one sample, one after the other; each part of it has its own."""
 
-    def __init__(self, walk_seed: bytes, position: int) -> None:
-        self._words = struct.unpack("<4I", walk_seed)
+    def __init__(self, walk_seed: bytes, position: int, part: int = 0) -> None:
+        self.walk_seed = walk_seed
+        self.position = position
+        s0, s1, s2, s3 = struct.unpack("<4I", walk_seed)
+        self._words = (s0, s1 ^ part, s2, s3)
         self._position = position
         self._count = 0
+
+    def of_part(self, part: int) -> "WalkDraws":
+        return WalkDraws(self.walk_seed, self.position, part)
 
     def _next(self) -> int:
         """128 random bits."""
@@ -102,33 +123,57 @@ class WalkDraws:
 
 @dataclass
 class Walk:
-    """One walk, from its anchor to its end; `rows` are the visited ones in order."""
+    """The walks of one sequence, part after part; `rows` are the visited ones in order."""
 
     view: View
     config: BatchConfig
     cutoff: int
     always_there: int | None  # the anchor row, or none
+    anchor_row: int  # which is visible in any case
     draws: WalkDraws
     cell_count_of: Callable[[int], int]  # how many cells a row gives the sequence
     rows: list[int] = field(default_factory=list)
+    part_of: list[int] = field(default_factory=list)  # of each row
     cell_count: int = 0
+    _part: int = 0
+    _width: int = 0
     _visited: set[int] = field(default_factory=set)
     _parent_queue: deque[tuple[int, int]] = field(default_factory=deque)  # (row, hop)
     _queued: set[int] = field(default_factory=set)
     _levels: dict[int, list[tuple[int, int]]] = field(default_factory=dict)  # hop -> (priority, row)
     _listed: set[int] = field(default_factory=set)
 
-    def run(self, anchor_row: int) -> list[int]:
-        self._visit(anchor_row, 0)
-        while self.cell_count < self.config.sequence_length and len(self.rows) < self.config.max_rows:
+    @property
+    def is_full(self) -> bool:
+        return self.cell_count >= self.config.sequence_length or len(self.rows) >= self.config.max_rows
+
+    def run(self, first_row: int, cells: int, width: int) -> None:
+        """A part: from its first row on, until it has so many cells."""
+        self._width = width
+        self._parent_queue.clear()
+        for waiting in (self._queued, self._levels, self._listed):
+            waiting.clear()
+        limit = self.cell_count + cells
+        self._visit(first_row, 0)
+        while not self.is_full and self.cell_count < limit:
             following = self._next()
             if following is None:
                 break
             self._visit(*following)
-        return self.rows
+        self._part += 1
+        self.draws = self.draws.of_part(self._part)
+
+    def run_all(self, starts: Iterator[int], cells: int, width: int) -> None:
+        """A part for each start that is not visited when its turn comes."""
+        for row in starts:
+            if self.is_full:
+                break
+            if row not in self._visited:
+                self.run(row, cells, width)
 
     def _visit(self, row: int, hop: int) -> None:
         self.rows.append(row)
+        self.part_of.append(self._part)
         self._visited.add(row)
         self.cell_count += self.cell_count_of(row)
         if hop < self.config.max_hops:
@@ -138,7 +183,7 @@ class Walk:
     def _queue_parents(self, row: int, hop: int) -> None:
         for parent in self.view.parents(row, self.cutoff, self.always_there):
             is_new = parent not in self._visited and parent not in self._queued
-            if is_new and self.view.is_row_visible(parent, self.cutoff):
+            if is_new and (parent == self.anchor_row or self.view.is_row_visible(parent, self.cutoff)):
                 self._queued.add(parent)
                 self._parent_queue.append((parent, hop))
 
@@ -156,8 +201,8 @@ class Walk:
         return self.draws.priority()
 
     def _some_of(self, children: list[tuple[int, int]]) -> list[tuple[int, int]]:
-        """At most `child_width`: the latest, or by Floyd's method any, in stored order."""
-        count, width = len(children), self.config.child_width
+        """At most the width: the latest, or by Floyd's method any, in stored order."""
+        count, width = len(children), self._width
         if count <= width:
             return children
         if self.config.child_policy != "uniform":

@@ -14,10 +14,12 @@ function current() {
 
 function drawHead() {
   const step = current() ? stepOf(current()) : batch.steps[0];
-  document.title = `${batch.dataset} · training batch`;
-  document.querySelector("#title bdi").textContent = batch.dataset;
-  const subtitle = [`predicts ${batch.task.target} (${batch.task.stype}) of ${batch.task.anchor_table}`, batch.stage,
-                    `epoch ${step.epoch}, position ${step.position}`, `rank ${batch.rank} of ${batch.world_size}`,
+  const title = batch.stage ? batch.dataset : `${batch.task.name}: context`;
+  document.title = batch.stage ? `${title} · training batch` : title;
+  document.querySelector("#title bdi").textContent = title;
+  const place = batch.stage ? [batch.stage, `epoch ${step.epoch}, position ${step.position}`, `rank ${batch.rank} of ${batch.world_size}`]
+                            : [count(step.sequences.length, "request")];
+  const subtitle = [`predicts ${batch.task.target} (${batch.task.stype}) of ${batch.task.anchor_table}`, ...place,
                     `${(Number(step.bytes) / 1e6).toFixed(2)} MB`];
   document.getElementById("subtitle").textContent = subtitle.join(" · ");
   const digests = document.getElementById("digests");
@@ -30,7 +32,7 @@ function drawHead() {
   add("batch digest", step.digest);
   if (current()) add("sample digest", current().digest);
   const last = batch.steps.at(-1);
-  digests.append(element("span", "", `the page after this one: --epoch ${last.next_epoch} --position ${last.next_position}`));
+  if (batch.stage) digests.append(element("span", "", `the page after this one: --epoch ${last.next_epoch} --position ${last.next_position}`));
   digests.append(element("span", "", `weir ${batch.version}`));
 }
 

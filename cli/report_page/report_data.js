@@ -74,5 +74,5 @@ function shortened(text) {
 }
 
 function warningsOf(kind, name) {
-  return report.warnings.filter((warning) => warning[kind] === name);
+  return data.warnings.filter((warning) => warning[kind] === name);
 }

@@ -17,7 +17,8 @@
  * place harms no later one.
  *
  * A builder belongs to one thread; builders share the store. All memory is taken at open: building allocates
- * nothing, takes no lock and makes no system call. */
+ * nothing. Once the store's blocks that it reads are verified (weir_store_options.verify) it takes no lock
+ * and makes no system call either; the first use of a block may wait for another thread that verifies it. */
 #ifndef WEIR_BATCH_H
 #define WEIR_BATCH_H
 
@@ -88,7 +89,8 @@ typedef struct weir_batch_buffer weir_batch_buffer;
 
 /* The store and the population must outlive the builder; the manifest may be closed after. The sampler's
  * errors in its order, with the store's cardinality; a dataset that the store does not have is
- * INVALID_DATASET_KEY, one with another hash CARDINALITY_MISMATCH; weir_population_open's errors. */
+ * INVALID_DATASET_KEY, one with another hash CARDINALITY_MISMATCH; weir_population_open's errors;
+ * STORE_CORRUPT, IO_ERROR, OUT_OF_MEMORY. */
 WEIR_API WEIR_CHECKED weir_status weir_batch_builder_open(const weir_env *env,
                                                           const weir_batch_options *options,
                                                           weir_batch_builder **out, weir_error *error);
@@ -117,8 +119,9 @@ WEIR_API WEIR_CHECKED weir_status weir_batch_buffer_open(weir_batch_builder *con
                                                          weir_batch_buffer **out, weir_error *error);
 WEIR_API void weir_batch_buffer_close(weir_batch_buffer *buffer);
 
-/* Builds the batch at a cursor. The sampler's errors; STORE_CORRUPT where an unverified store leads nowhere
- * (the buffer then holds no batch). */
+/* Builds the batch at a cursor. The sampler's errors; STORE_CORRUPT if a block of the store that it reads is
+ * damaged, or a number in it leads nowhere; IO_ERROR if the store cannot be read any more. After an error the
+ * buffer holds no batch. */
 WEIR_API WEIR_CHECKED weir_status weir_batch_build(weir_batch_builder *builder, weir_cursor cursor,
                                                    weir_batch_buffer *buffer, weir_error *error);
 

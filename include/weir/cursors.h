@@ -1,7 +1,7 @@
 /* weir/cursors.h: where a caller that chooses datasets itself stands in each of them: the seed's
  * `data_cursors` (docs/spec/06-checkpoints.md).
  *
- * A run over a mix needs none of this: its step says it all (weir/loader.h). A caller that decides for each
+ * A run over a mix needs none of this: its step says it all (weir/run.h). A caller that decides for each
  * step which dataset it takes keeps a cursor for each, and saves and restores them together:
  *
  *   weir_cursors_open(NULL, manifest, NULL, 0, &cursors, &error);

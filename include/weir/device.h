@@ -46,6 +46,11 @@ typedef struct weir_device_info {
 WEIR_API WEIR_CHECKED weir_status weir_device_open(const weir_env *env, const weir_device_options *options,
                                                    weir_device **out, weir_error *error);
 
+/* By name: "cuda" (the first GPU), "cuda:1", "host", or the path of a driver, which then is its compiler of
+ * kernels too. CONTRACT_VIOLATION: any other name. */
+WEIR_API WEIR_CHECKED weir_status weir_device_open_named(const weir_env *env, const char *name,
+                                                         weir_device **out, weir_error *error);
+
 /* What was made of the device must be gone before. */
 WEIR_API void weir_device_close(weir_device *device);
 WEIR_API const weir_device_info *weir_device_describe(const weir_device *device);

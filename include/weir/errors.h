@@ -13,6 +13,7 @@
       "a dataset is empty, or is not the one that the manifest describes")                                   \
     X(1104, GLOBAL_POSITION_EXCEEDS_CARDINALITY, "data",                                                     \
       "a position lies at or beyond the end of the epoch")                                                   \
+    X(1105, KEY_NOT_FOUND, "data", "no row of the table has that key")                                       \
     X(1201, INVALID_IR, "ir", "a model graph is malformed")                                                  \
     X(1301, ALIGNMENT_VIOLATION, "memory", "an alignment is not a power of two from 1 to 2^30")              \
     X(1303, ALLOCATION_OVERFLOW, "memory", "a size or a sum of sizes does not fit 64 bits")                  \
@@ -21,7 +22,7 @@
     X(1306, INVALID_IR_SHAPES, "ir", "a tensor's shape or dtype is not valid")                               \
     X(1307, ADDRESS_COLLISION, "memory", "two slots of an arena hash to one address")                        \
     X(1801, CONTRACT_VIOLATION, "contract", "an argument breaks the operator's contract")                    \
-    X(1802, INVALID_STAGE_TYPE, "contract", "the stage is not train, eval or infer")                         \
+    X(1802, INVALID_STAGE_TYPE, "contract", "the stage is not train, eval, infer or eval_seeded")            \
     X(1804, COUNTER_OVERFLOW, "contract", "a counter would pass 2^64-1")                                     \
     X(1901, REPLAY_DIVERGENCE, "replay", "a replayed step differs from its record")                          \
     X(2001, IO_ERROR, "io", "the operating system refused a file operation")                                 \

@@ -28,8 +28,9 @@ typedef struct weir_progress {
  * query. */
 typedef bool (*weir_progress_report)(void *context, const weir_progress *progress);
 
-/* Called before anything is written, while the thread that called ingest waits: from it or from another, one
- * call at a time. Texts are valid during the call. */
+/* Called before store and manifest take their names, one call at a time: from the thread that called ingest
+ * or, if progress is reported, from another, while that one may be in its own report. Texts are valid during
+ * the call. */
 typedef void (*weir_warning_report)(void *context, const weir_warning *warning);
 
 /* How CSV files are read; what is left 0 is found, or what the schema says. */
@@ -50,9 +51,11 @@ typedef enum weir_manifest_mode {
     WEIR_MANIFEST_REPLACE
 } weir_manifest_mode;
 
-/* Looks at the finished store, which lies at `path` under a temporary name, before it takes its own. If it
- * fails, ingest does, and nothing is written. Called from the same thread as warnings. */
-typedef weir_status (*weir_store_inspect)(void *context, const char *path, weir_error *error);
+/* Looks at the finished store, which lies at `path` under a temporary name, before it takes its own. What it
+ * passes to `tell` counts as a warning of ingest's own does. If it fails, ingest does, and nothing is
+ * written. Called from the same thread as warnings. */
+typedef weir_status (*weir_store_inspect)(void *context, const char *path, weir_warning_report tell,
+                                          void *tell_context, weir_error *error);
 
 typedef struct weir_ingest_options {
     size_t size;             /* sizeof(weir_ingest_options) */
@@ -83,8 +86,10 @@ typedef struct weir_ingest_options {
     const char *target_table;
     const char *target_column;
     /* Takes the reasons of a draft, or NULL: an array of objects {table, column, topic, choice, why, check},
-     * of which table, column and check may lack. */
+     * of which table, column and check may be missing. */
     weir_json_writer *reasons;
+    const char *like; /* the path of an earlier store, whose numbers this one is to have: columns, categories,
+                         statistics, splits (docs/spec/04c-like.md); or NULL */
 } weir_ingest_options;
 
 /* A source's location for a person's eyes: without the passwords that it holds. Cut to capacity, which is not
@@ -118,19 +123,24 @@ typedef struct weir_ingest_report {
 
 /* Reads the source and writes store and manifest, each whole or not at all (the store first). `report` may
  * be NULL. Starts threads of its own and ends them. SCHEMA_INVALID, SOURCE_ERROR, TASK_INVALID, IO_ERROR,
- * OUT_OF_MEMORY, CANCELLED. CONTRACT_VIOLATION, before anything is read, if the preset is not known, or if
- * store or manifest would replace the source, the schema (where schema_name is its path), each other, or a
- * file that is not of their kind. */
+ * OUT_OF_MEMORY, CANCELLED, and what `inspect` returns; STORE_CORRUPT,
+ * STORE_VERSION (of `like`). CONTRACT_VIOLATION if there is no source or the
+ * preset is not known, before the source is opened; and if store or manifest would replace the source, the
+ * schema (if schema_name is its path), the store of `like`, each other, or a file that is not of their kind, once the schema is
+ * known and before the rows are read for the store. Any thread; ingests of different targets may run at the
+ * same time. */
 WEIR_API WEIR_CHECKED weir_status weir_ingest(const weir_env *env, const weir_ingest_options *options,
                                               weir_ingest_report *report, weir_error *error);
 
-/* Writes the draft of a schema as JSON into `w` (one object; the caller finishes the writer). Of the
- * options source, threads and progress count. */
+/* Writes the draft of a schema as JSON into `w` (one object; the caller finishes the writer). Of the options
+ * source, search_path, csv, threads, progress, silence_s, target_table, target_column and reasons count.
+ * SOURCE_ERROR, SCHEMA_INVALID (a search path that the source cannot have), TASK_INVALID (there is no such
+ * target), OUT_OF_MEMORY, CANCELLED, CONTRACT_VIOLATION (no source). Any thread. */
 WEIR_API WEIR_CHECKED weir_status weir_schema_draft(const weir_env *env, const weir_ingest_options *options,
                                                     weir_json_writer *w, weir_error *error);
 
 /* Checks a schema by itself, as far as that goes without a source. SCHEMA_INVALID or TASK_INVALID with the
- * path. */
+ * path, OUT_OF_MEMORY. Any thread. */
 WEIR_API WEIR_CHECKED weir_status weir_schema_check(const weir_env *env, const char *text, size_t size,
                                                     const char *name, weir_error *error);
 

@@ -57,6 +57,25 @@ typedef struct weir_data_config {
     bool rotate;
 } weir_data_config;
 
+/* A number of `retrieval`: one of several values, drawn for each sequence. */
+enum { WEIR_CHOICES_MAX = 64 };
+typedef struct weir_choices {
+    uint32_t count; /* at least 1 */
+    uint32_t values[WEIR_CHOICES_MAX];
+} weir_choices;
+
+typedef enum weir_example_order { WEIR_EXAMPLES_BY_VISITS, WEIR_EXAMPLES_LATEST } weir_example_order;
+
+/* The manifest's `batch.retrieval`. */
+typedef struct weir_retrieval_config {
+    weir_choices walks;
+    weir_choices length; /* steps of a walk */
+    weir_choices local_cells;
+    weir_choices width;
+    weir_example_order order;
+    bool fill;
+} weir_retrieval_config;
+
 /* The manifest's `batch`. */
 typedef struct weir_batch_config {
     uint32_t sequence_length;
@@ -70,8 +89,12 @@ typedef struct weir_batch_config {
     bool omit_identifiers;
     bool strictly_before;
     bool has_context_until;
+    bool labels;              /* seeds of the task are rows */
+    bool has_retrieval;       /* examples are found by walks */
     int64_t context_until;    /* microseconds since 1970 */
+    uint64_t context_seed;    /* 0: the contexts that there were before it */
     weir_row_order row_order; /* of out_perm and in_perm */
+    weir_retrieval_config retrieval;
 } weir_batch_config;
 
 /* One of `datasets`. Texts belong to the manifest. */

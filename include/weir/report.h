@@ -2,15 +2,15 @@
  * labels by split and over time, what a typical sequence holds, columns that may give the answer away; and
  * warnings, by name, for what looks like a mistake (docs/warnings.md).
  *
- *   weir_report_open(NULL, store, NULL, &report, &error);
+ *   weir_report_open(NULL, store, &report, &error);
  *   const weir_report_view *view = weir_report_look(report);
  *   for (uint32_t i = 0; i < view->warning_count; i++) puts(view->warnings[i].message);
  *
- * The same store gives the same report. */
+ * The same store gives the same report. A report does not change once it is open: any number of threads may
+ * look at it. */
 #ifndef WEIR_REPORT_H
 #define WEIR_REPORT_H
 
-#include "weir/manifest.h"
 #include "weir/store.h"
 
 #ifdef __cplusplus
@@ -27,7 +27,7 @@ typedef struct weir_report_table {
     int64_t last;
     int64_t early;     /* after the first hundredth of them, and */
     int64_t late;      /* before the last */
-    uint64_t orphans;  /* rows with a foreign key that matches nothing */
+    uint64_t dangling; /* foreign keys of its rows that match nothing; a row may have several */
     uint64_t unlinked; /* rows of a table with foreign keys that have no parent at all */
     bool is_reached;   /* by some task */
 } weir_report_table;
@@ -94,19 +94,14 @@ typedef struct weir_report_view {
     uint32_t warning_count;
 } weir_report_view;
 
-typedef struct weir_report_options {
-    size_t size;                    /* sizeof(weir_report_options) */
-    const weir_batch_config *batch; /* of the sequences that are looked at; NULL: the default */
-    uint32_t sequences;             /* a task; 0: 64 */
-} weir_report_options;
-
 typedef struct weir_report weir_report;
 
-/* Reads all rows' times and all seeds; the store may be closed after. OUT_OF_MEMORY, STORE_CORRUPT. */
+/* Reads all rows' times and all seeds, and builds some batches; the store may be closed after. The caller
+ * closes the report. OUT_OF_MEMORY; STORE_CORRUPT, IO_ERROR (what was read of the store). Any thread. */
 WEIR_API WEIR_CHECKED weir_status weir_report_open(const weir_env *env, const weir_store *store,
-                                                   const weir_report_options *options, weir_report **out,
-                                                   weir_error *error);
+                                                   weir_report **out, weir_error *error);
 WEIR_API void weir_report_close(weir_report *report);
+/* Valid until the report is closed. */
 WEIR_API const weir_report_view *weir_report_look(const weir_report *report);
 
 /* As one JSON object; the store must be the one that it was made of. */

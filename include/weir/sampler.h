@@ -44,7 +44,7 @@ typedef struct weir_population weir_population;
  * manifest has the dataset shuffled, or does not have it. `token` NULL: the manifest's own. The caller closes
  * it after its samplers. INVALID_DATASET_KEY (the store does not have it), TASK_INVALID (a target that has no
  * classes, another weight column or none, no positive weight, too many classes), STORE_CORRUPT,
- * OUT_OF_MEMORY. */
+ * IO_ERROR, OUT_OF_MEMORY. */
 WEIR_API WEIR_CHECKED weir_status weir_population_open(const weir_env *env, const weir_manifest *manifest,
                                                        const weir_store *store, const char *dataset,
                                                        const void *token, size_t token_size,
@@ -73,11 +73,11 @@ typedef struct weir_sampler_options {
 typedef struct weir_step {
     weir_cursor cursor_before;
     weir_cursor cursor_next;
-    uint64_t count;       /* this rank's indices; but in train always global_batch_size / world_size */
-    uint64_t valid_count; /* of these, from the front, with a position inside the epoch */
+    uint64_t count;                /* this rank's indices; in train always global_batch_size / world_size */
+    uint64_t valid_count;          /* of these, from the front, with a position inside the epoch */
     uint64_t effective_batch_size; /* global positions that the step consumes */
     uint64_t
-        blocks_materialized; /* distinct (epoch, block) pairs behind this rank's indices; 0 unless shuffled */
+        blocks_materialized; /* distinct (epoch, block) pairs behind this rank's indices; 0 but in train */
     uint64_t blocks_materialized_this_epoch; /* distinct blocks of this rank's samples of the cursor's
                                                 epoch, from the epoch's first step to this one */
     uint64_t sampler_block_size;
@@ -93,7 +93,7 @@ typedef struct weir_step {
 } weir_step;
 
 /* The manifest may be closed after. All memory is taken here: in train 8 bytes per block of the dataset (16
- * from 2^32 blocks on), none with the stateless block order, a population, or in eval and infer.
+ * from 2^32 blocks on), none with the stateless block order, a population, or in the other stages.
  * INVALID_STAGE_TYPE, INVALID_DATASET_KEY, CARDINALITY_MISMATCH, BATCH_SIZE_INCONSISTENT and
  * CONTRACT_VIOLATION in the contract's order; CONTRACT_VIOLATION if the manifest's accountant assumes another
  * sampling, or the population is missing or another dataset's; then OUT_OF_MEMORY. Every error carries the

@@ -147,6 +147,16 @@ typedef struct weir_edge {
     const uint8_t *child_times; /* int64, edges; NULL where all are WEIR_TIME_ALWAYS */
 } weir_edge;
 
+/* Task rows whose label is known at some time (docs/spec/05c-task-rows-and-retrieval.md): those of the anchor
+ * table's i-th row are rows[starts[i] … starts[i + 1]), sorted by (time, row), with the time from which on
+ * the label is known beside each. A task row is row_count + the number of its seed. */
+typedef struct weir_label_list {
+    uint32_t count;
+    const uint8_t *times;  /* int64, count */
+    const uint8_t *starts; /* uint32, rows of the anchor table + 1 */
+    const uint8_t *rows;   /* uint32, count */
+} weir_label_list;
+
 /* A task. Its seeds lie split after split (train, val, test), each in the contract's order, so that sample
  * i of dataset <name>/<task>/<split> is seed split_start[split] + i. */
 typedef struct weir_task {
@@ -161,6 +171,13 @@ typedef struct weir_task {
     weir_before_anchor before_anchor;
     uint64_t early_seeds;      /* that were observed before their anchor; 0 where before_anchor is KEEP */
     bool has_train_statistics; /* of a derived numerical target: over the train split alone */
+    bool has_label_times;      /* of a derived task: it is known when its labels are known, by … */
+    bool has_horizon;          /* … the observation time and the horizon, or … */
+    int64_t horizon;           /* (microseconds) */
+    const char *label_known_column; /* … this column of the query; else NULL */
+    uint32_t observed_column;       /* ColumnIdx of the observation time; WEIR_NONE without label times */
+    weir_label_list labels;         /* known at some time: of all splits, … */
+    weir_label_list train_labels;   /* … and of train */
     uint32_t split_start[WEIR_SPLITS + 1];
     const uint8_t
         *column_dropped; /* a byte a ColumnIdx: 1 where the task leaves the column out (not the target) */
@@ -222,7 +239,7 @@ typedef enum weir_verify {
     WEIR_VERIFY_ALL,         /* everything, at open: weir_store_verify */
 } weir_verify;
 
-WEIR_API const char *weir_verify_name(weir_verify verify); /* "touched", "none", "all" */
+/* "touched", "none" or "all"; CONTRACT_VIOLATION for anything else. */
 WEIR_API WEIR_CHECKED weir_status weir_verify_parse(const char *text, weir_verify *out, weir_error *error);
 
 typedef struct weir_store_options {
@@ -357,6 +374,15 @@ typedef struct weir_seed_row {
     weir_cell target;
 } weir_seed_row;
 WEIR_API bool weir_store_seed(const weir_store *store, uint32_t task, uint32_t index, weir_seed_row *out);
+
+/* The seed of a task that has this anchor row and this observation time, by binary search; of several the
+ * first by split, then by sample. WEIR_NONE if there is none, or if what would say so is damaged. */
+WEIR_API uint32_t weir_store_find_seed(const weir_store *store, uint32_t task, uint32_t row,
+                                       int64_t observation_time);
+
+/* When the label of a seed is known, of a task that has label times; WEIR_TIME_NEVER if it never is, and if
+ * there is no such seed. */
+WEIR_API int64_t weir_store_label_time(const weir_store *store, uint32_t task, uint32_t index);
 
 /* Whether a row is a seed of the val or test split of a cell task. */
 WEIR_API bool weir_store_is_held_out(const weir_store *store, uint32_t task, uint32_t row);

@@ -56,9 +56,9 @@ typedef struct weir_trace_iter {
     const uint64_t *sample_digests; /* step->valid_count of them, or NULL */
 } weir_trace_iter;
 
-/* Creates the file (which must not exist) and writes the header, and behind it a resume record where the
- * run begins at a later step than 0 or from a checkpoint. `start` may be NULL: step 0. The manifest may be
- * closed after. IO_ERROR, OUT_OF_MEMORY. */
+/* Creates the file (which must not exist) and writes the header, and after it a resume record if the run
+ * begins at a later step than 0 or from a checkpoint. `start` may be NULL: step 0. The manifest may be closed
+ * after. A writer locks its file: another that would write it gets IO_ERROR. IO_ERROR, OUT_OF_MEMORY. */
 WEIR_API WEIR_CHECKED weir_status weir_trace_create(const weir_env *env, const char *path,
                                                     const weir_trace_run *run, const weir_trace_start *start,
                                                     weir_trace_writer **out, weir_error *error);

@@ -424,6 +424,16 @@ static PyObject *get_store_hash(PyObject *self, void *closure) {
     return py_hex(weir_store_describe(batch_of(self)->store)->store_hash, WEIR_HASH_SIZE);
 }
 
+/* Which of the sources' stores it is of. */
+static PyObject *get_store_index(PyObject *self, void *closure) {
+    (void)closure;
+    const py_sources *sources = (const py_sources *)batch_of(self)->sources;
+    size_t at = 0;
+    while (at + 1 < sources->count && sources->opened[at] != batch_of(self)->store)
+        at++;
+    return PyLong_FromSize_t(at);
+}
+
 static Py_ssize_t length(PyObject *self) {
     (void)self;
     return WEIR_TENSORS;
@@ -571,6 +581,7 @@ static PyGetSetDef attributes[] = {
     {"dataset", get_dataset, NULL, "The dataset's key.", NULL},
     {"task", get_task, NULL, "The task's name.", NULL},
     {"target_stype", get_target_stype, NULL, "The semantic type of the target.", NULL},
+    {"_store_index", get_store_index, NULL, "Which of the stores it is of.", NULL},
     {"store_hash", get_store_hash, NULL, "The hash of the store that the batch is of, in hex.", NULL},
     {"_target_scale", get_target_scale, NULL, "The mean and deviation that the target was normalised by.",
      NULL},

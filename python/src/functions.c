@@ -1,5 +1,4 @@
 /* The module's functions: ingest, schema drafts, replay, the table of errors. */
-#include <stdio.h>
 #include <string.h>
 
 #include "module.h"
@@ -34,9 +33,6 @@ static bool report_progress(void *context, const weir_progress *now) {
 typedef struct hearer {
     PyObject *list;
     bool is_short_of_memory;
-    bool is_strict;
-    uint32_t count; /* without notes */
-    char first[600];
 } hearer;
 
 /* Messages may be cut inside a character. */
@@ -46,8 +42,6 @@ static PyObject *text_or_none(const char *text) {
 
 static void hear_warning(void *context, const weir_warning *warning) {
     hearer *self = context;
-    if (!warning->is_note && self->count++ == 0)
-        snprintf(self->first, sizeof self->first, "%s: %.500s", warning->code, warning->message);
     PyGILState_STATE gil = PyGILState_Ensure();
     PyObject *heard = Py_BuildValue("(NNNNNO)", text_or_none(warning->code), text_or_none(warning->table),
                                     text_or_none(warning->column), text_or_none(warning->task),
@@ -60,24 +54,19 @@ static void hear_warning(void *context, const weir_warning *warning) {
 }
 
 /* The report on the finished store, before it takes its name. */
-static weir_status hear_report(void *context, const char *path, weir_error *error) {
-    hearer *self = context;
+static weir_status hear_report(void *context, const char *path, weir_warning_report tell, void *tell_context,
+                               weir_error *error) {
+    (void)context;
     weir_store *store = NULL;
     weir_report *report = NULL;
     weir_status status = weir_store_open(NULL, path, &store, error);
     if (status == WEIR_OK)
-        status = weir_report_open(NULL, store, NULL, &report, error);
+        status = weir_report_open(NULL, store, &report, error);
     for (uint32_t i = 0; status == WEIR_OK && i < weir_report_look(report)->warning_count; i++)
-        hear_warning(self, &weir_report_look(report)->warnings[i]);
+        tell(tell_context, &weir_report_look(report)->warnings[i]);
     weir_report_close(report);
     weir_store_close(store);
-    if (status != WEIR_OK || !self->is_strict || self->count == 0)
-        return status;
-    *error = (weir_error){.status = WEIR_SCHEMA_INVALID, .failure_operator = "weir.ingest"};
-    snprintf(error->message, sizeof error->message,
-             "%u warning%s, which strict makes errors; the first is %s", self->count,
-             self->count == 1 ? "" : "s", self->first);
-    return WEIR_SCHEMA_INVALID;
+    return status;
 }
 
 static PyObject *report_dict(const weir_ingest_report *report) {
@@ -97,7 +86,7 @@ static PyObject *report_dict(const weir_ingest_report *report) {
 }
 
 static PyObject *run_ingest(weir_ingest_options *options, PyObject *callback, PyObject *warnings) {
-    hearer heard = {.list = warnings, .is_strict = options->strict};
+    hearer heard = {.list = warnings};
     weir_ingest_report report;
     weir_error error;
     progress self = {.callback = callback};
@@ -109,7 +98,6 @@ static PyObject *run_ingest(weir_ingest_options *options, PyObject *callback, Py
     options->warning = hear_warning;
     options->warning_context = &heard;
     options->inspect = hear_report;
-    options->inspect_context = &heard;
     Py_BEGIN_ALLOW_THREADS status = weir_ingest(NULL, options, &report, &error);
     Py_END_ALLOW_THREADS if (self.type && status != WEIR_OK) {
         PyErr_Restore(self.type, self.value, self.traceback);
@@ -134,30 +122,33 @@ static int to_optional_path(PyObject *value, void *out) {
 }
 
 /* _ingest(source, schema text, schema name, output, manifest, manifest_mode, batch_size, threads, strict,
- * no_embeddings, progress, warnings) */
+ * no_embeddings, like, progress, warnings) */
 static PyObject *ingest(PyObject *module, PyObject *args) {
     (void)module;
     weir_ingest_options options = WEIR_INGEST_OPTIONS;
     PyObject *source = NULL, *output = NULL, *manifest = NULL, *callback = NULL, *result = NULL;
-    PyObject *warnings = NULL;
+    PyObject *warnings = NULL, *like = NULL;
     Py_ssize_t schema_size = 0;
     int manifest_mode = 0, is_strict = 0, no_embeddings = 0;
-    if (PyArg_ParseTuple(args, "O&z#zO&O&iO&O&ppOO!:_ingest", to_optional_path, &source, &options.schema,
+    if (PyArg_ParseTuple(args, "O&z#zO&O&iO&O&ppO&OO!:_ingest", to_optional_path, &source, &options.schema,
                          &schema_size, &options.schema_name, to_optional_path, &output, to_optional_path,
                          &manifest, &manifest_mode, py_to_uint64, &options.batch_size, py_to_uint32,
-                         &options.threads, &is_strict, &no_embeddings, &callback, &PyList_Type, &warnings)) {
+                         &options.threads, &is_strict, &no_embeddings, to_optional_path, &like, &callback,
+                         &PyList_Type, &warnings)) {
         options.schema_size = (size_t)schema_size;
         options.source = path_text(source);
         options.output = path_text(output);
         options.manifest = path_text(manifest);
         options.manifest_mode = (weir_manifest_mode)manifest_mode;
         options.strict = is_strict;
+        options.like = path_text(like);
         options.no_embeddings = no_embeddings;
         result = run_ingest(&options, callback, warnings);
     }
     Py_XDECREF(source);
     Py_XDECREF(output);
     Py_XDECREF(manifest);
+    Py_XDECREF(like);
     return result;
 }
 
@@ -236,7 +227,17 @@ static PyObject *replay(PyObject *module, PyObject *args) {
     return result;
 }
 
+static PyObject *launcher(PyObject *module, PyObject *nothing) {
+    (void)module, (void)nothing;
+    weir_error error;
+    uint32_t rank, world_size;
+    if (weir_launcher_read(&rank, &world_size, &error) != WEIR_OK)
+        return py_raise(&error);
+    return Py_BuildValue("II", rank, world_size);
+}
+
 PyMethodDef py_functions[] = {
+    {"_launcher", launcher, METH_NOARGS, "(rank, world size) by the launcher's variables."},
     {"_ingest", ingest, METH_VARARGS, "Reads a source and writes a store and its manifest."},
     {"_draft", draft, METH_VARARGS, "The draft of a source's schema, as JSON text."},
     {"_replay", replay, METH_VARARGS, "Re-executes a trace and compares every field."},

@@ -73,6 +73,7 @@ int py_add_store(PyObject *module);
 int py_add_sampler(PyObject *module);
 int py_add_plan(PyObject *module);
 int py_add_batch(PyObject *module);
+int py_add_contexts(PyObject *module);
 int py_add_run(PyObject *module);
 int py_add_cursors(PyObject *module);
 int py_add_prefetch(PyObject *module);
@@ -97,6 +98,10 @@ typedef struct py_bytes {
     size_t size;
 } py_bytes;
 int py_to_bytes(PyObject *value, void *out);
+
+/* A value of a key: an int, float, str or bytes, which it borrows from. False, with an exception, for
+ * anything else. */
+bool py_key_value(PyObject *object, weir_key_value *out);
 
 PyObject *py_text(const char *text);
 PyObject *py_hex(const void *data, size_t size);

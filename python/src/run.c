@@ -1,10 +1,10 @@
-/* weir.Loader's engine: a run of the C loader, and the batches that it lends.
+/* weir.Loader's engine: a run (weir/run.h), and the batches that it lends.
  *
  * A batch that was taken is a lease: it keeps the run, and gives its slot back when the last array of it is
  * gone. The run is closed with the last lease, so no slot is ever freed under an array.
  *
  * Taking a batch that is not ready lets go of the GIL, and lets Python handle signals (wait.c); if a handler
- * raises (Ctrl-C), the run is cancelled, and weir.Loader opens it again from its checkpoint. */
+ * raises (Ctrl-C), the run is cancelled, and weir.Loader opens it again from its state. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -19,13 +19,10 @@ typedef struct py_run {
     py_shared shared;
     py_sources *sources;
     weir_env env;
-    weir_loader *loader;   /* the staging's, where there is one */
-    weir_device *device;   /* NULL: batches stay on the host */
-    weir_staging *staging; /* NULL too */
-    py_place place;        /* of batches on a GPU */
+    weir_run *run;
+    py_place place;       /* of batches on a GPU … */
+    py_place table_place; /* … and of what is there from the start */
     pid_t owner;
-    weir_trace_writer *trace; /* or NULL */
-    bool traces_indices;
 } py_run;
 
 /* Streams that a batch of a device was handed to: none, one (which the slot is given back behind), or more or
@@ -35,8 +32,7 @@ enum { NO_STREAM, ONE_STREAM, MANY_STREAMS };
 typedef struct lease {
     py_batch base;
     py_run *run;
-    weir_loaded loaded;
-    weir_staged staged;
+    weir_taken taken;
     int streams;
     weir_stream stream;
 } lease;
@@ -45,22 +41,9 @@ static py_run *run_of(PyObject *self) {
     return (py_run *)((py_object *)self)->shared;
 }
 
-/* In a child of fork the trace is the parent's: what is buffered here is written there. */
-static void close_trace(py_run *run) {
-    if (run->owner == getpid())
-        weir_trace_writer_close(run->trace);
-    run->trace = NULL;
-}
-
 static void destroy_run(py_shared *self) {
     py_run *run = (py_run *)self;
-    close_trace(run);
-    if (run->device) {
-        weir_staging_close(run->staging);
-        weir_device_close(run->device);
-    } else {
-        weir_loader_close(run->loader);
-    }
+    weir_run_close(run->run);
     if (run->sources)
         py_drop(&run->sources->shared);
     free(run);
@@ -78,41 +61,43 @@ static weir_status await_batch(py_shared *owner, weir_stream stream, weir_error 
                         ? ONE_STREAM
                         : MANY_STREAMS;
     lent->stream = stream;
-    return weir_staging_wait(lent->run->staging, &lent->staged, stream, error);
+    return weir_run_wait(lent->run->run, &lent->taken, stream, error);
+}
+
+static weir_status await_nothing(py_shared *owner, weir_stream stream, weir_error *error) {
+    (void)owner, (void)stream, (void)error;
+    return WEIR_OK;
 }
 
 /* A device that fails here has failed before, and says so to whoever takes the next batch. */
-static void release_staged(lease *lent) {
-    weir_memory memory = weir_device_memory(lent->run->device);
-    weir_status status = lent->streams == MANY_STREAMS ? memory.settle(memory.context, NULL) : WEIR_OK;
-    if (status == WEIR_OK)
-        status = weir_staging_release(lent->run->staging, &lent->staged, lent->stream, NULL);
-    (void)status;
-}
-
 static void destroy_lease(py_shared *self) {
     lease *lent = (lease *)self;
-    if (lent->run->staging)
-        release_staged(lent);
-    else
-        weir_loader_release(lent->run->loader, &lent->loaded);
+    weir_device *device = weir_run_describe(lent->run->run)->device;
+    weir_status status = WEIR_OK;
+    if (device && lent->streams == MANY_STREAMS) {
+        weir_memory memory = weir_device_memory(device);
+        status = memory.settle(memory.context, NULL);
+    }
+    if (status == WEIR_OK)
+        status = weir_run_release(lent->run->run, &lent->taken, lent->stream, NULL);
+    (void)status;
     py_drop(&lent->run->shared);
     free(lent);
 }
 
-/* ---- Options ----------------------------------------------------------------------------------- */
+/* ---- Opening ----------------------------------------------------------------------------------- */
 
 typedef struct run_arguments {
-    weir_loader_options options;
-    weir_staging_options staging;
-    const char *device; /* NULL: the host */
+    weir_run_options options;
     py_sources *sources;
-    py_bytes token, checkpoint;
+    py_bytes token, state;
+    PyObject *trace;
 } run_arguments;
 
 static void free_arguments(run_arguments *a) {
     Py_XDECREF(a->token.holder);
-    Py_XDECREF(a->checkpoint.holder);
+    Py_XDECREF(a->state.holder);
+    Py_XDECREF(a->trace);
     if (a->sources)
         py_drop(&a->sources->shared);
 }
@@ -126,40 +111,27 @@ static bool parse_names(const char *stage, const char *policy, run_arguments *a)
     return false;
 }
 
-/* "cuda", "cuda:1", "host", or the path of a driver, which then is its compiler too. */
-static bool parse_device(const char *name, weir_device_options *out) {
-    *out = (weir_device_options){.size = sizeof *out};
-    if (strcmp(name, "host") == 0 || strchr(name, '/')) {
-        out->library = name;
-        out->compiler = strchr(name, '/') ? name : NULL;
-        return true;
-    }
-    char *end = NULL;
-    unsigned long ordinal = strncmp(name, "cuda:", 5) == 0 ? strtoul(name + 5, &end, 10) : 0;
-    out->ordinal = (uint32_t)ordinal;
-    if (strcmp(name, "cuda") == 0 || (end && end > name + 5 && *end == 0 && ordinal < UINT32_MAX))
-        return true;
-    PyErr_Format(PyExc_ValueError, "a device is 'cuda', 'cuda:N' or 'host', not '%s'", name);
-    return false;
+static int to_path(PyObject *value, void *out) {
+    return value == Py_None ? 1 : PyUnicode_FSConverter(value, out);
 }
 
 /* (stores, manifest, dataset, stage, rank, world_size, token, any_hash, pad, with_digests, steps, first_step,
- * workers, buffer_size, queue_size, policy, max_lead, max_skips_per_round, memory_limit, device, depth,
- * checkpoint).
- * free_arguments also where it fails. */
+ * workers, buffer_size, queue_size, policy, max_lead, max_skips, memory_limit, device, depth, trace,
+ * trace_indices, state). free_arguments also where it fails. */
 static bool parse_arguments(PyObject *args, run_arguments *a) {
     PyObject *stores = NULL, *manifest = NULL;
     const char *stage = NULL, *policy = NULL;
-    int any_hash = 0, pad = 0, with_digests = 0;
-    weir_loader_options *o = &a->options;
-    *a = (run_arguments){.options = {.size = sizeof *o}, .staging = {.size = sizeof a->staging}};
-    if (!PyArg_ParseTuple(
-            args, "O!O!zsO&O&O&pppO&O&O&O&O&sO&O&O&zO&O&", &PyTuple_Type, &stores, py_the.manifest, &manifest,
-            &o->dataset, &stage, py_to_uint32, &o->rank, py_to_uint32, &o->world_size, py_to_bytes, &a->token,
-            &any_hash, &pad, &with_digests, py_to_uint64, &o->steps, py_to_uint64, &o->first_step,
-            py_to_uint32, &o->workers, py_to_uint32, &o->buffer_size, py_to_uint32, &o->queue_size, &policy,
-            py_to_uint32, &o->max_lead, py_to_uint32, &o->max_skips_per_round, py_to_uint64, &o->memory_limit,
-            &a->device, py_to_uint32, &a->staging.depth, py_to_bytes, &a->checkpoint) ||
+    int any_hash = 0, pad = 0, with_digests = 0, trace_indices = 0;
+    weir_run_options *o = &a->options;
+    *a = (run_arguments){.options = {.size = sizeof *o}};
+    if (!PyArg_ParseTuple(args, "O!O!zsO&O&O&pppO&O&O&O&O&sO&O&O&zO&O&pO&", &PyTuple_Type, &stores,
+                          py_the.manifest, &manifest, &o->dataset, &stage, py_to_uint32, &o->rank,
+                          py_to_uint32, &o->world_size, py_to_bytes, &a->token, &any_hash, &pad,
+                          &with_digests, py_to_uint64, &o->steps, py_to_uint64, &o->first_step, py_to_uint32,
+                          &o->workers, py_to_uint32, &o->buffer_size, py_to_uint32, &o->queue_size, &policy,
+                          py_to_uint32, &o->max_lead, py_to_uint32, &o->max_skips_per_round, py_to_uint64,
+                          &o->memory_limit, &o->device, py_to_uint32, &o->depth, to_path, &a->trace,
+                          &trace_indices, py_to_bytes, &a->state) ||
         !parse_names(stage, policy, a) || !(a->sources = py_sources_new(stores, manifest)))
         return false;
     o->stores = a->sources->opened;
@@ -170,46 +142,22 @@ static bool parse_arguments(PyObject *args, run_arguments *a) {
     o->with_digests = with_digests;
     o->token = a->token.data;
     o->token_size = a->token.size;
-    o->checkpoint = a->checkpoint.data;
-    o->checkpoint_size = a->checkpoint.size;
-    if (a->device)
-        o->queue_size = a->staging.depth; /* as the staging does */
+    o->trace = a->trace ? PyBytes_AsString(a->trace) : NULL;
+    o->trace_indices = trace_indices;
+    o->state = a->state.data;
+    o->state_size = a->state.size;
     return true;
-}
-
-/* ---- Opening ----------------------------------------------------------------------------------- */
-
-/* Without the GIL. */
-static weir_status open_staged(py_run *run, run_arguments *a, const weir_device_options *device,
-                               weir_error *error) {
-    weir_status status = weir_device_open(&run->env, device, &run->device, error);
-    if (status != WEIR_OK)
-        return status;
-    const weir_device_info *info = weir_device_describe(run->device);
-    run->place = (py_place){.type = DL_CUDA, .id = (int32_t)info->ordinal, .await = await_batch};
-    a->staging.device = run->device;
-    a->staging.loader = &a->options;
-    a->staging.with_checkpoints = true;
-    status = weir_staging_open(&run->env, &a->staging, &run->staging, error);
-    if (status == WEIR_OK)
-        run->loader = weir_staging_loader(run->staging);
-    return status;
 }
 
 static PyObject *run_open(PyObject *class, PyObject *args) {
     run_arguments a;
     weir_error error;
     weir_status status = WEIR_OK;
-    weir_device_options device = {0};
     py_run *run = NULL;
-    if (parse_arguments(args, &a) && (!a.device || parse_device(a.device, &device)) &&
-        (run = py_shared_new(sizeof *run, destroy_run))) {
+    if (parse_arguments(args, &a) && (run = py_shared_new(sizeof *run, destroy_run))) {
         run->env = py_env();
-        run->owner = getpid();
         run->sources = (py_sources *)py_keep(&a.sources->shared);
-        Py_BEGIN_ALLOW_THREADS status = a.device
-                                            ? open_staged(run, &a, &device, &error)
-                                            : weir_loader_open(&run->env, &a.options, &run->loader, &error);
+        Py_BEGIN_ALLOW_THREADS status = weir_run_open(&run->env, &a.options, &run->run, &error);
         Py_END_ALLOW_THREADS
     }
     free_arguments(&a);
@@ -221,98 +169,21 @@ static PyObject *run_open(PyObject *class, PyObject *args) {
     return py_raise(&error);
 }
 
-/* The plan of a run's memory as bytes: also the check of all options, without starting anything. */
-static PyObject *run_plan(PyObject *class, PyObject *args) {
-    (void)class;
-    run_arguments a;
-    weir_error error;
-    weir_plan *plan = NULL;
-    weir_status status = WEIR_OK;
-    weir_device_options device;
-    bool is_parsed = parse_arguments(args, &a) && (!a.device || parse_device(a.device, &device));
-    if (is_parsed) {
-        a.staging.loader = &a.options;
-        Py_BEGIN_ALLOW_THREADS status = a.device ? weir_staging_plan(NULL, &a.staging, &plan, &error)
-                                                 : weir_loader_plan(NULL, &a.options, &plan, &error);
-        Py_END_ALLOW_THREADS
-    }
-    free_arguments(&a);
-    if (!is_parsed)
-        return NULL;
-    PyObject *bytes = status == WEIR_OK ? py_plan_bytes(plan) : py_raise(&error);
-    weir_plan_close(plan);
-    return bytes;
-}
-
-/* ---- Traces ------------------------------------------------------------------------------------ */
-
-/* _trace(path, checkpoint or None, whether with indices, whether the file is there): records what is taken
- * from now on. A run that resumes from a checkpoint resumes its trace. */
-static PyObject *run_trace(PyObject *self, PyObject *args) {
-    py_run *run = run_of(self);
-    PyObject *path = NULL;
-    py_bytes checkpoint = {NULL, NULL, 0};
-    int with_indices = 0, exists = 0;
-    if (!PyArg_ParseTuple(args, "O&O&pp:_trace", PyUnicode_FSConverter, &path, py_to_bytes, &checkpoint,
-                          &with_indices, &exists))
-        return NULL;
-    weir_trace_run description;
-    weir_checkpoint from = {.step = weir_loader_step(run->loader)};
-    weir_error error;
-    weir_loader_describe(run->loader, &description);
-    weir_status status =
-        checkpoint.data ? weir_checkpoint_read(checkpoint.data, checkpoint.size, &from, &error) : WEIR_OK;
-    weir_trace_start start = {from.step, checkpoint.data ? from.hash : NULL};
-    if (status == WEIR_OK && checkpoint.data && exists)
-        status = weir_trace_resume(NULL, PyBytes_AsString(path), &description, from.step, from.hash,
-                                   &run->trace, &error);
-    else if (status == WEIR_OK)
-        status = weir_trace_create(NULL, PyBytes_AsString(path), &description, &start, &run->trace, &error);
-    run->traces_indices = with_indices;
-    Py_XDECREF(checkpoint.holder);
-    Py_DECREF(path);
-    if (status != WEIR_OK)
-        return py_raise(&error);
-    Py_RETURN_NONE;
-}
-
-static PyObject *run_sync(PyObject *self, PyObject *nothing) {
+static PyObject *run_start(PyObject *self, PyObject *nothing) {
     (void)nothing;
     py_run *run = run_of(self);
     weir_error error;
-    if (run->trace && run->owner == getpid() && weir_trace_sync(run->trace, &error) != WEIR_OK)
-        return py_raise(&error);
+    weir_status status;
+    run->owner = getpid();
+    Py_BEGIN_ALLOW_THREADS status = weir_run_start(run->run, &error);
+    Py_END_ALLOW_THREADS if (status != WEIR_OK) return py_raise(&error);
+    const weir_device *device = weir_run_describe(run->run)->device;
+    if (device) {
+        int32_t id = (int32_t)weir_device_describe(device)->ordinal;
+        run->place = (py_place){.type = DL_CUDA, .id = id, .await = await_batch};
+        run->table_place = (py_place){.type = DL_CUDA, .id = id, .await = await_nothing};
+    }
     Py_RETURN_NONE;
-}
-
-/* Batches that are held keep the run, but its trace ends with the loader. */
-static PyObject *run_end_trace(PyObject *self, PyObject *nothing) {
-    PyObject *result = run_sync(self, nothing);
-    close_trace(run_of(self));
-    return result;
-}
-
-/* Records a batch that was taken, or the end. A trace that could not be finished stays: no state is given
- * out that it does not reach. */
-static weir_status record(py_run *run, const weir_loaded *loaded, weir_error *error) {
-    if (loaded->batch)
-        return weir_loader_record(run->loader, loaded, run->traces_indices, run->trace, error);
-    weir_status status = weir_trace_finish(run->trace, error);
-    if (status == WEIR_OK)
-        close_trace(run);
-    return status;
-}
-
-/* Ends the trace of a run that failed. A batch that is still held, a fork and a cancelled run are no
- * failures: the run can continue. */
-static void record_failure(py_run *run, const weir_error *error) {
-    bool is_a_batch = error->replay_token_size > 0;
-    if (!run->trace || run->owner != getpid() ||
-        (!is_a_batch && (error->status == WEIR_CONTRACT_VIOLATION || error->status == WEIR_CANCELLED)))
-        return;
-    uint64_t step = run->staging ? weir_staging_step(run->staging) : weir_loader_step(run->loader);
-    (void)!weir_loader_record_failure(run->loader, step, error, run->trace, NULL);
-    close_trace(run);
 }
 
 /* ---- Taking ------------------------------------------------------------------------------------ */
@@ -352,60 +223,41 @@ static PyObject *raise_for(const py_run *run, weir_error *error) {
     return py_raise(error);
 }
 
-static void cancel_loader(void *loader) {
-    weir_loader_cancel(loader);
+static void cancel_run(void *run) {
+    weir_run_cancel(run);
 }
 
-static weir_status take_staged(py_run *run, weir_loaded *loaded, weir_staged *staged, weir_error *error) {
-    weir_status status;
-    py_wait_begin(cancel_loader, run->loader);
-    Py_BEGIN_ALLOW_THREADS status = weir_staging_next(run->staging, staged, error);
-    Py_END_ALLOW_THREADS py_wait_end();
-    if (status == WEIR_OK)
-        *loaded = (weir_loaded){
-            .step = staged->step, .dataset = staged->dataset, .store = staged->store, .batch = staged->batch};
-    return status;
-}
-
-static weir_status take(py_run *run, weir_loaded *loaded, weir_staged *staged, weir_error *error) {
+static weir_status take(py_run *run, weir_taken *taken, weir_error *error) {
     bool is_ready = false;
-    if (run->staging)
-        return take_staged(run, loaded, staged, error);
-    weir_status status = weir_loader_try_next(run->loader, loaded, &is_ready, error);
+    weir_status status = weir_run_try_next(run->run, taken, &is_ready, error);
     if (status != WEIR_OK || is_ready)
         return status;
-    py_wait_begin(cancel_loader, run->loader);
-    Py_BEGIN_ALLOW_THREADS status = weir_loader_next(run->loader, loaded, error);
+    py_wait_begin(cancel_run, run->run);
+    Py_BEGIN_ALLOW_THREADS status = weir_run_next(run->run, taken, error);
     Py_END_ALLOW_THREADS py_wait_end();
     return status;
 }
 
-/* What was taken and nobody has seen. */
-static void give_back(py_run *run, const weir_loaded *loaded, const weir_staged *staged) {
-    if (!run->staging)
-        weir_loader_release(run->loader, loaded);
-    else if (staged->batch && weir_staging_release(run->staging, staged, 0, NULL) != WEIR_OK)
-        weir_staging_cancel(run->staging);
+static const py_place *place_of(const py_run *run, const py_place *place) {
+    const weir_device *device = weir_run_describe(run->run)->device;
+    return device && !weir_device_describe(device)->is_host ? place : NULL;
 }
 
-static PyObject *lend(py_run *run, const weir_loaded *loaded, const weir_staged *staged, PyTypeObject *type,
-                      bool is_copied) {
+static PyObject *lend(py_run *run, const weir_taken *taken, PyTypeObject *type, bool is_copied) {
     lease *lent = py_shared_new(sizeof *lent, destroy_lease);
     if (!lent) {
-        give_back(run, loaded, staged);
+        if (weir_run_release(run->run, taken, 0, NULL) != WEIR_OK)
+            weir_run_cancel(run->run);
         return NULL;
     }
-    lent->base.batch = loaded->batch;
-    lent->base.dataset = loaded->dataset;
-    lent->base.store = loaded->store;
+    lent->base.batch = taken->batch;
+    lent->base.dataset = taken->dataset;
+    lent->base.store = taken->store;
     lent->base.sources = &run->sources->shared;
-    lent->base.step = loaded->step;
+    lent->base.step = taken->step;
+    lent->base.place = place_of(run, &run->place);
     lent->run = (py_run *)py_keep(&run->shared);
-    lent->loaded = *loaded;
-    if (run->staging) {
-        lent->staged = *staged;
-        lent->base.place = weir_device_describe(run->device)->is_host ? NULL : &run->place;
-    }
+    lent->taken = *taken;
     if (!is_copied)
         return py_object_new(type, &lent->base.shared);
     py_batch *copy = py_batch_copy(&lent->base);
@@ -423,90 +275,143 @@ static PyObject *run_next(PyObject *self, PyObject *args) {
         PyErr_SetString(PyExc_TypeError, "a run gives batches");
         return NULL;
     }
-    weir_loaded loaded;
-    weir_staged staged = {0};
+    weir_taken taken;
     weir_error error;
-    weir_status status = take(run_of(self), &loaded, &staged, &error);
+    weir_status status = take(run_of(self), &taken, &error);
     if (PyErr_Occurred()) /* a signal handler's: the run was cancelled, and gave nothing */
         return NULL;
-    if (status != WEIR_OK) {
-        record_failure(run_of(self), &error);
+    if (status != WEIR_OK)
         return raise_for(run_of(self), &error);
-    }
-    if (run_of(self)->trace && record(run_of(self), &loaded, &error) != WEIR_OK) {
-        give_back(run_of(self), &loaded, &staged);
-        return py_raise(&error);
-    }
-    if (!loaded.batch)
+    if (!taken.batch)
         Py_RETURN_NONE;
-    return lend(run_of(self), &loaded, &staged, (PyTypeObject *)type, is_copied);
+    return lend(run_of(self), &taken, (PyTypeObject *)type, is_copied);
 }
 
 /* Closing waits for the workers, who may be in the middle of a batch; Python need not. */
 static void run_dealloc(PyObject *self) {
     py_run *run = run_of(self);
     ((py_object *)self)->shared = NULL;
-    weir_loader_cancel(run->loader);
+    weir_run_cancel(run->run);
     Py_BEGIN_ALLOW_THREADS py_drop(&run->shared);
     Py_END_ALLOW_THREADS py_object_dealloc(self);
 }
 
-/* ---- About the run ----------------------------------------------------------------------------- */
+/* ---- Saving and ending ------------------------------------------------------------------------- */
 
-static PyObject *run_cancel(PyObject *self, PyObject *nothing) {
+static PyObject *run_save(PyObject *self, PyObject *nothing) {
     (void)nothing;
-    weir_loader_cancel(run_of(self)->loader);
+    weir_error error;
+    if (weir_run_save(run_of(self)->run, &error) != WEIR_OK)
+        return py_raise(&error);
     Py_RETURN_NONE;
 }
 
-static PyObject *staged_checkpoint(const py_run *run) {
+static PyObject *run_stop(PyObject *self, PyObject *nothing) {
+    (void)nothing;
+    weir_error error;
+    if (weir_run_stop(run_of(self)->run, &error) != WEIR_OK)
+        return py_raise(&error);
+    Py_RETURN_NONE;
+}
+
+static PyObject *run_cancel(PyObject *self, PyObject *nothing) {
+    (void)nothing;
+    weir_run_cancel(run_of(self)->run);
+    Py_RETURN_NONE;
+}
+
+static PyObject *run_state(PyObject *self, PyObject *nothing) {
+    (void)nothing;
     const void *data;
     size_t size;
     weir_error error;
-    if (weir_staging_checkpoint(run->staging, &data, &size, &error) != WEIR_OK)
+    if (weir_run_state(run_of(self)->run, &data, &size, &error) != WEIR_OK)
         return py_raise(&error);
     return PyBytes_FromStringAndSize(data, (Py_ssize_t)size);
 }
 
-static PyObject *run_checkpoint(PyObject *self, PyObject *nothing) {
+/* ---- About the run ----------------------------------------------------------------------------- */
+
+static PyObject *run_plan(PyObject *self, PyObject *nothing) {
     (void)nothing;
-    weir_cbor_writer w;
-    weir_error error;
-    if (run_of(self)->staging)
-        return staged_checkpoint(run_of(self));
-    weir_cbor_writer_memory(&w, NULL);
-    weir_loader_checkpoint(run_of(self)->loader, &w);
-    PyObject *bytes = weir_cbor_finish(&w, &error) == WEIR_OK
-                          ? PyBytes_FromStringAndSize((const char *)w.data, (Py_ssize_t)w.size)
-                          : py_raise(&error);
-    weir_cbor_release(&w);
-    return bytes;
+    return py_plan_bytes(weir_run_describe(run_of(self)->run)->memory);
+}
+
+static PyObject *stage_metrics(const weir_stage_metrics *stage) {
+    return Py_BuildValue("{s:K,s:d,s:d,s:d,s:I,s:I}", "batches", (ull)stage->batches, "busy_seconds",
+                         (double)stage->busy_ns / 1e9, "input_wait_seconds",
+                         (double)stage->input_wait_ns / 1e9, "room_wait_seconds",
+                         (double)stage->room_wait_ns / 1e9, "queued", stage->queued, "room", stage->room);
 }
 
 static PyObject *run_metrics(PyObject *self, PyObject *nothing) {
     (void)nothing;
-    weir_prefetch_metrics metrics;
-    weir_loader_measure(run_of(self)->loader, &metrics, NULL);
-    weir_worker_metrics *workers = calloc(metrics.workers + 1, sizeof *workers);
+    const weir_run *run = run_of(self)->run;
+    weir_run_metrics metrics;
+    weir_worker_metrics *workers = calloc(weir_run_describe(run)->workers, sizeof *workers);
     if (!workers)
         return PyErr_NoMemory();
-    weir_loader_measure(run_of(self)->loader, &metrics, workers);
-    PyObject *dict = py_metrics(&metrics, workers);
+    weir_run_measure(run, &metrics, workers);
+    PyObject *dict = py_metrics(&metrics.prefetch, workers);
+    PyObject *stages = PyDict_New();
+    bool is_complete = dict && stages;
     free(workers);
-    return dict;
+    for (int i = 0; i < WEIR_RUN_STAGES && is_complete; i++)
+        is_complete =
+            py_set(stages, weir_run_stage_name((weir_run_stage)i), stage_metrics(&metrics.stages[i]));
+    if (is_complete && py_set(dict, "stages", stages))
+        return dict;
+    if (!is_complete)
+        Py_XDECREF(stages);
+    Py_XDECREF(dict);
+    return NULL;
+}
+
+static PyObject *table_of(py_run *run, const weir_tables *tables, const void *data, uint32_t count) {
+    uint64_t shape[2] = {count, tables->embedding_dim};
+    py_array_spec spec = {.owner = &run->shared,
+                          .data = data,
+                          .dtype = "float16",
+                          .rank = 2,
+                          .shape = shape,
+                          .place = place_of(run, &run->table_place)};
+    return py_array_new(&spec);
+}
+
+/* _tables(which of the stores): {"columns", "categories"}, where the batches are. */
+static PyObject *run_tables(PyObject *self, PyObject *args) {
+    py_run *run = run_of(self);
+    weir_tables tables;
+    weir_error error;
+    Py_ssize_t index = 0;
+    if (!PyArg_ParseTuple(args, "n:_tables", &index))
+        return NULL;
+    const weir_store *store = (size_t)index < run->sources->count ? run->sources->opened[index] : NULL;
+    if (weir_run_tables(run->run, store, &tables, &error) != WEIR_OK)
+        return py_raise(&error);
+    PyObject *dict = PyDict_New();
+    if (dict &&
+        py_set(dict, "columns", table_of(run, &tables, tables.column_embeddings, tables.column_count)) &&
+        py_set(dict, "categories", table_of(run, &tables, tables.category_embeddings, tables.category_count)))
+        return dict;
+    Py_XDECREF(dict);
+    return NULL;
 }
 
 static PyObject *get_step(PyObject *self, void *closure) {
     (void)closure;
-    const py_run *run = run_of(self);
-    return PyLong_FromUnsignedLongLong(run->staging ? weir_staging_step(run->staging)
-                                                    : weir_loader_step(run->loader));
+    return PyLong_FromUnsignedLongLong(weir_run_step(run_of(self)->run));
 }
 
 static PyObject *get_end(PyObject *self, void *closure) {
     (void)closure;
-    uint64_t end = weir_loader_end(run_of(self)->loader);
+    uint64_t end = weir_run_describe(run_of(self)->run)->end;
     return end == WEIR_ENDLESS ? Py_NewRef(Py_None) : PyLong_FromUnsignedLongLong(end);
+}
+
+static PyObject *get_is_started(PyObject *self, void *closure) {
+    (void)closure;
+    return PyBool_FromLong(run_of(self)->owner != 0);
 }
 
 static PyObject *checkpoint_step(PyObject *class, PyObject *args) {
@@ -522,25 +427,26 @@ static PyObject *checkpoint_step(PyObject *class, PyObject *args) {
 }
 
 static PyMethodDef methods[] = {
-    {"_open", run_open, METH_VARARGS | METH_CLASS, "Opens a run and starts its workers."},
-    {"_plan", run_plan, METH_VARARGS | METH_CLASS,
-     "The plan of a run's memory, as bytes; checks all options."},
-    {"_checkpoint_step", checkpoint_step, METH_VARARGS | METH_STATIC,
-     "The step that a checkpoint stands at."},
+    {"_open", run_open, METH_VARARGS | METH_CLASS, "Opens a run: checks all, plans memory, starts nothing."},
+    {"_checkpoint_step", checkpoint_step, METH_VARARGS | METH_STATIC, "The step of a state."},
+    {"_start", run_start, METH_NOARGS, "Starts the workers."},
     {"_next", run_next, METH_VARARGS, "The next batch, or None at the end."},
-    {"_trace", run_trace, METH_VARARGS, "Records what is taken in a trace."},
-    {"_sync", run_sync, METH_NOARGS, "Makes what was recorded survive a crash."},
-    {"_end_trace", run_end_trace, METH_NOARGS, "Syncs the trace and closes it."},
+    {"_save", run_save, METH_NOARGS, "Makes what was recorded survive a crash."},
+    {"_stop", run_stop, METH_NOARGS, "Ends the run and its trace."},
     {"_cancel", run_cancel, METH_NOARGS, "Ends the run; whoever waits for a batch gets Cancelled."},
-    {"_checkpoint", run_checkpoint, METH_NOARGS, "The state after the last batch that was taken."},
+    {"_state", run_state, METH_NOARGS, "The state after the last batch that was taken."},
+    {"_plan", run_plan, METH_NOARGS, "The plan of its memory, as bytes."},
     {"_metrics", run_metrics, METH_NOARGS, "Counts and waits, in all and by worker."},
+    {"_tables", run_tables, METH_VARARGS, "A store's embeddings, where the batches are."},
     {NULL, NULL, 0, NULL}};
 
-static PyGetSetDef attributes[] = {{"step", get_step, NULL, "The step after the last batch.", NULL},
-                                   {"end", get_end, NULL, "The run's end; None if it has none.", NULL},
-                                   {NULL, NULL, NULL, NULL, NULL}};
+static PyGetSetDef attributes[] = {
+    {"step", get_step, NULL, "The step after the last batch.", NULL},
+    {"end", get_end, NULL, "The run's end; None if it has none.", NULL},
+    {"is_started", get_is_started, NULL, "Whether its workers were started.", NULL},
+    {NULL, NULL, NULL, NULL, NULL}};
 
-static PyType_Slot slots[] = {{Py_tp_doc, "A run of the C loader; see weir.Loader."},
+static PyType_Slot slots[] = {{Py_tp_doc, "A run; see weir.Loader."},
                               {Py_tp_dealloc, run_dealloc},
                               {Py_tp_methods, methods},
                               {Py_tp_getset, attributes},
@@ -550,6 +456,16 @@ static PyType_Spec spec = {"weir._weir.Run", sizeof(py_object), 0,
                            Py_TPFLAGS_DEFAULT | Py_TPFLAGS_DISALLOW_INSTANTIATION, slots};
 
 int py_add_run(PyObject *module) {
+    static const struct {
+        const char *name;
+        long value;
+    } defaults[] = {{"RUN_WORKERS", WEIR_RUN_WORKERS},
+                    {"RUN_BUFFER", WEIR_RUN_BUFFER},
+                    {"RUN_QUEUE", WEIR_RUN_QUEUE},
+                    {"RUN_DEPTH", WEIR_RUN_DEPTH}};
+    for (size_t i = 0; i < sizeof defaults / sizeof defaults[0]; i++)
+        if (PyModule_AddIntConstant(module, defaults[i].name, defaults[i].value) != 0)
+            return -1;
     py_the.run = py_add_type(module, &spec);
     return py_the.run ? 0 : -1;
 }

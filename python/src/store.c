@@ -215,8 +215,7 @@ static PyObject *key(PyObject *self, PyObject *number) {
     return parts;
 }
 
-/* False, with an exception, for what is no value of a key. */
-static bool value_from(PyObject *object, weir_key_value *out) {
+bool py_key_value(PyObject *object, weir_key_value *out) {
     Py_ssize_t size = 0;
     *out = (weir_key_value){.type = WEIR_KEY_NONE};
     if (PyUnicode_Check(object)) {
@@ -255,7 +254,7 @@ static PyObject *find_row(PyObject *self, PyObject *args) {
         return NULL;
     Py_ssize_t count = PyTuple_Size(parts);
     for (Py_ssize_t i = 0; i < count && i < PARTS_MAX; i++)
-        if (!value_from(PyTuple_GetItem(parts, i), &values[i]))
+        if (!py_key_value(PyTuple_GetItem(parts, i), &values[i]))
             return NULL;
     uint32_t row =
         count > PARTS_MAX ? WEIR_NONE : weir_store_find_row(store_of(self), table, values, (uint32_t)count);

@@ -13,6 +13,7 @@ docs/python.md is the tour. Everything here is typed, and every array is a view 
 from weir import errors, metrics
 from weir._batch import Batch, SemanticType, Target, batch
 from weir._cells import Cell
+from weir._contexts import Contexts
 from weir._cursors import Cursors
 from weir._ingest import IngestReport, IngestWarning, Progress, draft_schema, ingest
 from weir._loader import Loader
@@ -44,6 +45,7 @@ __all__ = [
     "Batch",
     "BatchSampler",
     "Cell",
+    "Contexts",
     "ContractError",
     "Cursors",
     "DataError",

@@ -147,10 +147,22 @@ class Batch(_weir.Batch, Mapping[str, Array]):
     `torch(hide_target=True)` and its kin give the tensors without it.
     """
 
-    __slots__ = ("__weakref__",)
+    __slots__ = ("__weakref__", "_stores")
+    _stores: tuple[Store, ...]
 
     def __iter__(self) -> Iterator[str]:
         return iter(TENSOR_NAMES)
+
+    @property
+    def store(self) -> Store:
+        """The store that the batch came from."""
+        return self._stores[self._store_index]
+
+    def copy(self) -> Batch:
+        """The same batch in memory of its own: it may be written to and kept, and its slot is free."""
+        copied = super().copy()
+        copied._stores = self._stores
+        return copied
 
     @property
     def target(self) -> Target:
@@ -284,9 +296,11 @@ def batch(
         raise ValueError("a cursor is one of a dataset: name it")
     found = tuple(store for store in as_stores(stores) if dataset in store.datasets) or as_stores(stores)[:1]
     epoch, position = cursor
-    return Batch._build(
+    built = Batch._build(
         found, opened, dataset, stage, rank, world_size, token, any_hash, pad, with_digests, epoch, position, step
     )
+    built._stores = found
+    return built
 
 
 def _locate(manifest: Manifest, dataset: str | None, stage: str, step: int, token: bytes | None) -> Location:

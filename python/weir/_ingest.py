@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple
 
 from weir import _weir
+from weir._store import Store
 from weir._surroundings import prepare
 
 
@@ -84,6 +85,7 @@ def ingest(
     threads: int = 0,
     strict: bool = False,
     embeddings: bool = True,
+    like: Store | Path | None = None,
     progress: ProgressCallback | bool = False,
 ) -> IngestReport:
     """Reads a database (a path or URL, docs/sources.md) and writes a store and its manifest.
@@ -99,6 +101,9 @@ def ingest(
     What may be a mistake is shown as an IngestWarning and is in the report's `warnings`; strict=True makes any of
     them, and a foreign key without a match, an error. A manifest that was edited is kept; manifest_mode "update"
     brings its datasets up to date, "replace" writes it anew. batch_size: by default that of the old manifest, or 32.
+
+    like: an earlier store, whose columns, categories, statistics and splits this one is to have, so that a model that was
+    trained on it can be used with new data (docs/serving.md). Give the schema that it was made with.
     """
     prepare()
     text, name = _schema_text(schema)
@@ -110,7 +115,7 @@ def ingest(
         def work(on_progress: Callable[..., bool]) -> dict[str, Any]:
             return _weir._ingest(
                 source, text, name, out, manifest, modes.index(manifest_mode), batch_size or 0, threads, strict,
-                not embeddings, on_progress, heard,
+                not embeddings, like.path if isinstance(like, Store) else like, on_progress, heard,
             )
 
         try:

@@ -20,7 +20,8 @@ from weir._manifest import Manifest, as_manifest, only_dataset
 from weir._options import answer_unknown
 from weir._plan import Plan
 from weir._sampler import Sampler
-from weir._store import StoreLike, as_stores
+from weir._store import Store, StoreLike, as_stores
+from weir._weir import Array
 from weir.errors import Error
 
 
@@ -78,9 +79,9 @@ class Loader:
         stage: str | None = None,
         rank: int | None = None,
         world_size: int | None = None,
-        workers: int = 1,
-        buffer_size: int = 2,
-        queue_size: int = 4,
+        workers: int = _weir.RUN_WORKERS,
+        buffer_size: int = _weir.RUN_BUFFER,
+        queue_size: int = _weir.RUN_QUEUE,
         policy: str = "strict",
         max_lead: int = 16,
         max_skips: int = 4,
@@ -96,7 +97,7 @@ class Loader:
         trace: str | os.PathLike[str] | None = None,
         trace_indices: bool = False,
         device: object = None,
-        depth: int = 4,
+        depth: int = _weir.RUN_DEPTH,
         verify: str = "touched",
     ) -> None:
         self.stores, self.manifest = as_stores(stores, verify), as_manifest(manifest)
@@ -119,27 +120,26 @@ class Loader:
         self._passes = self._natural_epochs(token) if epochs is not None and steps is None else None
         end = self._find_end()
         check_numbers(64, steps=end or 0)
-        if end is not None and first_step > end:
-            raise ValueError(f"a run that ends at step {end} cannot begin at step {first_step}")
+        if self.world_size == 0:
+            raise ValueError("world_size is 0; a world has at least one rank")
         self._options: dict[str, Any] = {  # in the order in which _weir.Run takes them
             "stores": self.stores, "manifest": self.manifest, "dataset": dataset, "stage": stage, "rank": self.rank,
             "world_size": self.world_size, "token": token, "any_hash": any_hash, "pad": pad, "with_digests": with_digests,
             "steps": end or 0, "first_step": first_step, "workers": workers, "buffer_size": buffer_size,
             "queue_size": queue_size, "policy": policy, "max_lead": max_lead, "max_skips": max_skips,
             "memory_limit": memory_limit or 0, "device": None if device is None else str(device), "depth": depth,
+            "trace": trace, "trace_indices": trace_indices,
         }  # fmt: skip
-        self._trace = None if trace is None else os.fsdecode(trace) + f".rank{self.rank}" * (self.world_size > 1)
-        self._trace_indices = trace_indices
         self._lock = threading.RLock()
         _loaders.add(self)
-        self._run: _weir.Run | None = None
         self._checkpoint: bytes | None = None  # where the next run begins
         self._is_fresh = True  # nothing was taken since it was made, or since a state was loaded
         self._is_closed = False
         self._is_checked = False  # who asks for the batches of this loop
         self._loop_end: int | None = -1  # None: the loop has no end; -1: not yet known
-        self._end = end if stage == "train" else 0  # 0: not yet known
-        self._memory = _weir.Run._plan(*self._options.values(), None)  # and whatever is wrong is said now
+        self._run: _weir.Run | None = _weir.Run._open(*self._options.values(), None)  # whatever is wrong is said now
+        self._end: int | None = self._run.end
+        self._memory = self._run._plan()
 
     # ---- Batches ----
 
@@ -147,8 +147,9 @@ class Loader:
         with self._lock:
             self._is_checked = False
             if self.stage != "train" and not self._is_fresh:
-                if self._trace is not None:
-                    raise ValueError(f"{self._trace} is of one pass; make a Loader with a trace of its own for the next")
+                trace = self._options["trace"]
+                if trace is not None:
+                    raise ValueError(f"{trace} is of one pass; make a Loader with a trace of its own for the next")
                 self._drop_run()
                 self._checkpoint, self._is_fresh = None, True
             self._begin_loop()
@@ -162,11 +163,11 @@ class Loader:
                 is_train = self.stage == "train"
                 _wrappers.check_batches(is_train and self.steps is self.epochs is None, is_train)
                 self._is_checked = True
-            run = self._run or self._open()
+            run = self._begun()
             if self._loop_end == -1:
                 self._begin_loop()
             if self._loop_end is not None and run.step >= self._loop_end != self._end:
-                run._sync()  # a trace reaches to the end of any loop
+                run._save()  # a trace reaches to the end of any loop
                 raise StopIteration
             try:
                 batch = run._next(Batch, self.copy)
@@ -178,6 +179,7 @@ class Loader:
             self._is_fresh = False
         if batch is None:
             raise StopIteration
+        batch._stores = self.stores
         return batch
 
     def take(self, count: int) -> Iterator[Batch]:
@@ -199,11 +201,7 @@ class Loader:
     @property
     def end(self) -> int | None:
         """The step at which the run ends; None if it has no end. Does not begin the run."""
-        with self._lock:
-            if self._end == 0:
-                self._check_open()
-                self._end = (self._run or _weir.Run._open(*self._options.values(), None)).end
-            return self._end
+        return self._end
 
     def _natural_epochs(self, token: bytes | None) -> Sampler:
         """The one dataset whose passes are the run's epochs."""
@@ -255,10 +253,8 @@ class Loader:
             return self._state_after(after if isinstance(after, int) else after.step)
         with self._lock:
             checkpoint = self._checkpoint
-            if checkpoint is None or self._run is not None:
-                run = self._run or self._open()
-                run._sync()  # a trace reaches as far as any state
-                checkpoint = run._checkpoint()
+            if checkpoint is None or (self._run is not None and self._run.is_started):
+                checkpoint = self._begun()._state()
             return _state_of(self.step, checkpoint)
 
     def _state_after(self, step: int) -> dict[str, Any]:
@@ -270,10 +266,10 @@ class Loader:
             if not self.first_step <= step < self.step:
                 raise ValueError(f"step {step} is not among those that were taken: {self.first_step} to {self.step - 1}")
             if self._run is not None:
-                self._run._sync()
-            small = {"workers": 1, "buffer_size": 1, "queue_size": 1, "device": None, "first_step": step + 1}
+                self._run._save()
+            small = {"workers": 1, "buffer_size": 1, "queue_size": 1, "device": None, "trace": None, "first_step": step + 1}
             run = _weir.Run._open(*{**self._options, **small}.values(), None)
-            return _state_of(step + 1, run._checkpoint())
+            return _state_of(step + 1, run._state())
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Resumes where a state stands. It may be another world size's or another number of workers'; if it cannot be
@@ -281,23 +277,37 @@ class Loader:
         checkpoint = _checkpoint_of(state)
         with self._lock:
             self._check_open()
-            if self._run is not None:
-                self._run._sync()  # the next run may resume its trace
-            run = None
-            if self._trace is None and self._options["policy"] == "strict":  # the step is the state: all can be checked
-                _weir.Run._plan(*self._options.values(), checkpoint)  # without threads, so that a fork may follow
-            else:
-                run = _weir.Run._open(*self._options.values(), checkpoint)
-                self._begin_trace(run, checkpoint)
+            run = _weir.Run._open(*self._options.values(), checkpoint)
+            if self._options["trace"] is not None or self._options["policy"] != "strict":  # the step is not all there is
+                self._leave_run()  # which closes its trace: the new run may resume it
+                run._start()
             self._drop_run()
             self._run, self._checkpoint, self._is_fresh, self._loop_end = run, checkpoint, True, -1
 
     # ---- About the run ----
 
     def metrics(self) -> dict[str, Any]:
-        """Batches produced and consumed, waits, stalls, batches held; `workers` has the same for each."""
+        """Batches produced and consumed, waits, stalls, batches held; `workers` has the same for each. `stages`: for build,
+        transform, transfer and consume the batches, busy_seconds, input_wait_seconds, room_wait_seconds, and how many
+        batches are queued after it, of how much room."""
         with self._lock:
-            return (self._run or self._open())._metrics()
+            return (self._run or self._begun())._metrics()
+
+    def tables(self, store: Store | None = None) -> dict[str, Array]:
+        """A store's embeddings of `columns` and `categories`, float16 [count, dim], where the batches are: on a device they
+        are put there once, when the run begins (which this does), and stay for as long as the run or one of these arrays
+        does. Without a device they are the store's own. store: one of the loader's; may be left out if it has only one.
+
+            >>> loader = Loader("shop.weir", "shop.manifest.json", device="host")
+            >>> loader.tables()["columns"]
+            <weir.Array float16 (60, 64)>
+        """
+        if store is None and len(self.stores) > 1:
+            raise ValueError(f"the loader has {len(self.stores)} stores; say which (batch.store is the one of a batch)")
+        if store is not None and store not in self.stores:
+            raise ValueError(f"{store!r} is not one of the loader's stores")
+        with self._lock:
+            return self._begun()._tables(0 if store is None else self.stores.index(store))
 
     def plan(self) -> Plan:
         """The plan of the run's memory."""
@@ -330,30 +340,33 @@ class Loader:
         if self._is_closed:
             raise ValueError("the loader is closed")
 
-    def _open(self) -> _weir.Run:
+    def _begun(self) -> _weir.Run:
+        """The run, with its workers."""
         self._check_open()
-        run = _weir.Run._open(*self._options.values(), self._checkpoint)
-        self._begin_trace(run, self._checkpoint)
-        self._run = run
-        return run
-
-    def _begin_trace(self, run: _weir.Run, checkpoint: bytes | None) -> None:
-        if self._trace is not None:
-            run._trace(self._trace, checkpoint, self._trace_indices, os.path.exists(self._trace))
+        if self._run is None:
+            self._run = _weir.Run._open(*self._options.values(), self._checkpoint)
+        if not self._run.is_started:
+            try:
+                self._run._start()
+            except BaseException:
+                self._run = None
+                raise
+        return self._run
 
     def _leave_run(self) -> None:
         """Lets go of the run, but not of where it stood; unless its trace failed, which then does not reach so far."""
-        if self._run is not None:
-            checkpoint = self._run._checkpoint()
-            self._drop_run()
-            self._checkpoint = checkpoint
+        run, self._run = self._run, None
+        if run is not None and run.is_started:
+            try:
+                self._checkpoint = run._state()
+            finally:
+                run._stop()
 
     def _drop_run(self) -> None:
         """Lets go of the run; batches that are held keep what they need of it."""
         run, self._run = self._run, None
         if run is not None:
-            run._cancel()
-            run._end_trace()
+            run._stop()
 
 
 _loaders: weakref.WeakSet[Loader] = weakref.WeakSet()

@@ -7,10 +7,13 @@ import operator
 import os
 from collections.abc import Iterator, Mapping
 from functools import cached_property
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from weir import _weir
 from weir._weir import Array
+
+if TYPE_CHECKING:
+    from weir._batch import Batch
 
 
 class Table(Mapping[str, Array]):
@@ -148,6 +151,41 @@ class Store(_weir.Store):
     def keys(self, table: str) -> Keys:
         """The primary keys of a table's rows; KeyError where the store keeps none."""
         return Keys(self, table)
+
+    def context(
+        self,
+        task: str,
+        key: Any = None,
+        time: Any = None,
+        *,
+        seed: int | None = None,
+        row: Any = None,
+        manifest: Any = None,
+        with_digests: bool = False,
+    ) -> Batch:
+        """What a model sees of an entity at a time, which need not be a seed of any split: a batch of one sequence, or of
+        several where `key` (or `row`) is a list. See weir.Contexts for what the arguments are, and for a loop that asks
+        often.
+
+            >>> asked = Store("shop.weir").context("churn", 5, "2024-05-01")
+            >>> asked["numeric_values"].shape, asked.target.is_null.tolist()
+            ((1, 1024), [True])
+
+        manifest: whose `batch` settings count; None: the one that weir.ingest wrote beside the store. What was opened for
+        a task and a manifest is kept for the next call."""
+        from weir._contexts import Contexts
+
+        if manifest is None:
+            manifest = self.path.removesuffix(".weir") + ".manifest.json"
+        kept: dict[Any, Contexts] = self.__dict__.setdefault("_contexts", {})
+        place = (task, os.fspath(manifest) if isinstance(manifest, (str, os.PathLike)) else id(manifest), with_digests)
+        contexts = kept.get(place)
+        if contexts is None:
+            contexts = Contexts(self, task, manifest, with_digests=with_digests)
+            while len(kept) >= 16:
+                kept.pop(next(iter(kept)), None)
+            kept[place] = contexts
+        return contexts(key, time, seed=seed, row=row)
 
     def verify(self, threads: int = 1) -> None:
         """Reads every byte; weir.errors.StoreCorrupt where one is damaged."""

@@ -55,6 +55,7 @@ _FAMILIES: dict[str, tuple[str, tuple[type[Exception], ...], str]] = {
 _BUILTINS: dict[str, type[Exception]] = {
     "INVALID_DATASET_KEY": LookupError,
     "GLOBAL_POSITION_EXCEEDS_CARDINALITY": IndexError,
+    "KEY_NOT_FOUND": LookupError,
     "ALLOCATION_OVERFLOW": OverflowError,
     "COUNTER_OVERFLOW": OverflowError,
     "OUT_OF_MEMORY": MemoryError,

@@ -25,6 +25,9 @@ typedef struct weir__sample {
     uint64_t index; /* in the dataset */
     uint64_t position;
     weir_seed walk_seed;
+    bool is_request;    /* these are given; else the dataset has them: */
+    uint32_t stored;    /* number of the task's seed, or WEIR_NONE */
+    weir_seed_row seed; /* what it says */
 } weir__sample;
 
 struct weir_batch_buffer {
@@ -36,7 +39,6 @@ struct weir_batch_buffer {
     bool owns_compact;
     bool owns_tensors;
     weir_batch batch;
-    const struct weir__recipe *recipe; /* of the batch */
 
     /* While it is built, by any threads. */
     _Atomic uint64_t used; /* bytes of the compact form that have an owner */

@@ -1,4 +1,5 @@
-/* See build.h. Nothing here allocates, takes a lock or calls the system. */
+/* See build.h. Nothing here allocates, takes a lock or calls the system; only the store does, when a block is
+ * verified (store/touch.h). */
 #include "batch/build.h"
 
 #include <string.h>
@@ -7,6 +8,7 @@
 #include "base/narrow.h"
 #include "batch/expand.h"
 #include "batch/expand_kernel.h"
+#include "store/reader.h"
 
 static const char operator_name[] = "weir.batch.build";
 
@@ -15,7 +17,9 @@ static const char operator_name[] = "weir.batch.build";
 static void carve(weir__batch_worker *w, const weir__recipe *recipe) {
     const weir__batch_limits *l = &recipe->limits;
     for (uint32_t i = 0; i < WEIR__ABREAST; i++)
-        weir__walk_carve(&w->walks[i], &w->scratch, recipe->store, &recipe->rules, &recipe->config);
+        weir__walk_carve(&w->walks[i], &w->scratch, recipe->store, &recipe->rules, &recipe->config,
+                         weir__retrieves(&recipe->rules, &recipe->config) ? &w->retriever : NULL);
+    weir__retriever_carve(&w->retriever, &w->scratch, recipe->store, &recipe->rules, &recipe->config);
     weir__compact_writer_carve(&w->writer, &w->scratch, &recipe->rules, l);
     weir__text_sorter_carve(&w->sorter, &w->scratch, l->sequences * l->walked_texts);
 }
@@ -53,6 +57,7 @@ static void list_samples(const weir__recipe *r, weir_batch_buffer *b, const weir
         b->epochs[i] = is_valid ? at.epoch + (first + i) / r->cardinality : 0;
         if (!is_valid)
             continue;
+        sample->is_request = false;
         sample->index = b->indices[i];
         sample->position = (first + i) % r->cardinality;
         bool is_known = i > 0 && b->epochs[i] == b->epochs[i - 1];
@@ -60,25 +65,34 @@ static void list_samples(const weir__recipe *r, weir_batch_buffer *b, const weir
     }
 }
 
+weir_status weir__batch_check_buffer(const weir__recipe *r, const weir_batch_buffer *b, weir_error *error) {
+    if (fits(&r->limits, b))
+        return WEIR_OK;
+    return weir__fail(error, WEIR_CONTRACT_VIOLATION, operator_name,
+                      "the buffer was made for other datasets, another batch size or config; open one "
+                      "with this builder");
+}
+
+void weir__batch_empty(const weir__recipe *r, weir_batch_buffer *b, const weir_step *step,
+                       uint64_t sequence_count) {
+    b->batch = (weir_batch){.step = *step,
+                            .sequence_count = WEIR__NARROW(uint32_t, sequence_count),
+                            .sequence_length = r->config.sequence_length};
+    b->used = 8 * (uint64_t)COMPACT_WORDS + sequence_count * SEQUENCE_SIZE;
+    b->use_count = 0;
+    b->is_corrupt = false;
+}
+
 weir_status weir__batch_begin(const weir__recipe *r, weir_sampler *sampler, weir_batch_buffer *b,
                               weir_cursor cursor, weir_error *error) {
     weir_step step;
-    if (!fits(&r->limits, b))
-        return weir__fail(error, WEIR_CONTRACT_VIOLATION, operator_name,
-                          "the buffer was made for other datasets, another batch size or config; open one "
-                          "with this builder");
-    weir_status status = weir_sampler_step(sampler, cursor, &step, error);
+    weir_status status = weir__batch_check_buffer(r, b, error);
+    if (status == WEIR_OK)
+        status = weir_sampler_step(sampler, cursor, &step, error);
     if (status != WEIR_OK)
         return status;
     weir_sampler_indices(sampler, &step, b->indices);
-    b->batch = (weir_batch){.step = step,
-                            .sequence_count =
-                                WEIR__NARROW(uint32_t, r->pads ? step.micro_batch_size : step.valid_count),
-                            .sequence_length = r->config.sequence_length};
-    b->recipe = r;
-    b->used = 8 * (uint64_t)COMPACT_WORDS + (uint64_t)b->batch.sequence_count * SEQUENCE_SIZE;
-    b->use_count = 0;
-    b->is_corrupt = false;
+    weir__batch_empty(r, b, &step, r->pads ? step.micro_batch_size : step.valid_count);
     list_samples(r, b, &step);
     return WEIR_OK;
 }
@@ -89,11 +103,19 @@ weir_status weir__batch_begin(const weir__recipe *r, weir_sampler *sampler, weir
 static bool begin_walk(const weir__recipe *r, const weir_batch_buffer *b, uint32_t index, weir__walk *walk,
                        weir_seed_row *seed) {
     const weir__sample *sample = &b->samples[index];
-    if (!weir_store_seed(r->store, r->task, r->first_seed + WEIR__NARROW(uint32_t, sample->index), seed))
+    uint32_t number = sample->is_request ? sample->stored
+                                         : r->first_seed + WEIR__NARROW(uint32_t, sample->index);
+    if (sample->is_request)
+        *seed = sample->seed;
+    else if (!weir_store_seed(r->store, r->task, number, seed))
         return false;
     /* A sample's sequence is the same in eval_seeded as in eval, where its position is its index. */
     uint64_t position = r->stage == WEIR_STAGE_EVAL_SEEDED ? sample->index : sample->position;
-    weir__walk_begin(walk, sample->walk_seed, position, seed->row, seed->observation_time);
+    weir__walk_begin(walk, &(weir__walk_start){.walk_seed = sample->walk_seed,
+                                               .position = position,
+                                               .observation_time = seed->observation_time,
+                                               .seed = number,
+                                               .row = seed->row});
     return true;
 }
 
@@ -217,6 +239,8 @@ weir_status weir__batch_finish(const weir__recipe *r, weir__batch_worker *w, wei
     write_header(b, texts_at, text_size);
     if (info->embedding_dim > 0 && !weir__copy_texts(r->store, b->texts, texts, b->compact + texts_at))
         return corrupt(r, error);
+    if (weir__store_is_unreadable(r->store)) /* blocks that were verified before may be gone since */
+        return corrupt(r, error);
     describe(r, b);
     return WEIR_OK;
 }
@@ -228,5 +252,5 @@ void weir__batch_expand(weir_batch_buffer *b, uint32_t first, uint32_t count) {
 
 void weir__batch_digest(const weir__recipe *r, weir__batch_worker *w, weir_batch_buffer *b) {
     if (r->with_digests)
-        weir__digest_batch(&w->digester, b);
+        weir__digest_batch(&w->digester, &r->rules, b);
 }

@@ -23,6 +23,7 @@ typedef struct weir__batch_worker {
     const weir_env *env;
     weir__block scratch;
     weir__walk walks[WEIR__ABREAST]; /* that take turns, so that they wait for memory together */
+    weir__retriever retriever;       /* that they share, if contexts have examples */
     weir_seed_row seeds[WEIR__ABREAST];
     weir__compact_writer writer;
     weir__text_sorter sorter;
@@ -32,6 +33,14 @@ typedef struct weir__batch_worker {
 WEIR_CHECKED weir_status weir__batch_worker_open(weir__batch_worker *worker, const weir__recipe *recipe,
                                                  weir_error *error);
 void weir__batch_worker_close(weir__batch_worker *worker);
+
+/* CONTRACT_VIOLATION if the buffer is too small. */
+WEIR_CHECKED weir_status weir__batch_check_buffer(const weir__recipe *recipe, const weir_batch_buffer *buffer,
+                                                  weir_error *error);
+
+/* Makes the buffer ready for the walks of so many sequences. */
+void weir__batch_empty(const weir__recipe *recipe, weir_batch_buffer *buffer, const weir_step *step,
+                       uint64_t sequence_count);
 
 /* The sampler's errors; CONTRACT_VIOLATION if the buffer is too small. */
 WEIR_CHECKED weir_status weir__batch_begin(const weir__recipe *recipe, weir_sampler *sampler,
@@ -48,6 +57,16 @@ void weir__batch_expand(weir_batch_buffer *buffer, uint32_t first, uint32_t coun
 
 /* The digests, if the recipe wants them. */
 void weir__batch_digest(const weir__recipe *recipe, weir__batch_worker *worker, weir_batch_buffer *buffer);
+
+/* The same phases of builders of one dataset that share a batch: each thread walks with a builder of its own,
+ * and the one that began a batch also finishes and digests it. */
+WEIR_CHECKED weir_status weir__builder_begin(weir_batch_builder *builder, weir_cursor cursor,
+                                             weir_batch_buffer *buffer, weir_error *error);
+void weir__builder_walk(weir_batch_builder *builder, weir_batch_buffer *buffer, uint32_t first,
+                        uint32_t count);
+WEIR_CHECKED weir_status weir__builder_finish(weir_batch_builder *builder, weir_cursor cursor,
+                                              weir_batch_buffer *buffer, weir_error *error);
+void weir__builder_digest(weir_batch_builder *builder, weir_batch_buffer *buffer);
 
 /* The rules of a builder's batches (weir_batch.rules). */
 const void *weir__builder_rules(const weir_batch_builder *builder, uint64_t *size);

@@ -1,15 +1,10 @@
-/* A builder: a recipe with a sampler and the memory of one thread, which takes a batch through all phases. */
+/* See builder.h. */
+#include "batch/builder.h"
+
 #include "base/floating.h"
-#include "batch/build.h"
 #include "sampler/sampler.h"
 
 static const char operator_name[] = "weir.batch.build";
-
-struct weir_batch_builder {
-    weir__recipe recipe;
-    weir_sampler *sampler;
-    weir__batch_worker worker;
-};
 
 weir_status weir_batch_builder_open(const weir_env *env, const weir_batch_options *options,
                                     weir_batch_builder **out, weir_error *error) {
@@ -72,20 +67,42 @@ const void *weir__builder_rules(const weir_batch_builder *b, uint64_t *size) {
     return b->recipe.rules.expansion;
 }
 
+weir_status weir__builder_begin(weir_batch_builder *b, weir_cursor cursor, weir_batch_buffer *buffer,
+                                weir_error *error) {
+    if (!b->sampler)
+        return weir__fail(error, WEIR_CONTRACT_VIOLATION, operator_name,
+                          "the builder is one for requests, which has no cursor; use weir_context_build");
+    return weir__batch_begin(&b->recipe, b->sampler, buffer, cursor, error);
+}
+
+void weir__builder_walk(weir_batch_builder *b, weir_batch_buffer *buffer, uint32_t first, uint32_t count) {
+    weir__batch_unit(&b->recipe, &b->worker, buffer, first, count);
+}
+
+weir_status weir__builder_finish(weir_batch_builder *b, weir_cursor cursor, weir_batch_buffer *buffer,
+                                 weir_error *error) {
+    weir_status status = weir__batch_finish(&b->recipe, &b->worker, buffer, error);
+    if (status != WEIR_OK)
+        weir__sampler_name_step(b->sampler, cursor, error);
+    return status;
+}
+
+void weir__builder_digest(weir_batch_builder *b, weir_batch_buffer *buffer) {
+    weir__batch_digest(&b->recipe, &b->worker, buffer);
+}
+
 static __attribute__((noinline)) weir_status build(weir_batch_builder *b, weir_cursor cursor,
                                                    weir_batch_buffer *buffer, weir_error *error) {
-    weir_status status = weir__batch_begin(&b->recipe, b->sampler, buffer, cursor, error);
+    weir_status status = weir__builder_begin(b, cursor, buffer, error);
     if (status != WEIR_OK)
         return status;
     uint32_t count = buffer->batch.sequence_count;
-    weir__batch_unit(&b->recipe, &b->worker, buffer, 0, count);
-    status = weir__batch_finish(&b->recipe, &b->worker, buffer, error);
-    if (status != WEIR_OK) {
-        weir__sampler_name_step(b->sampler, cursor, error);
+    weir__builder_walk(b, buffer, 0, count);
+    status = weir__builder_finish(b, cursor, buffer, error);
+    if (status != WEIR_OK)
         return status;
-    }
     weir__batch_expand(buffer, 0, count);
-    weir__batch_digest(&b->recipe, &b->worker, buffer);
+    weir__builder_digest(b, buffer);
     return WEIR_OK;
 }
 

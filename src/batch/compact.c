@@ -34,13 +34,13 @@ static uint64_t up_to_8(uint64_t size) {
 
 void weir__compact_writer_carve(weir__compact_writer *writer, weir__block *block, const weir__rules *rules,
                                 const weir__batch_limits *limits) {
-    uint64_t edges = limits->walked_rows * weir__most_parents(rules->info);
+    uint64_t edges = limits->walked_rows * rules->most_parents;
     weir__row_orders_carve(&writer->orders, block, limits->walked_rows, edges);
     if (rules->picks_best_order)
         weir__row_choice_carve(&writer->orders, block, limits->walked_rows, limits->length);
     writer->out_order = weir__carve(block, limits->walked_rows, sizeof *writer->out_order);
     writer->in_order = weir__carve(block, limits->walked_rows, sizeof *writer->in_order);
-    writer->tables = weir__carve(block, rules->info->table_count, sizeof *writer->tables);
+    writer->tables = weir__carve(block, rules->table_count, sizeof *writer->tables);
     writer->uses = weir__carve(block, limits->walked_texts + 1, sizeof *writer->uses);
 }
 
@@ -88,9 +88,8 @@ static uint32_t cells_of(const weir__walked_row *row) {
 
 /* Counts each table's rows and cells, and finds where its cells begin in col_perm, and the target stands. */
 static void share_out(sequence *s, table_share *tables) {
-    const weir_task *task = s->rules->task;
     const weir__walked_row *row = s->walk->rows, *last = row + s->walk->row_count - 1;
-    uint32_t place = 0, table_count = s->rules->info->table_count;
+    uint32_t place = 0, table_count = s->rules->table_count, label_table = s->rules->label_table;
     memset(tables, 0, table_count * sizeof *tables);
     for (; row <= last; row++) {
         tables[row->table].rows++;
@@ -99,15 +98,15 @@ static void share_out(sequence *s, table_share *tables) {
     for (uint32_t t = 0; t < table_count; t++) {
         uint32_t cells = tables[t].place;
         tables[t].place = place;
-        place += cells + (task->is_cell && t == task->anchor_table);
+        place += cells + (t == label_table);
     }
     s->target_place = place;
     s->last_cells = cells_of(last) - (cells_of(last) > s->rules->kinds[last->kind].label);
-    if (task->is_cell) {
-        const table_share *anchor = &tables[task->anchor_table];
+    if (label_table != WEIR_NONE) {
+        const table_share *labelled = &tables[label_table];
         uint32_t before = s->rules->kinds[s->rules->unlabelled].before;
-        bool is_cut = last->table == task->anchor_table && s->last_cells < before;
-        s->target_place = anchor->place + anchor->rows * before - (is_cut ? before - s->last_cells : 0);
+        bool is_cut = last->table == label_table && s->last_cells < before;
+        s->target_place = labelled->place + labelled->rows * before - (is_cut ? before - s->last_cells : 0);
     }
 }
 

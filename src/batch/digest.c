@@ -54,14 +54,15 @@ static const uint8_t *part_of(const weir__digester *d, const weir_batch_buffer *
     return d->part;
 }
 
-static void digest_cells(const weir__digester *d, const weir_batch_buffer *b, weir_tensor_id id) {
+static void digest_cells(const weir__digester *d, const weir__rules *rules, const weir_batch_buffer *b,
+                         weir_tensor_id id) {
     const weir_batch *batch = &b->batch;
     for (uint32_t i = 0; i < batch->sequence_count; i++) {
         size_t size = (size_t)(batch->tensors[id].size / batch->sequence_count);
         const uint8_t *part = part_of(d, b, id, i, size);
         XXH3_128bits_update(d->batch, part, size);
         if (id == WEIR_TEXT_EMBED_IDS) { /* a sample has the store's numbers, which no neighbour changes */
-            weir__expand_texts(&b->recipe->rules, b->compact, i, b->texts, d->part);
+            weir__expand_texts(rules, b->compact, i, b->texts, d->part);
             part = d->part;
         }
         XXH3_64bits_update(d->samples[i], part, size);
@@ -102,12 +103,12 @@ static void store_digest(void *state, uint8_t digest[16]) {
     memcpy(digest, canonical.digest, 16);
 }
 
-void weir__digest_batch(const weir__digester *d, weir_batch_buffer *b) {
+void weir__digest_batch(const weir__digester *d, const weir__rules *rules, weir_batch_buffer *b) {
     weir_batch *batch = &b->batch;
     XXH3_128bits_reset(d->batch);
     for (uint32_t i = 0; i < batch->sequence_count; i++)
         XXH3_64bits_reset(d->samples[i]);
-#define DIGEST(id, ...) digest_cells(d, b, WEIR_##id);
+#define DIGEST(id, ...) digest_cells(d, rules, b, WEIR_##id);
     WEIR_CELL_TENSORS(DIGEST)
     for (uint32_t i = 0; i < batch->sequence_count; i++)
         digest_edges(d, b, i);

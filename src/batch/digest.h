@@ -3,6 +3,7 @@
 #define WEIR_SRC_BATCH_DIGEST_H
 
 #include "batch/buffer.h"
+#include "batch/rules.h"
 
 typedef struct weir__digester {
     void *batch;    /* libxxhash's states … */
@@ -18,8 +19,8 @@ WEIR_CHECKED weir_status weir__digester_open(weir__digester *digester, const wei
 void weir__digester_close(weir__digester *digester, const weir_env *env);
 
 /* Those of a batch that is complete but for them: from its tensors, or, if the buffer has none, from the
- * compact form. */
-void weir__digest_batch(const weir__digester *digester, weir_batch_buffer *buffer);
+ * compact form. `rules` are the builder's. */
+void weir__digest_batch(const weir__digester *digester, const weir__rules *rules, weir_batch_buffer *buffer);
 
 /* Of tensors that may have come back from elsewhere. */
 void weir__digest_tensors(const weir__digester *digester, const weir_batch *batch, const uint8_t *data,

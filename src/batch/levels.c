@@ -1,10 +1,12 @@
 /* See levels.h. Nothing is ever added to the level that is being visited, because a visited row lists its
  * children at least one level further on. So a level's priorities are drawn when it is reached, and those
  * of a level that is not reached never; and it need not be sorted as a whole, as most walks are full before
- * it ends. Priorities are even: with a few times as many buckets as rows nearly every one holds one row or
- * none, and the least row is the one of the first bucket that is not empty. */
+ * it ends. Drawn priorities are even: with a few times as many buckets as rows nearly every one holds one row
+ * or none, and the least row is the one of the first bucket that is not empty. Given priorities, which are
+ * times, may be anything, and are in a heap instead. */
 #include "batch/levels.h"
 
+#include <assert.h>
 #include <string.h>
 
 #include "base/narrow.h"
@@ -18,6 +20,7 @@ void weir__levels_carve(weir__levels *levels, weir__block *block, uint64_t rows,
         .rows = weir__carve(block, rows, sizeof *levels->rows),
         .runs = weir__carve(block, runs, sizeof *levels->runs),
         .ranked = weir__carve(block, rows, sizeof *levels->ranked),
+        .room = rows,
     };
     if (has_priorities) {
         levels->priorities = weir__carve(block, rows, sizeof *levels->priorities);
@@ -40,6 +43,7 @@ void weir__list_run(weir__levels *levels, uint32_t level, uint32_t count, uint32
                     uint32_t first_draw) {
     if (count == 0)
         return;
+    assert(count <= levels->room - levels->row_count);
     uint32_t run = levels->run_count++;
     levels->runs[run] = (weir__child_run){.first = levels->row_count,
                                           .count = count,

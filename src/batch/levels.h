@@ -1,13 +1,13 @@
 /* The children that a walk has found, by level (their hop), and the order in which a level is visited: by
- * (priority, row). */
+ * (priority, row). Priorities are drawn, or given with the rows where the latest children come first. */
 #ifndef WEIR_SRC_BATCH_LEVELS_H
 #define WEIR_SRC_BATCH_LEVELS_H
 
 #include "base/block.h"
 #include "batch/draws.h"
 
-/* Children that were listed together: of one parent, along one edge type. Their priorities are draws that
- * follow each other. */
+/* Children that were listed together: of one parent, along one edge type. If their priorities are drawn, it
+ * is by draws that follow each other. */
 typedef struct weir__child_run {
     uint32_t first; /* among all listed rows */
     uint32_t count;
@@ -29,6 +29,7 @@ typedef struct weir__levels {
     uint32_t *rows;       /* listed, one after the other */
     uint64_t *priorities; /* of each; NULL: they are drawn */
     uint32_t row_count;
+    uint64_t room; /* for rows */
     weir__child_run *runs;
     uint32_t run_count;
     uint32_t first_run[WEIR__LEVELS];

@@ -58,7 +58,8 @@ static weir_status open_sampler(weir__recipe *r, const weir_batch_options *optio
 
 /* ---- Seeds ----------------------------------------------------------------------------------- */
 
-static void prepare_walk_seed(weir__recipe *r, const weir_batch_options *options) {
+void weir__recipe_seed_by(weir__recipe *r, const weir_manifest *manifest, const void *token,
+                          size_t token_size, const char *dataset) {
     enum { ARRAY_OF_5 = 0x85 };
     static const uint8_t head = ARRAY_OF_5;
     weir_cbor_writer w;
@@ -67,12 +68,11 @@ static void prepare_walk_seed(weir__recipe *r, const weir_batch_options *options
     weir_cbor_writer_hash(&w, &r->seed_prefix);
     weir_cbor_text(&w, "walk_seed_v1");
     weir_cbor_restart(&w);
-    weir_cbor_bytes(&w, options->token ? options->token : weir_manifest_token(options->manifest),
-                    options->token ? options->token_size : WEIR_TOKEN_SIZE);
+    weir_cbor_bytes(&w, token ? token : weir_manifest_token(manifest), token ? token_size : WEIR_TOKEN_SIZE);
     weir_cbor_restart(&w);
-    weir_cbor_bytes(&w, weir_manifest_hash(options->manifest), WEIR_HASH_SIZE);
+    weir_cbor_bytes(&w, weir_manifest_hash(manifest), WEIR_HASH_SIZE);
     weir_cbor_restart(&w);
-    weir_cbor_text(&w, options->dataset);
+    weir_cbor_text(&w, dataset);
 }
 
 weir_seed weir__walk_seed(const weir__recipe *recipe, uint64_t epoch) {
@@ -87,13 +87,12 @@ weir_seed weir__walk_seed(const weir__recipe *recipe, uint64_t epoch) {
 
 /* ---- Limits ---------------------------------------------------------------------------------- */
 
-static weir_status find_limits(weir__recipe *r, const weir_batch_options *options, weir_error *error) {
+static weir_status find_limits(weir__recipe *r, uint64_t sequences, weir_error *error) {
     const weir_store_info *info = weir_store_describe(r->store);
-    uint64_t sequences = weir_manifest_global_batch_size(options->manifest) / options->world_size;
-    uint64_t rows = r->config.max_rows < info->row_count ? r->config.max_rows : info->row_count;
+    uint64_t rows = r->config.max_rows < r->rules.row_count ? r->config.max_rows : r->rules.row_count;
     weir__batch_limits *l = &r->limits;
     bool is_countable = sequences <= UINT32_MAX / r->config.sequence_length &&
-                        weir__walk_knows(info, &r->config) <= WEIR__KNOWN_ROWS_MAX;
+                        weir__walk_knows(&r->rules, &r->config) <= WEIR__KNOWN_ROWS_MAX;
     if (is_countable) {
         *l = (weir__batch_limits){
             .sequences = sequences, .length = r->config.sequence_length, .dim = info->embedding_dim};
@@ -127,9 +126,23 @@ weir_status weir__recipe_open(weir__recipe *r, const weir_env *env, const weir_b
     weir_status status = open_sampler(r, options, sampler, error);
     if (status != WEIR_OK)
         return status;
-    prepare_walk_seed(r, options);
+    weir__recipe_seed_by(r, options->manifest, options->token, options->token_size, options->dataset);
     status = weir__rules_open(&r->rules, env, r->store, r->task, &r->config, error);
-    return status ? status : find_limits(r, options, error);
+    uint64_t sequences = weir_manifest_global_batch_size(options->manifest) / options->world_size;
+    return status ? status : find_limits(r, sequences, error);
+}
+
+weir_status weir__recipe_open_for_requests(weir__recipe *r, const weir_env *env,
+                                           const weir_context_options *options, uint32_t task,
+                                           weir_error *error) {
+    *r = (weir__recipe){.env = env,
+                        .store = options->store,
+                        .stage = WEIR_STAGE_EVAL,
+                        .task = task,
+                        .with_digests = options->with_digests,
+                        .config = *weir_manifest_batch(options->manifest)};
+    weir_status status = weir__rules_open(&r->rules, env, r->store, task, &r->config, error);
+    return status ? status : find_limits(r, options->most_requests ? options->most_requests : 1, error);
 }
 
 void weir__recipe_close(weir__recipe *recipe) {

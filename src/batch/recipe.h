@@ -5,6 +5,7 @@
 
 #include "batch/buffer.h"
 #include "batch/rules.h"
+#include "weir/context.h"
 #include "weir/hash.h"
 
 typedef struct weir__recipe {
@@ -29,7 +30,15 @@ typedef struct weir__recipe {
 WEIR_CHECKED weir_status weir__recipe_open(weir__recipe *recipe, const weir_env *env,
                                            const weir_batch_options *options, weir_sampler **sampler,
                                            weir_error *error);
+/* One without a dataset: for requests to a task, up to options->most_requests at once. */
+WEIR_CHECKED weir_status weir__recipe_open_for_requests(weir__recipe *recipe, const weir_env *env,
+                                                        const weir_context_options *options, uint32_t task,
+                                                        weir_error *error);
 void weir__recipe_close(weir__recipe *recipe);
+
+/* Sets whose walk seeds these are: those of a dataset, under a manifest and a token (NULL: its own). */
+void weir__recipe_seed_by(weir__recipe *recipe, const weir_manifest *manifest, const void *token,
+                          size_t token_size, const char *dataset);
 
 /* The walk's seed in an epoch of the samples; evaluation always walks as in epoch 0. */
 weir_seed weir__walk_seed(const weir__recipe *recipe, uint64_t epoch);

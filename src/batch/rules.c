@@ -9,6 +9,11 @@
 
 static const char operator_name[] = "weir.batch.open";
 
+enum {
+    TASK_CELLS = 3,    /* of the two kinds of task rows */
+    MANY_CHILDREN = 8, /* of a row: what walks count of them is worth remembering */
+};
+
 /* ---- For the walk ---------------------------------------------------------------------------- */
 
 static void make_walk_rules(weir__rules *rules, uint32_t number, weir__table_rules *out) {
@@ -22,9 +27,9 @@ static void make_walk_rules(weir__rules *rules, uint32_t number, weir__table_rul
         .record_size = WEIR__NARROW(uint32_t, ((uint64_t)table->stride + 7) / 8 * 8),
         .time_offset = table->time_offset,
         .number = number,
-        .may_hide_labels = rules->task->is_cell && number == rules->task->anchor_table,
+        .may_hide_labels = number == rules->label_table,
         .parents = weir__carve(&rules->memory, table->edge_count, sizeof *made.parents),
-        .inbound = weir__carve(&rules->memory, table->inbound_count, sizeof *made.inbound),
+        .inbound = weir__carve(&rules->memory, table->inbound_count + 1, sizeof *made.inbound),
     };
     if (!rules->memory.memory)
         return;
@@ -42,11 +47,45 @@ static void make_walk_rules(weir__rules *rules, uint32_t number, weir__table_rul
         if (!rules->task->edge_hidden[table->inbound[i]])
             made.inbound[made.inbound_count++] =
                 (weir__child_rule){.edge = &info->edges[table->inbound[i]],
-                                   .children = &rules->tables[info->edges[table->inbound[i]].table]};
+                                   .children = &rules->tables[info->edges[table->inbound[i]].table],
+                                   .starts_in = WEIR__SECTION_CHILD_STARTS,
+                                   .rows_in = WEIR__SECTION_CHILD_ROWS,
+                                   .times_in = WEIR__SECTION_CHILD_TIMES};
+    if (rules->has_task_rows && number == rules->task->anchor_table && rules->shown_labels.count > 0)
+        made.inbound[made.inbound_count++] = (weir__child_rule){.edge = &rules->label_edge,
+                                                                .children = &rules->tables[info->table_count],
+                                                                .starts_in = rules->labels_in,
+                                                                .rows_in = rules->labels_in,
+                                                                .times_in = rules->labels_in};
     for (uint32_t i = 0; i < made.parent_count; i++)
         for (uint32_t k = 0; k < i; k++)
             rules->may_repeat_parents |= made.parents[i].parents == made.parents[k].parents;
+    for (uint32_t i = 0; i < made.inbound_count; i++)
+        made.has_hubs |= made.inbound[i].edge->edges / MANY_CHILDREN > made.row_count;
+    rules->most_parents = made.parent_count > rules->most_parents ? made.parent_count : rules->most_parents;
+    rules->most_inbound = made.inbound_count > rules->most_inbound ? made.inbound_count : rules->most_inbound;
     *out = made;
+}
+
+/* Task rows are found through their anchor, which is also where they lead. */
+static void make_task_row_rules(weir__rules *rules, weir__table_rules *out) {
+    const weir_store_info *info = rules->info;
+    weir__parent_rule *parent = weir__carve(&rules->memory, 1, sizeof *parent);
+    if (!rules->memory.memory)
+        return;
+    *parent = (weir__parent_rule){.parents = &rules->tables[rules->task->anchor_table],
+                                  .slot = WEIR__TASK_ROW_ANCHOR,
+                                  .known_slot = WEIR_NONE};
+    *out = (weir__table_rules){.row_start = info->row_count,
+                               .row_count = rules->task->seed_count + 1,
+                               .stride = WEIR__TASK_ROW_SIZE,
+                               .record_size = WEIR__TASK_ROW_SIZE,
+                               .time_offset = WEIR_NONE,
+                               .number = info->table_count,
+                               .may_hide_labels = true,
+                               .parent_count = 1,
+                               .parents = parent};
+    rules->most_parents = rules->most_parents > 1 ? rules->most_parents : 1;
 }
 
 /* ---- For the expansion ------------------------------------------------------------------------- */
@@ -57,9 +96,8 @@ static void put_bit(uint8_t *rule, enum cell_field byte, enum cell_field shift, 
     rule[shift] = bit % 8;
 }
 
-static void write_cell(const weir_store_info *info, uint32_t column, uint8_t *rule) {
-    const weir_column *c = &info->columns[column];
-    uint32_t bits = info->tables[c->table].bits_offset;
+/* A cell: where its value and its bits lie in a record whose bits begin at `bits`. */
+static void write_cell(const weir_column *c, uint32_t column, uint32_t bits, uint8_t *rule) {
     memset(rule, 0, CELL_SIZE);
     weir__store32(rule + CELL_COLUMN, column);
     rule[CELL_STYPE] = WEIR__LOW(uint8_t, c->stype);
@@ -117,26 +155,51 @@ static bool is_omitted(const weir__rules *rules, uint32_t column) {
     return rules->omits_identifiers && rules->info->columns[column].stype == WEIR_IDENTIFIER;
 }
 
-/* A kind: all cells of a table but the dropped ones and one that is left out. Returns how many. */
-static uint32_t write_kind(writing *w, uint32_t number, uint32_t table, uint32_t left_out) {
+/* Adds a cell to a kind. */
+static void add_cell(writing *w, weir__kind *kind, const weir_column *c, uint32_t column, uint32_t bits) {
+    uint8_t *rule = w->cells + (size_t)w->cell_count++ * CELL_SIZE;
+    write_cell(c, column, bits, rule);
+    list_cell(w, kind, rule, kind->cells);
+    kind->before += column < w->rules->task->column;
+    kind->label = column == w->rules->task->column ? kind->cells : kind->label;
+    kind->cells++;
+}
+
+/* All cells of a table but the dropped ones and one that is left out. */
+static void add_cells(writing *w, weir__kind *kind, uint32_t table, uint32_t left_out) {
+    const weir_store_info *info = w->rules->info;
+    const weir_table *t = &info->tables[table];
+    for (uint32_t column = t->column_start; column < t->column_start + t->column_count; column++)
+        if (column != left_out && !w->rules->task->column_dropped[column] && !is_omitted(w->rules, column))
+            add_cell(w, kind, &info->columns[column], column, t->bits_offset);
+}
+
+/* The two cells of a task row, or without its label the other. */
+static void add_task_cells(writing *w, weir__kind *kind, bool has_label) {
     const weir_task *task = w->rules->task;
-    const weir_table *t = &w->rules->info->tables[table];
+    weir_column label = weir__task_column("", 0, task->stype),
+                time = weir__task_column("", 0, WEIR_TIMESTAMP);
+    label.slot = WEIR__TASK_ROW_LABEL;
+    label.null_bit = WEIR__TASK_ROW_LABEL_NULL;
+    label.bool_bit = WEIR__TASK_ROW_TRUTH;
+    time.slot = WEIR__TASK_ROW_TIME;
+    time.null_bit = WEIR__TASK_ROW_TIME_NULL;
+    if (has_label)
+        add_cell(w, kind, &label, task->column, WEIR__TASK_ROW_BITS);
+    add_cell(w, kind, &time, task->observed_column, WEIR__TASK_ROW_BITS);
+}
+
+/* A kind of rows of a table, with or without its label. Returns how many cells it has. */
+static uint32_t write_kind(writing *w, uint32_t number, uint32_t table, bool has_label) {
+    const weir__rules *rules = w->rules;
     uint8_t *out = w->kinds + (size_t)number * KIND_SIZE;
     uint32_t first_cell = w->cell_count, first_time = w->time_count;
     weir__kind kind = {.label = WEIR_NONE, .texts = w->texts + w->text_count};
-    bool has_target = task->is_cell && table == task->anchor_table;
-    for (uint32_t column = t->column_start; column < t->column_start + t->column_count; column++) {
-        uint8_t *rule = w->cells + (size_t)w->cell_count * CELL_SIZE;
-        if (column == left_out || task->column_dropped[column] || is_omitted(w->rules, column))
-            continue;
-        write_cell(w->rules->info, column, rule);
-        list_cell(w, &kind, rule, kind.cells);
-        kind.before += column < task->column;
-        kind.label = column == task->column ? kind.cells : kind.label;
-        kind.cells++;
-        w->cell_count++;
-    }
-    w->rules->kinds[number] = kind;
+    if (table == rules->info->table_count)
+        add_task_cells(w, &kind, has_label);
+    else
+        add_cells(w, &kind, table, has_label ? WEIR_NONE : rules->task->column);
+    rules->kinds[number] = kind;
     memset(out, 0, KIND_SIZE);
     weir__store32(out + KIND_CELLS, kind.cells);
     weir__store32(out + KIND_FIRST_CELL, first_cell);
@@ -144,7 +207,7 @@ static uint32_t write_kind(writing *w, uint32_t number, uint32_t table, uint32_t
     weir__store32(out + KIND_FIRST_TIME, first_time);
     weir__store32(out + KIND_TABLE, table);
     weir__store32(out + KIND_LABEL, kind.label);
-    weir__store32(out + KIND_TURN, has_target ? kind.before : NO_INDEX);
+    weir__store32(out + KIND_TURN, table == rules->label_table ? kind.before : NO_INDEX);
     return kind.cells;
 }
 
@@ -157,8 +220,6 @@ static uint64_t bits_of_double(double value) {
 static void write_expansion(writing *w, uint64_t size) {
     weir__rules *rules = w->rules;
     const weir_task *task = rules->task;
-    /* Then no other row shows the target either, whatever the labels' visibility. */
-    uint32_t left_out = task->drops_target ? task->column : WEIR_NONE;
     uint64_t words[RULES_WORDS] = {
         [RULES_SIZE] = size,
         [RULES_MEAN] = bits_of_double(rules->info->timestamps.mean),
@@ -172,13 +233,14 @@ static void write_expansion(writing *w, uint64_t size) {
     };
     for (uint32_t i = 0; i < RULES_WORDS; i++)
         weir__store64(rules->expansion + 8 * (size_t)i, words[i]);
-    for (uint32_t t = 0; t < rules->info->table_count; t++)
-        rules->tables[t].cells = write_kind(w, t, t, left_out);
-    if (task->is_cell)
-        rules->unlabelled_cells = write_kind(w, rules->unlabelled, task->anchor_table, task->column);
+    /* If it drops its target, no other row shows it either, whatever the labels' visibility. */
+    for (uint32_t t = 0; t < rules->table_count; t++)
+        rules->tables[t].cells = write_kind(w, t, t, !task->drops_target);
+    if (rules->label_table != WEIR_NONE)
+        rules->unlabelled_cells = write_kind(w, rules->unlabelled, rules->label_table, false);
 }
 
-/* ---- All of it --------------------------------------------------------------------------------- */
+/* ---- Cells that are held out ------------------------------------------------------------------- */
 
 static bool lists_splits(const weir__rules *rules) {
     return rules->task->is_cell && rules->label_visibility == WEIR_LABELS_LISTED;
@@ -205,16 +267,83 @@ static bool hold_out(weir__rules *rules, const weir_store *store, unsigned liste
     return true;
 }
 
+/* ---- Labels that are shown --------------------------------------------------------------------- */
+
+/* The store has the lists of all splits and of train; any other is made of these. */
+static bool filters_labels(const weir__rules *rules) {
+    return rules->has_task_rows && rules->label_visibility == WEIR_LABELS_LISTED;
+}
+
+/* The labels that are shown, if a list of the store has them. */
+static void choose_labels(weir__rules *rules) {
+    rules->labels_in = filters_labels(rules) ? 0 : WEIR__SECTION_LABELS;
+    if (rules->label_visibility == WEIR_LABELS_ALL)
+        rules->shown_labels = rules->task->labels;
+    else if (rules->label_visibility == WEIR_LABELS_TRAIN)
+        rules->shown_labels = rules->task->train_labels;
+    else if (rules->label_visibility == WEIR_LABELS_LISTED)
+        rules->shown_labels.count = rules->task->labels.count; /* at most; see filter_labels */
+}
+
+static uint32_t split_of(const weir_task *task, uint32_t seed) {
+    return seed < task->split_start[1] ? WEIR_TRAIN : seed < task->split_start[2] ? WEIR_VAL : WEIR_TEST;
+}
+
+/* Makes the list of the labels of some splits. False if the store is damaged. */
+static bool filter_labels(weir__rules *rules, const weir_store *store, unsigned listed) {
+    const weir_task *task = rules->task;
+    const weir_label_list *all = &task->labels;
+    uint32_t anchors = rules->info->tables[task->anchor_table].row_count, count = 0;
+    if (!weir__store_touch(store, WEIR__SECTION_LABELS, all->times, 8 * (size_t)all->count) ||
+        !weir__store_touch(store, WEIR__SECTION_LABELS, all->starts, 4 * ((size_t)anchors + 1)) ||
+        !weir__store_touch(store, WEIR__SECTION_LABELS, all->rows, 4 * (size_t)all->count))
+        return false;
+    for (uint32_t a = 0; a < anchors; a++) {
+        uint32_t start = weir__load32(all->starts + 4 * (size_t)a);
+        uint32_t end = weir__load32(all->starts + 4 * ((size_t)a + 1));
+        weir__store32(rules->own_starts + 4 * (size_t)a, count);
+        for (uint32_t i = start; i < end && end <= all->count && count < all->count; i++) {
+            uint32_t row = weir__load32(all->rows + 4 * (size_t)i);
+            if (!(listed >> split_of(task, row - rules->info->row_count) & 1))
+                continue;
+            weir__store32(rules->own_rows + 4 * (size_t)count, row);
+            weir__store64(rules->own_times + 8 * (size_t)count++, weir__load64(all->times + 8 * (size_t)i));
+        }
+    }
+    weir__store32(rules->own_starts + 4 * (size_t)anchors, count);
+    rules->shown_labels = (weir_label_list){count, rules->own_times, rules->own_starts, rules->own_rows};
+    return true;
+}
+
+/* The edge type from task rows to their anchors, once it is known which are shown. */
+static void make_label_edge(weir__rules *rules) {
+    const weir_label_list *shown = &rules->shown_labels;
+    rules->label_edge = (weir_edge){.name = "",
+                                    .table = rules->info->table_count,
+                                    .column = WEIR_NONE,
+                                    .parent_table = rules->task->anchor_table,
+                                    .known_at = WEIR_NONE,
+                                    .known_time = WEIR_NONE,
+                                    .known_slot = WEIR_NONE,
+                                    .edges = shown->count,
+                                    .starts = shown->starts,
+                                    .child_rows = shown->rows,
+                                    .child_times = shown->times};
+}
+
+/* ---- All of it --------------------------------------------------------------------------------- */
+
 /* Counts the memory, or fills it. */
 static void make_rules(weir__rules *rules) {
     const weir_store_info *info = rules->info;
     const weir_task *task = rules->task;
     const weir_table *anchor = &info->tables[task->anchor_table];
-    uint64_t cells = (uint64_t)info->table_column_count + (task->is_cell ? anchor->column_count : 0);
+    uint64_t cells = (uint64_t)info->table_column_count + (task->is_cell ? anchor->column_count : 0) +
+                     (rules->has_task_rows ? TASK_CELLS : 0);
     uint64_t kinds_at = 8 * (uint64_t)RULES_WORDS;
     uint64_t cells_at = kinds_at + (uint64_t)rules->kind_count * KIND_SIZE;
     uint64_t times_at = cells_at + cells * CELL_SIZE;
-    rules->tables = weir__carve(&rules->memory, info->table_count, sizeof *rules->tables);
+    rules->tables = weir__carve(&rules->memory, rules->table_count, sizeof *rules->tables);
     rules->kinds = weir__carve(&rules->memory, rules->kind_count, sizeof *rules->kinds);
     rules->blank_record = weir__carve(&rules->memory, anchor->stride, 1);
     rules->expansion_size = (times_at + 4 * cells + 7) & ~(uint64_t)7;
@@ -222,8 +351,15 @@ static void make_rules(weir__rules *rules) {
     weir__text_rule *texts = weir__carve(&rules->memory, cells, sizeof *texts);
     if (lists_splits(rules))
         rules->own_held_out = weir__carve(&rules->memory, anchor->row_count / 8 + 1, 1);
+    if (filters_labels(rules)) {
+        rules->own_times = weir__carve(&rules->memory, task->labels.count, 8);
+        rules->own_starts = weir__carve(&rules->memory, (uint64_t)anchor->row_count + 1, 4);
+        rules->own_rows = weir__carve(&rules->memory, task->labels.count, 4);
+    }
     for (uint32_t t = 0; t < info->table_count; t++)
         make_walk_rules(rules, t, rules->tables ? &rules->tables[t] : NULL);
+    if (rules->has_task_rows)
+        make_task_row_rules(rules, rules->tables ? &rules->tables[info->table_count] : NULL);
     if (!rules->memory.memory)
         return;
     memset(rules->blank_record, 0xFF, anchor->stride); /* null bits are set, parents WEIR_NONE */
@@ -235,35 +371,75 @@ static void make_rules(weir__rules *rules) {
     write_expansion(&w, rules->expansion_size);
 }
 
+static uint8_t splits_of(const weir_batch_config *config) {
+    switch (config->label_visibility) {
+    case WEIR_LABELS_TRAIN:
+        return 1u << WEIR_TRAIN;
+    case WEIR_LABELS_ALL:
+        return (1u << WEIR_SPLITS) - 1;
+    case WEIR_LABELS_NONE:
+        return 0;
+    case WEIR_LABELS_LISTED:
+        return config->label_splits;
+    }
+    return 0;
+}
+
+/* What the store and the manifest say, before memory is taken. */
+static void describe(weir__rules *rules, const weir_store_info *info, uint32_t task,
+                     const weir_batch_config *config) {
+    const weir_task *t = &info->tasks[task];
+    bool has_task_rows = config->labels && t->has_label_times;
+    uint32_t table_count = info->table_count + has_task_rows;
+    *rules = (weir__rules){
+        .info = info,
+        .task = t,
+        .task_number = task,
+        .label_visibility = config->label_visibility,
+        .label_splits = splits_of(config),
+        .held_out = t->held_out,
+        .picks_best_order = config->row_order == WEIR_ROWS_BEST,
+        .omits_identifiers = config->omit_identifiers,
+        .shows_early_anchors = t->before_anchor == WEIR_BEFORE_ANCHOR_SHOW_KNOWN,
+        .has_task_rows = has_task_rows,
+        .table_count = table_count,
+        .row_count = info->row_count + (has_task_rows ? t->seed_count + 1 : 0),
+        .label_table = has_task_rows ? info->table_count
+                       : t->is_cell  ? t->anchor_table
+                                     : WEIR_NONE,
+        .kind_count = table_count + (has_task_rows || t->is_cell),
+        .unlabelled = table_count,
+    };
+    if (has_task_rows)
+        choose_labels(rules);
+}
+
+static weir_status damaged(const weir__rules *rules, const weir_store *store, weir_error *error) {
+    weir_status status = weir_store_status(store, error);
+    return status != WEIR_OK
+               ? status
+               : weir__fail(error, WEIR_STORE_CORRUPT, operator_name,
+                            "task %s has a seed that is not a row of its anchor table; run weir verify",
+                            rules->task->name);
+}
+
 weir_status weir__rules_open(weir__rules *rules, const weir_env *env, const weir_store *store, uint32_t task,
                              const weir_batch_config *config, weir_error *error) {
     const weir_store_info *info = weir_store_describe(store);
-    *rules =
-        (weir__rules){.info = info,
-                      .task = &info->tasks[task],
-                      .label_visibility = config->label_visibility,
-                      .held_out = info->tasks[task].held_out,
-                      .picks_best_order = config->row_order == WEIR_ROWS_BEST,
-                      .omits_identifiers = config->omit_identifiers,
-                      .shows_early_anchors = info->tasks[task].before_anchor == WEIR_BEFORE_ANCHOR_SHOW_KNOWN,
-                      .kind_count = info->table_count + info->tasks[task].is_cell,
-                      .unlabelled = info->table_count};
+    describe(rules, info, task, config);
     if (rules->kind_count > UINT16_MAX)
         return weir__fail(error, WEIR_STORE_CORRUPT, operator_name,
                           "the store has %u tables; %u are the most that a batch can tell apart",
-                          info->table_count, UINT16_MAX - 1);
+                          info->table_count, UINT16_MAX - 2);
     make_rules(rules);
     if (!weir__block_open(&rules->memory, env))
         return weir__out_of_memory(error, operator_name, (size_t)rules->memory.size);
     make_rules(rules);
-    if (lists_splits(rules) && !hold_out(rules, store, config->label_splits)) {
-        weir_status status = weir_store_status(store, error);
-        return status != WEIR_OK
-                   ? status
-                   : weir__fail(error, WEIR_STORE_CORRUPT, operator_name,
-                                "task %s has a seed that is not a row of its anchor table; run weir verify",
-                                rules->task->name);
-    }
+    if (filters_labels(rules) && !filter_labels(rules, store, rules->label_splits))
+        return damaged(rules, store, error);
+    make_label_edge(rules);
+    if (lists_splits(rules) && !hold_out(rules, store, rules->label_splits))
+        return damaged(rules, store, error);
     return WEIR_OK;
 }
 

@@ -5,8 +5,8 @@
 #define WEIR_SRC_BATCH_RULES_H
 
 #include "base/block.h"
+#include "store/format.h"
 #include "weir/manifest.h"
-#include "weir/store.h"
 
 typedef struct weir__table_rules weir__table_rules;
 
@@ -17,15 +17,19 @@ typedef struct weir__parent_rule {
     uint32_t known_slot; /* WEIR_NONE: with the row */
 } weir__parent_rule;
 
+/* Where bytes of the store lie, to be verified before they are used; 0: in memory of our own. */
+typedef uint8_t weir__lies_in;
+
 /* An edge type into a table that the task shows. */
 typedef struct weir__child_rule {
     const weir_edge *edge;
     const weir__table_rules *children;
+    weir__lies_in starts_in, rows_in, times_in;
 } weir__child_rule;
 
 /* What a walk needs of a table. Its rows are of the kind with the table's number. */
 struct weir__table_rules {
-    const uint8_t *records;
+    const uint8_t *records; /* NULL: task rows, whose records are made when they are visited */
     uint32_t row_start;
     uint32_t row_count;
     uint32_t stride;
@@ -33,7 +37,8 @@ struct weir__table_rules {
     uint32_t record_size; /* the stride, up to a multiple of 8 */
     uint32_t number;
     uint32_t cells;       /* of a row */
-    bool may_hide_labels; /* the anchor's, in a cell task */
+    bool may_hide_labels; /* that of the labels */
+    bool has_hubs;        /* its rows have many children as a rule */
     uint32_t parent_count;
     uint32_t inbound_count;
     weir__parent_rule *parents;
@@ -56,15 +61,38 @@ typedef struct weir__kind {
     weir__text_rule *texts;
 } weir__kind;
 
+/* The record of a task row: what a table of its two cells would have. */
+enum weir__task_row_field {
+    WEIR__TASK_ROW_ANCHOR = 0, /* 32 bits */
+    WEIR__TASK_ROW_BITS = 4,   /* a byte: the label is null, the time is, and a boolean label's value */
+    WEIR__TASK_ROW_TIME = 8,   /* of observation */
+    WEIR__TASK_ROW_LABEL = 16, /* as the store has it */
+    WEIR__TASK_ROW_SIZE = 24,
+};
+enum { WEIR__TASK_ROW_LABEL_NULL, WEIR__TASK_ROW_TIME_NULL, WEIR__TASK_ROW_TRUTH }; /* bits */
+
 typedef struct weir__rules {
     const weir_store_info *info;
     const weir_task *task;
+    uint32_t task_number;
     weir_label_visibility label_visibility;
+    uint8_t label_splits;    /* that it shows: bit s for split s */
     const uint8_t *held_out; /* rows of the anchor's table whose labels are never shown, a bit each */
+    bool has_task_rows;      /* seeds are rows, of one table more than the store has */
     weir__table_rules *tables;
-    weir__kind *kinds;   /* one per table, by its number, and, in a cell task, one more: */
-    uint32_t unlabelled; /* rows of the anchor's table without the target column */
+    uint32_t table_count;
+    uint32_t row_count; /* of all of them; one task row more than there are seeds, for a seed that is none */
+    uint32_t most_parents; /* that a row has */
+    uint32_t most_inbound;
+    uint32_t label_table; /* whose rows have labels: the anchor's in a cell task, or that of task rows, or
+                             WEIR_NONE */
+    weir__kind *kinds;    /* one per table, by its number, and, if there is a label_table, one more: */
+    uint32_t unlabelled;  /* rows of it without the label */
     uint32_t unlabelled_cells;
+    weir_edge label_edge;                       /* from task rows to their anchors */
+    weir_label_list shown_labels;               /* that it is made of: of the splits that are shown */
+    uint8_t *own_times, *own_starts, *own_rows; /* memory for them, if the store has no such list */
+    weir__lies_in labels_in;
     uint32_t kind_count;
     bool shows_early_anchors; /* what is known of an anchor before its own time */
     bool may_repeat_parents;  /* a table has two foreign keys to the same one */
@@ -83,7 +111,7 @@ void weir__rules_close(weir__rules *rules, const weir_env *env);
 
 /* The table of a kind. */
 static inline const weir__table_rules *weir__table_of_kind(const weir__rules *rules, uint32_t kind) {
-    return &rules->tables[kind == rules->unlabelled ? rules->task->anchor_table : kind];
+    return &rules->tables[kind == rules->unlabelled ? rules->label_table : kind];
 }
 
 #endif

@@ -10,7 +10,8 @@
  * that is not stays so, so it does no harm that the walk takes it for queued.
  *
  * Every bound is known at open: a visited row adds at most its foreign keys to the queue and child_width
- * rows a shown edge type to the levels, and no row is listed twice. */
+ * rows a shown edge type to the levels, and no row is listed twice. Only a list that names rows that do not
+ * exist can be longer than that; it is the walk's last, and there is room for it. */
 #include "batch/walk.h"
 
 #include "base/bytes.h"
@@ -22,20 +23,6 @@ enum { LISTED_TOGETHER = 64 };
 
 /* ---- Memory ---------------------------------------------------------------------------------- */
 
-uint32_t weir__most_parents(const weir_store_info *info) {
-    uint32_t most = 0;
-    for (uint32_t t = 0; t < info->table_count; t++)
-        most = info->tables[t].edge_count > most ? info->tables[t].edge_count : most;
-    return most;
-}
-
-static uint32_t most_inbound(const weir_store_info *info) {
-    uint32_t most = 0;
-    for (uint32_t t = 0; t < info->table_count; t++)
-        most = info->tables[t].inbound_count > most ? info->tables[t].inbound_count : most;
-    return most;
-}
-
 static uint64_t lesser(uint64_t a, uint64_t b) {
     return a < b ? a : b;
 }
@@ -45,23 +32,31 @@ typedef struct walk_limits {
     uint64_t rows, links, runs, listed;
 } walk_limits;
 
-static walk_limits limits_of(const weir_store_info *info, const weir_batch_config *config) {
-    walk_limits l = {.rows = lesser(config->max_rows, info->row_count)};
-    l.links = l.rows * weir__most_parents(info);
-    l.runs = l.rows * most_inbound(info);
-    l.listed = lesser(l.runs * config->child_width, info->row_count);
+/* The most children that a row lists along an edge type. */
+static uint32_t most_width(const weir__rules *rules, const weir_batch_config *config) {
+    const weir_choices *widths = &config->retrieval.width;
+    uint32_t most = config->child_width;
+    for (uint32_t i = 0; i < widths->count && weir__retrieves(rules, config); i++)
+        most = widths->values[i] > most ? widths->values[i] : most;
+    return most;
+}
+
+static walk_limits limits_of(const weir__rules *rules, const weir_batch_config *config) {
+    walk_limits l = {.rows = lesser(config->max_rows, rules->row_count)};
+    l.links = l.rows * rules->most_parents;
+    l.runs = l.rows * rules->most_inbound;
+    l.listed = lesser(l.runs * most_width(rules, config), rules->row_count);
     return l;
 }
 
-uint64_t weir__walk_knows(const weir_store_info *info, const weir_batch_config *config) {
-    walk_limits l = limits_of(info, config);
-    return lesser(l.rows + l.links + l.listed, (uint64_t)info->row_count + 1);
+uint64_t weir__walk_knows(const weir__rules *rules, const weir_batch_config *config) {
+    walk_limits l = limits_of(rules, config);
+    return lesser(l.rows + l.links + l.listed, (uint64_t)rules->row_count + 1);
 }
 
 void weir__walk_carve(weir__walk *walk, weir__block *block, const weir_store *store, const weir__rules *rules,
-                      const weir_batch_config *config) {
-    const weir_store_info *info = rules->info;
-    walk_limits l = limits_of(info, config);
+                      const weir_batch_config *config, weir__retriever *retriever) {
+    walk_limits l = limits_of(rules, config);
     *walk = (weir__walk){
         .store = store,
         .rules = rules,
@@ -72,18 +67,24 @@ void weir__walk_carve(weir__walk *walk, weir__block *block, const weir_store *st
         .has_context_until = config->has_context_until,
         .is_strictly_before = config->strictly_before,
         .context_until = config->context_until,
+        .budget = {.local_cells = config->sequence_length, .width = config->child_width},
+        .retriever = retriever,
         .draws.philox = weir__philox_many_best(),
     };
     walk->rows = weir__carve(block, l.rows + 1, sizeof *walk->rows);
     walk->edges = weir__carve(block, l.links + 1, sizeof *walk->edges);
     walk->links = weir__carve(block, l.links + 1, sizeof *walk->links);
     walk->queue = weir__carve(block, l.links + 2, sizeof *walk->queue);
-    walk->listings = weir__carve(block, LISTED_TOGETHER, most_inbound(info) * sizeof *walk->listings);
-    walk->searches = weir__carve(block, LISTED_TOGETHER, most_inbound(info) * sizeof *walk->searches + 1);
-    weir__known_carve(&walk->known, block, weir__walk_knows(info, config));
-    weir__levels_carve(&walk->levels, block, l.listed + 1, l.runs + 1,
+    walk->listings = weir__carve(block, LISTED_TOGETHER, rules->most_inbound * sizeof *walk->listings);
+    walk->searches = weir__carve(block, LISTED_TOGETHER, rules->most_inbound * sizeof *walk->searches + 1);
+    walk->task_rows = weir__carve(block, rules->has_task_rows ? l.rows : 0, WEIR__TASK_ROW_SIZE);
+    weir__known_carve(&walk->known, block, weir__walk_knows(rules, config));
+    uint64_t last_list = lesser(most_width(rules, config), rules->row_count);
+    weir__levels_carve(&walk->levels, block, l.listed + last_list + 1, l.runs + 1,
                        config->child_policy == WEIR_CHILDREN_LATEST);
-    weir__chooser_carve(&walk->chooser, block, config->child_width);
+    weir__chooser_carve(&walk->chooser, block, most_width(rules, config));
+    walk->examples = weir__carve(block, retriever ? config->max_rows : 0, sizeof *walk->examples);
+    walk->part_visits = weir__carve(block, retriever ? config->max_rows : 1, sizeof *walk->part_visits);
 }
 
 /* ---- What the store says --------------------------------------------------------------------- */
@@ -97,14 +98,65 @@ static bool has_row(const weir__table_rules *table, uint32_t row) {
 }
 
 /* Nothing of the store is used before it is verified: a walk over what is damaged is corrupt. */
-static inline void touch(weir__walk *walk, weir__section_kind kind, const uint8_t *at, size_t size) {
-    walk->is_corrupt |= !weir__store_touch(walk->store, kind, at, size);
+static inline void touch(weir__walk *walk, weir__lies_in kind, const uint8_t *at, size_t size) {
+    if (kind)
+        walk->is_corrupt |= !weir__store_touch(walk->store, (weir__section_kind)kind, at, size);
 }
 
-static void fetch_record(const weir__table_rules *table, uint32_t row) {
+/* A task row's record is made of what lies by its seed's number. */
+static void fetch_seed(const weir_task *task, size_t seed) {
+    weir__fetch(task->seed_rows + 4 * seed);
+    weir__fetch(task->seed_targets + 8 * seed);
+    if (task->seed_times)
+        weir__fetch(task->seed_times + 8 * seed);
+}
+
+static void fetch_record(const weir__walk *walk, const weir__table_rules *table, uint32_t row) {
+    if (!table->records) {
+        fetch_seed(walk->rules->task, row - table->row_start);
+        return;
+    }
     const uint8_t *record = record_of(table, row);
     weir__fetch(record);
     weir__fetch(record + table->stride - 1);
+}
+
+static uint64_t bits_of_label(const weir_cell *label) {
+    uint32_t bits;
+    if (label->stype != WEIR_NUMERICAL)
+        return (uint64_t)label->integer;
+    memcpy(&bits, &label->number, sizeof bits);
+    return bits;
+}
+
+/* Makes the record of a task row that is visited next; the seed's own says nothing of its label. */
+static const uint8_t *make_task_row(weir__walk *walk, uint32_t row) {
+    const weir__rules *rules = walk->rules;
+    uint8_t *record = walk->task_rows + (size_t)walk->row_count * WEIR__TASK_ROW_SIZE;
+    weir_seed_row seed = {
+        .row = walk->anchor_row, .observation_time = walk->observation_time, .target = {.is_null = true}};
+    if (row != walk->own_row)
+        walk->is_corrupt |=
+            !weir_store_seed(walk->store, rules->task_number, row - rules->info->row_count, &seed);
+    bool has_time = seed.observation_time != INT64_MAX;
+    uint32_t bits = (seed.target.is_null ? 1u << WEIR__TASK_ROW_LABEL_NULL : 0) |
+                    (has_time ? 0 : 1u << WEIR__TASK_ROW_TIME_NULL) |
+                    (seed.target.integer == 1 ? 1u << WEIR__TASK_ROW_TRUTH : 0);
+    memset(record, 0, WEIR__TASK_ROW_SIZE);
+    weir__store32(record + WEIR__TASK_ROW_ANCHOR, seed.row);
+    record[WEIR__TASK_ROW_BITS] = WEIR__LOW(uint8_t, bits);
+    weir__store64(record + WEIR__TASK_ROW_TIME, has_time ? (uint64_t)seed.observation_time : 0);
+    weir__store64(record + WEIR__TASK_ROW_LABEL, seed.target.is_null ? 0 : bits_of_label(&seed.target));
+    return record;
+}
+
+/* The record of the row that is visited next, verified. */
+static const uint8_t *open_record(weir__walk *walk, const weir__table_rules *table, uint32_t row) {
+    if (!table->records)
+        return make_task_row(walk, row);
+    const uint8_t *record = record_of(table, row);
+    touch(walk, WEIR__SECTION_ROWS, record, table->stride);
+    return record;
 }
 
 /* A row is visible if its time has come; the anchor always is. */
@@ -137,22 +189,23 @@ static void grow(weir__walk *walk) {
     walk->has_grown = true;
 }
 
-/* Makes room for `more` rows; places may change. */
+/* Makes room for `more` rows, which may be known already; places may change. The largest table has places for
+ * all rows that there are. */
 static inline void reserve(weir__walk *walk, uint32_t more) {
-    while (walk->known.count + more > walk->known.room)
+    while (walk->known.count + more > walk->known.room && walk->known.bits < walk->known.bits_max)
         grow(walk);
 }
 
 /* ---- Visiting -------------------------------------------------------------------------------- */
 
-/* Whether the target column's cell of a row is left out: the anchor's is, as it stands before the rest. */
+/* Whether the label of a row is left out: the seed's own is, as it stands before the rest. */
 static bool hides_label(weir__walk *walk, const weir__table_rules *table, uint32_t row) {
     const weir__rules *rules = walk->rules;
     if (!table->may_hide_labels)
         return false;
     if (walk->row_count == 0 || rules->label_visibility == WEIR_LABELS_NONE)
         return true;
-    if (rules->label_visibility == WEIR_LABELS_ALL)
+    if (rules->label_visibility == WEIR_LABELS_ALL || rules->has_task_rows) /* others are not in their list */
         return false;
     uint32_t index = row - table->row_start;
     if (rules->held_out != rules->own_held_out)
@@ -184,7 +237,7 @@ static void link_parents(weir__walk *walk, const weir__table_rules *table, const
                                .hop = WEIR__LOW(uint16_t, hop + 1),
                                .table = WEIR__LOW(uint16_t, rule->parents->number)};
         walk->queue_end += WEIR__LOW(uint32_t, is_new);
-        fetch_record(rule->parents, parent);
+        fetch_record(walk, rule->parents, parent);
     }
 }
 
@@ -201,6 +254,7 @@ static bool visit(weir__walk *walk, uint32_t row, uint32_t number, uint32_t hop,
         .table = WEIR__LOW(uint16_t, number),
         .kind = WEIR__LOW(uint16_t, is_unlabelled ? walk->rules->unlabelled : number),
         .hop = WEIR__LOW(uint16_t, hop),
+        .part = WEIR__LOW(uint16_t, walk->part),
     };
     walk->cell_count = first_cell + (is_unlabelled ? walk->rules->unlabelled_cells : table->cells);
     walk->record_bytes += table->record_size;
@@ -211,6 +265,10 @@ static bool visit(weir__walk *walk, uint32_t row, uint32_t number, uint32_t hop,
 
 static bool is_full(const weir__walk *walk) {
     return walk->cell_count >= walk->sequence_length || walk->row_count >= walk->max_rows;
+}
+
+static bool is_part_full(const weir__walk *walk) {
+    return walk->cell_count >= walk->part_end || walk->row_count >= walk->max_rows;
 }
 
 /* Foreign keys between rows that are both in the sequence. */
@@ -274,7 +332,7 @@ static void find_lists(weir__walk *walk) {
         weir__listing *listing = &walk->listings[i];
         const weir_edge *edge = listing->rule->edge;
         const uint8_t *at = edge->starts + 4 * (size_t)listing->index;
-        touch(walk, WEIR__SECTION_CHILD_STARTS, at, 8);
+        touch(walk, listing->rule->starts_in, at, 8);
         uint32_t start = weir__load32(at), end = weir__load32(at + 4);
         uint32_t count = start > end || end > edge->edges ? 0 : end - start;
         listing->start = count ? start : 0;
@@ -316,7 +374,7 @@ static bool search_lists(weir__walk *walk) {
         const uint8_t *times =
             listing->rule->edge->child_times + 8 * ((size_t)listing->start + listing->known);
         if (listing->unsure <= SHORT) {
-            touch(walk, WEIR__SECTION_CHILD_TIMES, times, 8 * (size_t)listing->unsure);
+            touch(walk, listing->rule->times_in, times, 8 * (size_t)listing->unsure);
             listing->known += count_up_to(times, listing->unsure, limit);
             listing->unsure = 0;
             continue;
@@ -324,7 +382,7 @@ static bool search_lists(weir__walk *walk) {
         uint32_t quarter = listing->unsure / 4, quarters = 0;
         for (uint32_t q = 1; q <= 3; q++) {
             const uint8_t *time = times + 8 * ((size_t)(q * quarter) - 1);
-            touch(walk, WEIR__SECTION_CHILD_TIMES, time, 8);
+            touch(walk, listing->rule->times_in, time, 8);
             quarters += (int64_t)weir__load64(time) <= limit;
         }
         listing->known += quarters * quarter;
@@ -372,7 +430,7 @@ static inline void list_children_of(weir__walk *walk, const weir__listing *listi
 /* Children that lie together in the store. */
 static void list_run(weir__walk *walk, const weir__listing *listing, const uint8_t *children,
                      uint32_t count) {
-    touch(walk, WEIR__SECTION_CHILD_ROWS, children, 4 * (size_t)count);
+    touch(walk, listing->rule->rows_in, children, 4 * (size_t)count);
     list_children_of(walk, listing, children, NULL, count, false);
 }
 
@@ -382,9 +440,9 @@ static void list_latest(weir__walk *walk, const weir__listing *listing, uint32_t
     uint32_t count = listing->known < width ? listing->known : width;
     size_t first = (size_t)listing->start + listing->known - count;
     const uint8_t *times = edge->child_times ? edge->child_times + 8 * first : NULL;
-    touch(walk, WEIR__SECTION_CHILD_ROWS, edge->child_rows + 4 * first, 4 * (size_t)count);
+    touch(walk, listing->rule->rows_in, edge->child_rows + 4 * first, 4 * (size_t)count);
     if (times)
-        touch(walk, WEIR__SECTION_CHILD_TIMES, times, 8 * (size_t)count);
+        touch(walk, listing->rule->times_in, times, 8 * (size_t)count);
     list_children_of(walk, listing, edge->child_rows + 4 * first, times, count, true);
 }
 
@@ -397,11 +455,11 @@ static void list_chosen(weir__walk *walk, const weir__listing *listing, const ui
     size_t first = 4 * (size_t)taken[0];
     size_t size = 4 * ((size_t)taken[count - 1] + 1) - first;
     if (size <= WEIR__SUBTREE_SIZE)
-        touch(walk, WEIR__SECTION_CHILD_ROWS, rows + first, size);
+        touch(walk, listing->rule->rows_in, rows + first, size);
     for (uint32_t i = 0; i < count; i++) {
         const uint8_t *child = rows + 4 * (size_t)taken[i];
         if (size > WEIR__SUBTREE_SIZE)
-            touch(walk, WEIR__SECTION_CHILD_ROWS, child, sizeof taken[i]);
+            touch(walk, listing->rule->rows_in, child, sizeof taken[i]);
         memcpy(&taken[i], child, sizeof taken[i]);
     }
     list_children_of(walk, listing, taken, NULL, count, false);
@@ -443,10 +501,80 @@ static bool end_walk(weir__walk *walk) {
     return false;
 }
 
+/* ---- Parts ----------------------------------------------------------------------------------- */
+
+/* Begins a part with a row: nothing waits any more, and what was visited stays so. */
+static void begin_part(weir__walk *walk, uint32_t row, uint32_t table, uint32_t visits) {
+    uint64_t end = (uint64_t)walk->cell_count + walk->budget.local_cells;
+    weir_seed seed = walk->outlook.seed;
+    seed.word[1] ^= walk->part;
+    weir__levels_begin(&walk->levels, walk->max_hops);
+    weir__draws_begin(&walk->draws, seed, walk->outlook.position);
+    walk->stage = WEIR__WALK_VISIT;
+    walk->has_chosen = false;
+    walk->listed_count = walk->row_count;
+    walk->part_end = end < walk->sequence_length ? WEIR__LOW(uint32_t, end) : walk->sequence_length;
+    walk->part_visits[walk->part] = visits;
+    walk->queue_begin = 0;
+    walk->queue_end = 1;
+    walk->queue[0] = (weir__queued_row){.row = row, .table = WEIR__LOW(uint16_t, table)};
+}
+
+static bool is_visited(weir__walk *walk, uint32_t row) {
+    reserve(walk, 1);
+    return weir__local_of(*weir__know(&walk->known, row)) != WEIR__UNVISITED;
+}
+
+/* The next example that is not visited: of those that walks found, then of those that are drawn. */
+static bool next_example(weir__walk *walk, weir__example *out) {
+    for (; walk->next_example < walk->example_count; walk->next_example++) {
+        *out = walk->examples[walk->next_example];
+        if (!is_visited(walk, out->row))
+            return true;
+    }
+    while (walk->retriever->config->fill && walk->fill_tries < WEIR__FILL_TRIES && !walk->is_corrupt) {
+        *out = (weir__example){weir__draw_example(walk->retriever, &walk->outlook, walk->fill_tries++), 0};
+        walk->is_corrupt |= walk->retriever->is_corrupt;
+        if (out->row != WEIR_NONE && !walk->is_corrupt && !is_visited(walk, out->row))
+            return true;
+    }
+    return false;
+}
+
+/* Forgets what was queued or listed, and keeps what was visited. */
+static void forget_what_waits(weir__walk *walk) {
+    weir__known_empty(&walk->known, walk->known.bits);
+    for (uint32_t i = 0; i < walk->row_count; i++) {
+        uint64_t *state = weir__know(&walk->known, walk->rows[i].row);
+        *state = weir__numbered(*state, i);
+    }
+    walk->has_grown = true;
+}
+
+/* When a part ends: the next one, or the end of the walk. */
+static bool end_part(weir__walk *walk) {
+    weir__example example;
+    if (is_full(walk) || !walk->retriever || walk->is_corrupt)
+        return !walk->is_corrupt && end_walk(walk);
+    if (walk->part == 0) {
+        walk->example_count = weir__retrieve(walk->retriever, &walk->outlook, &walk->budget, walk->examples);
+        walk->is_corrupt |= walk->retriever->is_corrupt;
+    }
+    walk->queue_begin = walk->queue_end = walk->levels.row_count = 0; /* what waits is not known any more */
+    if (walk->is_corrupt)
+        return false;
+    if (!next_example(walk, &example))
+        return !walk->is_corrupt && end_walk(walk);
+    forget_what_waits(walk);
+    walk->part++;
+    begin_part(walk, example.row, walk->rules->label_table, example.visits);
+    return true;
+}
+
 static void fetch_ahead(const weir__walk *walk) {
     const weir__levels *levels = &walk->levels;
     if (levels->has_ahead)
-        fetch_record(&walk->rules->tables[levels->ahead.table], levels->ahead.row);
+        fetch_record(walk, &walk->rules->tables[levels->ahead.table], levels->ahead.row);
 }
 
 /* When all rows have listed their children, on to the next level. */
@@ -456,7 +584,7 @@ static bool step_to_level(weir__walk *walk) {
         return true;
     walk->stage = WEIR__WALK_VISIT;
     if (!weir__reach_level(&walk->levels, &walk->draws))
-        return end_walk(walk);
+        return end_part(walk);
     fetch_ahead(walk);
     return true;
 }
@@ -466,14 +594,13 @@ static bool step_to_level(weir__walk *walk) {
  */
 static bool step_to_row(weir__walk *walk) {
     weir__ranked_row child;
-    if (is_full(walk))
-        return end_walk(walk);
+    if (is_part_full(walk))
+        return end_part(walk);
     while (walk->queue_begin < walk->queue_end) {
         weir__queued_row queued = walk->queue[walk->queue_begin++];
         const weir__table_rules *table = &walk->rules->tables[queued.table];
-        const uint8_t *record = record_of(table, queued.row);
-        bool is_anchor = walk->row_count == 0;
-        touch(walk, WEIR__SECTION_ROWS, record, table->stride);
+        const uint8_t *record = open_record(walk, table, queued.row);
+        bool is_anchor = queued.row == walk->anchor_row;
         if (is_from_the_future(table, record, is_anchor ? walk->anchor_cutoff : walk->cutoff)) {
             if (!is_anchor)
                 continue;
@@ -490,8 +617,7 @@ static bool step_to_row(weir__walk *walk) {
         if (weir__local_of(*state) != WEIR__UNVISITED)
             continue;
         const weir__table_rules *table = &walk->rules->tables[child.table];
-        const uint8_t *record = record_of(table, child.row);
-        touch(walk, WEIR__SECTION_ROWS, record, table->stride);
+        const uint8_t *record = open_record(walk, table, child.row);
         *state = weir__numbered(*state, walk->row_count);
         return visit(walk, child.row, child.table, walk->levels.current, record);
     }
@@ -516,23 +642,38 @@ bool weir__walk_step(weir__walk *walk) {
     return false;
 }
 
-void weir__walk_begin(weir__walk *walk, weir_seed walk_seed, uint64_t position, uint32_t row,
-                      int64_t observation_time) {
-    uint32_t table = walk->rules->task->anchor_table;
-    weir__known_empty(&walk->known, WEIR__KNOWN_BITS);
-    weir__levels_begin(&walk->levels, walk->max_hops);
-    weir__draws_begin(&walk->draws, walk_seed, position);
-    walk->stage = WEIR__WALK_VISIT;
-    walk->row_count = walk->cell_count = walk->edge_count = walk->link_count = walk->listed_count = 0;
-    walk->record_bytes = 0;
-    walk->has_grown = walk->is_corrupt = walk->has_chosen = false;
-    bool is_frozen = walk->has_context_until && walk->context_until < observation_time;
-    walk->anchor_cutoff = is_frozen ? walk->context_until : observation_time;
+/* The latest time that is shown, and that of the anchor row itself. */
+static void find_cutoffs(weir__walk *walk) {
+    int64_t observed = walk->observation_time;
+    bool is_frozen = walk->has_context_until && walk->context_until < observed;
+    walk->anchor_cutoff = is_frozen ? walk->context_until : observed;
     walk->cutoff = walk->anchor_cutoff;
-    if (walk->is_strictly_before && walk->cutoff == observation_time && observation_time > INT64_MIN + 1)
+    if (walk->is_strictly_before && walk->cutoff == observed && observed > INT64_MIN + 1)
         walk->cutoff--;
-    walk->queue_begin = 0;
-    walk->queue_end = 1;
-    walk->queue[0] = (weir__queued_row){.row = row, .table = WEIR__NARROW(uint16_t, table)};
-    fetch_record(&walk->rules->tables[table], row);
+}
+
+void weir__walk_begin(weir__walk *walk, const weir__walk_start *start) {
+    const weir__rules *rules = walk->rules;
+    uint32_t seed = start->seed == WEIR_NONE ? rules->task->seed_count : start->seed;
+    uint32_t table = rules->has_task_rows ? rules->label_table : rules->task->anchor_table;
+    weir__known_empty(&walk->known, WEIR__KNOWN_BITS);
+    walk->row_count = walk->cell_count = walk->edge_count = walk->link_count = 0;
+    walk->part = walk->example_count = walk->next_example = walk->fill_tries = 0;
+    walk->record_bytes = 0;
+    walk->has_grown = walk->is_corrupt = false;
+    walk->anchor_row = start->row;
+    walk->own_row = rules->has_task_rows ? rules->info->row_count + seed : WEIR_NONE;
+    walk->observation_time = start->observation_time;
+    find_cutoffs(walk);
+    walk->outlook = (weir__outlook){.seed = start->walk_seed,
+                                    .position = start->position,
+                                    .anchor_row = start->row,
+                                    .own_row = walk->own_row,
+                                    .cutoff = walk->cutoff,
+                                    .anchor_cutoff = walk->anchor_cutoff};
+    if (walk->retriever)
+        walk->budget = weir__budget_of(walk->retriever->config, &walk->outlook);
+    walk->chooser.width = walk->budget.width;
+    begin_part(walk, rules->has_task_rows ? walk->own_row : start->row, table, 0);
+    fetch_record(walk, &rules->tables[rules->task->anchor_table], start->row);
 }

@@ -6,7 +6,7 @@
 #include "batch/choose.h"
 #include "batch/known.h"
 #include "batch/levels.h"
-#include "batch/rules.h"
+#include "batch/retrieve.h"
 
 typedef struct weir__walked_row {
     const uint8_t *record;
@@ -15,6 +15,7 @@ typedef struct weir__walked_row {
     uint16_t table;
     uint16_t kind; /* which says what cells it has */
     uint16_t hop;
+    uint16_t part; /* of the sequence */
 } weir__walked_row;
 
 typedef struct weir__queued_row {
@@ -67,6 +68,7 @@ typedef struct weir__walk {
     uint32_t row_count;
     uint32_t cell_count;
     uint64_t record_bytes; /* of its rows, each at a multiple of 8 */
+    uint8_t *task_rows;    /* the records of those that are task rows, by local number */
 
     /* Visible foreign keys between rows of the sequence, as local numbers. */
     struct weir__local_edge {
@@ -92,26 +94,45 @@ typedef struct weir__walk {
     uint32_t listing;      /* the next of them to be listed */
     uint32_t listed_count; /* rows whose children are listed, or being listed */
     bool has_chosen;       /* the children of that next one: chooser.taken has their places in its list */
-    int64_t cutoff;        /* the latest time that is shown, … */
-    int64_t anchor_cutoff; /* … and of the anchor row itself */
-    bool has_grown;        /* known rows have moved: places in links are old */
-    bool is_corrupt;       /* a part of the store is damaged, or a number of it led nowhere */
+    weir__retriever *retriever; /* of the thread; NULL: the sequence has one part */
+    weir__budget budget;
+    weir__outlook outlook;
+    weir__example *examples; /* that start the parts, part 0 left out */
+    uint32_t example_count;  /* that were found */
+    uint32_t next_example;
+    uint32_t fill_tries;
+    uint32_t *part_visits; /* how often walks came to the row that starts each part */
+    uint32_t part;
+    uint32_t part_end; /* it ends when the sequence has so many cells */
+    uint32_t anchor_row;
+    uint32_t own_row;         /* the seed's own task row; WEIR_NONE: there are none */
+    int64_t observation_time; /* of the seed */
+    int64_t cutoff;           /* the latest time that is shown, … */
+    int64_t anchor_cutoff;    /* … and of the anchor row itself */
+    bool has_grown;           /* known rows have moved: places in links are old */
+    bool is_corrupt;          /* a part of the store is damaged, or a number of it led nowhere */
 } weir__walk;
 
+/* The retriever, which several walks of a thread share, is NULL if there is none. */
 void weir__walk_carve(weir__walk *walk, weir__block *block, const weir_store *store, const weir__rules *rules,
-                      const weir_batch_config *config);
+                      const weir_batch_config *config, weir__retriever *retriever);
 
 /* How many rows it may know at most; it can be opened for up to WEIR__KNOWN_ROWS_MAX. */
-uint64_t weir__walk_knows(const weir_store_info *info, const weir_batch_config *config);
+uint64_t weir__walk_knows(const weir__rules *rules, const weir_batch_config *config);
+
+/* What a walk starts from. */
+typedef struct weir__walk_start {
+    weir_seed walk_seed;
+    uint64_t position;
+    int64_t observation_time;
+    uint32_t seed; /* its number in the task; WEIR_NONE: it is none of the store's */
+    uint32_t row;  /* its anchor */
+} weir__walk_start;
 
 /* A walk is begun; then it is taken step by step, until weir__walk_step says false: then it is done, or the
  * store is damaged (is_corrupt). What a step reads was asked for in an earlier one, so that several walks
  * that take turns wait for their cache misses together. */
-void weir__walk_begin(weir__walk *walk, weir_seed walk_seed, uint64_t position, uint32_t row,
-                      int64_t observation_time);
+void weir__walk_begin(weir__walk *walk, const weir__walk_start *start);
 bool weir__walk_step(weir__walk *walk);
-
-/* The most foreign keys that a row of the store has. */
-uint32_t weir__most_parents(const weir_store_info *info);
 
 #endif

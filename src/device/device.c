@@ -1,6 +1,7 @@
 /* The public calls: each leads to the device's operation of the same name. */
 #include "device/device.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 weir_status weir_device_open(const weir_env *env, const weir_device_options *options, weir_device **out,
@@ -20,6 +21,31 @@ weir_status weir_device_open(const weir_env *env, const weir_device_options *opt
         device->memories[kind] = (weir__device_memory){device, (weir__resource)kind};
     *out = device;
     return WEIR_OK;
+}
+
+weir_status weir__device_name(const char *name, weir_device_options *out, weir_error *error) {
+    bool is_path = strchr(name, '/') != NULL;
+    *out = (weir_device_options){.size = sizeof *out};
+    if (is_path || strcmp(name, "host") == 0) {
+        out->library = name;
+        out->compiler = is_path ? name : NULL;
+    } else if (strcmp(name, "cuda") != 0) {
+        char *end = NULL;
+        bool has_number = strncmp(name, "cuda:", 5) == 0 && name[5] >= '0' && name[5] <= '9';
+        unsigned long ordinal = has_number ? strtoul(name + 5, &end, 10) : 0;
+        if (!has_number || *end || ordinal >= UINT32_MAX)
+            return weir__fail(error, WEIR_CONTRACT_VIOLATION, WEIR__DEVICE_OPERATOR,
+                              "a device is 'cuda', 'cuda:N' or 'host', not '%.80s'", name);
+        out->ordinal = WEIR__NARROW(uint32_t, ordinal);
+    }
+    return WEIR_OK;
+}
+
+weir_status weir_device_open_named(const weir_env *env, const char *name, weir_device **out,
+                                   weir_error *error) {
+    weir_device_options options;
+    weir_status status = weir__device_name(name, &options, error);
+    return status ? status : weir_device_open(env, &options, out, error);
 }
 
 void weir_device_close(weir_device *device) {

@@ -59,4 +59,7 @@ WEIR_CHECKED weir_status weir__host_device_open(const weir_env *env, weir_device
 WEIR_CHECKED weir_status weir__cuda_device_open(const weir_env *env, const weir_device_options *options,
                                                 weir_device **out, weir_error *error);
 
+/* What a device's name stands for (weir_device_open_named). CONTRACT_VIOLATION. */
+WEIR_CHECKED weir_status weir__device_name(const char *name, weir_device_options *out, weir_error *error);
+
 #endif

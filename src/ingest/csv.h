@@ -185,6 +185,7 @@ typedef struct weir__csv_table {
 /* What all sessions of a source share. */
 typedef struct weir__csv_source {
     const weir_env *env;
+    const weir__source_options *options;
     weir__data_files files;
     weir__csv_table *tables; /* as files.tables */
     const char *found_nulls[WEIR__CSV_MARKERS];

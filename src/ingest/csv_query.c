@@ -1,7 +1,6 @@
 /* SQL over CSV files: the tables that a query reads are loaded into a temporary SQLite database, which lives
  * in memory and, where that is short, in a file without a name. Which tables those are, SQLite says itself
  * while it prepares the query. All sessions share one connection, which SQLite guards. */
-#include <stdio.h>
 #include <string.h>
 
 #include "ingest/csv.h"
@@ -201,6 +200,7 @@ static int authorize(void *context, int action, const char *table, const char *c
 
 static weir_status find_wanted(database *d, const char *sql, weir_error *error) {
     sqlite3_stmt *statement = NULL;
+    memset(d->is_wanted, 0, d->source->files.count * sizeof *d->is_wanted);
     sqlite3_set_authorizer(d->connection, authorize, d);
     int result = sqlite3_prepare_v2(d->connection, sql, -1, &statement, NULL);
     sqlite3_set_authorizer(d->connection, NULL, NULL);

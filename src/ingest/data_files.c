@@ -407,6 +407,8 @@ weir_status weir__find_data_files(const weir_env *env, const char *location, wei
     weir_status status;
     if (is_folder(env, location)) {
         status = take_folder(&f, location, NULL);
+    } else if (errno != ENOTDIR && errno != ENOENT && errno != ENAMETOOLONG) {
+        status = weir__io_error(error, WEIR__SOURCE_OPERATOR, "open", location);
     } else {
         /* A file, or a pattern in the last name of a path. */
         const char *name = last_name(location);

@@ -18,6 +18,8 @@ static void number_columns(weir__ingest *ingest) {
     ingest->info.table_column_count = next;
     for (uint32_t i = 0; i < ingest->task_count; i++)
         next += ingest->tasks[i].is_cell ? 0 : 1;
+    for (uint32_t i = 0; i < ingest->task_count; i++)
+        next += weir__has_label_times(ingest->tasks[i].schema);
     ingest->info.column_count = next;
 }
 
@@ -113,14 +115,15 @@ static weir_status describe_table(weir__ingest *ingest, uint32_t t, uint32_t *co
 typedef struct dropped_column {
     const char *name;
     uint32_t table;
-    uint32_t position;
+    uint32_t position; /* in the source */
+    uint32_t place;    /* where it is declared */
 } dropped_column;
 
 static int compare_dropped(const void *a, const void *b) {
     const dropped_column *x = a, *y = b;
     if (x->table != y->table)
         return x->table < y->table ? -1 : 1;
-    return x->position < y->position ? -1 : x->position > y->position;
+    return x->place < y->place ? -1 : x->place > y->place;
 }
 
 /* The foreign keys that a column is part of. */
@@ -159,6 +162,7 @@ static weir_status find_dropped(weir__ingest *ingest, const weir__schema_task *t
     if (out->position == WEIR_NONE)
         return weir__plan_refuse(error, WEIR_TASK_INVALID, "is not a column of the source",
                                  "$.tasks.%s.drop_columns: %s", task->name, text);
+    out->place = ingest->tables[out->table].places[out->position];
     return WEIR_OK;
 }
 
@@ -202,18 +206,26 @@ static void describe_target(weir__ingest *ingest, uint32_t number, uint32_t *nex
         return;
     }
     info->column = (*next_derived)++;
-    ingest->info_columns[info->column] = (weir_column){.name = task->schema->target_column,
-                                                       .description = "",
-                                                       .table = WEIR_NONE,
-                                                       .task = number,
-                                                       .stype = task->schema->target_stype,
-                                                       .slot = WEIR_NONE,
-                                                       .null_bit = WEIR_NONE,
-                                                       .bool_bit = WEIR_NONE,
-                                                       .known_at = WEIR_NONE,
-                                                       .known_time = WEIR_NONE,
-                                                       .known_slot = WEIR_NONE,
-                                                       .statistics = {.std = 1}};
+    ingest->info_columns[info->column] =
+        weir__task_column(task->schema->target_column, number, task->schema->target_stype);
+}
+
+/* The columns of observation times, of tasks whose labels have a time. */
+static void describe_label_times(weir__ingest *ingest, uint32_t next) {
+    for (uint32_t i = 0; i < ingest->task_count; i++) {
+        const weir__schema_task *schema = ingest->tasks[i].schema;
+        weir_task *info = &ingest->info_tasks[i];
+        info->observed_column = WEIR_NONE;
+        if (!weir__has_label_times(schema))
+            continue;
+        const char *name = schema->observation_time_column;
+        info->has_label_times = true;
+        info->has_horizon = schema->has_horizon;
+        info->horizon = schema->horizon;
+        info->label_known_column = schema->label_known_column;
+        info->observed_column = next;
+        ingest->info_columns[next++] = weir__task_column(name ? name : "observation_time", i, WEIR_TIMESTAMP);
+    }
 }
 
 static weir_status describe_tasks(weir__ingest *ingest, weir_error *error) {
@@ -233,6 +245,7 @@ static weir_status describe_tasks(weir__ingest *ingest, weir_error *error) {
             return status;
         describe_target(ingest, i, &next_derived);
     }
+    describe_label_times(ingest, next_derived);
     return WEIR_OK;
 }
 

@@ -3,6 +3,7 @@
  * Python's own library is loaded before it. The types' numbers and the structs' layouts hold for versions 1.2
  * and later of DuckDB 1, and for 2. */
 #include <dlfcn.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -97,18 +98,21 @@ static void *load_from_usual_places(void) {
 }
 
 static weir_status find_functions(void *library, weir__duck_api *out, weir_error *error) {
-    const char *missing = NULL;
-    void *address;
-#define FIND(result, name, parameters)                                                                       \
-    address = dlsym(library, "duckdb_" #name);                                                               \
-    memcpy(&out->name, &address, sizeof address);                                                            \
-    if (!address && !missing)                                                                                \
-        missing = "duckdb_" #name;
-    WEIR__DUCK_FUNCTIONS(FIND)
-#undef FIND
-    if (missing)
-        return weir__fail(error, WEIR_SOURCE_ERROR, WEIR__SOURCE_OPERATOR,
-                          "the DuckDB library lacks the function %s; " HOW_TO_GET_IT, missing);
+    static const struct {
+        const char *name;
+        size_t offset; /* of its pointer */
+    } functions[] = {
+#define FUNCTION(result, name, parameters) {"duckdb_" #name, offsetof(weir__duck_api, name)},
+        WEIR__DUCK_FUNCTIONS(FUNCTION)
+#undef FUNCTION
+    };
+    for (size_t i = 0; i < sizeof functions / sizeof *functions; i++) {
+        void *address = dlsym(library, functions[i].name);
+        memcpy((char *)out + functions[i].offset, &address, sizeof address);
+        if (!address)
+            return weir__fail(error, WEIR_SOURCE_ERROR, WEIR__SOURCE_OPERATOR,
+                              "the DuckDB library lacks the function %s; " HOW_TO_GET_IT, functions[i].name);
+    }
     return WEIR_OK;
 }
 

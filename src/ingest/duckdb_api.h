@@ -113,6 +113,7 @@ typedef struct weir__duck_session {
     weir__duck_api api;
     weir__duck_database database;
     weir__duck_connection connection;
+    atomic_bool is_interrupted;
     bool is_fork;        /* the database is the origin's to close */
     bool has_files;      /* views of files in an in-memory database; else a database file */
     weir__source *files; /* what is known of them; NULL in a fork */
@@ -130,11 +131,6 @@ WEIR_CHECKED weir_status weir__duck_start(weir__duck_session *session, const cha
                                           const char *what, weir__cursor **out, weir_error *error);
 
 WEIR_CHECKED weir_status weir__duck_describe(weir__source *source, weir__catalog *out, weir_error *error);
-WEIR_CHECKED weir_status weir__duck_scan(weir__source *source, const weir__catalog_table *table,
-                                         const uint32_t *columns, uint32_t column_count, uint32_t part,
-                                         uint32_t part_count, weir__cursor **out, weir_error *error);
-WEIR_CHECKED weir_status weir__duck_query(weir__source *source, const char *sql, weir__cursor **out,
-                                          weir_error *error);
 WEIR_CHECKED weir_status weir__duck_describe_query(weir__source *source, const char *sql,
                                                    weir__catalog *catalog, weir__catalog_table *table,
                                                    weir_error *error);

@@ -292,16 +292,25 @@ static weir_status fail(const duck_cursor *cursor, const char *message, weir_err
     return weir__duck_fail(error, what, message);
 }
 
-/* Why the statement failed: the first error, which is not always the one that DuckDB gives. The thread that
- * fails interrupts the others, and under load one of theirs, INTERRUPT, may be given; nobody else interrupts
- * here, so the statement is run again for its reason. An error that was found early comes wrapped in one
- * that says so. */
+static bool is_interrupted(const weir__duck_session *session) {
+    return atomic_load_explicit(&session->is_interrupted, memory_order_relaxed);
+}
+
+/* The thread that fails interrupts the others, and under load one of theirs may be the error that is given.
+ */
+static bool hides_the_reason(const duck_cursor *cursor, const char *message) {
+    static const char interrupt[] = "INTERRUPT Error";
+    return message && strncmp(message, interrupt, strlen(interrupt)) == 0 && !is_interrupted(cursor->session);
+}
+
+/* Why the statement failed: the first error, which is not always the one that DuckDB gives: the statement
+ * is run again for it. An error that was found early comes wrapped in one that says so. */
 static weir_status fail_execution(duck_cursor *cursor, weir_error *error) {
-    static const char interrupt[] = "INTERRUPT Error", wrapped[] = "\nError: ";
+    static const char wrapped[] = "\nError: ";
     enum { ATTEMPTS = 3 };
     const weir__duck_api *api = &cursor->session->api;
     const char *message = api->result_error(&cursor->result);
-    for (int i = 0; i < ATTEMPTS && message && strncmp(message, interrupt, strlen(interrupt)) == 0; i++) {
+    for (int i = 0; i < ATTEMPTS && hides_the_reason(cursor, message); i++) {
         weir__duck_result again = {0};
         bool is_done = api->execute_prepared(cursor->statement, &again) == 0;
         if (is_done) { /* it does not fail any more: what there is to say is what was said */
@@ -362,6 +371,8 @@ static weir_status run(duck_cursor *cursor, const char *statement, bool is_query
         return fail(cursor, api->prepare_error(cursor->statement), error);
     if (is_query && api->prepared_statement_type(cursor->statement) != WEIR__DUCK_SELECT_STATEMENT)
         return fail(cursor, "only a SELECT is run", error);
+    if (is_interrupted(cursor->session))
+        return fail(cursor, "it was interrupted", error);
     bool is_running = api->execute_prepared_streaming(cursor->statement, &cursor->result) == 0;
     cursor->has_result = true;
     return is_running ? WEIR_OK : fail_execution(cursor, error);

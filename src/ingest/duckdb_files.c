@@ -1,9 +1,6 @@
 /* Files that DuckDB reads: a view of an in-memory database for each table. Parquet files say what they hold;
  * CSV files beside them are read with the dialect, types and nulls that weir finds itself, so that they give
- * the same values with and without DuckDB. Columns from folders' names have the types that weir gives them.
- */
-#include <stdio.h>
-#include <string.h>
+ * the same values with and without DuckDB. So are columns from folders' names: DuckDB gives them as text. */
 
 #include "ingest/csv.h"
 #include "ingest/duckdb_api.h"
@@ -20,21 +17,23 @@ static void add_character(weir__sql *sql, const char *key, char character) {
     weir__sql_add_literal(sql, text);
 }
 
-/* The columns that folders' names give, with types. */
+/* The texts that stand for null. */
+static void add_nulls(weir__sql *sql, const weir__csv_table *table) {
+    weir__sql_add(sql, "''");
+    for (uint32_t i = 0; i < table->options.null_count; i++) {
+        weir__sql_add(sql, ", ");
+        weir__sql_add_literal(sql, table->options.nulls[i]);
+    }
+}
+
+/* The columns that folders' names give. */
 static void add_folder_columns(weir__sql *sql, const weir__csv_table *table) {
     const weir__data_file *first = &table->files->files[0];
-    static const weir__csv_options nothing;
     weir__sql_add(sql, ", hive_partitioning = %s", first->value_count > 0 ? "true" : "false");
     for (size_t v = 0; v < first->value_count; v++) {
-        weir__csv_profile profile = {0};
-        for (size_t i = 0; i < table->files->file_count; i++) {
-            const char *value = table->files->files[i].values[v].value;
-            weir__csv_profile_see(&profile, (weir__bytes){value ? value : "", value ? strlen(value) : 0},
-                                  &nothing);
-        }
         weir__sql_add(sql, v ? ", " : ", hive_types = {");
         weir__sql_add_literal(sql, first->values[v].key);
-        weir__sql_add(sql, ": %s", type_name(weir__csv_type_of(&profile, 0)));
+        weir__sql_add(sql, ": VARCHAR");
     }
     if (first->value_count > 0)
         weir__sql_add(sql, "}");
@@ -45,11 +44,8 @@ static void add_csv_arguments(weir__sql *sql, const weir__csv_table *table) {
     add_character(sql, "delim", table->dialect.delimiter);
     add_character(sql, "quote", table->dialect.quote);
     add_character(sql, "escape", table->dialect.quote);
-    weir__sql_add(sql, ", nullstr = [''");
-    for (uint32_t i = 0; i < table->options.null_count; i++) {
-        weir__sql_add(sql, ", ");
-        weir__sql_add_literal(sql, table->options.nulls[i]);
-    }
+    weir__sql_add(sql, ", nullstr = [");
+    add_nulls(sql, table);
     weir__sql_add(sql, "], columns = {");
     for (uint32_t c = 0; c < table->file_column_count; c++) {
         weir__sql_add(sql, c ? ", " : "");
@@ -74,11 +70,34 @@ static void add_reader(weir__sql *sql, const weir__csv_table *table) {
     weir__sql_add(sql, ")");
 }
 
+/* What the view says of the reader's columns: those of folders come last, with nulls and types. */
+static void add_columns(weir__sql *sql, const weir__csv_table *table) {
+    const weir__data_file *first = &table->files->files[0];
+    weir__sql_add(sql, "*");
+    for (size_t v = 0; v < first->value_count; v++) {
+        weir__sql_add(sql, v ? ", " : " EXCLUDE (");
+        weir__sql_add_identifier(sql, first->values[v].key);
+    }
+    weir__sql_add(sql, first->value_count > 0 ? ")" : "");
+    for (size_t v = 0; v < first->value_count; v++) {
+        weir__sql_add(sql, ", CAST(CASE WHEN ");
+        weir__sql_add_identifier(sql, first->values[v].key);
+        weir__sql_add(sql, " NOT IN (");
+        add_nulls(sql, table);
+        weir__sql_add(sql, ") THEN ");
+        weir__sql_add_identifier(sql, first->values[v].key);
+        weir__sql_add(sql, " END AS %s) AS ", type_name(table->columns[table->file_column_count + v].type));
+        weir__sql_add_identifier(sql, first->values[v].key);
+    }
+}
+
 static weir_status view_table(weir__duck_session *session, const weir__csv_table *table, weir_error *error) {
     weir__sql sql = {.env = session->base.env};
     weir__sql_add(&sql, "CREATE VIEW ");
     weir__sql_add_identifier(&sql, table->files->name);
-    weir__sql_add(&sql, " AS SELECT * FROM ");
+    weir__sql_add(&sql, " AS SELECT ");
+    add_columns(&sql, table);
+    weir__sql_add(&sql, " FROM ");
     add_reader(&sql, table);
     weir_status status = sql.failed ? weir__out_of_memory(error, WEIR__SOURCE_OPERATOR, sql.size)
                                     : weir__duck_run(session, sql.data, table->files->files[0].path, error);

@@ -5,6 +5,7 @@
 
 #include "base/bytes.h"
 #include "ingest/encode.h"
+#include "ingest/like.h"
 
 enum { BLOCK_BYTES = 1 << 20 };
 
@@ -359,7 +360,10 @@ static weir_status write_sections(weir__ingest *ingest, weir__embedder *embedder
     status = embedder ? weir__write_embeddings(ingest, embedder, w, error) : WEIR_OK;
     report->embed_ns = env->now_ns(env->context) - wrote;
     report->embedding_bytes = w->position - before;
-    return status == WEIR_OK ? weir__write_keys(ingest, w, error) : status;
+    if (status == WEIR_OK)
+        status = weir__write_keys(ingest, w, error);
+    weir__write_labels(ingest, w);
+    return status;
 }
 
 weir_status weir__write_store(weir__ingest *ingest, weir__store_writer *writer, weir_ingest_report *report,
@@ -374,6 +378,8 @@ weir_status weir__write_store(weir__ingest *ingest, weir__store_writer *writer, 
         ingest->info.embedding_dim = embedder->dim;
         ingest->info.embedding_provider = embedder->kind->provider;
     }
+    if (status == WEIR_OK)
+        status = weir__like_check_embeddings(ingest, error);
     if (status == WEIR_OK)
         status = number_categories(ingest, error);
     if (status == WEIR_OK)

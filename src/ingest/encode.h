@@ -14,4 +14,7 @@ WEIR_CHECKED weir_status weir__write_embeddings(weir__ingest *ingest, weir__embe
 WEIR_CHECKED weir_status weir__choose_key_forms(weir__ingest *ingest, weir_error *error);
 WEIR_CHECKED weir_status weir__write_keys(weir__ingest *ingest, weir__store_writer *w, weir_error *error);
 
+/* The section of labels, if a task's have a time. */
+void weir__write_labels(const weir__ingest *ingest, weir__store_writer *w);
+
 #endif

@@ -5,10 +5,19 @@
 #include <string.h>
 
 #include "base/floating.h"
-#include "ingest/state.h"
+#include "ingest/like.h"
 #include "store/writer.h"
 
 /* ---- Warnings -------------------------------------------------------------------------------- */
+
+static void tell(void *context, const weir_warning *warning) {
+    weir__ingest *ingest = context;
+    if (!warning->is_note && ingest->warning_count++ == 0)
+        snprintf(ingest->first_warning, sizeof ingest->first_warning, "%s: %.300s", warning->code,
+                 warning->message);
+    if (ingest->options->warning)
+        ingest->options->warning(ingest->options->warning_context, warning);
+}
 
 void weir__warn(weir__ingest *ingest, const char *code, const char *table, const char *column,
                 const char *task, const char *format, ...) {
@@ -17,11 +26,8 @@ void weir__warn(weir__ingest *ingest, const char *code, const char *table, const
     va_start(arguments, format);
     vsnprintf(message, sizeof message, format, arguments);
     va_end(arguments);
-    if (ingest->warning_count++ == 0)
-        snprintf(ingest->first_warning, sizeof ingest->first_warning, "%s: %.300s", code, message);
-    weir_warning warning = {.code = code, .table = table, .column = column, .task = task, .message = message};
-    if (ingest->options->warning)
-        ingest->options->warning(ingest->options->warning_context, &warning);
+    tell(ingest,
+         &(weir_warning){.code = code, .table = table, .column = column, .task = task, .message = message});
 }
 
 void weir__note(weir__ingest *ingest, const char *code, const char *format, ...) {
@@ -30,9 +36,7 @@ void weir__note(weir__ingest *ingest, const char *code, const char *format, ...)
     va_start(arguments, format);
     vsnprintf(message, sizeof message, format, arguments);
     va_end(arguments);
-    weir_warning note = {.code = code, .message = message, .is_note = true};
-    if (ingest->options->warning)
-        ingest->options->warning(ingest->options->warning_context, &note);
+    tell(ingest, &(weir_warning){.code = code, .message = message, .is_note = true});
 }
 
 /* What can be said before anything is read. */
@@ -68,7 +72,7 @@ static weir_status refuse_warnings(const weir__ingest *ingest, weir_error *error
     if (!ingest->options->strict || ingest->warning_count == 0)
         return WEIR_OK;
     return weir__fail(error, WEIR_SCHEMA_INVALID, WEIR__INGEST_OPERATOR,
-                      "%u warning%s, which --strict makes errors; the first is %s", ingest->warning_count,
+                      "%u warning%s, which strict makes errors; the first is %s", ingest->warning_count,
                       ingest->warning_count == 1 ? "" : "s", ingest->first_warning);
 }
 
@@ -198,7 +202,8 @@ static weir_status prepare_source(weir__ingest *ingest, bool reads_schema, weir_
     ingest->source = (weir__source_options){.location = options->source,
                                             .search_path = ingest->schema.search_path,
                                             .search_path_count = ingest->schema.search_path_count,
-                                            .csv = &ingest->csv};
+                                            .csv = &ingest->csv,
+                                            .is_cancelled = &ingest->is_cancelled};
     status = prepare_csv(ingest, error);
     if (status != WEIR_OK)
         return status;
@@ -223,6 +228,8 @@ static weir_status begin(weir__ingest *ingest, bool reads_schema, weir_error *er
     if (!ingest->options->source)
         return weir__fail(error, WEIR_CONTRACT_VIOLATION, WEIR__INGEST_OPERATOR, "no source is given");
     weir_status status = weir__check_preset(ingest->options->preset, error);
+    if (status == WEIR_OK)
+        status = weir__like_open(ingest, error);
     if (status == WEIR_OK)
         status = prepare_source(ingest, reads_schema, error);
     if (status == WEIR_OK)
@@ -268,6 +275,12 @@ static void release_task(const weir_env *env, weir__task_plan *task) {
     weir__release(env, task->nulls);
     weir__release(env, task->category_ranks);
     weir__release(env, task->held_out);
+    weir__release(env, task->known);
+    for (int i = 0; i < WEIR__LABEL_LISTS; i++) {
+        weir__release(env, task->labels[i].times);
+        weir__release(env, task->labels[i].starts);
+        weir__release(env, task->labels[i].rows);
+    }
     weir__dictionary_release(&task->categories);
     weir__arena_release(&task->strings);
 }
@@ -292,6 +305,7 @@ static void end(weir__ingest *ingest) {
     weir__catalog_release(&ingest->catalog);
     while (ingest->session_count > 0)
         close_last_session(ingest);
+    weir_store_close(ingest->like);
     weir__arena_release(&ingest->arena);
 }
 
@@ -417,11 +431,13 @@ static weir_status make_store(weir__ingest *ingest, weir__store_writer *store, w
     const weir_ingest_options *options = ingest->options;
     weir_status status = run_phases(ingest, report, error);
     if (status == WEIR_OK)
+        status = weir__like_report(ingest, error);
+    if (status == WEIR_OK)
         status = weir__warn_of_times(ingest, error);
     if (status == WEIR_OK)
         status = weir__write_store(ingest, store, report, error);
     if (status == WEIR_OK && options->inspect)
-        status = options->inspect(options->inspect_context, store->file.temporary, error);
+        status = options->inspect(options->inspect_context, store->file.temporary, tell, ingest, error);
     return status == WEIR_OK ? refuse_warnings(ingest, error) : status;
 }
 
@@ -470,7 +486,11 @@ static weir_status read_and_write(weir__ingest *ingest, weir_ingest_report *repo
 static weir_status run(weir__ingest *ingest, weir_ingest_report *report, weir_error *error) {
     weir_status status = ingest->options->schema ? WEIR_OK : draft_and_read(ingest, error);
     if (status == WEIR_OK)
+        status = weir__like_trim(ingest, error);
+    if (status == WEIR_OK)
         status = weir__plan_make(ingest, error);
+    if (status == WEIR_OK)
+        status = weir__like_check(ingest, error);
     if (status == WEIR_OK)
         status = weir__choose_targets(ingest, report, error);
     if (status == WEIR_OK)

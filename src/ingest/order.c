@@ -2,11 +2,10 @@
  * order.
  *
  * Rows that come in key order already (an INTEGER PRIMARY KEY read in rowid order) are only checked. */
-#include <stdio.h>
 #include <string.h>
 
 #include "base/bytes.h"
-#include "ingest/state.h"
+#include "ingest/like.h"
 
 /* ---- Joining parts --------------------------------------------------------------------------- */
 
@@ -117,10 +116,22 @@ static weir_status join_parts(weir__ingest *ingest, weir__table_plan *table, wei
     table->categories = weir__arena_take_zero(&ingest->arena, table->column_count, sizeof *table->categories);
     table->category_ranks =
         weir__arena_take_zero(&ingest->arena, table->column_count, sizeof *table->category_ranks);
-    if (!table->data || !table->categories || !table->category_ranks)
+    table->like_categories =
+        weir__arena_take_zero(&ingest->arena, table->column_count, sizeof *table->like_categories);
+    table->new_categories =
+        weir__arena_take_zero(&ingest->arena, table->column_count, sizeof *table->new_categories);
+    if (!table->data || !table->categories || !table->category_ranks || !table->like_categories ||
+        !table->new_categories)
         return weir__out_of_memory(error, WEIR__INGEST_OPERATOR, 1);
     for (uint32_t c = 0; c < table->column_count; c++)
         weir__dictionary_init(&table->categories[c], env);
+    for (uint32_t c = 0; c < table->column_count; c++) {
+        weir_status status =
+            weir__like_categories(ingest, table->columns[c].column_idx, &table->categories[c], &ingest->arena,
+                                  &table->like_categories[c], error);
+        if (status != WEIR_OK)
+            return status;
+    }
     for (uint32_t p = 0; p < table->part_count && is_fine; p++)
         is_fine = renumber_part(ingest, table, &table->parts[p]);
     for (uint32_t c = 0; c < table->column_count && is_fine; c++)
@@ -332,11 +343,23 @@ uint32_t *weir__rank_strings(const weir_env *env, const weir__dictionary *dictio
     return NULL;
 }
 
+/* Cells whose category an earlier store does not have. */
+static uint64_t count_new(const uint32_t *values, uint32_t count, uint32_t known) {
+    uint64_t found = 0;
+    for (uint32_t i = 0; i < count; i++)
+        found += values[i] != WEIR_NONE && values[i] >= known;
+    return found;
+}
+
 static weir_status rank_categories(const weir_env *env, weir__table_plan *table, weir_error *error) {
     for (uint32_t c = 0; c < table->column_count; c++) {
+        uint32_t known = table->like_categories[c];
         if (table->columns[c].stype != WEIR_CATEGORICAL)
             continue;
-        table->category_ranks[c] = weir__rank_strings(env, &table->categories[c]);
+        if (known != WEIR_NONE)
+            table->new_categories[c] = count_new(table->data[c].values, table->row_count, known);
+        table->category_ranks[c] = known == WEIR_NONE ? weir__rank_strings(env, &table->categories[c])
+                                                      : weir__like_ranks(env, &table->categories[c], known);
         if (!table->category_ranks[c])
             return weir__out_of_memory(error, WEIR__INGEST_OPERATOR, table->categories[c].count);
         renumber(table->data[c].values, table->row_count, table->category_ranks[c]);
@@ -370,6 +393,9 @@ static void finish_parts(weir__ingest *ingest, weir__table_plan *table) {
         }
         weir__part_release(ingest->env, table, part);
     }
+    for (uint32_t c = 0; c < table->column_count; c++)
+        if (table->columns[c].column_idx != WEIR_NONE)
+            ingest->info_columns[table->columns[c].column_idx].nulls += table->new_categories[c];
 }
 
 static weir_status number_rows(weir__ingest *ingest, weir_error *error) {

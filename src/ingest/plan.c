@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "ingest/state.h"
+#include "ingest/like.h"
 
 weir_status weir__plan_refuse(weir_error *error, weir_status status, const char *what, const char *format,
                               ...) {
@@ -177,14 +177,19 @@ static weir_status plan_table(weir__ingest *ingest, const weir__schema_table *de
     if (status != WEIR_OK)
         return status;
     uint32_t declared = table->source->column_count;
+    uint32_t *order = weir__plan_take(ingest, declared, sizeof *order, &status, error);
     table->columns = weir__plan_take(ingest, declared, sizeof *table->columns, &status, error);
+    table->places = weir__plan_take(ingest, declared, sizeof *table->places, &status, error);
     table->positions = weir__plan_take(ingest, declared, sizeof *table->positions, &status, error);
     table->primary_key =
         weir__plan_take(ingest, described->primary_key_count, sizeof *table->primary_key, &status, error);
     if (status != WEIR_OK)
         return status;
-    for (uint32_t position = 0; position < declared; position++) {
+    weir__like_positions(ingest, described->name, table->source, order);
+    for (uint32_t i = 0; i < declared; i++) {
+        uint32_t position = order[i];
         weir__column_plan column;
+        table->places[position] = i;
         plan_column(&ingest->schema, described, table->source->columns[position].name, position, &column);
         if (column.stype == WEIR_IGNORED && !weir__keeps_keys(&column))
             continue;
@@ -228,7 +233,10 @@ static weir_status find_columns(weir__ingest *ingest, const weir__table_plan *ta
 
 static weir_status plan_edge(weir__ingest *ingest, uint32_t t, const weir__schema_key *key,
                              weir__edge_plan *edge, weir_error *error) {
-    *edge = (weir__edge_plan){.key = key, .table = t, .parent_table = find_table(ingest, key->table)};
+    *edge = (weir__edge_plan){.key = key,
+                              .table = t,
+                              .like = weir__like_edge(ingest, ingest->tables[t].name, key->name),
+                              .parent_table = find_table(ingest, key->table)};
     weir_status status =
         find_columns(ingest, &ingest->tables[t], key->columns, key->column_count, &edge->columns, error);
     if (status == WEIR_OK)
@@ -241,11 +249,13 @@ static weir_status plan_edge(weir__ingest *ingest, uint32_t t, const weir__schem
     return status;
 }
 
-/* By table, the first column's place, the number of columns, and name. */
+/* By table, the number in an earlier store, the first column's place, the number of columns, and name. */
 static int compare_edges(const void *a, const void *b) {
     const weir__edge_plan *x = a, *y = b;
     if (x->table != y->table)
         return x->table < y->table ? -1 : 1;
+    if (x->like != y->like)
+        return x->like < y->like ? -1 : 1;
     if (x->columns[0] != y->columns[0])
         return x->columns[0] < y->columns[0] ? -1 : 1;
     if (x->key->column_count != y->key->column_count)
@@ -423,9 +433,15 @@ static weir_status plan_task(weir__ingest *ingest, const weir__schema_task *desc
     task->is_cell =
         described->kind == WEIR__KIND_CELL ||
         (described->kind == WEIR__KIND_AUTO && is_cell_possible && !described->observation_time_column);
+    if (task->is_cell && (described->has_horizon || described->label_known_column))
+        return weir__plan_refuse(error, WEIR_TASK_INVALID,
+                                 "is for a derived task; this one is about a cell, whose label is known when "
+                                 "the cell is: say known_at in its column, or \"kind\": \"derived\" here",
+                                 "$.tasks.%s.%s", described->name,
+                                 described->has_horizon ? "horizon" : "label_known_column");
     if (task->is_cell && !is_cell_possible)
         return weir__plan_refuse(error, WEIR_TASK_INVALID,
-                                 "is no column of the anchor table with the task's type",
+                                 "is not a column of the anchor table that has the task's type",
                                  "$.tasks.%s.target_column: %s", described->name, described->target_column);
     return WEIR_OK;
 }
@@ -438,6 +454,7 @@ static weir_status plan_tasks(weir__ingest *ingest, weir_error *error) {
         weir__dictionary_init(&ingest->tasks[i].categories, ingest->env);
         weir__arena_init(&ingest->tasks[i].strings, ingest->env);
         ingest->task_count = i + 1;
+        ingest->tasks[i].like_categories = WEIR_NONE;
         status = plan_task(ingest, &schema->tasks[i], &ingest->tasks[i], error);
     }
     return status;

@@ -5,7 +5,6 @@
  *
  * Tables, partitioned tables, foreign tables and materialized views are listed; partitions and tables that
  * inherit are not, because a scan of their parent has their rows. Of views only the names are taken down. */
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -58,7 +57,8 @@ static uint32_t read_numbers(const char *text, uint32_t *out, uint32_t most) {
 
 static weir_status bad_number(weir_error *error) {
     return weir__fail(error, WEIR_SOURCE_ERROR, WEIR__SOURCE_OPERATOR,
-                      "%s: the server gives a text where PostgreSQL has a number", describing);
+                      "%s: the server sent text instead of a number, which PostgreSQL does not do",
+                      describing);
 }
 
 /* ---- Tables by number ------------------------------------------------------------------------ */

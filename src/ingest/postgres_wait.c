@@ -40,7 +40,8 @@ static uint64_t now_of(const weir__pg_session *session) {
 static bool take_in(weir__pg_session *session, uint64_t began_ns) {
     struct pollfd socket = {.fd = PQsocket(session->connection), .events = POLLIN};
     while (socket.fd >= 0) {
-        if (atomic_load_explicit(&session->is_interrupted, memory_order_relaxed)) {
+        if (atomic_load_explicit(&session->is_interrupted, memory_order_relaxed) ||
+            weir__source_is_cancelled(session->options)) {
             weir__pg_hang_up(session, "it was interrupted");
             return false;
         }

@@ -88,6 +88,9 @@ typedef struct weir__schema_task {
     weir_stype target_stype;
     const char *observation_time_column; /* or NULL */
     const char *weight_column;           /* or NULL */
+    const char *label_known_column;      /* when a label is known, or NULL; or the horizon says it: */
+    bool has_horizon;
+    int64_t horizon; /* microseconds */
     weir__task_kind kind;
     weir__time_form form; /* of the observation time and of a timestamp target */
     weir_before_anchor before_anchor;

@@ -112,10 +112,62 @@ static void check_anchor(weir__schema_reader *r, const weir__schema_task *task) 
                             anchor->name, anchor->primary_key_count);
 }
 
+/* "30d", "12h", or microseconds; false if it is neither. */
+static bool read_duration(const weir_cbor_value *value, int64_t *micros) {
+    static const struct {
+        const char *name;
+        uint64_t micros;
+    } units[] = {{"us", 1},          {"ms", 1000},        {"s", 1000000},      {"m", 60000000},
+                 {"h", 3600000000u}, {"d", 86400000000u}, {"w", 604800000000u}};
+    uint64_t number = 0, each = 1;
+    if (value->type == WEIR_CBOR_TEXT) {
+        const char *text = (const char *)value->data;
+        size_t size = (size_t)value->number, digits = 0;
+        for (; digits < size && text[digits] >= '0' && text[digits] <= '9'; digits++)
+            if (__builtin_mul_overflow(number, 10u, &number) ||
+                __builtin_add_overflow(number, (uint64_t)(text[digits] - '0'), &number))
+                return false;
+        each = 0;
+        for (size_t i = 0; i < sizeof units / sizeof *units && digits > 0; i++)
+            if (strlen(units[i].name) == size - digits &&
+                memcmp(units[i].name, text + digits, size - digits) == 0)
+                each = units[i].micros;
+    } else if (value->type == WEIR_CBOR_UINT) {
+        number = value->number;
+    } else {
+        return false;
+    }
+    if (each == 0 || __builtin_mul_overflow(number, each, &number) || number >= INT64_MAX)
+        return false;
+    *micros = (int64_t)number;
+    return true;
+}
+
+/* When the labels are known, if the task says it. */
+static void read_label_time(weir__schema_reader *r, const weir_cbor_value *map, weir__schema_task *task) {
+    weir_cbor_value value;
+    task->label_known_column = weir__schema_text(r, map, "label_known_column", false);
+    task->has_horizon = weir__schema_find(map, "horizon", &value);
+    if (task->has_horizon && !read_duration(&value, &task->horizon))
+        weir__schema_refuse(r, WEIR_TASK_INVALID, "horizon",
+                            "must be a duration such as \"30d\" or \"12h\" (us, ms, s, m, h, d or w), or "
+                            "microseconds");
+    if (task->has_horizon && task->label_known_column)
+        weir__schema_refuse(r, WEIR_TASK_INVALID, "horizon",
+                            "stands beside label_known_column; one of the two says when a label is known");
+}
+
 /* Without a query every row of the anchor table is a seed, at its own time: a cell task. */
 static void check_all_rows(weir__schema_reader *r, const weir_cbor_value *map, weir__schema_task *task) {
-    static const char *const for_queries[] = {
-        "anchor_key", "anchor_key_is", "observation_time_column", "before_anchor", "unit", "format", NULL};
+    static const char *const for_queries[] = {"anchor_key",
+                                              "anchor_key_is",
+                                              "observation_time_column",
+                                              "before_anchor",
+                                              "unit",
+                                              "format",
+                                              "horizon",
+                                              "label_known_column",
+                                              NULL};
     weir_cbor_value value;
     if (r->status != WEIR_OK)
         return;
@@ -133,14 +185,24 @@ static void check_all_rows(weir__schema_reader *r, const weir_cbor_value *map, w
 }
 
 static void read_task(weir__schema_reader *r, const weir_cbor_value *map, weir__schema_task *task) {
-    static const char *const keys[] = {"query",         "anchor_table",
-                                       "anchor_key",    "anchor_key_is",
-                                       "target_column", "target_stype",
-                                       "kind",          "unit",
-                                       "before_anchor", "target_statistics",
-                                       "drop_columns",  "observation_time_column",
-                                       "weight_column", "split",
-                                       "format",        NULL};
+    static const char *const keys[] = {"query",
+                                       "anchor_table",
+                                       "anchor_key",
+                                       "anchor_key_is",
+                                       "target_column",
+                                       "target_stype",
+                                       "kind",
+                                       "unit",
+                                       "before_anchor",
+                                       "target_statistics",
+                                       "drop_columns",
+                                       "observation_time_column",
+                                       "weight_column",
+                                       "split",
+                                       "format",
+                                       "horizon",
+                                       "label_known_column",
+                                       NULL};
     static const char *const key_meanings[] = {"primary_key", NULL};
     static const char *const early_rules[] = {"keep", "show_known", "move", NULL};
     static const char *const statistics[] = {"all", "train", NULL};
@@ -159,6 +221,7 @@ static void read_task(weir__schema_reader *r, const weir_cbor_value *map, weir__
     task->target_stype = weir__schema_stype(r, map, "target_stype");
     task->observation_time_column = weir__schema_text(r, map, "observation_time_column", false);
     task->weight_column = weir__schema_text(r, map, "weight_column", false);
+    read_label_time(r, map, task);
     task->kind = get_kind(r, map);
     task->form = weir__schema_form(r, map);
     task->before_anchor = (weir_before_anchor)weir__schema_word(r, map, "before_anchor", early_rules,

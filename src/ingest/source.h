@@ -1,5 +1,5 @@
-/* A source: a database that rows are read from. SQLite, PostgreSQL and DuckDB each implement this; ingest
- * knows nothing else of them.
+/* A source: a database that rows are read from. SQLite, PostgreSQL, DuckDB and CSV files each
+ * implement this; ingest knows nothing else of them.
  *
  * How a source is added: write source_NAME.c with a `const weir__source_kind weir__source_NAME`, and list
  * it in source.c. The methods are called from one thread at a time a session; sessions made by `fork` run
@@ -8,14 +8,20 @@
  * What must hold:
  *   - One snapshot. All sessions of one source see the same data from open to close, whatever others write.
  *   - Values as stored. A source does not parse, round, trim or cast: text stays text, also in a column
- *     that is declared otherwise. Only types that the source itself has become BOOL and TIMESTAMP.
+ *     that is declared otherwise. Only types that the source itself has become BOOL and TIMESTAMP. CSV
+ *     files have no types: a column all of whose fields are integers, or numbers, has those.
  *   - Order is free. Rows of a scan may come in any order and in any batches; every row comes exactly once
  *     over all parts. (Rows that come in key order make ingest faster.)
  *   - Text is handed over as bytes; ingest checks that it is UTF-8 and says which row is not.
- *   - Every failure is SOURCE_ERROR with the source's own message (OUT_OF_MEMORY where memory is short).
- *   - An interrupted session ends whatever it is doing, soon and with an error, and does nothing more. */
+ *   - Every failure is SOURCE_ERROR with the source's own message (OUT_OF_MEMORY where memory is short,
+ *     SCHEMA_INVALID for a search path that the source cannot have).
+ *   - An interrupted session ends whatever it is doing, soon and with an error, and does nothing more.
+ *     What is still being opened cannot be interrupted: what takes long there looks at
+ *     options->is_cancelled. */
 #ifndef WEIR_SRC_INGEST_SOURCE_H
 #define WEIR_SRC_INGEST_SOURCE_H
+
+#include <stdatomic.h>
 
 #include "base/internal.h"
 
@@ -166,16 +172,21 @@ typedef struct weir__source_options {
     const char *const *search_path; /* schemas; where there are none the source's own */
     uint32_t search_path_count;
     const struct weir__csv_settings *csv; /* how CSV files are read (csv.h), or NULL */
+    const atomic_bool *is_cancelled;      /* set if it is to end, also while it is opened; or NULL */
 } weir__source_options;
 
+static inline bool weir__source_is_cancelled(const weir__source_options *options) {
+    return options->is_cancelled && atomic_load_explicit(options->is_cancelled, memory_order_relaxed);
+}
+
 typedef struct weir__source_kind {
-    const char *name; /* "sqlite", "postgresql", "duckdb" */
+    const char *name; /* "sqlite", "postgresql", "duckdb", "csv" */
 
     /* Whether a location (path or URL) is this kind's. Kinds are asked in the order of source.c; it may
      * look at the file's first bytes. */
     bool (*accepts)(const weir_env *env, const char *location);
 
-    /* Connects and takes the snapshot. */
+    /* Connects and takes the snapshot; fails soon after it is cancelled. */
     weir_status (*open)(const weir_env *env, const weir__source_options *options, weir__source **out,
                         weir_error *error);
     void (*close)(weir__source *source);

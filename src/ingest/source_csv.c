@@ -56,6 +56,17 @@ static weir_status add_column(const weir_env *env, weir__csv_table *table, weir_
     return WEIR_OK;
 }
 
+/* The columns that folders' names give come after those of the file. */
+static weir_status name_folder_columns(const weir_env *env, weir__csv_table *table, weir_error *error) {
+    const weir__data_file *file = &table->files->files[0];
+    weir_status status = WEIR_OK;
+    table->file_column_count = table->column_count;
+    for (size_t i = 0; i < file->value_count && status == WEIR_OK; i++)
+        status =
+            add_column(env, table, (weir__bytes){file->values[i].key, strlen(file->values[i].key)}, error);
+    return status;
+}
+
 static weir_status name_columns(const weir_env *env, weir__csv_table *table, const weir__csv_record *first,
                                 weir_error *error) {
     const weir__data_file *file = &table->files->files[0];
@@ -72,11 +83,7 @@ static weir_status name_columns(const weir_env *env, weir__csv_table *table, con
                               file->path, i + 1);
         status = add_column(env, table, name, error);
     }
-    table->file_column_count = table->column_count;
-    for (size_t i = 0; i < file->value_count && status == WEIR_OK; i++)
-        status =
-            add_column(env, table, (weir__bytes){file->values[i].key, strlen(file->values[i].key)}, error);
-    return status;
+    return status == WEIR_OK ? name_folder_columns(env, table, error) : status;
 }
 
 /* Where the columns of a further file are. Its names must be those of the first. */
@@ -129,8 +136,32 @@ static void see_record(weir__csv_table *table, size_t number, const weir__csv_re
     table->row_count++;
 }
 
-static weir_status look_at_file(const weir_env *env, weir__csv_table *table, size_t number,
+static void see_folders(weir__csv_table *table, const weir__data_file *file) {
+    for (size_t i = 0; i < file->value_count; i++) {
+        const char *value = file->values[i].value ? file->values[i].value : "";
+        weir__csv_profile_see(&table->columns[table->file_column_count + i].profile,
+                              (weir__bytes){value, strlen(value)}, &table->options);
+    }
+}
+
+/* Of a Parquet file only the folders are looked at: it says itself what is in it. */
+static weir_status look_at_folders(const weir_env *env, weir__csv_table *table, weir_error *error) {
+    table->columns = weir__allocate_zero(env, table->files->files[0].value_count, sizeof *table->columns);
+    weir_status status = table->columns ? name_folder_columns(env, table, error) : no_memory(error);
+    for (size_t i = 0; i < table->files->file_count && status == WEIR_OK; i++)
+        see_folders(table, &table->files->files[i]);
+    return status;
+}
+
+/* What was asked to end, while it is opened or read. */
+static weir_status interrupted(const weir__csv_source *source, weir_error *error) {
+    return weir__fail(error, WEIR_SOURCE_ERROR, WEIR__SOURCE_OPERATOR, "reading %s was interrupted",
+                      source->files.name);
+}
+
+static weir_status look_at_file(const weir__csv_source *source, weir__csv_table *table, size_t number,
                                 weir_error *error) {
+    const weir_env *env = source->env;
     const weir__data_file *file = &table->files->files[number];
     weir__csv_reader *reader;
     weir__csv_record record = {0};
@@ -149,29 +180,28 @@ static weir_status look_at_file(const weir_env *env, weir__csv_table *table, siz
     if (status == WEIR_OK && table->dialect.has_header)
         status = weir__csv_next(reader, &record, error);
     while (status == WEIR_OK && record.field_count > 0) {
-        status = check_count(table, file->path, &record, error);
+        status = weir__source_is_cancelled(source->options) ? interrupted(source, error)
+                                                            : check_count(table, file->path, &record, error);
         if (status == WEIR_OK) {
             see_record(table, number, &record);
             status = weir__csv_next(reader, &record, error);
         }
     }
     weir__csv_close(reader);
-    for (size_t i = 0; i < file->value_count && status == WEIR_OK; i++) {
-        const char *value = file->values[i].value ? file->values[i].value : "";
-        weir__csv_profile_see(&table->columns[table->file_column_count + i].profile,
-                              (weir__bytes){value, strlen(value)}, &table->options);
-    }
+    if (status == WEIR_OK)
+        see_folders(table, file);
     return status;
 }
 
-static weir_status look_at_table(const weir_env *env, weir__csv_table *table, weir_error *error) {
+static weir_status look_at_table(const weir__csv_source *source, weir__csv_table *table, weir_error *error) {
+    const weir_env *env = source->env;
     table->places = weir__allocate_zero(env, table->files->file_count, sizeof *table->places);
     if (!table->places)
         return no_memory(error);
     weir_status status =
         weir__csv_find_dialect(env, table->files->files[0].path, &table->options, &table->dialect, error);
     for (size_t i = 0; i < table->files->file_count && status == WEIR_OK; i++)
-        status = look_at_file(env, table, i, error);
+        status = look_at_file(source, table, i, error);
     return status;
 }
 
@@ -256,8 +286,8 @@ static weir_status look_at_all(weir__csv_source *source, const weir__csv_setting
         source->tables[t].options = options_of(settings, source->files.tables[t].name);
     }
     for (size_t t = 0; t < source->files.count && status == WEIR_OK; t++)
-        if (source->files.tables[t].is_csv)
-            status = look_at_table(source->env, &source->tables[t], error);
+        status = source->files.tables[t].is_csv ? look_at_table(source, &source->tables[t], error)
+                                                : look_at_folders(source->env, &source->tables[t], error);
     if (status == WEIR_OK)
         find_types(source, !settings->has_schema);
     return status;
@@ -274,6 +304,7 @@ weir_status weir__csv_source_open(const weir_env *env, const weir__source_option
     if (!shared)
         return no_memory(error);
     shared->env = env;
+    shared->options = options;
     pthread_mutex_init(&shared->lock, NULL);
     weir_status status = weir__find_data_files(env, options->location, &shared->files, error);
     if (status == WEIR_OK)
@@ -455,8 +486,7 @@ static weir_status next_row(weir__cursor *cursor, weir__rows *rows, weir_error *
     weir__csv_record record = {0};
     *rows = (weir__rows){.cells = self->row};
     if (atomic_load_explicit(&self->source->is_interrupted, memory_order_relaxed))
-        return weir__fail(error, WEIR_SOURCE_ERROR, WEIR__SOURCE_OPERATOR, "reading %s was interrupted",
-                          self->source->files.name);
+        return interrupted(self->source, error);
     while (self->file < self->table->files->file_count) {
         weir_status status = self->reader ? WEIR_OK : open_file(self, error);
         if (status == WEIR_OK)

@@ -52,7 +52,6 @@ bool weir__key_from_value(const weir__value *value, weir__arena *arena, weir__di
 int weir__key_compare_values(weir__key a, weir__key b);
 bool weir__key_equal(weir__key a, weir__key b);
 uint64_t weir__key_hash(weir__key key);
-void weir__key_describe(weir__key key, char out[96]);
 /* As stored: integer, float, text or bytes. */
 void weir__key_cbor(weir__key key, weir_cbor_writer *w);
 
@@ -140,6 +139,7 @@ typedef struct weir__table_plan {
     weir__column_plan *columns; /* those that are read, in declared order */
     uint32_t column_count;
     uint32_t *positions; /* of the columns, for the source */
+    uint32_t *places;    /* of all of the source's columns, by position: where each is declared here */
     uint32_t *primary_key;
     uint32_t primary_key_count;
     weir__known temporal;
@@ -155,7 +155,9 @@ typedef struct weir__table_plan {
     weir__column_data *data;
     uint64_t *row_key_hashes;     /* without a primary key: XXH64 of the rows' CBOR */
     weir__dictionary *categories; /* a column */
-    uint32_t **category_ranks;    /* a column: dictionary number -> place in bytewise order */
+    uint32_t *like_categories; /* a column: how many of them an earlier store has; WEIR_NONE: there is none */
+    uint64_t *new_categories;  /* a column: cells that have others */
+    uint32_t **category_ranks; /* a column: dictionary number -> place in bytewise order */
     weir_status status;
     weir_error error;
 } weir__table_plan;
@@ -163,6 +165,7 @@ typedef struct weir__table_plan {
 typedef struct weir__edge_plan {
     const weir__schema_key *key;
     uint32_t table;
+    uint32_t like;     /* its number in an earlier store, or WEIR_NONE */
     uint32_t *columns; /* numbers in the table's plan, key->column_count of them */
     uint32_t parent_table;
     uint32_t *parent_columns; /* numbers in the parent's plan */
@@ -174,6 +177,18 @@ typedef struct weir__edge_plan {
     weir_status status;
     weir_error error;
 } weir__edge_plan;
+
+/* Task rows by (anchor, when their label is known, number): docs/spec/05c. */
+typedef struct weir__label_list {
+    int64_t *times;
+    uint32_t *starts;
+    uint32_t *rows;
+    uint32_t count;
+} weir__label_list;
+
+static inline bool weir__has_label_times(const weir__schema_task *task) {
+    return task->has_horizon || task->label_known_column;
+}
 
 typedef struct weir__task_plan {
     const weir__schema_task *schema;
@@ -190,9 +205,13 @@ typedef struct weir__task_plan {
     int64_t *integers;                       /* times, 0/1, or numbers in `categories` */
     uint8_t *nulls;                          /* a byte each */
     weir__dictionary categories;
+    uint32_t like_categories; /* of them, that an earlier store has; WEIR_NONE: there is none */
+    uint64_t new_categories;  /* targets that are others */
     weir__arena strings;
     uint32_t *category_ranks;
     uint8_t *held_out; /* bits */
+    int64_t *known;    /* when each seed's label is; WEIR_TIME_NEVER. NULL: the labels have no time */
+    weir__label_list labels[WEIR__LABEL_LISTS]; /* of all splits, and of train */
     weir_status status;
     weir_error error;
 } weir__task_plan;
@@ -222,6 +241,7 @@ typedef struct weir__ingest {
     uint32_t session_count;
     weir__catalog catalog;
     weir__schema schema;
+    weir_store *like;  /* an earlier store, or NULL (like.h) */
     weir__arena arena; /* of the plan and of info */
 
     weir__table_plan *tables;
@@ -277,7 +297,8 @@ weir_status weir__cancelled(weir_error *error);
 
 /* ---- Warnings -------------------------------------------------------------------------------- */
 
-/* Tells the caller; `table`, `column` and `task` may be NULL. From the calling thread only. */
+/* Tells the caller; `table`, `column` and `task` may be NULL. From the thread that does the work, which is
+ * not always the one that called ingest; never from two at a time. */
 void weir__warn(weir__ingest *ingest, const char *code, const char *table, const char *column,
                 const char *task, const char *format, ...) __attribute__((format(printf, 6, 7)));
 /* The same, of what is no mistake: it is told, but does not count. */
@@ -304,6 +325,9 @@ WEIR_CHECKED weir_status weir__number_texts(weir__ingest *ingest, weir_error *er
 WEIR_CHECKED weir_status weir__make_statistics(weir__ingest *ingest, weir_error *error);
 WEIR_CHECKED weir_status weir__match_keys(weir__ingest *ingest, weir_error *error);
 WEIR_CHECKED weir_status weir__make_tasks(weir__ingest *ingest, weir_error *error);
+/* The lists of a task's labels by when they are known, from its seeds, split after split. */
+WEIR_CHECKED weir_status weir__make_label_lists(weir__ingest *ingest, weir__task_plan *task, weir_task *info,
+                                                weir_error *error);
 /* A whole store under its temporary name; the caller commits or abandons it. */
 WEIR_CHECKED weir_status weir__write_store(weir__ingest *ingest, weir__store_writer *writer,
                                            weir_ingest_report *report, weir_error *error);
@@ -342,9 +366,8 @@ uint32_t weir__key_index_find(const weir__key_index *index, const weir__key *key
 
 /* What a known says, a row: WEIR_TIME_ALWAYS is null. NULL where it says nothing. */
 const int64_t *weir__known_times(const weir__table_plan *table, weir__known known);
-/* The time of a table's row, and when a cell or an edge is known. */
+/* The time of a table's row. */
 int64_t weir__row_time(const weir__table_plan *table, uint32_t row);
-int64_t weir__known_time(const weir__table_plan *table, weir__known known, uint32_t row);
 
 /* The earliest end of a task's train split (docs/spec, Statistics), and whose it is; false where none has
  * one. After the tasks. */

@@ -1,9 +1,8 @@
 /* Statistics, exactly as the contract sums: f64, blocks of 4,096 rows, block sums in order. Columns are
  * independent, so that they may be summed on any thread; sums of several columns are added in order. */
 #include <math.h>
-#include <string.h>
 
-#include "ingest/state.h"
+#include "ingest/like.h"
 
 enum { BLOCK_ROWS = 4096 };
 
@@ -215,6 +214,8 @@ bool weir__earliest_end_of_train(const weir__ingest *ingest, int64_t *out, uint3
 static weir_status choose_end(weir__ingest *ingest, weir_error *error) {
     weir_store_info *info = &ingest->info;
     uint32_t task;
+    if (ingest->like) /* its own end is taken later; here all rows count, to see whether they have shifted */
+        return WEIR_OK;
     info->has_statistics_until =
         ingest->schema.has_statistics_until || ingest->schema.has_statistics_until_train;
     info->statistics_until = ingest->schema.statistics_until;
@@ -239,5 +240,6 @@ weir_status weir__make_statistics(weir__ingest *ingest, weir_error *error) {
     weir__parallel(ingest->env, ingest->threads, work.count, sum_item, &work);
     ingest->info.timestamps = sum_timestamps(ingest, &work);
     weir__release(ingest->env, work.items);
+    weir__like_statistics(ingest);
     return WEIR_OK;
 }

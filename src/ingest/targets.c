@@ -136,6 +136,10 @@ weir_status weir__choose_targets(const weir__ingest *ingest, weir_ingest_report 
         return refuse(error, store, "is the schema; the store must be another file");
     if (options->schema && options->schema_name && is_same_file(options->schema_name, manifest))
         return refuse(error, manifest, "is the schema; the manifest must be another file");
+    if (options->like && is_same_file(options->like, store))
+        return refuse(error, store, "is the store of --like; the new store must be another file");
+    if (options->like && is_same_file(options->like, manifest))
+        return refuse(error, manifest, "is the store of --like; the manifest must be another file");
     status = check_store(ingest->env, store, error);
     return status == WEIR_OK ? check_manifest(ingest->env, manifest, error) : status;
 }

@@ -5,16 +5,17 @@
 #define XXH_INLINE_ALL
 #include <math.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <xxhash.h>
 
 #include "ingest/anchor_key.h"
+#include "ingest/like.h"
 
 enum { ADVANCE_EVERY = 4096 };
 
 typedef struct raw_seed {
     int64_t time;
+    int64_t known; /* when its label is, if labels have a time */
     double weight;
     union {
         double number;
@@ -28,6 +29,7 @@ typedef struct raw_seed {
 typedef struct seed_reader {
     weir__ingest *ingest;
     weir__task_plan *task;
+    uint32_t number; /* of the task */
     const weir__table_plan *anchor;
     const weir__key_index *index;
     weir__key *keys;            /* of one row of the query */
@@ -38,7 +40,7 @@ typedef struct seed_reader {
     uint64_t dropped;
     uint64_t early;        /* observed before their anchor */
     uint32_t *key_columns; /* of the query, one per column of the primary key */
-    uint32_t target_column, time_column, weight_column, split_column; /* WEIR_NONE */
+    uint32_t target_column, time_column, weight_column, known_column, split_column; /* WEIR_NONE */
 } seed_reader;
 
 static weir_status refuse(const seed_reader *r, const char *what, const char *detail, weir_error *error) {
@@ -71,6 +73,8 @@ static weir_status find_query_columns(seed_reader *r, const weir__cursor *cursor
         status = find_query_column(r, cursor, described->observation_time_column, &r->time_column, error);
     if (status == WEIR_OK)
         status = find_query_column(r, cursor, described->weight_column, &r->weight_column, error);
+    if (status == WEIR_OK)
+        status = find_query_column(r, cursor, described->label_known_column, &r->known_column, error);
     if (status == WEIR_OK)
         status = find_query_column(r, cursor, split, &r->split_column, error);
     return status;
@@ -111,6 +115,10 @@ static weir_status read_target(seed_reader *r, const weir__value *value, raw_see
                                      &category))
             return weir__out_of_memory(error, WEIR__INGEST_OPERATOR, text.size);
         seed->integer = category;
+        if (fit == WEIR__FITS && category >= r->task->like_categories) {
+            r->task->new_categories++;
+            fit = WEIR__IS_NULL;
+        }
     }
     if (fit == WEIR__UNFIT)
         return refuse_value(r, described->target_column, value, "does not fit the target's type", error);
@@ -137,6 +145,28 @@ static weir_status read_time(const seed_reader *r, const weir__value *value, raw
                             error);
     if (fit == WEIR__IS_NULL)
         seed->time = anchor_time(r, seed->row);
+    return WEIR_OK;
+}
+
+/* When the label of a seed is known, which is complete otherwise. */
+static weir_status read_known(const seed_reader *r, const weir__value *cells, raw_seed *seed,
+                              weir_error *error) {
+    const weir__schema_task *described = r->task->schema;
+    int64_t known = WEIR_TIME_NEVER;
+    if (described->has_horizon) {
+        if (__builtin_add_overflow(seed->time, described->horizon, &known))
+            known = WEIR_TIME_NEVER;
+    } else {
+        const weir__value *value = &cells[r->known_column];
+        weir__fit fit = weir__to_time(value, &described->form, &r->task->unsaid_time, &known);
+        if (fit == WEIR__UNFIT)
+            return refuse_value(r, described->label_known_column, value,
+                                "is not a time that is read here: write it in ISO 8601, or say \"unit\" or "
+                                "\"format\" in the task",
+                                error);
+        known = fit != WEIR__FITS ? WEIR_TIME_NEVER : known > seed->time ? known : seed->time;
+    }
+    seed->known = seed->is_null || seed->time == INT64_MAX ? WEIR_TIME_NEVER : known;
     return WEIR_OK;
 }
 
@@ -188,6 +218,8 @@ static weir_status read_seed(seed_reader *r, const weir__value *cells, weir_erro
         if (status == WEIR_OK)
             check_early(r, &seed);
     }
+    if (status == WEIR_OK && !is_dropped && weir__has_label_times(r->task->schema))
+        status = read_known(r, cells, &seed, error);
     if (status == WEIR_OK && !is_dropped && r->weight_column != WEIR_NONE)
         status = read_weight(r, &cells[r->weight_column], &seed, error);
     if (status == WEIR_OK && r->split_column != WEIR_NONE)
@@ -303,7 +335,9 @@ static int compare_seeds(const void *context, uint32_t a, uint32_t b) {
     if (x->time != y->time)
         return x->time < y->time ? -1 : 1;
     int by_target = order->task->is_cell ? 0 : compare_targets(order->task, x, y);
-    return by_target ? by_target : (x->weight > y->weight) - (x->weight < y->weight);
+    if (by_target || x->weight != y->weight)
+        return by_target ? by_target : x->weight < y->weight ? -1 : 1;
+    return (x->known > y->known) - (x->known < y->known);
 }
 
 static weir_status sort_seeds(seed_reader *r, weir_error *error) {
@@ -394,13 +428,16 @@ static weir_status split_by_hash(seed_reader *r, weir_error *error) {
 
 static weir_status split_seeds(seed_reader *r, weir_error *error) {
     const weir__schema_split *split = &r->task->schema->split;
-    if (split->method == WEIR__SPLIT_HASH)
-        return split_by_hash(r, error);
+    weir_status status = split->method == WEIR__SPLIT_HASH ? split_by_hash(r, error) : WEIR_OK;
     for (uint32_t i = 0; split->method == WEIR__SPLIT_TEMPORAL && i < r->count; i++) {
         int64_t time = r->seeds[i].time;
         r->seeds[i].split = time < split->val ? WEIR_TRAIN : time < split->test ? WEIR_VAL : WEIR_TEST;
     }
-    return WEIR_OK;
+    weir__like_row found = WEIR__LIKE_ROW;
+    for (uint32_t i = 0; i < r->count && status == WEIR_OK; i++)
+        (void)weir__like_split(r->ingest, r->number, r->seeds[i].row, r->seeds[i].time, &found,
+                               &r->seeds[i].split);
+    return status;
 }
 
 /* ---- What the file holds --------------------------------------------------------------------- */
@@ -415,6 +452,8 @@ static weir_status allocate_output(seed_reader *r, weir_error *error) {
         is_fine = (task->times = weir__allocate(env, r->count, sizeof *task->times)) && is_fine;
     if (task->schema->weight_column)
         is_fine = (task->weights = weir__allocate(env, r->count, sizeof *task->weights)) && is_fine;
+    if (weir__has_label_times(task->schema))
+        is_fine = (task->known = weir__allocate(env, r->count, sizeof *task->known)) && is_fine;
     if (task->is_cell) {
         task->held_out = weir__allocate_zero(env, weir__bits_size(r->anchor->row_count), 1);
         is_fine = is_fine && task->held_out;
@@ -436,6 +475,8 @@ static void place_seed(seed_reader *r, const raw_seed *seed, uint32_t place) {
         task->times[place] = seed->time;
     if (task->weights)
         task->weights[place] = seed->weight;
+    if (task->known)
+        task->known[place] = seed->known;
     if (task->held_out && seed->split != WEIR_TRAIN)
         weir__set_bit(task->held_out, seed->row);
     if (task->nulls)
@@ -467,6 +508,8 @@ static weir_status describe_targets(seed_reader *r, weir_column *column, weir_er
     const weir_env *env = r->ingest->env;
     weir__task_plan *task = r->task;
     if (task->schema->target_stype == WEIR_CATEGORICAL) {
+        if (task->like_categories != WEIR_NONE)
+            task->categories.count = task->like_categories; /* no seed has one of the others */
         task->category_ranks = weir__rank_strings(env, &task->categories);
         if (!task->category_ranks)
             return weir__out_of_memory(error, WEIR__INGEST_OPERATOR, task->categories.count);
@@ -477,7 +520,9 @@ static weir_status describe_targets(seed_reader *r, weir_column *column, weir_er
         bool is_counted = !task->schema->has_train_statistics || r->seeds[i].split == WEIR_TRAIN;
         task->numbers[i] = r->seeds[i].is_null || !is_counted ? NAN : r->seeds[i].number;
     }
-    column->statistics = weir__statistics_of(task->numbers, r->count);
+    if (!weir__like_target_statistics(r->ingest, r->ingest->info_tasks[r->number].column,
+                                      &column->statistics))
+        column->statistics = weir__statistics_of(task->numbers, r->count);
     return WEIR_OK;
 }
 
@@ -492,6 +537,8 @@ static weir_status finish_seeds(seed_reader *r, uint32_t number, weir_error *err
         status = describe_targets(r, &r->ingest->info_columns[info->column], error);
     if (status == WEIR_OK)
         group_by_split(r, info);
+    if (status == WEIR_OK && r->task->known)
+        status = weir__make_label_lists(r->ingest, r->task, info, error);
     info->seed_times = (const uint8_t *)r->task->times;
     return status;
 }
@@ -501,13 +548,19 @@ static void run_task(void *context, size_t index, uint32_t worker) {
     weir__task_plan *task = &ingest->tasks[index];
     seed_reader r = {.ingest = ingest,
                      .task = task,
+                     .number = WEIR__NARROW(uint32_t, index),
                      .anchor = &ingest->tables[task->anchor_table],
                      .index = ingest->key_indexes[task->anchor_table]};
     if (atomic_load_explicit(&ingest->has_failed, memory_order_relaxed))
         return;
     weir__dictionary_init(&r.key_texts, ingest->env);
-    task->status = task->schema->query ? read_query(&r, ingest->sessions[worker], &task->error)
-                                       : take_all_rows(&r, &task->error);
+    task->status = task->is_cell
+                       ? WEIR_OK
+                       : weir__like_categories(ingest, ingest->info_tasks[index].column, &task->categories,
+                                               &task->strings, &task->like_categories, &task->error);
+    if (task->status == WEIR_OK)
+        task->status = task->schema->query ? read_query(&r, ingest->sessions[worker], &task->error)
+                                           : take_all_rows(&r, &task->error);
     if (task->status == WEIR_OK)
         task->status = finish_seeds(&r, WEIR__NARROW(uint32_t, index), &task->error);
     if (task->status != WEIR_OK && task->status != WEIR_TASK_INVALID)

@@ -8,10 +8,11 @@
 #include <string.h>
 
 #include "base/file.h"
+#include "pipeline/prefetch.h"
 #include "pipeline/sealed.h"
 #include "trace/record.h"
 
-static const char operator_name[] = "weir.loader.checkpoint";
+static const char operator_name[] = "weir.run.checkpoint";
 
 /* ---- Writing --------------------------------------------------------------------------------- */
 
@@ -20,12 +21,12 @@ static void write_hash(weir_cbor_writer *w, const char *key, const uint8_t hash[
     weir_cbor_bytes(w, hash, WEIR_HASH_SIZE);
 }
 
-static void write_cursors(const weir__run *run, weir_mix *mix, uint64_t step, weir_cbor_writer *w) {
+static void write_cursors(const weir__schedule *run, weir_mix *mix, uint64_t step, weir_cbor_writer *w) {
     weir_cbor_map(w, run->member_count);
     for (size_t i = 0; i < run->member_count; i++) {
         weir_cursor cursor;
         weir_cbor_text(w, run->members[i].dataset->key);
-        if (!weir__run_next_cursor(run, mix, step, i, &cursor)) {
+        if (!weir__schedule_next_cursor(run, mix, step, i, &cursor)) {
             weir_cbor_null(w);
             continue;
         }
@@ -38,7 +39,7 @@ static void write_cursors(const weir__run *run, weir_mix *mix, uint64_t step, we
 }
 
 /* The mix, or the one dataset of a run without it. */
-static void write_dataset(const weir__run *run, weir_cbor_writer *w) {
+static void write_dataset(const weir__schedule *run, weir_cbor_writer *w) {
     weir_cbor_text(w, "dataset");
     if (run->is_mixed)
         weir_cbor_null(w);
@@ -49,13 +50,13 @@ static void write_dataset(const weir__run *run, weir_cbor_writer *w) {
 static void write_prefetch(const weir__run_state *state, weir_cbor_writer *w) {
     weir_cbor_text(w, "prefetch");
     if (state->prefetch)
-        weir_prefetch_save(state->prefetch, w);
+        weir__prefetch_save(state->prefetch, state->mark, w);
     else
         weir_cbor_null(w);
 }
 
 typedef struct written_run {
-    const weir__run *run;
+    const weir__schedule *run;
     weir_mix *mix;
     const weir__run_state *state;
 } written_run;
@@ -64,7 +65,7 @@ enum { PAIRS = 17 };
 
 static void write_pairs(const void *context, weir_cbor_writer *w) {
     const written_run *c = context;
-    const weir__run *run = c->run;
+    const weir__schedule *run = c->run;
     const weir__run_state *state = c->state;
     uint8_t token_hash[WEIR_HASH_SIZE];
     weir_sha256_of(run->token, run->token_size, token_hash);
@@ -100,7 +101,7 @@ static void write_pairs(const void *context, weir_cbor_writer *w) {
     weir_cbor_text(w, WEIR__CHECKPOINT_VERSION);
 }
 
-void weir__checkpoint_write(const weir__run *run, weir_mix *mix, const weir__run_state *state,
+void weir__checkpoint_write(const weir__schedule *run, weir_mix *mix, const weir__run_state *state,
                             weir_cbor_writer *w) {
     written_run c = {run, mix, state};
     weir__sealed_write(w, WEIR__CHECKPOINT_VERSION, PAIRS, write_pairs, &c);
@@ -212,8 +213,8 @@ weir_status weir_checkpoint_read(const void *data, size_t size, weir_checkpoint 
 static const char *const identities[] = {"store_hashes", "manifest_hash", "mix_hash", "batch_config_hash",
                                          "token_hash",   "stage",         "dataset",  "policy",
                                          "pad",          "data_cursors"};
-/* Steps that were taken out of order are those of one rank alone. */
-static const char *const best_effort_identities[] = {"world_size", "rank"};
+/* Steps that were taken out of order are those of one rank and its workers alone. */
+static const char *const best_effort_identities[] = {"world_size", "rank", "workers"};
 
 static weir_status check_equal(const weir_env *env, const weir_cbor_value *checkpoint,
                                const weir_cbor_value *expected, const char *key, weir_error *error) {
@@ -238,7 +239,7 @@ static weir_status compare(const weir_env *env, const weir_cbor_value *checkpoin
     for (size_t i = 0; i < sizeof identities / sizeof identities[0] && status == WEIR_OK; i++)
         status = check_equal(env, checkpoint, expected, identities[i], error);
     if (policy == WEIR_POLICY_BEST_EFFORT)
-        for (size_t i = 0; i < 2 && status == WEIR_OK; i++)
+        for (size_t i = 0; i < 3 && status == WEIR_OK; i++)
             status = check_equal(env, checkpoint, expected, best_effort_identities[i], error);
     return status;
 }
@@ -262,7 +263,7 @@ static weir_status check_taken(const weir_cbor_value *prefetch, uint64_t step, u
     return WEIR_OK;
 }
 
-weir_status weir__checkpoint_restore(const weir__run *run, weir_mix *mix, const weir__run_state *state,
+weir_status weir__checkpoint_restore(const weir__schedule *run, weir_mix *mix, const weir__run_state *state,
                                      const void *data, size_t size, weir__restored *out, weir_error *error) {
     weir_checkpoint read = {0};
     weir__restored restored = {0};
@@ -295,17 +296,14 @@ weir_status weir__checkpoint_restore(const weir__run *run, weir_mix *mix, const 
 /* ---- Files ----------------------------------------------------------------------------------- */
 
 weir_status weir__checkpoint_save(const weir_env *env, const void *data, size_t size, const char *path,
-                                  uint8_t hash[WEIR_HASH_SIZE], weir_error *error) {
-    static const char saving[] = "weir.loader.checkpoint";
+                                  weir_error *error) {
     weir__atomic_file file;
-    weir_status status = weir__atomic_open(&file, env, path, saving, error);
+    weir_status status = weir__atomic_open(&file, env, path, operator_name, error);
     if (status != WEIR_OK)
         return status;
     status = weir__atomic_write(&file, data, size, error);
     if (status == WEIR_OK)
         status = weir__atomic_commit(&file, error);
     weir__atomic_abandon(&file);
-    if (status == WEIR_OK && hash)
-        weir_sha256_of(data, size, hash);
     return status;
 }

@@ -2,7 +2,7 @@
 #ifndef WEIR_SRC_PIPELINE_CHECKPOINT_H
 #define WEIR_SRC_PIPELINE_CHECKPOINT_H
 
-#include "pipeline/run.h"
+#include "pipeline/schedule.h"
 
 #define WEIR__CHECKPOINT_VERSION   "weir_checkpoint_v2"
 #define WEIR__CHECKPOINT_VERSION_1 "weir_checkpoint_v1" /* the same, not sealed: still read */
@@ -13,19 +13,19 @@ typedef struct weir__run_state {
     weir_policy policy;
     uint32_t workers;
     const weir_prefetch *prefetch; /* NULL: its state is written as null */
+    const uint64_t *mark;          /* which state of it; NULL: the one now */
 } weir__run_state;
 
-/* Writes the map. `mix` as in weir__run_locate. */
-void weir__checkpoint_write(const weir__run *run, weir_mix *mix, const weir__run_state *state,
+/* Writes the map. `mix` as in weir__schedule_locate. */
+void weir__checkpoint_write(const weir__schedule *run, weir_mix *mix, const weir__run_state *state,
                             weir_cbor_writer *w);
 
-/* Saves a checkpoint's bytes as a file that appears whole or not at all; `hash` may be NULL. */
+/* Saves a checkpoint's bytes as a file that appears whole or not at all. */
 WEIR_CHECKED weir_status weir__checkpoint_save(const weir_env *env, const void *data, size_t size,
-                                               const char *path, uint8_t hash[WEIR_HASH_SIZE],
-                                               weir_error *error);
+                                               const char *path, weir_error *error);
 
 /* Where a checkpoint leads. Under strict the step is all; in best effort the prefetcher began at
- * start_position and goes on from its state (a view of the checkpoint's bytes). */
+ * start_position and resumes from its state (a view of the checkpoint's bytes). */
 typedef struct weir__restored {
     uint64_t step;
     uint64_t start_position;
@@ -34,7 +34,7 @@ typedef struct weir__restored {
 
 /* Checks that a checkpoint's bytes are one, and that it is this run's; `state` has the run's policy and
  * number of workers. CBOR_INVALID, CHECKPOINT_MISMATCH, OUT_OF_MEMORY. */
-WEIR_CHECKED weir_status weir__checkpoint_restore(const weir__run *run, weir_mix *mix,
+WEIR_CHECKED weir_status weir__checkpoint_restore(const weir__schedule *run, weir_mix *mix,
                                                   const weir__run_state *state, const void *data, size_t size,
                                                   weir__restored *out, weir_error *error);
 

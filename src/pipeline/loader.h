@@ -1,17 +1,75 @@
-/* What a staging needs of the loader behind it beyond the public calls. */
+/* The host's side of a run: workers that build the batches of its schedule ahead, into slots, and the
+ * consumer that takes them in order. One item of the prefetcher is one step. */
 #ifndef WEIR_SRC_PIPELINE_LOADER_H
 #define WEIR_SRC_PIPELINE_LOADER_H
 
+#include <stdatomic.h>
+
+#include "pipeline/checkpoint.h"
+#include "pipeline/crew.h"
 #include "pipeline/memory.h"
 
-/* What a run with these options needs, on the host. The errors of weir_loader_plan, but for the limit. */
-WEIR_CHECKED weir_status weir__loader_need(const weir_env *env, const weir_loader_options *options,
-                                           weir__memory_need *out, weir_error *error);
+typedef struct weir__slot {
+    weir_batch_buffer *buffer;
+    size_t member; /* of the schedule, whose batch it holds */
+} weir__slot;
 
-/* The run's datasets have numbers: how many there are, the one of a batch, and the rules by which each one's
- * batches are expanded (weir_batch.rules). */
-size_t weir__loader_member_count(const weir_loader *loader);
-size_t weir__loader_member_of(const weir_loaded *loaded);
-const void *weir__loader_rules(const weir_loader *loader, size_t member, uint64_t *size);
+typedef struct weir__loader {
+    const weir_env *env;
+    weir__schedule schedule;
+    const weir_run_options *options; /* with the defaults in place */
+    weir__meter meter;               /* what worker 0's builders and the buffers' lists live in */
+    weir__builders *workers;         /* first those that lead a lane */
+    uint32_t lane_count;             /* the prefetcher's workers */
+    uint32_t unit; /* sequences that are built at a time; 0: workers build their steps alone */
+    weir__crew crew;
+    weir_mix *mix; /* the consumer's; NULL if the run is not mixed */
+    weir__memory_need need;
+    weir__stretch compact; /* of the compact batches */
+    weir__stretch tensors; /* of their tensors, without a device */
+    weir__slot *slots;
+    void **slot_pointers;
+    weir__restored start;
+    _Atomic(weir_prefetch *) prefetch; /* NULL until it is started */
+    _Atomic uint64_t build_ns;         /* that workers spent in building … */
+    _Atomic uint64_t transform_ns;     /* … and in the caller's function, */
+    _Atomic uint64_t transformed;      /* which had so many batches */
+    uint64_t *indices;                 /* room for one rank's share of a batch */
+    uint64_t step;                     /* after the last batch that was taken */
+} weir__loader;
+
+/* Opens the schedule and the first worker's builders, measures what the run needs, and finds where it begins.
+ * The loader keeps the options, and the checkpoint that they have. Close it also after a failure. */
+WEIR_CHECKED weir_status weir__loader_open(weir__loader *loader, const weir_env *env,
+                                           const weir_run_options *options, weir_error *error);
+
+/* Opens the other builders and the slots, where the plan says, and starts the workers. Compact batches lie in
+ * `memory`; batches are expanded if there is no device. */
+WEIR_CHECKED weir_status weir__loader_start(weir__loader *loader, const weir_plan *plan,
+                                            const weir_memory *memory, weir_error *error);
+void weir__loader_close(weir__loader *loader);
+
+/* The next batch; if it is not built yet, waits or sets *is_ready false. */
+WEIR_CHECKED weir_status weir__loader_next(weir__loader *loader, bool waits, weir_taken *out, bool *is_ready,
+                                           weir_error *error);
+void weir__loader_release(weir__loader *loader, const weir_taken *taken);
+
+/* Adds to an error which call of the sampler the batch of a step is; the dataset and cursor of the step, if
+ * it has any. The consumer. */
+const weir_dataset *weir__loader_name_step(weir__loader *loader, uint64_t step, weir_cursor *cursor,
+                                           weir_error *error);
+
+static inline uint64_t weir__loader_now(const weir__loader *loader) {
+    return loader->env->now_ns(loader->env->context);
+}
+
+/* Calls the caller's function, if there is one. */
+WEIR_CHECKED weir_status weir__loader_transform(weir__loader *loader, uint64_t step, const weir_batch *batch,
+                                                weir_stream stream, weir_error *error);
+
+/* The prefetcher, or NULL if it was not started. */
+static inline weir_prefetch *weir__loader_prefetch(const weir__loader *loader) {
+    return atomic_load(&loader->prefetch);
+}
 
 #endif

@@ -6,7 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 
-static const char operator_name[] = "weir.loader.plan";
+static const char operator_name[] = "weir.run.plan";
 
 static const char slot_arena[] = "slots";
 static const char tensor_arena[] = "tensors";
@@ -152,11 +152,34 @@ weir_status weir__memory_plan(const weir_env *env, const weir__memory_need *need
     return WEIR_OK;
 }
 
-uint64_t weir__memory_arena_size(const weir_plan *plan, const char *arena) {
+static uint64_t size_of_arena(const weir_plan *plan, const char *arena) {
     for (size_t i = 0; i < weir_plan_arena_count(plan); i++)
         if (is_named(weir_plan_arena_at(plan, i).name, arena))
             return weir_plan_arena_at(plan, i).peak_bytes;
     return 0;
+}
+
+weir_status weir__stretch_open(weir__stretch *stretch, const weir_memory *memory, const weir_plan *plan,
+                               const char *arena, weir_error *error) {
+    uint64_t size = size_of_arena(plan, arena);
+    weir_error refused = {0};
+    if (size > SIZE_MAX)
+        return weir__out_of_memory(error, operator_name, SIZE_MAX);
+    *stretch = (weir__stretch){.memory = *memory, .size = (size_t)size};
+    stretch->base = memory->allocate(memory->context, stretch->size, &refused);
+    if (stretch->base)
+        return WEIR_OK;
+    if (refused.status == WEIR_OK)
+        return weir__out_of_memory(error, operator_name, stretch->size);
+    if (error)
+        *error = refused;
+    return refused.status;
+}
+
+void weir__stretch_close(weir__stretch *stretch) {
+    if (stretch->base)
+        stretch->memory.release(stretch->memory.context, stretch->base, stretch->size);
+    stretch->base = NULL;
 }
 
 uint64_t weir__memory_offset(const weir_plan *plan, const char *kind, uint64_t index) {

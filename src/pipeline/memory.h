@@ -1,9 +1,9 @@
-/* The memory of a run: what it needs, the plan of it, and the slots' arena. */
+/* The memory of a run: what it needs, the plan of it, and its arenas. */
 #ifndef WEIR_SRC_PIPELINE_MEMORY_H
 #define WEIR_SRC_PIPELINE_MEMORY_H
 
 #include "pipeline/meter.h"
-#include "pipeline/run.h"
+#include "pipeline/schedule.h"
 
 typedef struct weir__memory_need {
     uint64_t slots;
@@ -30,9 +30,18 @@ WEIR_CHECKED weir_status weir__memory_measure(weir__memory_need *need, const wei
 WEIR_CHECKED weir_status weir__memory_plan(const weir_env *env, const weir__memory_need *need, uint64_t limit,
                                            weir_plan **out, weir_error *error);
 
-/* Bytes of an arena, 0 where the plan has none of that name; and where in its arena the index-th tensor of a
- * kind lies: "slot", "tensors", "place", "place_slot", "tables", "rules". */
-uint64_t weir__memory_arena_size(const weir_plan *plan, const char *arena);
+/* An arena of the plan in memory of a kind. Opening fails with the memory's own error, or OUT_OF_MEMORY. */
+typedef struct weir__stretch {
+    weir_memory memory;
+    uint8_t *base; /* NULL: not open */
+    size_t size;
+} weir__stretch;
+WEIR_CHECKED weir_status weir__stretch_open(weir__stretch *stretch, const weir_memory *memory,
+                                            const weir_plan *plan, const char *arena, weir_error *error);
+void weir__stretch_close(weir__stretch *stretch);
+
+/* Where in its arena the index-th tensor of a kind lies: "slot", "tensors", "place", "place_slot", "tables",
+ * "rules". */
 uint64_t weir__memory_offset(const weir_plan *plan, const char *kind, uint64_t index);
 
 #endif

@@ -64,7 +64,7 @@ static weir_status surface_failure(weir_prefetch *prefetch, const weir__worker *
 
 static weir_status take_next(weir_prefetch *prefetch, bool may_wait, weir_item *item, bool *is_ready,
                              weir_error *error) {
-    if (*prefetch->mark != WEIR__MARK)
+    if (!weir__prefetch_is_here(prefetch))
         return fail_in_child(error);
     if (is_cancelled(prefetch))
         return fail_cancelled(error);

@@ -31,18 +31,29 @@ static worker_place place_behind(const weir__shards *shards, uint32_t worker, ui
 
 /* ---- Saving ---------------------------------------------------------------------------------- */
 
-static void write_worker(const weir_prefetch *prefetch, const weir__worker *worker, weir_cbor_writer *w) {
-    worker_place behind = place_behind(&prefetch->shards, worker->number, worker->consumed);
+void weir__prefetch_mark(const weir_prefetch *prefetch, uint64_t *mark) {
+    mark[0] = prefetch->next_worker;
+    for (uint32_t i = 0; i < prefetch->worker_count; i++)
+        mark[1 + i] = prefetch->workers[i].consumed;
+}
+
+static void write_worker(const weir_prefetch *prefetch, uint32_t worker, uint64_t consumed,
+                         weir_cbor_writer *w) {
+    worker_place behind = place_behind(&prefetch->shards, worker, consumed);
     weir_cbor_map(w, WORKER_PAIRS);
     weir_cbor_text(w, "epoch");
     weir_cbor_uint(w, behind.epoch);
     weir_cbor_text(w, "place");
     weir_cbor_uint(w, behind.place);
     weir_cbor_text(w, "produced");
-    weir_cbor_uint(w, worker->consumed);
+    weir_cbor_uint(w, consumed);
 }
 
 void weir_prefetch_save(const weir_prefetch *prefetch, weir_cbor_writer *w) {
+    weir__prefetch_save(prefetch, NULL, w);
+}
+
+void weir__prefetch_save(const weir_prefetch *prefetch, const uint64_t *mark, weir_cbor_writer *w) {
     const weir__shards *shards = &prefetch->shards;
     weir_cbor_map(w, STATE_PAIRS);
     weir_cbor_text(w, "key");
@@ -58,13 +69,13 @@ void weir_prefetch_save(const weir_prefetch *prefetch, weir_cbor_writer *w) {
     weir_cbor_text(w, "shard_mode");
     weir_cbor_text(w, weir_shard_mode_name(shards->mode));
     weir_cbor_text(w, "next_worker");
-    weir_cbor_uint(w, prefetch->next_worker);
+    weir_cbor_uint(w, mark ? mark[0] : prefetch->next_worker);
     weir_cbor_text(w, "start_epoch");
     weir_cbor_uint(w, shards->start_epoch);
     weir_cbor_text(w, "worker_states");
     weir_cbor_array(w, prefetch->worker_count);
     for (uint32_t i = 0; i < prefetch->worker_count; i++)
-        write_worker(prefetch, &prefetch->workers[i], w);
+        write_worker(prefetch, i, mark ? mark[1 + i] : prefetch->workers[i].consumed, w);
     weir_cbor_text(w, "drop_remainder");
     weir_cbor_bool(w, shards->drop_remainder);
     weir_cbor_text(w, "start_position");

@@ -1,279 +1,574 @@
-/* See run.h. A store serves a dataset if it has one of that key; of several, the one that the manifest's
- * hash names. */
-#include "pipeline/run.h"
-
+/* A run: the loader, a device if there is one, and the files of this rank in one handle (weir/run.h).
+ *
+ * A checkpoint is saved after a synced trace, so a trace always reaches as far as its checkpoint; what it has
+ * beyond is cut when the run resumes. The first checkpoint is saved before the first batch: from then on a
+ * run that is killed at any moment can be resumed. */
 #include <string.h>
 
-#include "sampler/manifest.h"
-#include "sampler/mix.h"
+#include "device/device.h"
+#include "pipeline/prefetch.h"
+#include "pipeline/run_files.h"
+#include "pipeline/staging.h"
 
-static const char operator_name[] = "weir.loader.open";
+static const char operator_name[] = "weir.run";
 
-/* ---- Members --------------------------------------------------------------------------------- */
+typedef enum run_phase { OPENED, STARTED, ENDED, FAILED } run_phase;
 
-static weir_status find_store(const weir_loader_options *options, const weir_dataset *dataset,
-                              const weir_store **out, weir_error *error) {
-    *out = NULL;
-    for (size_t i = 0; i < options->store_count; i++) {
-        weir_stored_dataset stored;
-        if (weir_store_dataset(options->stores[i], dataset->key, &stored, NULL) != WEIR_OK)
-            continue;
-        if (!*out || memcmp(stored.hash, dataset->hash, WEIR_HASH_SIZE) == 0)
-            *out = options->stores[i];
-        if (memcmp(stored.hash, dataset->hash, WEIR_HASH_SIZE) == 0)
-            return WEIR_OK;
-    }
-    if (*out)
-        return WEIR_OK;
-    weir_status status =
-        weir__fail(error, WEIR_INVALID_DATASET_KEY, operator_name,
-                   "no store that is given has the dataset '%s' of this run; give its store, "
-                   "name one dataset, or take it out of the mix",
-                   dataset->key);
-    weir__note_text(error, "dataset_key", dataset->key, strlen(dataset->key));
-    weir__note_uint(error, "stores", options->store_count);
-    return status;
-}
-
-static weir_status add_member(weir__run *run, const weir_loader_options *options, size_t index,
-                              weir_error *error) {
-    weir__run_member member = {.dataset = weir_manifest_dataset(run->manifest, index), .index = index};
-    const char *key = member.dataset->key;
-    size_t at = run->member_count;
-    weir_status status = find_store(options, member.dataset, &member.store, error);
-    if (status != WEIR_OK)
-        return status;
-    for (; at > 0; at--) {
-        const char *other = run->members[at - 1].dataset->key;
-        if (weir__key_compare(other, strlen(other), key, strlen(key)) < 0)
-            break;
-        run->members[at] = run->members[at - 1];
-    }
-    run->members[at] = member;
-    run->member_count++;
-    return WEIR_OK;
-}
-
-static weir_status add_named(weir__run *run, const weir_loader_options *options, weir_error *error) {
-    const weir_dataset *named = NULL;
-    weir_status status =
-        weir__manifest_require(run->manifest, options->dataset, operator_name, &named, error);
-    if (status != WEIR_OK)
-        return status;
-    return add_member(run, options, (size_t)(named - weir_manifest_dataset(run->manifest, 0)), error);
-}
-
-/* Every dataset of the mix; without a mix the only dataset, which weir_mix_open insists on. */
-static weir_status add_mixed(weir__run *run, const weir_loader_options *options, weir_error *error) {
-    bool has_mix = weir_manifest_mix_total(run->manifest) > 0;
-    weir_status status = WEIR_OK;
-    for (size_t i = 0; i < weir_manifest_dataset_count(run->manifest) && status == WEIR_OK; i++)
-        if (!has_mix || weir_manifest_dataset(run->manifest, i)->weight > 0)
-            status = add_member(run, options, i, error);
-    return status;
-}
-
-static weir_status add_members(weir__run *run, const weir_loader_options *options, weir_error *error) {
-    size_t datasets = weir_manifest_dataset_count(run->manifest);
-    run->members = weir__allocate_zero(run->env, datasets, sizeof *run->members);
-    if (!run->members)
-        return weir__out_of_memory(error, operator_name, datasets * sizeof *run->members);
-    if (options->dataset)
-        return add_named(run, options, error);
-    if (options->stage != WEIR_STAGE_TRAIN && datasets != 1)
-        return weir__fail(error, WEIR_CONTRACT_VIOLATION, operator_name,
-                          "eval and infer run one dataset at a time, and the manifest has %zu; name one",
-                          datasets);
-    run->is_mixed = options->stage == WEIR_STAGE_TRAIN;
-    if (run->is_mixed) { /* refuses several datasets without a mix, before any of them is looked for */
-        weir_mix *mix;
-        weir_status status = weir_mix_open(run->env, run->manifest, run->token, run->token_size, &mix, error);
-        if (status != WEIR_OK)
-            return status;
-        weir_mix_close(mix);
-    }
-    return add_mixed(run, options, error);
-}
-
-static weir_status list_stores(weir__run *run, weir_error *error) {
-    run->store_hashes = weir__allocate_zero(run->env, run->member_count, sizeof *run->store_hashes);
-    if (!run->store_hashes)
-        return weir__out_of_memory(error, operator_name, run->member_count * sizeof *run->store_hashes);
-    for (size_t i = 0; i < run->member_count; i++) {
-        const uint8_t *hash = weir_store_describe(run->members[i].store)->store_hash;
-        size_t at = 0;
-        int order = 1;
-        while (at < run->store_count && (order = memcmp(run->store_hashes[at], hash, WEIR_HASH_SIZE)) < 0)
-            at++;
-        if (at < run->store_count && order == 0)
-            continue;
-        memmove(run->store_hashes[at + 1], run->store_hashes[at],
-                (run->store_count - at) * sizeof *run->store_hashes);
-        memcpy(run->store_hashes[at], hash, WEIR_HASH_SIZE);
-        run->store_count++;
-    }
-    return WEIR_OK;
-}
+struct weir_run {
+    const weir_env *env;
+    weir_run_options options; /* with the defaults in place; what it points to and is used later is below */
+    char *device;
+    weir_store **stores;
+    uint8_t *state;
+    weir__run_files files;
+    weir__loader loader;
+    weir__staging staging; /* zeros without a device */
+    weir_plan *plan;
+    weir_run_info info;
+    weir_checkpoint from; /* if the run is resumed */
+    run_phase phase;
+    weir_trace_writer *trace;
+    weir_cbor_writer written; /* the state that was asked for last */
+    bool is_lost;             /* a batch was taken and could not be given, or recorded */
+    uint64_t given;
+    uint64_t verified;
+    uint64_t saved_step;
+    uint64_t saved_ns;
+    uint64_t asked_ns;             /* spent in taking batches … */
+    uint64_t used_ns;              /* … and between two of them, by the consumer */
+    uint64_t gave_ns;              /* when the last one was given; 0: not yet */
+    weir_worker_metrics *measured; /* room for one of each lane */
+    _Atomic bool is_cancelled;
+};
 
 /* ---- Opening --------------------------------------------------------------------------------- */
 
-static weir_status open_populations(weir__run *run, weir_error *error) {
+static void set_default(uint32_t *option, uint32_t value) {
+    *option = *option ? *option : value;
+}
+
+/* Puts the defaults in place, and checks what nobody else does. */
+static weir_status settle(weir_run_options *o, weir_error *error) {
+    weir_device_options device;
     weir_status status = WEIR_OK;
-    for (size_t i = 0; i < run->member_count && run->stage == WEIR_STAGE_TRAIN && status == WEIR_OK; i++) {
-        weir__run_member *member = &run->members[i];
-        status = weir_population_open(run->env, run->manifest, member->store, member->dataset->key,
-                                      run->token, run->token_size, &member->population, error);
-    }
-    return status;
-}
-
-/* Eval and infer end after one pass over the dataset. A batch size of 0 is the builders' to refuse. */
-static uint64_t find_end(const weir__run *run, uint64_t steps) {
-    uint64_t batch = weir_manifest_global_batch_size(run->manifest);
-    uint64_t end = WEIR_ENDLESS;
-    if (run->stage != WEIR_STAGE_TRAIN && batch > 0) {
-        uint64_t samples = run->members[0].dataset->cardinality;
-        end = samples / batch + (samples % batch != 0);
-    }
-    return steps > 0 && steps < end ? steps : end;
-}
-
-static weir_status copy_token(weir__run *run, const weir_loader_options *options, weir_error *error) {
-    const void *token = options->token ? options->token : weir_manifest_token(options->manifest);
-    run->token_size = options->token ? options->token_size : WEIR_TOKEN_SIZE;
-    run->token = weir__allocate(run->env, run->token_size, 1);
-    if (!run->token)
-        return weir__out_of_memory(error, operator_name, run->token_size);
-    memcpy(run->token, token, run->token_size);
+    if (o->world_size == 0)
+        status = weir_launcher_read(&o->rank, &o->world_size, error);
+    if (status == WEIR_OK && o->device)
+        status = weir__device_name(o->device, &device, error);
+    if (status != WEIR_OK)
+        return status;
+    if ((unsigned)o->policy > WEIR_POLICY_BEST_EFFORT)
+        return weir__fail(error, WEIR_CONTRACT_VIOLATION, operator_name,
+                          "the policy is neither strict nor best_effort");
+    if (o->depth > WEIR__DEPTH_MAX)
+        return weir__fail(error, WEIR_CONTRACT_VIOLATION, operator_name,
+                          "a depth of %u batches on the device is too much; %d are the most", o->depth,
+                          WEIR__DEPTH_MAX);
+    if (o->read_back && (!o->device || o->transform.apply))
+        return weir__fail(
+            error, WEIR_CONTRACT_VIOLATION, operator_name,
+            "read_back compares what was built with what is on a device; it needs a device, and "
+            "no transform");
+    set_default(&o->workers, WEIR_RUN_WORKERS);
+    set_default(&o->buffer_size, WEIR_RUN_BUFFER);
+    set_default(&o->queue_size, WEIR_RUN_QUEUE);
+    set_default(&o->depth, WEIR_RUN_DEPTH);
+    if (o->device) /* a slot is the consumer's until its copy is done */
+        o->queue_size = o->depth;
+    if (o->checkpoint_seconds == 0)
+        o->checkpoint_seconds = WEIR_RUN_CHECKPOINT_SECONDS;
+    o->with_digests = o->with_digests || o->read_back;
     return WEIR_OK;
 }
 
-weir_status weir__run_open(weir__run *run, const weir_env *env, const weir_loader_options *options,
-                           weir_error *error) {
-    *run = (weir__run){.env = env,
-                       .manifest = options->manifest,
-                       .stage = options->stage,
-                       .world_size = options->world_size,
-                       .rank = options->rank,
-                       .any_hash = options->any_hash,
-                       .pad = options->pad,
-                       .with_digests = options->with_digests};
-    if (!weir_stage_name(options->stage))
-        return weir__fail(error, WEIR_INVALID_STAGE_TYPE, operator_name,
-                          "the stage is not train, eval, infer or eval_seeded");
-    weir_status status = copy_token(run, options, error);
+static weir_status copy_bytes(const weir_env *env, const void *from, size_t size, void *to,
+                              weir_error *error) {
+    void *copy = weir__allocate(env, size ? size : 1, 1);
+    if (!copy)
+        return weir__out_of_memory(error, operator_name, size);
+    memcpy(copy, from, size);
+    memcpy(to, &copy, sizeof copy);
+    return WEIR_OK;
+}
+
+/* Copies what the options point to and is used after opening. */
+static weir_status keep_options(weir_run *run, weir_error *error) {
+    weir_run_options *o = &run->options;
+    weir_status status =
+        copy_bytes(run->env, o->stores, o->store_count * sizeof *o->stores, &run->stores, error);
+    if (status == WEIR_OK && o->device)
+        status = copy_bytes(run->env, o->device, strlen(o->device) + 1, &run->device, error);
     if (status == WEIR_OK)
-        status = add_members(run, options, error);
+        status = weir__run_files_open(&run->files, run->env, o, error);
+    if (status == WEIR_OK && run->files.resume)
+        status = weir__run_files_read(&run->files, run->env, &run->state, &o->state_size, error);
+    else if (status == WEIR_OK && o->state)
+        status = copy_bytes(run->env, o->state, o->state_size, &run->state, error);
+    o->stores = run->stores;
+    o->device = run->device;
+    o->state = run->state;
+    return status;
+}
+
+static void describe(weir_run *run) {
+    const weir_run_options *o = &run->options;
+    run->info = (weir_run_info){.rank = o->rank,
+                                .world_size = o->world_size,
+                                .stage = o->stage,
+                                .policy = o->policy,
+                                .workers = o->workers,
+                                .buffer_size = o->buffer_size,
+                                .queue_size = o->queue_size,
+                                .first_step = run->loader.step,
+                                .end = run->loader.schedule.end,
+                                .is_resumed = run->state != NULL,
+                                .trace = run->files.trace,
+                                .checkpoint = run->files.checkpoint,
+                                .resumed_from = run->files.resume,
+                                .memory = run->plan};
+}
+
+static weir_status open_run(weir_run *run, weir_error *error) {
+    weir__memory_need *need = &run->loader.need;
+    weir_status status = settle(&run->options, error);
     if (status == WEIR_OK)
-        status = list_stores(run, error);
+        status = keep_options(run, error);
     if (status == WEIR_OK)
-        status = open_populations(run, error);
-    if (status == WEIR_OK) {
-        run->end = find_end(run, options->steps);
+        status = weir__loader_open(&run->loader, run->env, &run->options, error);
+    if (status == WEIR_OK && run->state) /* it was read before */
+        status = weir_checkpoint_read(run->state, run->options.state_size, &run->from, error);
+    if (status != WEIR_OK)
+        return status;
+    run->measured = weir__allocate_zero(run->env, run->loader.lane_count, sizeof *run->measured);
+    if (!run->measured)
+        return weir__out_of_memory(error, operator_name, run->loader.lane_count * sizeof *run->measured);
+    if (run->device)
+        weir__staging_measure(need, &run->options);
+    status = weir__memory_plan(run->env, need, run->options.memory_limit, &run->plan, error);
+    describe(run);
+    return status;
+}
+
+weir_status weir_run_open(const weir_env *env, const weir_run_options *options, weir_run **out,
+                          weir_error *error) {
+    env = weir__env(env);
+    if (options->size < sizeof *options)
+        return weir__fail(error, WEIR_CONTRACT_VIOLATION, operator_name,
+                          "options.size is %zu; set it to sizeof(weir_run_options)", options->size);
+    weir_run *run = weir__allocate_zero(env, 1, sizeof *run);
+    if (!run)
+        return weir__out_of_memory(error, operator_name, sizeof *run);
+    run->env = env;
+    run->options = *options;
+    weir_cbor_writer_memory(&run->written, env);
+    weir_status status = open_run(run, error);
+    if (status != WEIR_OK) {
+        weir_run_close(run);
+        return status;
+    }
+    *out = run;
+    return WEIR_OK;
+}
+
+/* Whether the run was started by another process, of which this is a child. */
+static bool is_elsewhere(const weir_run *run) {
+    const weir_prefetch *prefetch = weir__loader_prefetch(&run->loader);
+    return prefetch && !weir__prefetch_is_here(prefetch);
+}
+
+/* In a child of fork the trace is the parent's: what is buffered here is written there. */
+static void close_trace(weir_run *run) {
+    if (!is_elsewhere(run))
+        weir_trace_writer_close(run->trace);
+    run->trace = NULL;
+}
+
+void weir_run_close(weir_run *run) {
+    if (!run)
+        return;
+    const weir_env *env = run->env;
+    close_trace(run);
+    weir__staging_close(&run->staging);
+    weir__loader_close(&run->loader);
+    weir_plan_close(run->plan);
+    weir_cbor_release(&run->written);
+    weir__run_files_close(&run->files, env);
+    weir__release(env, run->measured);
+    weir__release(env, run->state);
+    weir__release(env, run->stores);
+    weir__release(env, run->device);
+    weir__release(env, run);
+}
+
+/* ---- Saving ---------------------------------------------------------------------------------- */
+
+uint64_t weir_run_step(const weir_run *run) {
+    return run->staging.device ? run->staging.step : run->loader.step;
+}
+
+static weir_status write_state(weir_run *run, weir_error *error) {
+    weir__run_state state = {.step = weir_run_step(run),
+                             .policy = run->options.policy,
+                             .workers = run->options.workers,
+                             .prefetch = weir__loader_prefetch(&run->loader),
+                             .mark = run->staging.mark};
+    if (run->is_lost)
+        return weir__fail(error, WEIR_CANCELLED, operator_name,
+                          "the batch of step %llu was lost; resume from the last checkpoint",
+                          (unsigned long long)(state.step - 1));
+    run->written.size = 0;
+    weir_cbor_restart(&run->written);
+    weir__checkpoint_write(&run->loader.schedule, run->loader.mix, &state, &run->written);
+    return weir_cbor_finish(&run->written, error);
+}
+
+static weir_status save_checkpoint(weir_run *run, weir_error *error) {
+    weir_status status = write_state(run, error);
+    if (status == WEIR_OK)
+        status = weir__checkpoint_save(run->env, run->written.data, run->written.size, run->files.checkpoint,
+                                       error);
+    run->saved_step = weir_run_step(run);
+    run->saved_ns = run->env->now_ns(run->env->context);
+    return status;
+}
+
+weir_status weir_run_save(weir_run *run, weir_error *error) {
+    weir_status status = run->trace ? weir_trace_sync(run->trace, error) : WEIR_OK;
+    bool is_saved = run->files.checkpoint && weir__loader_prefetch(&run->loader);
+    return status == WEIR_OK && is_saved ? save_checkpoint(run, error) : status;
+}
+
+weir_status weir_run_stop(weir_run *run, weir_error *error) {
+    bool has_files = (run->phase == STARTED || run->phase == ENDED) && !is_elsewhere(run);
+    weir_run_cancel(run);
+    weir_status status = has_files ? weir_run_save(run, error) : WEIR_OK;
+    close_trace(run);
+    return status;
+}
+
+weir_status weir_run_state(weir_run *run, const void **data, size_t *size, weir_error *error) {
+    weir_status status = run->phase == OPENED ? weir_run_start(run, error) : WEIR_OK;
+    if (status == WEIR_OK && run->trace && !is_elsewhere(run))
+        status = weir_trace_sync(run->trace, error);
+    if (status == WEIR_OK)
+        status = write_state(run, error);
+    if (status != WEIR_OK)
+        return status;
+    *data = run->written.data;
+    *size = run->written.size;
+    return WEIR_OK;
+}
+
+/* By steps, or by the time since the last one. The end has its own. */
+static bool is_due(const weir_run *run) {
+    const weir_run_options *o = &run->options;
+    uint64_t step = weir_run_step(run);
+    if (!run->files.checkpoint || step == run->saved_step || step >= run->info.end)
+        return false;
+    if (o->checkpoint_steps > 0 && step % o->checkpoint_steps == 0)
+        return true;
+    return (run->env->now_ns(run->env->context) - run->saved_ns) / 1000000000u >= o->checkpoint_seconds;
+}
+
+/* ---- The trace ------------------------------------------------------------------------------- */
+
+static weir_status open_trace(weir_run *run, weir_error *error) {
+    const weir__schedule *s = &run->loader.schedule;
+    bool is_resumed = run->info.is_resumed;
+    weir_trace_start start = {run->info.first_step, is_resumed ? run->from.hash : NULL};
+    weir_trace_run header = {.size = sizeof header,
+                             .manifest = s->manifest,
+                             .token = s->token,
+                             .token_size = s->token_size,
+                             .world_size = s->world_size,
+                             .rank = s->rank,
+                             .schedule = s->is_mixed ? WEIR_SCHEDULE_MIX : WEIR_SCHEDULE_CURSOR,
+                             .store_hashes = (const uint8_t(*)[WEIR_HASH_SIZE])s->store_hashes,
+                             .store_count = s->store_count,
+                             .is_best_effort = run->options.policy == WEIR_POLICY_BEST_EFFORT,
+                             .stage = s->stage};
+    header.build = weir_build_info(&header.build_count);
+    if (is_resumed && weir__run_files_exists(run->env, run->files.trace))
+        return weir_trace_resume(run->env, run->files.trace, &header, start.step, start.checkpoint_hash,
+                                 &run->trace, error);
+    return weir_trace_create(run->env, run->files.trace, &header, &start, &run->trace, error);
+}
+
+/* A batch has the valid ones; in eval and infer, positions wrap round after the last. */
+static const uint64_t *list_indices(const weir_run *run, const weir_taken *taken) {
+    const weir_step *step = &taken->batch->step;
+    uint64_t first = step->cursor_before.global_index + run->options.rank * step->micro_batch_size;
+    for (uint64_t i = 0; i < step->count; i++)
+        run->loader.indices[i] =
+            i < step->valid_count ? taken->batch->indices[i] : (first + i) % taken->dataset->cardinality;
+    return run->loader.indices;
+}
+
+static weir_status record(weir_run *run, const weir_taken *taken, weir_error *error) {
+    const weir_batch *batch = taken->batch;
+    weir_trace_iter iter = {.t = taken->step, .dataset = taken->dataset->key, .step = &batch->step};
+    bool is_padded = run->options.pad && batch->step.valid_count < batch->step.micro_batch_size;
+    if (batch->has_digests) { /* a replay does not pad: of a padded batch it can check the samples alone */
+        iter.batch_digest = is_padded ? NULL : batch->batch_digest;
+        iter.sample_digests = batch->sample_digests;
+    }
+    if (run->options.trace_indices)
+        iter.indices = list_indices(run, taken);
+    return weir_trace_append(run->trace, &iter, error);
+}
+
+/* Ends the trace with a failure. One that cannot be written stays open: no state is given that it does not
+ * reach. */
+static void record_failure(weir_run *run, const weir_error *failure) {
+    weir_cursor cursor;
+    weir_error call = {0};
+    weir_trace_failure record = {.t = failure->replay_token_size > 0 ? failure->t : weir_run_step(run),
+                                 .error = failure};
+    const weir_dataset *dataset = weir__loader_name_step(&run->loader, record.t, &cursor, &call);
+    if (dataset) {
+        record.dataset = dataset->key;
+        record.cursor = &cursor;
+        record.data_replay_t = call.replay_token;
+    }
+    if (weir_trace_fail(run->trace, &record, NULL) == WEIR_OK)
+        close_trace(run);
+}
+
+/* ---- Starting -------------------------------------------------------------------------------- */
+
+/* A run that begins saves its first checkpoint before it makes its trace: whatever comes in between, the same
+ * options resume from there. A run that resumes opens its trace first: only a trace that reaches the step may
+ * have a checkpoint of it. */
+static weir_status begin_files(weir_run *run, weir_error *error) {
+    bool is_resumed = run->info.is_resumed;
+    weir_status status = WEIR_OK;
+    run->saved_ns = run->env->now_ns(run->env->context);
+    if (!is_resumed && run->files.checkpoint)
+        status = save_checkpoint(run, error);
+    if (status == WEIR_OK && run->files.trace)
+        status = open_trace(run, error);
+    if (status == WEIR_OK && is_resumed)
+        return weir_run_save(run, error);
+    if (status != WEIR_OK && !is_resumed && run->files.checkpoint)
+        run->env->remove(run->env->context, run->files.checkpoint);
+    return status;
+}
+
+weir_status weir_run_start(weir_run *run, weir_error *error) {
+    if (run->phase != OPENED)
+        return WEIR_OK;
+    weir_memory host = weir__host_memory(run->env);
+    run->phase = FAILED;
+    weir_status status = weir__run_files_check(&run->files, run->env, run->info.is_resumed, error);
+    if (status == WEIR_OK)
+        status = run->device ? weir__staging_start(&run->staging, &run->loader, run->plan, error)
+                             : weir__loader_start(&run->loader, run->plan, &host, error);
+    if (status == WEIR_OK)
+        status = begin_files(run, error);
+    if (status != WEIR_OK)
+        return status;
+    run->phase = STARTED;
+    run->info.device = run->staging.device;
+    if (atomic_load(&run->is_cancelled)) /* by another thread, while there was nothing to cancel */
+        weir_run_cancel(run);
+    return WEIR_OK;
+}
+
+/* ---- Taking ---------------------------------------------------------------------------------- */
+
+/* Saves what can be saved of a run that failed, and ends its trace with the failure. Without a trace, a run
+ * that failed before its first batch has nothing to resume from, and leaves nothing. A batch that is still
+ * held, a fork and a cancelled run are no failures. */
+static void fail(weir_run *run, const weir_error *failure) {
+    bool is_a_batch = failure->replay_token_size > 0;
+    bool has_nothing = run->given == 0 && !run->info.is_resumed;
+    if (run->phase != STARTED || is_elsewhere(run) ||
+        (!is_a_batch && (failure->status == WEIR_CONTRACT_VIOLATION || failure->status == WEIR_CANCELLED)))
+        return;
+    run->phase = FAILED;
+    if (!has_nothing && !run->is_lost)
+        (void)!weir_run_save(run, NULL);
+    if (run->trace)
+        record_failure(run, failure);
+    else if (has_nothing && run->files.checkpoint)
+        run->env->remove(run->env->context, run->files.checkpoint);
+    weir_run_cancel(run);
+}
+
+/* The end of the run: nothing comes after it in trace and checkpoint. */
+static weir_status finish(weir_run *run, weir_error *error) {
+    if (run->phase != STARTED)
+        return WEIR_OK;
+    weir_status status = run->trace ? weir_trace_finish(run->trace, error) : WEIR_OK;
+    if (status != WEIR_OK) {
+        run->is_lost = true;
+        return status;
+    }
+    close_trace(run);
+    run->phase = ENDED;
+    return run->files.checkpoint ? save_checkpoint(run, error) : WEIR_OK;
+}
+
+/* Checks a batch and records it: then it is the consumer's. */
+static weir_status hand_over(weir_run *run, const weir_taken *taken, weir_error *error) {
+    weir_status status = WEIR_OK;
+    if (run->options.read_back) {
+        status = weir__staging_verify(&run->staging, taken, error);
+        run->verified += status == WEIR_OK;
+    }
+    if (status == WEIR_OK && run->trace)
+        status = record(run, taken, error);
+    run->is_lost = status != WEIR_OK;
+    run->given += status == WEIR_OK;
+    if (status != WEIR_OK)
+        (void)!weir_run_release(run, taken, 0, NULL);
+    return status;
+}
+
+static weir_status take_next(weir_run *run, bool waits, weir_taken *out, bool *is_ready, weir_error *error) {
+    weir_status status = weir_run_start(run, error);
+    if (status == WEIR_OK && run->phase == STARTED && !is_elsewhere(run) && is_due(run))
+        status = weir_run_save(run, error);
+    else if (status == WEIR_OK && run->phase == FAILED && run->trace)
+        status = weir_trace_sync(run->trace, error); /* which says that it failed before */
+    if (status != WEIR_OK)
+        return status;
+    if (!weir__loader_prefetch(&run->loader))
+        return weir__fail(error, WEIR_CANCELLED, operator_name, "the run failed to start; open a new one");
+    status = run->device ? weir__staging_next(&run->staging, waits, out, is_ready, error)
+                         : weir__loader_next(&run->loader, waits, out, is_ready, error);
+    if (status != WEIR_OK || !*is_ready)
+        return status;
+    return out->batch ? hand_over(run, out, error) : finish(run, error);
+}
+
+static weir_status take_measured(weir_run *run, bool waits, weir_taken *out, bool *is_ready,
+                                 weir_error *error) {
+    weir_error kept;
+    error = error ? error : &kept;
+    uint64_t began_ns = weir__loader_now(&run->loader);
+    weir_status status = take_next(run, waits, out, is_ready, error);
+    if (status != WEIR_OK)
+        fail(run, error);
+    uint64_t now_ns = weir__loader_now(&run->loader);
+    run->used_ns += run->gave_ns ? began_ns - run->gave_ns : 0;
+    run->asked_ns += now_ns - began_ns;
+    run->gave_ns = now_ns;
+    return status;
+}
+
+weir_status weir_run_next(weir_run *run, weir_taken *out, weir_error *error) {
+    bool is_ready;
+    return take_measured(run, true, out, &is_ready, error);
+}
+
+weir_status weir_run_try_next(weir_run *run, weir_taken *out, bool *is_ready, weir_error *error) {
+    return take_measured(run, false, out, is_ready, error);
+}
+
+weir_status weir_run_wait(weir_run *run, const weir_taken *taken, weir_stream stream, weir_error *error) {
+    return run->device ? weir_stream_wait(run->staging.device, stream, taken->ready, error) : WEIR_OK;
+}
+
+weir_status weir_run_release(weir_run *run, const weir_taken *taken, weir_stream stream, weir_error *error) {
+    if (!taken->batch)
+        return WEIR_OK;
+    if (run->device)
+        return weir__staging_release(&run->staging, taken, stream, error);
+    weir__loader_release(&run->loader, taken);
+    return WEIR_OK;
+}
+
+void weir_run_cancel(weir_run *run) {
+    weir_prefetch *prefetch;
+    atomic_store(&run->is_cancelled, true);
+    prefetch = weir__loader_prefetch(&run->loader);
+    if (prefetch)
+        weir_prefetch_cancel(prefetch);
+}
+
+/* ---- About it -------------------------------------------------------------------------------- */
+
+const weir_run_info *weir_run_describe(const weir_run *run) {
+    return &run->info;
+}
+
+const char *weir_run_stage_name(weir_run_stage stage) {
+    static const char *const names[] = {"build", "transform", "transfer", "consume"};
+    return (unsigned)stage < WEIR_RUN_STAGES ? names[stage] : "unknown";
+}
+
+static void measure_stages(const weir_run *run, const weir_worker_metrics *workers, weir_run_metrics *out) {
+    const weir__loader *loader = &run->loader;
+    const weir__staging *staging = &run->staging;
+    weir_stage_metrics *build = &out->stages[WEIR_RUN_BUILD], *use = &out->stages[WEIR_RUN_CONSUME];
+    build->batches = out->prefetch.produced;
+    build->busy_ns = atomic_load(&loader->build_ns);
+    build->room = loader->lane_count * run->options.buffer_size;
+    for (uint32_t i = 0; i < out->prefetch.workers; i++) {
+        build->room_wait_ns += workers[i].wait_ns;
+        build->queued += workers[i].occupied;
+    }
+    out->stages[WEIR_RUN_TRANSFORM] = (weir_stage_metrics){.batches = atomic_load(&loader->transformed),
+                                                           .busy_ns = atomic_load(&loader->transform_ns)};
+    *use = (weir_stage_metrics){.batches = run->given,
+                                .busy_ns = run->used_ns,
+                                .input_wait_ns = run->asked_ns,
+                                .queued = out->prefetch.held,
+                                .room = run->options.queue_size};
+    if (!run->device)
+        return;
+    out->stages[WEIR_RUN_TRANSFER] = (weir_stage_metrics){.batches = staging->transferred,
+                                                          .busy_ns = staging->busy_ns,
+                                                          .input_wait_ns = out->prefetch.consumer_wait_ns,
+                                                          .room_wait_ns = staging->wait_ns,
+                                                          .queued = staging->queued,
+                                                          .room = run->options.depth};
+    use->queued = 0;
+    for (uint32_t i = 0; i < staging->depth; i++)
+        use->queued += atomic_load(&staging->places[i].state) == WEIR__PLACE_HELD;
+}
+
+void weir_run_measure(const weir_run *run, weir_run_metrics *out, weir_worker_metrics *workers) {
+    const weir_prefetch *prefetch = weir__loader_prefetch(&run->loader);
+    *out = (weir_run_metrics){.prefetch = {.workers = run->loader.lane_count},
+                              .compact_bytes = run->staging.compact_bytes,
+                              .tensor_bytes = run->staging.tensor_bytes,
+                              .read_back = run->verified};
+    memset(run->measured, 0, run->loader.lane_count * sizeof *run->measured);
+    if (prefetch)
+        weir_prefetch_measure(prefetch, &out->prefetch, run->measured);
+    if (workers)
+        memcpy(workers, run->measured, run->loader.lane_count * sizeof *workers);
+    measure_stages(run, run->measured, out);
+}
+
+weir_status weir_run_tables(const weir_run *run, const weir_store *store, weir_tables *out,
+                            weir_error *error) {
+    const weir_run_options *o = &run->options;
+    size_t at = 0;
+    while (at < o->store_count && o->stores[at] != store)
+        at++;
+    if (at == o->store_count || (run->device && !run->staging.tables))
+        return weir__fail(error, WEIR_CONTRACT_VIOLATION, operator_name,
+                          at == o->store_count ? "the store is not one of the run's"
+                                               : "the tables are not on the device yet; start the run first");
+    if (run->device) {
+        *out = run->staging.tables[at];
         return WEIR_OK;
     }
-    if (options->dataset) {
-        weir_sampler_options call = {.size = sizeof call,
-                                     .dataset = options->dataset,
-                                     .world_size = options->world_size,
-                                     .rank = options->rank,
-                                     .token = options->token,
-                                     .token_size = options->token_size};
-        weir_sampler_name_call(options->manifest, &call, error);
-    }
-    weir__run_close(run);
-    return status;
-}
-
-void weir__run_close(weir__run *run) {
-    if (!run->env)
-        return;
-    for (size_t i = 0; i < run->member_count; i++)
-        weir_population_close(run->members[i].population);
-    weir__release(run->env, run->token);
-    weir__release(run->env, run->members);
-    weir__release(run->env, run->store_hashes);
-    *run = (weir__run){0};
-}
-
-/* ---- Steps ----------------------------------------------------------------------------------- */
-
-static size_t member_of(const weir__run *run, const weir_dataset *dataset) {
-    size_t member = 0;
-    while (run->members[member].dataset != dataset)
-        member++;
-    return member;
-}
-
-weir_status weir__run_locate(const weir__run *run, weir_mix *mix, uint64_t step, size_t *member,
-                             weir_cursor *cursor, weir_error *error) {
-    const weir_dataset *dataset = run->members[0].dataset;
-    weir_status status = WEIR_OK;
-    if (run->is_mixed)
-        status = weir_mix_locate(mix, step, &dataset, cursor, error);
-    else if (run->stage == WEIR_STAGE_TRAIN)
-        status = weir__batch_cursor(run->manifest, dataset, step, cursor, error);
-    else
-        *cursor = (weir_cursor){0, step * weir_manifest_global_batch_size(run->manifest)};
-    if (status == WEIR_OK)
-        *member = member_of(run, dataset);
-    return status;
-}
-
-bool weir__run_next_cursor(const weir__run *run, weir_mix *mix, uint64_t step, size_t member,
-                           weir_cursor *cursor) {
-    const weir__run_member *m = &run->members[member];
-    uint64_t batch = weir_manifest_global_batch_size(run->manifest);
-    if (run->stage !=
-        WEIR_STAGE_TRAIN) { /* behind its one pass a dataset stands where the sampler leaves it */
-        bool is_over = step >= m->dataset->cardinality / batch + (m->dataset->cardinality % batch != 0);
-        *cursor = is_over ? (weir_cursor){1, 0} : (weir_cursor){0, step * batch};
-        return true;
-    }
-    uint64_t q = run->is_mixed ? weir__mix_batches_before(mix, step, m->index) : step;
-    return weir__batch_cursor(run->manifest, m->dataset, q, cursor, NULL) == WEIR_OK;
-}
-
-/* ---- Builders -------------------------------------------------------------------------------- */
-
-weir_status weir__builders_open(weir__builders *builders, const weir_env *env, const weir__run *run,
-                                weir_error *error) {
-    *builders = (weir__builders){.env = env};
-    weir_status status = WEIR_OK;
-    builders->list = weir__allocate_zero(env, run->member_count, sizeof(void *));
-    if (!builders->list)
-        status = weir__out_of_memory(error, operator_name, run->member_count * sizeof(void *));
-    if (status == WEIR_OK && run->is_mixed)
-        status = weir_mix_open(env, run->manifest, run->token, run->token_size, &builders->mix, error);
-    while (status == WEIR_OK && builders->count < run->member_count) {
-        const weir__run_member *member = &run->members[builders->count];
-        weir_batch_options options = {.size = sizeof options,
-                                      .store = member->store,
-                                      .manifest = run->manifest,
-                                      .dataset = member->dataset->key,
-                                      .stage = run->stage,
-                                      .world_size = run->world_size,
-                                      .rank = run->rank,
-                                      .token = run->token,
-                                      .token_size = run->token_size,
-                                      .any_hash = run->any_hash,
-                                      .pad = run->pad,
-                                      .with_digests = run->with_digests,
-                                      .population = member->population};
-        status = weir_batch_builder_open(env, &options, &builders->list[builders->count], error);
-        builders->count += status == WEIR_OK;
-    }
-    if (status != WEIR_OK)
-        weir__builders_close(builders);
-    return status;
-}
-
-void weir__builders_close(weir__builders *builders) {
-    if (!builders->env)
-        return;
-    for (size_t i = 0; i < builders->count; i++)
-        weir_batch_builder_close(builders->list[i]);
-    weir__release(builders->env, builders->list);
-    weir_mix_close(builders->mix);
-    *builders = (weir__builders){0};
+    const weir_store_info *info = weir_store_describe(store);
+    size_t row = 2 * (size_t)info->embedding_dim;
+    *out = (weir_tables){0};
+    if (row == 0)
+        return WEIR_OK;
+    if (!weir_store_touch(store, info->column_embeddings, row * info->column_count) ||
+        !weir_store_touch(store, info->category_embeddings, row * info->category_count))
+        return weir_store_status(store, error);
+    *out = (weir_tables){.embedding_dim = info->embedding_dim,
+                         .column_count = info->column_count,
+                         .category_count = info->category_count,
+                         .column_embeddings = info->column_embeddings,
+                         .category_embeddings = info->category_embeddings};
+    return WEIR_OK;
 }

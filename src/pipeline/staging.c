@@ -1,9 +1,9 @@
-/* A staging at work. Whoever takes a batch first gives back the host's slots whose copies are done, then
+/* See staging.h. Whoever takes a batch first gives back the host's slots whose copies are done, then
  * starts the copies of the batches that are built, into the places that are free, and gets the oldest. A copy
  * into a place waits, on the device, for the event with which the consumer released it; so the host waits for
- * builders alone. What goes wrong behind batches that are queued is told when those were given. */
+ * builders alone. What goes wrong after batches that are queued is told when those were given. */
 #include "pipeline/staging.h"
-#include "pipeline/checkpoint.h"
+#include "pipeline/prefetch.h"
 
 #include <string.h>
 
@@ -12,7 +12,7 @@ enum { BLOCKS_OF_A_SEQUENCE = 4, THREADS_OF_A_BLOCK = 256 };
 
 /* ---- Places ------------------------------------------------------------------------------------ */
 
-static weir__place *free_place(weir_staging *s) {
+static weir__place *free_place(weir__staging *s) {
     for (uint32_t i = 0; i < s->depth; i++) {
         weir__place *place = &s->places[(s->taken + i) % s->depth];
         if (atomic_load_explicit(&place->state, memory_order_acquire) == WEIR__PLACE_FREE)
@@ -21,7 +21,7 @@ static weir__place *free_place(weir_staging *s) {
     return NULL;
 }
 
-static weir__place *oldest_queued(weir_staging *s) {
+static weir__place *oldest_queued(weir__staging *s) {
     weir__place *oldest = NULL;
     for (uint32_t i = 0; i < s->depth; i++) {
         weir__place *place = &s->places[i];
@@ -32,12 +32,12 @@ static weir__place *oldest_queued(weir_staging *s) {
     return oldest;
 }
 
-static void give_slot_back(weir_staging *s, weir__place *place) {
-    weir_loader_release(s->loader, &place->loaded);
+static void give_slot_back(weir__staging *s, weir__place *place) {
+    weir__loader_release(s->loader, &place->loaded);
     place->has_loaded = false;
 }
 
-static weir__place *oldest_loaded(weir_staging *s) {
+static weir__place *oldest_loaded(weir__staging *s) {
     weir__place *oldest = NULL;
     for (uint32_t i = 0; i < s->depth; i++) {
         weir__place *place = &s->places[i];
@@ -48,7 +48,7 @@ static weir__place *oldest_loaded(weir_staging *s) {
 }
 
 /* Gives back the host's slots whose copies are done: they end in the order in which they began. */
-static weir_status retire(weir_staging *s, weir_error *error) {
+static weir_status retire(weir__staging *s, weir_error *error) {
     for (weir__place *place = oldest_loaded(s); place; place = oldest_loaded(s)) {
         bool is_done = false;
         weir_status status = weir_event_query(s->device, place->copied, &is_done, error);
@@ -61,8 +61,8 @@ static weir_status retire(weir_staging *s, weir_error *error) {
 
 /* ---- Copying ----------------------------------------------------------------------------------- */
 
-static weir_status expand(weir_staging *s, weir__place *place, weir_error *error) {
-    const void *rules = s->rules[weir__loader_member_of(&place->loaded)];
+static weir_status expand(weir__staging *s, weir__place *place, weir_error *error) {
+    const void *rules = s->rules[s->loader->slots[place->loaded.slot].member];
     void *arguments[] = {&rules, &place->compact, &place->data};
     weir__launch launch = {.blocks_x = place->batch.sequence_count,
                            .blocks_y = BLOCKS_OF_A_SEQUENCE,
@@ -72,13 +72,15 @@ static weir_status expand(weir_staging *s, weir__place *place, weir_error *error
     weir_status status = weir_stream_wait(s->device, s->expansions, place->copied, error);
     if (status == WEIR_OK && place->batch.sequence_count > 0)
         status = weir__kernel_launch(s->device, &s->kernel, &launch, error);
+    if (status == WEIR_OK)
+        status = weir__loader_transform(s->loader, place->loaded.step, &place->batch, s->expansions, error);
     return status ? status : weir_event_record(s->device, place->ready, s->expansions, error);
 }
 
 /* Copies and expansions go on at the same time, on a stream each: one batch is copied while the one before it
  * is expanded. What came into this place before has been expanded when `ready` is done; the tensors are
  * written again only when the consumer is done with them. */
-static weir_status start_copy(weir_staging *s, weir__place *place, weir_error *error) {
+static weir_status start_copy(weir__staging *s, weir__place *place, weir_error *error) {
     const weir_batch *batch = place->loaded.batch;
     weir_status status = weir_stream_wait(s->device, s->stream, place->free, error);
     if (status == WEIR_OK)
@@ -86,7 +88,7 @@ static weir_status start_copy(weir_staging *s, weir__place *place, weir_error *e
     if (status == WEIR_OK)
         status = weir_copy_to_device(s->device, place->compact, batch->compact, (size_t)batch->compact_size,
                                      s->stream, error);
-    s->metrics.compact_bytes += batch->compact_size;
+    s->compact_bytes += batch->compact_size;
     if (status == WEIR_OK)
         status = weir_event_record(s->device, place->copied, s->stream, error);
     return status ? status : expand(s, place, error);
@@ -108,62 +110,37 @@ static void keep_view(weir__place *place) {
         memcpy(place->digests, batch->sample_digests, batch->sequence_count * sizeof *place->digests);
 }
 
-/* ---- Checkpoints ------------------------------------------------------------------------------- */
-
-weir_status weir__staging_keep_checkpoint(weir_staging *s, weir_cbor_writer *w, weir_error *error) {
-    weir_cbor_release(w);
-    weir_cbor_writer_memory(w, s->env);
-    weir_loader_checkpoint(s->loader, w);
-    return weir_cbor_finish(w, error);
-}
-
-weir_status weir_staging_checkpoint(const weir_staging *s, const void **data, size_t *size,
-                                    weir_error *error) {
-    if (!s->keeps_checkpoints)
-        return weir__fail(error, WEIR_CONTRACT_VIOLATION, WEIR__STAGING_OPERATOR,
-                          "the staging keeps no checkpoints; open it with with_checkpoints");
-    *data = s->checkpoint.data;
-    *size = s->checkpoint.size;
-    return WEIR_OK;
-}
-
-weir_status weir_staging_checkpoint_save(const weir_staging *s, const char *path,
-                                         uint8_t hash[WEIR_HASH_SIZE], weir_error *error) {
-    const void *data = NULL;
-    size_t size = 0;
-    weir_status status = weir_staging_checkpoint(s, &data, &size, error);
-    return status ? status : weir__checkpoint_save(s->env, data, size, path, hash, error);
-}
-
 /* ---- Taking ------------------------------------------------------------------------------------ */
 
 /* Starts the copy of a batch that the loader gave. Where that fails the batch is lost, and the run with it:
  * its slot goes back behind what may still read it. */
-static weir_status queue(weir_staging *s, weir__place *place, const weir_loaded *loaded, weir_error *error) {
-    weir_status status = WEIR_OK;
+static weir_status queue(weir__staging *s, weir__place *place, const weir_taken *loaded, weir_error *error) {
+    weir_prefetch *prefetch = weir__loader_prefetch(s->loader);
     place->loaded = *loaded;
     place->has_loaded = true;
     place->order = s->taken++;
     keep_view(place);
-    if (s->keeps_checkpoints)
-        status = weir__staging_keep_checkpoint(s, &place->checkpoint, error);
-    if (status == WEIR_OK)
-        status = start_copy(s, place, error);
+    uint64_t began_ns = weir__loader_now(s->loader);
+    weir_status status = start_copy(s, place, error);
+    s->busy_ns += weir__loader_now(s->loader) - began_ns;
     if (status != WEIR_OK) {
-        weir_loader_cancel(s->loader);
+        if (error)
+            error->t = loaded->step;
+        weir_prefetch_cancel(prefetch);
         if (weir_stream_sync(s->device, s->stream, NULL) == WEIR_OK)
             give_slot_back(s, place);
         return status;
     }
-    place->step = weir_loader_step(s->loader);
+    place->step = s->loader->step;
+    weir__prefetch_mark(prefetch, place->mark);
     s->queued++;
-    s->metrics.batches++;
-    s->metrics.bytes += place->batch.size;
+    s->transferred++;
+    s->tensor_bytes += place->batch.size;
     atomic_store_explicit(&place->state, WEIR__PLACE_QUEUED, memory_order_relaxed);
     return WEIR_OK;
 }
 
-static weir_status all_held(const weir_staging *s, weir_error *error) {
+static weir_status all_held(const weir__staging *s, weir_error *error) {
     weir_status status = weir__fail(error, WEIR_CONTRACT_VIOLATION, WEIR__STAGING_OPERATOR,
                                     "%u batches are held on the device, as many as fit; release one before "
                                     "taking the next, or open with a larger depth",
@@ -174,21 +151,22 @@ static weir_status all_held(const weir_staging *s, weir_error *error) {
 
 /* Takes one batch from the loader and queues it; *is_taken false where there is no place, or none is built
  * yet and nobody wants to wait, or the run is over. */
-static weir_status take(weir_staging *s, bool waits, bool *is_taken, weir_error *error) {
+static weir_status take(weir__staging *s, bool waits, bool *is_taken, weir_error *error) {
     weir__place *place = free_place(s);
-    weir_loaded loaded;
-    bool is_ready = true;
+    weir_taken loaded;
+    bool is_ready;
     *is_taken = false;
     if (!place)
         return waits ? all_held(s, error) : WEIR_OK;
     if (place->has_loaded) { /* the consumer was done with it before the host knew of the copy's end */
+        uint64_t began_ns = weir__loader_now(s->loader);
         weir_status status = weir_event_sync(s->device, place->copied, error);
+        s->wait_ns += weir__loader_now(s->loader) - began_ns;
         if (status != WEIR_OK)
             return status;
         give_slot_back(s, place);
     }
-    weir_status status = waits ? weir_loader_next(s->loader, &loaded, error)
-                               : weir_loader_try_next(s->loader, &loaded, &is_ready, error);
+    weir_status status = weir__loader_next(s->loader, waits, &loaded, &is_ready, error);
     if (status != WEIR_OK || !is_ready)
         return status;
     s->is_ended = loaded.batch == NULL;
@@ -199,33 +177,35 @@ static weir_status take(weir_staging *s, bool waits, bool *is_taken, weir_error 
 }
 
 /* Queues what is built; a failure is kept for its turn. */
-static void take_ahead(weir_staging *s) {
+static void take_ahead(weir__staging *s) {
     bool is_taken = true;
     while (is_taken && !s->is_ended && s->failure == WEIR_OK)
         s->failure = take(s, false, &is_taken, &s->failure_record);
 }
 
-/* The checkpoint leaves the place, which is filled anew, or fails to be, before the next batch is given. */
-static void give(weir_staging *s, weir_staged *out) {
+/* The mark leaves the place, which is filled anew, or fails to be, before the next batch is given. */
+static void give(weir__staging *s, weir_taken *out) {
     weir__place *place = oldest_queued(s);
-    weir_cbor_writer before = s->checkpoint;
+    uint64_t *before = s->mark;
     s->queued--;
-    s->checkpoint = place->checkpoint;
-    place->checkpoint = before;
     s->step = place->step;
+    s->mark = place->mark;
+    place->mark = before;
     atomic_store_explicit(&place->state, WEIR__PLACE_HELD, memory_order_relaxed);
-    *out = (weir_staged){.step = place->loaded.step,
-                         .dataset = place->loaded.dataset,
-                         .store = place->loaded.store,
-                         .batch = &place->batch,
-                         .ready = place->ready,
-                         .slot = WEIR__NARROW(uint32_t, place - s->places)};
+    *out = (weir_taken){.step = place->loaded.step,
+                        .dataset = place->loaded.dataset,
+                        .store = place->loaded.store,
+                        .batch = &place->batch,
+                        .ready = place->ready,
+                        .slot = WEIR__NARROW(uint32_t, place - s->places)};
 }
 
-static weir_status next_held(weir_staging *s, weir_staged *out, weir_error *error) {
+static weir_status next_held(weir__staging *s, bool waits, weir_taken *out, bool *is_ready,
+                             weir_error *error) {
     bool is_taken;
+    *is_ready = true;
     weir_status status = retire(s, error);
-    if (status == WEIR_OK && s->queued == 0 && s->failure == WEIR_OK && !s->is_ended)
+    if (status == WEIR_OK && waits && s->queued == 0 && s->failure == WEIR_OK && !s->is_ended)
         status = take(s, true, &is_taken, error);
     if (status != WEIR_OK)
         return status;
@@ -241,58 +221,40 @@ static weir_status next_held(weir_staging *s, weir_staged *out, weir_error *erro
             *error = s->failure_record;
         return status;
     }
-    *out = (weir_staged){.step = weir_loader_step(s->loader)};
+    *is_ready = s->is_ended;
+    *out = (weir_taken){.step = s->loader->step};
     return WEIR_OK;
 }
 
-weir_status weir_staging_next(weir_staging *s, weir_staged *out, weir_error *error) {
+weir_status weir__staging_next(weir__staging *s, bool waits, weir_taken *out, bool *is_ready,
+                               weir_error *error) {
     bool is_held;
     weir_status status = weir__device_hold(s->device, &is_held, error);
     if (status != WEIR_OK)
         return status;
-    status = next_held(s, out, error);
+    status = next_held(s, waits, out, is_ready, error);
     weir__device_let_go(s->device, is_held);
     return status;
 }
 
-weir_status weir_staging_wait(weir_staging *s, const weir_staged *staged, weir_stream stream,
-                              weir_error *error) {
-    return weir_stream_wait(s->device, stream, staged->ready, error);
-}
-
 /* Where the event cannot be recorded the place stays held: nothing says when its reader is done. */
-weir_status weir_staging_release(weir_staging *s, const weir_staged *staged, weir_stream stream,
-                                 weir_error *error) {
-    weir__place *place = &s->places[staged->slot];
+weir_status weir__staging_release(weir__staging *s, const weir_taken *taken, weir_stream stream,
+                                  weir_error *error) {
+    weir__place *place = &s->places[taken->slot];
     weir_status status = weir_event_record(s->device, place->free, stream, error);
     if (status == WEIR_OK)
         atomic_store_explicit(&place->state, WEIR__PLACE_FREE, memory_order_release);
     return status;
 }
 
-void weir_staging_cancel(weir_staging *s) {
-    weir_loader_cancel(s->loader);
-}
-
-void weir_staging_measure(const weir_staging *s, weir_staging_metrics *out) {
-    *out = s->metrics;
-}
-
-weir_loader *weir_staging_loader(const weir_staging *s) {
-    return s->loader;
-}
-
-uint64_t weir_staging_step(const weir_staging *s) {
-    return s->step;
-}
-
 /* ---- Verifying --------------------------------------------------------------------------------- */
 
-static weir_status open_verifier(weir_staging *s, weir_error *error) {
+static weir_status open_verifier(weir__staging *s, weir_error *error) {
     static const weir__batch_limits tensors_alone = {0};
     weir_error refused = {.status = WEIR_OUT_OF_MEMORY};
+    weir_memory pinned = weir_device_pinned(s->device);
     if (!s->read_back)
-        s->read_back = s->pinned.allocate(s->pinned.context, (size_t)s->need.tensor_size, &refused);
+        s->read_back = pinned.allocate(pinned.context, (size_t)s->loader->need.tensor_size, &refused);
     if (s->read_back)
         return s->digester.batch ? WEIR_OK : weir__digester_open(&s->digester, s->env, &tensors_alone, error);
     if (error)
@@ -301,15 +263,12 @@ static weir_status open_verifier(weir_staging *s, weir_error *error) {
 }
 
 /* The staging's own stream reads, behind what fills the place. */
-weir_status weir_staging_verify(weir_staging *s, const weir_staged *staged, weir_error *error) {
-    const weir_batch *batch = staged->batch;
+weir_status weir__staging_verify(weir__staging *s, const weir_taken *taken, weir_error *error) {
+    const weir_batch *batch = taken->batch;
     uint8_t digest[16];
-    if (!batch->has_digests)
-        return weir__fail(error, WEIR_CONTRACT_VIOLATION, WEIR__STAGING_OPERATOR,
-                          "the batches have no digests to compare with; open the loader with_digests");
     weir_status status = open_verifier(s, error);
     if (status == WEIR_OK)
-        status = weir_stream_wait(s->device, s->stream, staged->ready, error);
+        status = weir_stream_wait(s->device, s->stream, taken->ready, error);
     if (status == WEIR_OK)
         status =
             weir_copy_to_host(s->device, s->read_back, batch->data, (size_t)batch->size, s->stream, error);
@@ -321,10 +280,10 @@ weir_status weir_staging_verify(weir_staging *s, const weir_staged *staged, weir
     if (memcmp(digest, batch->batch_digest, sizeof digest) == 0)
         return WEIR_OK;
     status = weir__fail(error, WEIR_DEVICE_ERROR, WEIR__STAGING_OPERATOR,
-                        "the batch of step %llu is another one on the device than on the host; the device, "
-                        "its driver or weir is broken",
-                        (unsigned long long)staged->step);
+                        "step %llu: the batch that was read back from the device is not the host's; the "
+                        "device, its driver or weir is broken",
+                        (unsigned long long)taken->step);
     if (error)
-        error->t = staged->step;
+        error->t = taken->step;
     return status;
 }

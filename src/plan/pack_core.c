@@ -6,8 +6,6 @@
  * time-order fit continues from its borders. */
 #include "plan/pack_internal.h"
 
-#include <string.h>
-
 typedef struct window {
     uint64_t from, to;
 } window;

@@ -7,13 +7,11 @@
  * them, this is a stack and meets the bound.
  *
  * "Outward" fits start from a layout of a window of time and play the allocator from there to both ends: at
- * the fullest moment the live set weir__stacked without gaps costs exactly the lower bound, and away from it
- * the load is lower. What lives there is weir__stacked by birth (oldest lowest, good for what comes before),
- * by death (latest lowest, good for what comes after), or by any slant between the two. The window may also
- * be a wider core around that moment that a search has laid out (pack_core.c). */
+ * the fullest moment the live set stacked without gaps costs exactly the lower bound, and away from it the
+ * load is lower. What lives there is stacked by length (longest lowest), by birth (oldest lowest, good for
+ * what comes before), by death (latest lowest, good for what comes after), or by any slant between the last
+ * two. The window may also be a wider core around that moment that a search has laid out (pack_core.c). */
 #include "plan/pack_internal.h"
-
-#include <string.h>
 
 enum { STEPS_PER_LOOK = 3 }; /* blocks lie apart in memory */
 

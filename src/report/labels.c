@@ -1,7 +1,5 @@
 /* Labels of a task, by split and over time, and seeds that contradict each other. */
 #include <math.h>
-#include <stdlib.h>
-#include <string.h>
 
 #include "report/report.h"
 
@@ -13,10 +11,6 @@ typedef struct label_counts {
     uint64_t bin_labels[WEIR_REPORT_BINS];
 } label_counts;
 
-static bool has_classes(const weir_task *task) {
-    return task->stype == WEIR_BOOLEAN || task->stype == WEIR_CATEGORICAL;
-}
-
 static bool is_moment(int64_t time) {
     return time != INT64_MAX && time != WEIR_TIME_ALWAYS;
 }
@@ -25,7 +19,7 @@ static bool is_moment(int64_t time) {
 
 static void find_range(const weir__report_work *work, uint32_t number, weir_report_task *out) {
     const weir_task *task = &work->info->tasks[number];
-    bool has_times = work->report->view.first != 0 || work->report->view.last != 0, is_first = true;
+    bool is_first = true;
     weir_seed_row seed;
     for (uint32_t i = 0; i < task->seed_count; i++) {
         if (!weir_store_seed(work->store, number, i, &seed))
@@ -34,7 +28,7 @@ static void find_range(const weir__report_work *work, uint32_t number, weir_repo
             out->see_everything++;
             continue;
         }
-        out->before_data += has_times && seed.observation_time < work->report->view.first ? 1 : 0;
+        out->before_data += work->has_times && seed.observation_time < work->report->view.first ? 1 : 0;
         if (is_first || seed.observation_time < out->first)
             out->first = seed.observation_time;
         if (is_first || seed.observation_time > out->last)
@@ -172,7 +166,7 @@ weir_status weir__report_labels(weir__report_work *work, uint32_t number) {
     label_counts counts = {0};
     weir_seed_row seed;
     find_range(work, number, out);
-    if (has_classes(task)) {
+    if (weir__has_classes(task->stype)) {
         counts.class_count =
             task->stype == WEIR_BOOLEAN ? 2 : work->info->columns[task->column].category_count;
         counts.classes = weir__allocate_zero(work->report->env, (size_t)counts.class_count * WEIR_SPLITS,

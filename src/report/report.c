@@ -1,8 +1,6 @@
 /* See weir/report.h. */
 #include "report/report.h"
 
-#include <string.h>
-
 #include "base/floating.h"
 
 weir_status weir__report_no_memory(const weir__report_work *work, size_t size) {
@@ -53,8 +51,8 @@ static __attribute__((noinline)) weir_status fill(weir__report_work *work) {
     return report->is_short_of_memory ? weir__report_no_memory(work, 1) : WEIR_OK;
 }
 
-weir_status weir_report_open(const weir_env *env, const weir_store *store, const weir_report_options *options,
-                             weir_report **out, weir_error *error) {
+weir_status weir_report_open(const weir_env *env, const weir_store *store, weir_report **out,
+                             weir_error *error) {
     env = weir__env(env);
     weir_report *report = weir__allocate_zero(env, 1, sizeof *report);
     if (!report)
@@ -63,10 +61,6 @@ weir_status weir_report_open(const weir_env *env, const weir_store *store, const
     weir__arena_init(&report->arena, env);
     weir__report_work work = {
         .report = report, .store = store, .info = weir_store_describe(store), .error = error};
-    if (options) {
-        size_t known = options->size < sizeof work.options ? options->size : sizeof work.options;
-        memcpy(&work.options, options, known);
-    }
     weir__floating kept = weir__enter_floating();
     weir_status status = fill(&work);
     weir__leave_floating(&kept);

@@ -26,7 +26,7 @@ typedef struct weir__report_work {
     weir_report *report;
     const weir_store *store;
     const weir_store_info *info;
-    weir_report_options options;
+    bool has_times; /* some row has one */
     weir_error *error;
 } weir__report_work;
 
@@ -36,6 +36,17 @@ weir_status weir__report_no_memory(const weir__report_work *work, size_t size);
  * null. */
 bool weir__report_label(const weir__report_work *work, const weir_task *task, const weir_cell *target,
                         double *out);
+
+static inline bool weir__has_classes(weir_stype stype) {
+    return stype == WEIR_BOOLEAN || stype == WEIR_CATEGORICAL;
+}
+
+/* Whether some of a table's times are far from nearly all of them: stand-ins for unknown ones, perhaps. */
+static inline bool weir__has_far_times(const weir_report_table *table) {
+    double width = 10 * ((double)table->late - (double)table->early + 1);
+    return table->timed > 100 && ((double)table->last - (double)table->late > width ||
+                                  (double)table->early - (double)table->first > width);
+}
 
 /* The name of a column or foreign key that tells the target alone; the store's. */
 const char *weir__suspect_name(const weir_store_info *info, const weir_report_suspect *suspect);

@@ -1,6 +1,5 @@
 /* A report as JSON: what the program prints with --json, and what its page shows. */
 #include <math.h>
-#include <string.h>
 
 #include "report/report.h"
 
@@ -85,7 +84,7 @@ static void put_table(const weir_store *store, const weir_report_table *table, w
         put_time(w, "late", table->late);
     }
     put_uint(w, "unlinked", table->unlinked);
-    put_uint(w, "orphans", table->orphans);
+    put_uint(w, "dangling", table->dangling);
     weir_json_key(w, "reached");
     weir_json_bool(w, table->is_reached);
     put_edges(info, of, w);
@@ -131,7 +130,7 @@ static void put_splits(const weir_report_task *task, weir_stype stype, weir_json
                 put_double(w, "most", labels->most);
             }
         }
-        if (stype == WEIR_BOOLEAN || stype == WEIR_CATEGORICAL)
+        if (weir__has_classes(stype))
             put_uint(w, "classes", labels->classes);
         weir_json_end_object(w);
     }

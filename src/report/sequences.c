@@ -7,11 +7,11 @@
 #include "report/report.h"
 #include "store/manifest_write.h"
 
-enum { BATCH_SIZE = 8, DEFAULT_SEQUENCES = 64, SEQUENCES_MAX = 1024 };
+enum { BATCH_SIZE = 8, SEQUENCES = 64 };
 
 typedef struct sequence_counts {
-    uint32_t cells[SEQUENCES_MAX];
-    uint32_t rows[SEQUENCES_MAX];
+    uint32_t cells[SEQUENCES];
+    uint32_t rows[SEQUENCES];
     uint32_t count;
     uint64_t children, hidden;
 } sequence_counts;
@@ -23,32 +23,14 @@ static int compare(const void *a, const void *b) {
 
 /* ---- A manifest ------------------------------------------------------------------------------ */
 
-/* The store's own manifest, with small batches and the batch config that was asked for. */
+/* The store's own manifest, with small batches. */
 static weir_status make_manifest(weir__report_work *work, weir_manifest **out) {
-    const weir_batch_config *config = work->options.batch;
     weir__manifest_settings settings = {.batch_size = BATCH_SIZE};
     weir_json_writer w;
-    char batch[320] = "";
     weir_json_writer_memory(&w, work->report->env);
     weir_status status = weir__manifest_write(work->info, &settings, &w, work->error);
-    if (config)
-        snprintf(
-            batch, sizeof batch,
-            ", \"batch\": {\"sequence_length\": %u, \"max_hops\": %u, \"child_width\": %u, \"max_rows\": %u, "
-            "\"child_policy\": \"%s\"}",
-            config->sequence_length, config->max_hops, config->child_width, config->max_rows,
-            config->child_policy == WEIR_CHILDREN_RECENT ? "recent" : "uniform");
-    size_t size = w.size;
-    while (status == WEIR_OK && size > 0 && w.data[size - 1] != '}')
-        size--;
-    char *text = status == WEIR_OK ? weir__allocate(work->report->env, size + sizeof batch + 2, 1) : NULL;
-    if (status == WEIR_OK && !text)
-        status = weir__report_no_memory(work, size);
-    if (status == WEIR_OK) {
-        int length = sprintf(text, "%.*s%s}", (int)(size - 1), w.data, batch);
-        status = weir_manifest_read(work->report->env, text, (size_t)length, "the report", out, work->error);
-    }
-    weir__release(work->report->env, text);
+    if (status == WEIR_OK)
+        status = weir_manifest_read(work->report->env, w.data, w.size, "the report", out, work->error);
     weir_json_release(&w);
     return status;
 }
@@ -85,7 +67,7 @@ static void count_children(const weir__report_work *work, const weir_task *task,
 
 static void count_batch(const weir__report_work *work, const weir_task *task, const weir_batch *batch,
                         sequence_counts *out) {
-    for (uint32_t i = 0; i < batch->sequence_count && out->count < SEQUENCES_MAX; i++) {
+    for (uint32_t i = 0; i < batch->sequence_count && out->count < SEQUENCES; i++) {
         uint32_t rows = (uint32_t)load(batch, WEIR_NUM_ROWS, i, 4);
         int64_t time = (int64_t)load(batch, WEIR_OBSERVATION_TIME, i, 8);
         out->cells[out->count] = (uint32_t)load(batch, WEIR_NUM_CELLS, i, 4);
@@ -103,12 +85,11 @@ static weir_status build_some(weir__report_work *work, const weir_task *task, co
                                   .world_size = 1};
     weir_batch_builder *builder = NULL;
     weir_batch_buffer *buffer = NULL;
-    uint32_t wanted = work->options.sequences ? work->options.sequences : DEFAULT_SEQUENCES;
     weir_cursor cursor = {0, 0};
     weir_status status = weir_batch_builder_open(work->report->env, &options, &builder, work->error);
     if (status == WEIR_OK)
         status = weir_batch_buffer_open(&builder, 1, NULL, &buffer, work->error);
-    while (status == WEIR_OK && cursor.epoch == 0 && out->count < wanted && out->count < SEQUENCES_MAX) {
+    while (status == WEIR_OK && cursor.epoch == 0 && out->count < SEQUENCES) {
         status = weir_batch_build(builder, cursor, buffer, work->error);
         if (status != WEIR_OK)
             break;

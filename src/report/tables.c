@@ -1,7 +1,6 @@
 /* Tables of a report: the range of their rows' times, rows without parents, and which of them a task can
  * reach. */
 #include <stdlib.h>
-#include <string.h>
 
 #include "report/report.h"
 
@@ -36,7 +35,7 @@ static void look_at_times(const weir__report_work *work, const weir_table *table
 
 static void look_at_parents(const weir__report_work *work, const weir_table *table, weir_report_table *out) {
     for (uint32_t e = 0; e < table->edge_count; e++)
-        out->orphans += work->info->edges[table->edge_start + e].dangling;
+        out->dangling += work->info->edges[table->edge_start + e].dangling;
     for (uint32_t r = 0; r < table->row_count && table->edge_count > 0; r++) {
         bool has_parent = false;
         for (uint32_t e = 0; e < table->edge_count && !has_parent; e++)
@@ -79,19 +78,16 @@ static double share(uint64_t part, uint64_t whole) {
  */
 static double oddness(const weir__report_work *work, const weir_report_table *table) {
     const weir_table *of = &work->info->tables[table->table];
-    double odd = share(table->unlinked, of->row_count) + share(table->orphans, of->row_count);
+    double odd = share(table->unlinked, of->row_count) + share(table->dangling, of->row_count);
     if (of->time_offset != WEIR_NONE)
         odd += share(of->row_count - table->timed, of->row_count);
-    double width = (double)table->late - (double)table->early;
-    if (table->timed > 0 && (double)table->last - (double)table->first > 20 * (width + 1))
-        odd += 1;
+    odd += weir__has_far_times(table) ? 1 : 0;
     return odd + (table->is_reached || work->info->task_count == 0 ? 0 : 0.5);
 }
 
 weir_status weir__report_tables(weir__report_work *work) {
     weir_report *report = work->report;
     const weir_store_info *info = work->info;
-    bool has_times = false;
     int64_t *sample = weir__allocate(report->env, TIMES_MAX, sizeof *sample);
     if (!sample)
         return weir__report_no_memory(work, TIMES_MAX * sizeof *sample);
@@ -100,11 +96,11 @@ weir_status weir__report_tables(weir__report_work *work) {
         out->table = t;
         look_at_times(work, &info->tables[t], sample, out);
         look_at_parents(work, &info->tables[t], out);
-        if (out->timed > 0 && (!has_times || out->first < report->view.first))
+        if (out->timed > 0 && (!work->has_times || out->first < report->view.first))
             report->view.first = out->first;
-        if (out->timed > 0 && (!has_times || out->last > report->view.last))
+        if (out->timed > 0 && (!work->has_times || out->last > report->view.last))
             report->view.last = out->last;
-        has_times = has_times || out->timed > 0;
+        work->has_times = work->has_times || out->timed > 0;
     }
     for (uint32_t i = 0; i < info->task_count; i++)
         mark_reached(work, &info->tasks[i]);

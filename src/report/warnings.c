@@ -1,6 +1,5 @@
 /* What looks like a mistake, by name. Each warning says what was seen and what to do about it. */
 #include <inttypes.h>
-#include <math.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
@@ -49,21 +48,25 @@ static double percent(uint64_t part, uint64_t whole) {
 
 /* ---- Tables ---------------------------------------------------------------------------------- */
 
+static void warn_of_edge(weir__report_work *work, const weir_table *table, const weir_edge *edge) {
+    if (percent(edge->dangling, table->row_count) <= 20)
+        return;
+    warn(work, "orphans", (subject){.table = table->name, .column = edge->name},
+         "%s.%s matches no row of %s in %.0f %% of the rows (%" PRIu64
+         "): is it the right key, and of the same type?",
+         table->name, edge->name, work->info->tables[edge->parent_table].name,
+         percent(edge->dangling, table->row_count), edge->dangling);
+}
+
 static void warn_of_table(weir__report_work *work, const weir_report_table *table) {
     const weir_table *of = &work->info->tables[table->table];
     subject about = {.table = of->name};
     char first[40], last[40], early[40], late[40];
     if (of->row_count == 0)
         return;
-    if (percent(table->orphans, of->row_count) > 20)
-        warn(work, "orphans", about,
-             "%.0f %% of the rows of %s have a foreign key that matches no row (%" PRIu64
-             " values): is it the right key, and of the same type?",
-             percent(table->orphans, of->row_count), of->name, table->orphans);
-    double width = (double)table->late - (double)table->early;
-    bool is_far = (double)table->last - (double)table->late > 10 * (width + 1) ||
-                  (double)table->early - (double)table->first > 10 * (width + 1);
-    if (table->timed > 100 && is_far) {
+    for (uint32_t e = of->edge_start; e < of->edge_start + of->edge_count; e++)
+        warn_of_edge(work, of, &work->info->edges[e]);
+    if (weir__has_far_times(table)) {
         weir_timestamp_format(table->first, first);
         weir_timestamp_format(table->last, last);
         weir_timestamp_format(table->early, early);
@@ -107,7 +110,6 @@ static bool is_constant(const weir_report_task *task, uint64_t *count) {
 
 static void warn_of_splits(weir__report_work *work, const weir_task *of, const weir_report_task *task,
                            subject about) {
-    bool has_classes = of->stype == WEIR_BOOLEAN || of->stype == WEIR_CATEGORICAL;
     for (int split = 0; split < WEIR_SPLITS; split++) {
         const weir_report_labels *labels = &task->splits[split];
         const char *name = weir_split_name((weir_split)split);
@@ -116,7 +118,7 @@ static void warn_of_splits(weir__report_work *work, const weir_task *of, const w
                  "the %s split of task %s is empty; move the boundaries of the split, or choose another "
                  "method",
                  name, of->name);
-        else if (has_classes && labels->classes < 2)
+        else if (weir__has_classes(of->stype) && labels->classes < 2)
             warn(work, "one_class_split", about,
                  "all %" PRIu64
                  " labels of the %s split of task %s are the same: nothing can be learned or measured "

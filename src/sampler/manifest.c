@@ -8,6 +8,7 @@
 const char *const weir__child_policy_names[3] = {"uniform", "recent", "latest"};
 const char *const weir__label_visibility_names[3] = {"train", "all", "none"};
 const char *const weir__row_order_names[2] = {"rcm", "best"};
+const char *const weir__example_order_names[2] = {"visits", "latest"};
 const char *const weir__epoch_boundary_names[2] = {"strict", "stream"};
 const char *const weir__intra_block_names[2] = {"affine_v1", "feistel_v1"};
 const char *const weir__block_order_names[2] = {"fisher_yates_v1", "stateless_v1"};
@@ -122,17 +123,46 @@ static void write_label_visibility(const weir_batch_config *batch, weir_cbor_wri
             weir_cbor_text(w, weir_split_name((weir_split)split));
 }
 
+static void write_choices(const char *key, const weir_choices *choices, weir_cbor_writer *w) {
+    weir_cbor_text(w, key);
+    if (choices->count > 1)
+        weir_cbor_array(w, choices->count);
+    for (uint32_t i = 0; i < choices->count; i++)
+        weir_cbor_uint(w, choices->values[i]);
+}
+
+static void write_retrieval(const weir_retrieval_config *retrieval, weir_cbor_writer *w) {
+    weir_cbor_map(w, 6);
+    weir_cbor_text(w, "fill");
+    weir_cbor_bool(w, retrieval->fill);
+    weir_cbor_text(w, "order");
+    weir_cbor_text(w, weir__example_order_names[retrieval->order]);
+    write_choices("walks", &retrieval->walks, w);
+    write_choices("width", &retrieval->width, w);
+    write_choices("length", &retrieval->length, w);
+    write_choices("local_cells", &retrieval->local_cells, w);
+}
+
 void weir_manifest_write_batch(const weir_manifest *manifest, weir_cbor_writer *w) {
     const weir_batch_config *batch = &manifest->batch;
     bool has_row_order = batch->row_order != WEIR_ROWS_RCM; /* else the map is as before there was a choice */
     weir_cbor_map(w, 7u + has_row_order + batch->omit_identifiers + batch->has_context_until +
-                         batch->strictly_before);
+                         batch->strictly_before + batch->labels + batch->has_retrieval +
+                         (batch->context_seed != 0));
+    if (batch->labels) {
+        weir_cbor_text(w, "labels");
+        weir_cbor_bool(w, true);
+    }
     weir_cbor_text(w, "max_hops");
     weir_cbor_uint(w, batch->max_hops);
     weir_cbor_text(w, "max_rows");
     weir_cbor_uint(w, batch->max_rows);
     weir_cbor_text(w, "pad_rows");
     weir_cbor_bool(w, batch->pad_rows);
+    if (batch->has_retrieval) {
+        weir_cbor_text(w, "retrieval");
+        write_retrieval(&batch->retrieval, w);
+    }
     if (has_row_order) {
         weir_cbor_text(w, "row_order");
         weir_cbor_text(w, weir__row_order_names[batch->row_order]);
@@ -145,6 +175,10 @@ void weir_manifest_write_batch(const weir_manifest *manifest, weir_cbor_writer *
     }
     weir_cbor_text(w, "child_policy");
     weir_cbor_text(w, weir__child_policy_names[batch->child_policy]);
+    if (batch->context_seed != 0) {
+        weir_cbor_text(w, "context_seed");
+        weir_cbor_uint(w, batch->context_seed);
+    }
     if (batch->has_context_until) {
         weir_cbor_text(w, "context_until");
         weir_cbor_int(w, batch->context_until);

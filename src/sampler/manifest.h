@@ -55,6 +55,7 @@ WEIR_CHECKED weir_status weir__manifest_require(const weir_manifest *manifest, c
 extern const char *const weir__child_policy_names[3];
 extern const char *const weir__label_visibility_names[3];
 extern const char *const weir__row_order_names[2];
+extern const char *const weir__example_order_names[2];
 extern const char *const weir__epoch_boundary_names[2];
 extern const char *const weir__intra_block_names[2];
 extern const char *const weir__block_order_names[2];

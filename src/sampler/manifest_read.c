@@ -311,10 +311,68 @@ static weir_status read_context_until(const reader *r, const weir_cbor_value *ma
     return WEIR_OK;
 }
 
+/* A number, or a list of some. */
+static weir_status read_choices(const reader *r, const weir_cbor_value *map, const char *key, uint32_t least,
+                                uint32_t most, uint32_t otherwise, weir_choices *out) {
+    char path[64], what[120];
+    weir_cbor_value value, item;
+    uint64_t number = 0;
+    *out = (weir_choices){.count = 1, .values = {otherwise}};
+    if (!weir_cbor_get(map, key, &value))
+        return WEIR_OK;
+    bool is_list = value.type == WEIR_CBOR_ARRAY, is_fine = !is_list || value.number > 0;
+    weir_cbor_iterator it = is_list ? weir_cbor_children(&value) : (weir_cbor_iterator){0};
+    out->count = 0;
+    item = value;
+    while (is_fine && (is_list ? weir_cbor_next(&it, NULL, &item) : out->count == 0)) {
+        is_fine = weir_cbor_get_uint(&item, &number) && number >= least && number <= most &&
+                  out->count < WEIR_CHOICES_MAX;
+        if (is_fine)
+            out->values[out->count++] = WEIR__LOW(uint32_t, number);
+    }
+    snprintf(path, sizeof path, "$.batch.retrieval.%s", key);
+    snprintf(what, sizeof what, "must be a whole number from %u to %u, or a list of 1 to %d such numbers",
+             least, most, WEIR_CHOICES_MAX);
+    return is_fine ? WEIR_OK : invalid(r, path, what);
+}
+
+static weir_status read_retrieval(const reader *r, const weir_cbor_value *batch_map) {
+    static const char *const keys[] = {"walks", "length", "local_cells", "width", "order", "fill", NULL};
+    static const char path[] = "$.batch.retrieval";
+    weir_batch_config *batch = &r->manifest->batch;
+    weir_retrieval_config *retrieval = &batch->retrieval;
+    weir_cbor_value map;
+    unsigned order = WEIR_EXAMPLES_BY_VISITS;
+    if (!weir_cbor_get(batch_map, "retrieval", &map) || map.type == WEIR_CBOR_NULL)
+        return WEIR_OK;
+    weir_status status = expect_map(r, path, &map);
+    if (status == WEIR_OK)
+        status = refuse_unknown_keys(r, path, &map, keys);
+    if (status == WEIR_OK)
+        status = read_choices(r, &map, "walks", 0, 1000000, 10000, &retrieval->walks);
+    if (status == WEIR_OK)
+        status = read_choices(r, &map, "length", 1, 1000, 20, &retrieval->length);
+    if (status == WEIR_OK)
+        status = read_choices(r, &map, "local_cells", 1, 65536, 256, &retrieval->local_cells);
+    if (status == WEIR_OK)
+        status = read_choices(r, &map, "width", 0, 4096, 32, &retrieval->width);
+    if (status == WEIR_OK)
+        status = read_choice(r, path, &map, "order", weir__example_order_names, 2, &order);
+    retrieval->fill = true;
+    if (status == WEIR_OK)
+        status = read_bool(r, path, &map, "fill", &retrieval->fill);
+    if (status == WEIR_OK && !batch->labels)
+        status = invalid(r, path, "needs \"labels\": true: what it finds are labels");
+    retrieval->order = (weir_example_order)order;
+    batch->has_retrieval = status == WEIR_OK;
+    return status;
+}
+
 static weir_status read_batch(const reader *r, const weir_cbor_value *value) {
-    static const char *const keys[] = {"sequence_length", "max_hops",      "child_width",      "child_policy",
-                                       "max_rows",        "pad_rows",      "label_visibility", "row_order",
-                                       "identifiers",     "context_until", "strictly_before",  NULL};
+    static const char *const keys[] = {
+        "sequence_length", "max_hops",         "child_width",  "child_policy", "max_rows",
+        "pad_rows",        "label_visibility", "row_order",    "identifiers",  "context_until",
+        "strictly_before", "labels",           "context_seed", "retrieval",    NULL};
     static const char *const identifiers[] = {"keep", "omit"};
     static const char path[] = "$.batch";
     weir_batch_config *batch = &r->manifest->batch;
@@ -346,6 +404,12 @@ static weir_status read_batch(const reader *r, const weir_cbor_value *value) {
         status = read_context_until(r, value);
     if (status == WEIR_OK)
         status = read_bool(r, path, value, "strictly_before", &batch->strictly_before);
+    if (status == WEIR_OK)
+        status = read_bool(r, path, value, "labels", &batch->labels);
+    if (status == WEIR_OK)
+        status = read_uint(r, path, value, "context_seed", 0, UINT64_MAX, &batch->context_seed);
+    if (status == WEIR_OK)
+        status = read_retrieval(r, value);
     batch->child_policy = (weir_child_policy)policy;
     batch->omit_identifiers = omits == 1;
     batch->row_order = (weir_row_order)row_order;

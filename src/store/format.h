@@ -49,8 +49,9 @@ typedef enum weir__section_kind {
     WEIR__SECTION_CATEGORY_EMBEDDINGS,
     WEIR__SECTION_TEXT_EMBEDDINGS,
     WEIR__SECTION_KEYS,
+    WEIR__SECTION_LABELS,
     WEIR__SECTIONS_LEAST = WEIR__SECTION_TEXT_EMBEDDINGS, /* that every store has */
-    WEIR__SECTIONS_MOST = WEIR__SECTION_KEYS,
+    WEIR__SECTIONS_MOST = WEIR__SECTION_LABELS,
 } weir__section_kind;
 
 #define WEIR__FRAME_MOST (WEIR__HEADER_SIZE + (int)WEIR__SECTIONS_MOST * WEIR__SECTION_ENTRY_SIZE)
@@ -92,6 +93,12 @@ const char *weir__key_form_name(weir_key_form form);
 /* Bytes of a table's part of the section of keys, by its form. UINT64_MAX where they do not fit. */
 enum { WEIR__KEY_ALIGNMENT = 8, WEIR__KEYS_A_BLOCK = 64 };
 uint64_t weir__keys_size(const weir_table *table);
+
+/* A task's two lists of labels. */
+enum { WEIR__LABEL_LISTS = 2, WEIR__LABEL_ALIGNMENT = 8 };
+
+/* A column that is a task's own: its target, or its observation time. */
+weir_column weir__task_column(const char *name, uint32_t task, weir_stype stype);
 
 /* "keep", "show_known" or "move". */
 const char *weir__before_anchor_name(weir_before_anchor rule);

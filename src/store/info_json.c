@@ -145,6 +145,14 @@ static void put_task(weir_json_writer *w, const weir_store_info *info, uint32_t 
     weir_json_end_array(w);
     if (task->weight_column)
         put_text(w, "weight_column", task->weight_column);
+    if (task->has_horizon)
+        put_uint(w, "horizon", (uint64_t)task->horizon);
+    if (task->label_known_column)
+        put_text(w, "label_known_column", task->label_known_column);
+    if (task->has_label_times) {
+        put_uint(w, "observed_column_idx", task->observed_column);
+        put_uint(w, "labels", task->labels.count);
+    }
     put_target(w, info, task);
     weir_json_end_object(w);
 }

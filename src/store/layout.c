@@ -9,7 +9,7 @@ const char *weir__section_name(weir__section_kind kind) {
         "metadata",        "rows",         "child_starts", "child_rows",        "child_times",
         "seed_rows",       "seed_times",   "seed_targets", "seed_bits",         "category_offsets",
         "category_bytes",  "text_offsets", "text_bytes",   "column_embeddings", "category_embeddings",
-        "text_embeddings", "keys",
+        "text_embeddings", "keys",         "labels",
     };
     _Static_assert(sizeof names / sizeof *names == WEIR__SECTIONS_MOST, "a name a section");
     return names[kind - 1];
@@ -37,6 +37,21 @@ const char *weir_stype_name(weir_stype stype) {
 
 bool weir__stype_can_be_target(weir_stype stype) {
     return facts_of(stype)->can_be_target;
+}
+
+weir_column weir__task_column(const char *name, uint32_t task, weir_stype stype) {
+    return (weir_column){.name = name,
+                         .description = "",
+                         .table = WEIR_NONE,
+                         .task = task,
+                         .stype = stype,
+                         .slot = WEIR_NONE,
+                         .null_bit = WEIR_NONE,
+                         .bool_bit = WEIR_NONE,
+                         .known_at = WEIR_NONE,
+                         .known_time = WEIR_NONE,
+                         .known_slot = WEIR_NONE,
+                         .statistics = {.std = 1}};
 }
 
 /* ---- Splits and records ---------------------------------------------------------------------- */

@@ -150,13 +150,15 @@ static void put_data(const composer *c) {
     weir_json_end_object(w);
 }
 
-/* What contexts gain most from: cells that have a value, and the newest children first if seeds are moments
- * in time. */
+/* What contexts gain most from: cells that have a value; the newest children first if seeds are moments in
+ * time; and earlier labels, if it is known when they are. */
 static void put_batch(const composer *c) {
     weir_json_writer *w = c->w;
-    bool has_times = false;
-    for (uint32_t i = 0; i < c->info->task_count; i++)
+    bool has_times = false, has_label_times = false;
+    for (uint32_t i = 0; i < c->info->task_count; i++) {
         has_times |= c->info->tasks[i].seed_times != NULL;
+        has_label_times |= c->info->tasks[i].has_label_times;
+    }
     weir_json_key(w, "batch");
     weir_json_object(w);
     if (has_times) {
@@ -165,6 +167,10 @@ static void put_batch(const composer *c) {
     }
     weir_json_key(w, "identifiers");
     weir_json_text(w, "omit");
+    if (has_label_times) {
+        weir_json_key(w, "labels");
+        weir_json_bool(w, true);
+    }
     weir_json_end_object(w);
 }
 

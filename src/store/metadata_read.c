@@ -2,7 +2,6 @@
  * number is checked against what it counts or points to, so that all that follows can rely on it. A fault
  * sticks in the reader; the first one is reported with its path. */
 #include <math.h>
-#include <string.h>
 
 #include "store/format.h"
 
@@ -314,18 +313,8 @@ static void read_target(reader *r, const weir_cbor_value *map, weir_store_info *
         refuse(r, "column");
         return;
     }
-    *column = (weir_column){.name = task->target_column,
-                            .description = "",
-                            .table = WEIR_NONE,
-                            .task = task_number,
-                            .stype = task->stype,
-                            .slot = WEIR_NONE,
-                            .null_bit = WEIR_NONE,
-                            .bool_bit = WEIR_NONE,
-                            .known_at = WEIR_NONE,
-                            .known_time = WEIR_NONE,
-                            .known_slot = WEIR_NONE,
-                            .statistics = get_statistics(r, map)};
+    *column = weir__task_column(task->target_column, task_number, task->stype);
+    column->statistics = get_statistics(r, map);
     read_category_block(r, map, info, column);
 }
 
@@ -345,6 +334,47 @@ static void read_rules(reader *r, const weir_cbor_value *map, weir_task *task) {
         if (!task->has_train_statistics)
             refuse(r, "target_statistics");
     }
+}
+
+static bool has_label_times(reader *r, const weir_cbor_value *map) {
+    return has(r, map, "horizon") || has(r, map, "label_known_column");
+}
+
+/* When the task's labels are known, and its column of observation times, which has the next ColumnIdx. */
+static void read_label_times(reader *r, const weir_cbor_value *map, const weir_store_info *info,
+                             weir_column *columns, uint32_t number, uint32_t *next, weir_task *task) {
+    weir_cbor_value list, count;
+    uint32_t *counts[WEIR__LABEL_LISTS] = {&task->labels.count, &task->train_labels.count};
+    uint32_t most[WEIR__LABEL_LISTS] = {task->seed_count, task->split_start[WEIR_TRAIN + 1]};
+    task->observed_column = WEIR_NONE;
+    if (r->status != WEIR_OK || !has_label_times(r, map))
+        return;
+    task->has_label_times = true;
+    task->has_horizon = has(r, map, "horizon");
+    if (task->has_horizon)
+        task->horizon = (int64_t)get_uint(r, map, "horizon", INT64_MAX - 1);
+    if (has(r, map, "label_known_column"))
+        task->label_known_column = get_text(r, map, "label_known_column");
+    if (task->is_cell || (task->has_horizon && task->label_known_column) ||
+        task->seed_count > WEIR__ROWS_MAX - info->row_count)
+        refuse(r, "horizon");
+    if (!get(r, map, "labels", WEIR_CBOR_ARRAY, &list) || list.number != WEIR__LABEL_LISTS) {
+        refuse(r, "labels");
+        return;
+    }
+    weir_cbor_iterator it = weir_cbor_children(&list);
+    for (int i = 0; weir_cbor_next(&it, NULL, &count); i++) {
+        uint64_t number_of = 0;
+        if (!weir_cbor_get_uint(&count, &number_of) || number_of > most[i])
+            refuse(r, "labels");
+        else
+            *counts[i] = WEIR__NARROW(uint32_t, number_of);
+    }
+    const char *name = get_text(r, map, "observed");
+    if (r->status != WEIR_OK)
+        return;
+    task->observed_column = *next;
+    columns[(*next)++] = weir__task_column(name, number, WEIR_TIMESTAMP);
 }
 
 static void read_task(reader *r, const weir_cbor_value *map, weir_store_info *info, weir_column *columns,
@@ -416,7 +446,7 @@ static weir_column *read_columns(reader *r, const weir_cbor_value *metadata, wei
     uint32_t count = begin_list(r, metadata, "columns", INT32_MAX, &it);
     if (count != info->table_column_count)
         refuse(r, "length");
-    weir_column *columns = take(r, (size_t)count + info->task_count, sizeof *columns);
+    weir_column *columns = take(r, (size_t)info->column_count, sizeof *columns);
     if (r->status != WEIR_OK)
         return NULL;
     for (uint32_t t = 0; t < info->table_count; t++)
@@ -464,20 +494,24 @@ static void read_tasks(reader *r, const weir_cbor_value *metadata, weir_store_in
     uint32_t next_derived = info->table_column_count;
     for (; next_item(r, &it, &item); r->item++)
         read_task(r, &item, info, columns, WEIR__NARROW(uint32_t, r->item), &next_derived, &tasks[r->item]);
+    (void)begin_list(r, metadata, "tasks", INT32_MAX, &it);
+    for (; next_item(r, &it, &item); r->item++)
+        read_label_times(r, &item, info, columns, WEIR__NARROW(uint32_t, r->item), &next_derived,
+                         &tasks[r->item]);
     if (next_derived != info->column_count)
         refuse(r, "column");
     info->tasks = tasks;
 }
 
-/* The tasks' number, and how many of them are derived, must be known before the columns are read. */
+/* The tasks' number, and how many columns they have, must be known before the columns are read. */
 static void count_tasks(reader *r, const weir_cbor_value *metadata, weir_store_info *info) {
     weir_cbor_iterator it;
     weir_cbor_value item;
-    uint32_t derived = 0;
-    info->task_count = begin_list(r, metadata, "tasks", INT32_MAX - info->table_column_count, &it);
+    uint32_t of_tasks = 0;
+    info->task_count = begin_list(r, metadata, "tasks", (INT32_MAX - info->table_column_count) / 2, &it);
     for (; next_item(r, &it, &item); r->item++)
-        derived += get_bool(r, &item, "is_cell") ? 0 : 1;
-    info->column_count = info->table_column_count + derived;
+        of_tasks += (get_bool(r, &item, "is_cell") ? 0u : 1u) + has_label_times(r, &item);
+    info->column_count = info->table_column_count + of_tasks;
 }
 
 /* Gives every table its run of edge types (they are ordered by table) and the list of those into it. */

@@ -145,7 +145,7 @@ static void put_task(weir_cbor_writer *w, const weir_store_info *info, const wei
     bool is_derived = !task->is_cell, has_rule = task->before_anchor != WEIR_BEFORE_ANCHOR_KEEP;
     bool says_drops = task->drops_target != weir__names_target(info, task);
     weir_cbor_map(w, 17u + 2u * has_rule + task->has_train_statistics + says_drops +
-                         (task->weight_column != NULL));
+                         (task->weight_column != NULL) + 3u * task->has_label_times);
     put_double(w, "std", is_derived ? column->statistics.std : 1.0);
     put_double(w, "mean", is_derived ? column->statistics.mean : 0.0);
     put_text(w, "name", task->name);
@@ -154,12 +154,22 @@ static void put_task(weir_cbor_writer *w, const weir_store_info *info, const wei
         put_uint(w, "early", task->early_seeds);
     put_uint(w, "stype", (uint64_t)task->stype);
     put_uint(w, "column", task->column);
+    if (task->has_label_times) {
+        weir_cbor_text(w, "labels");
+        weir_cbor_array(w, WEIR__LABEL_LISTS);
+        weir_cbor_uint(w, task->labels.count);
+        weir_cbor_uint(w, task->train_labels.count);
+    }
     weir_cbor_text(w, "splits");
     weir_cbor_array(w, WEIR_SPLITS);
     for (int i = 0; i < WEIR_SPLITS; i++)
         weir_cbor_uint(w, task->split_start[i + 1] - task->split_start[i]);
     put_uint(w, "dropped", task->dropped);
+    if (task->has_horizon)
+        put_uint(w, "horizon", (uint64_t)task->horizon);
     put_bool(w, "is_cell", task->is_cell);
+    if (task->has_label_times)
+        put_text(w, "observed", info->columns[task->observed_column].name);
     put_bool(w, "has_times", task->seed_times != NULL);
     put_texts(w, "drop_names", task->drop_columns, task->drop_column_count);
     put_uint(w, "anchor_table", task->anchor_table);
@@ -176,6 +186,8 @@ static void put_task(weir_cbor_writer *w, const weir_store_info *info, const wei
     put_uint(w, "category_start", is_derived ? column->category_start : 0);
     if (task->has_train_statistics)
         put_text(w, "target_statistics", "train");
+    if (task->label_known_column)
+        put_text(w, "label_known_column", task->label_known_column);
 }
 
 static void put_frame_end(weir_cbor_writer *w, const weir_store_info *info) {

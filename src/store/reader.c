@@ -227,7 +227,28 @@ static bool point_into_keys(weir_store *store) {
         next_part(&keys, weir__align(keys.used, WEIR__KEY_ALIGNMENT) - keys.used, 1);
         table->keys = next_part(&keys, weir__keys_size(table), 1);
     }
-    return is_used_up(&keys) && keeps_keys == (store->info.section_count == WEIR__SECTION_KEYS);
+    uint32_t sections = store->info.section_count;
+    return is_used_up(&keys) &&
+           (keeps_keys ? sections >= WEIR__SECTION_KEYS : sections != WEIR__SECTION_KEYS);
+}
+
+/* The section is there if a task has label times, and only then. */
+static bool point_into_labels(weir_store *store) {
+    section_parts labels = parts_of(store, WEIR__SECTION_LABELS);
+    weir_task *tasks = (weir_task *)store->info.tasks;
+    bool has_labels = false;
+    for (uint32_t t = 0; t < store->info.task_count; t++) {
+        weir_label_list *lists[WEIR__LABEL_LISTS] = {&tasks[t].labels, &tasks[t].train_labels};
+        uint64_t anchors = store->info.tables[tasks[t].anchor_table].row_count;
+        for (int i = 0; i < WEIR__LABEL_LISTS && tasks[t].has_label_times && labels.fits; i++) {
+            has_labels = true;
+            next_part(&labels, weir__align(labels.used, WEIR__LABEL_ALIGNMENT) - labels.used, 1);
+            lists[i]->times = next_part(&labels, lists[i]->count, 8);
+            lists[i]->starts = next_part(&labels, anchors + 1, 4);
+            lists[i]->rows = next_part(&labels, lists[i]->count, 4);
+        }
+    }
+    return is_used_up(&labels) && has_labels == (store->info.section_count == WEIR__SECTION_LABELS);
 }
 
 /* ---- Opening --------------------------------------------------------------------------------- */
@@ -247,9 +268,9 @@ static weir_status read_store(weir_store *store, const weir_store_options *optio
     if (status == WEIR_OK)
         status = read_metadata(store, path, error);
     weir__leave_floating(&kept);
-    if (status == WEIR_OK &&
-        !(point_into_rows(store) && point_into_edges(store) && point_into_seeds(store) &&
-          point_into_texts(store) && point_into_embeddings(store) && point_into_keys(store)))
+    if (status == WEIR_OK && !(point_into_rows(store) && point_into_edges(store) && point_into_seeds(store) &&
+                               point_into_texts(store) && point_into_embeddings(store) &&
+                               point_into_keys(store) && point_into_labels(store)))
         return weir__fail(error, WEIR_STORE_CORRUPT, operator_name,
                           "the metadata of %s does not fit its sections", path);
     if (status == WEIR_OK && options->verify == WEIR_VERIFY_ALL)
@@ -301,13 +322,8 @@ bool weir_store_touch(const weir_store *store, const void *data, size_t size) {
     return size == 0;
 }
 
-static const char *const verify_names[] = {"touched", "none", "all"};
-
-const char *weir_verify_name(weir_verify verify) {
-    return (unsigned)verify <= WEIR_VERIFY_ALL ? verify_names[verify] : "unknown";
-}
-
 weir_status weir_verify_parse(const char *text, weir_verify *out, weir_error *error) {
+    static const char *const verify_names[] = {"touched", "none", "all"};
     for (int i = 0; i <= WEIR_VERIFY_ALL; i++)
         if (strcmp(text, verify_names[i]) == 0) {
             *out = (weir_verify)i;

@@ -153,6 +153,47 @@ static weir_status check_task(const weir_store_info *info, const weir_task *task
     return WEIR_OK;
 }
 
+/* Whether an entry of a list of labels is what its seed gives: its anchor, its split, a target, and a time.
+ */
+static bool label_is_sound(const weir_store *store, uint32_t number, const weir_label_list *list,
+                           uint32_t entry, uint32_t anchor_row) {
+    const weir_task *task = &store->info.tasks[number];
+    uint32_t seed = weir__load32(list->rows + 4 * (size_t)entry) - store->info.row_count;
+    int64_t known = (int64_t)weir__load64(list->times + 8 * (size_t)entry);
+    uint32_t end = list == &task->labels ? task->seed_count : task->split_start[WEIR_TRAIN + 1];
+    weir_seed_row row;
+    if (seed >= end || !weir_store_seed(store, number, seed, &row))
+        return false;
+    return row.row == anchor_row && !row.target.is_null && row.observation_time != INT64_MAX &&
+           known != WEIR_TIME_NEVER &&
+           (task->has_horizon ? known - task->horizon == row.observation_time
+                              : known >= row.observation_time);
+}
+
+/* A list of labels has every anchor's in order. */
+static weir_status check_labels(const weir_store *store, uint32_t number, const weir_label_list *list,
+                                weir_error *error) {
+    const weir_task *task = &store->info.tasks[number];
+    const weir_table *anchor = &store->info.tables[task->anchor_table];
+    uint32_t start = 0;
+    bool is_sound = weir__load32(list->starts) == 0;
+    for (uint32_t a = 0; a < anchor->row_count && is_sound; a++) {
+        uint32_t end = weir__load32(list->starts + 4 * ((size_t)a + 1));
+        is_sound = end >= start && end <= list->count;
+        for (uint32_t i = start; i < end && is_sound; i++) {
+            int64_t before = i > start ? (int64_t)weir__load64(list->times + 8 * (size_t)(i - 1)) : INT64_MIN;
+            int64_t known = (int64_t)weir__load64(list->times + 8 * (size_t)i);
+            uint32_t row_before = i > start ? weir__load32(list->rows + 4 * (size_t)(i - 1)) : 0;
+            is_sound = label_is_sound(store, number, list, i, anchor->row_start + a) &&
+                       (known > before ||
+                        (known == before && weir__load32(list->rows + 4 * (size_t)i) > row_before));
+        }
+        start = end;
+    }
+    return is_sound && start == list->count ? WEIR_OK
+                                            : refuse(error, "the labels of task", task->name, start);
+}
+
 static weir_status check_offsets(const char *name, const uint8_t *offsets, uint64_t count, uint64_t size,
                                  weir_error *error) {
     uint64_t before = 0;
@@ -178,6 +219,13 @@ static weir_status check_numbers(const weir_store *store, weir_error *error) {
         status = check_edge(info, &info->edges[e], error);
     for (uint32_t t = 0; t < info->task_count && status == WEIR_OK; t++)
         status = check_task(info, &info->tasks[t], error);
+    for (uint32_t t = 0; t < info->task_count && status == WEIR_OK; t++) {
+        if (!info->tasks[t].has_label_times)
+            continue;
+        status = check_labels(store, t, &info->tasks[t].labels, error);
+        if (status == WEIR_OK)
+            status = check_labels(store, t, &info->tasks[t].train_labels, error);
+    }
     if (status == WEIR_OK)
         status = check_offsets("category_offsets", store->category_offsets, info->category_count,
                                weir__section(store, WEIR__SECTION_CATEGORY_BYTES)->size, error);

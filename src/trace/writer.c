@@ -3,7 +3,6 @@
  * along, and recounted from the file when a run resumes. */
 #include <errno.h>
 #include <fcntl.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "base/file.h"
@@ -18,6 +17,7 @@ struct weir_trace_writer {
     const weir_env *env;
     char *path;
     int file;
+    int lock; /* of a trace that is resumed, whose file is opened when it is cut; else -1 */
     weir_cbor_writer body;
     weir_cbor_writer pending; /* whole records that are not in the file yet */
     uint8_t link[WEIR_HASH_SIZE];
@@ -35,7 +35,7 @@ static weir_status new_writer(const weir_env *env, const char *path, const weir_
     if (!w)
         return weir__out_of_memory(error, operator_name, sizeof *w);
     w->env = env;
-    w->file = -1;
+    w->file = w->lock = -1;
     weir_cbor_writer_memory(&w->body, env);
     weir_cbor_writer_memory(&w->pending, env);
     w->path = weir__copy_text(env, path, strlen(path));
@@ -58,6 +58,8 @@ void weir_trace_writer_close(weir_trace_writer *w) {
         (void)weir__write_all(env, w->file, w->pending.data, w->pending.size);
     if (w->file >= 0)
         env->close(env->context, w->file);
+    if (w->lock >= 0)
+        env->close(env->context, w->lock);
     weir__tally_release(&w->tally, env);
     weir__release(env, w->token);
     weir__release(env, w->path);
@@ -93,6 +95,16 @@ static weir_status append_body(weir_trace_writer *w, bool is_header, weir_error 
         status = flush(w, error);
     w->is_broken = w->is_broken || status != WEIR_OK;
     return status;
+}
+
+/* Two runs that write one trace would spoil it: the second is refused. A lock lasts as long as its
+ * descriptor, however the program ends; a file system without locks has none. */
+static weir_status lock(const weir_trace_writer *w, int file, weir_error *error) {
+    if (file < 0 || w->env->lock(w->env->context, file) == 0 || errno != EWOULDBLOCK)
+        return WEIR_OK;
+    return weir__fail(error, WEIR_IO_ERROR, operator_name,
+                      "another run is writing %s; wait until it has ended, or give this one files of its own",
+                      w->path);
 }
 
 /* O_EXCL says EEXIST for a directory too, which nobody can resume. */
@@ -137,7 +149,9 @@ weir_status weir_trace_create(const weir_env *env, const char *path, const weir_
         weir_trace_writer_close(w);
         return status;
     }
-    status = buffer_beginning(w, run, start, error);
+    status = lock(w, w->file, error);
+    if (status == WEIR_OK)
+        status = buffer_beginning(w, run, start, error);
     if (status == WEIR_OK)
         status = flush(w, error);
     if (status == WEIR_OK && !weir__sync_directory(env, path)) /* or a crash takes the name with it */
@@ -353,7 +367,10 @@ weir_status weir_trace_resume(const weir_env *env, const char *path, const weir_
     weir_status status = new_writer(weir__env(env), path, run, &w, error);
     if (status != WEIR_OK)
         return status;
-    status = begin_again(w, run, &start, &is_begun, error);
+    w->lock = w->env->open(w->env->context, path, O_RDONLY, 0);
+    status = lock(w, w->lock, error);
+    if (status == WEIR_OK)
+        status = begin_again(w, run, &start, &is_begun, error);
     if (status == WEIR_OK && !is_begun)
         status = append_resume(w, run, &start, error);
     if (status != WEIR_OK) {

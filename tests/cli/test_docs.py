@@ -9,6 +9,7 @@ import subprocess
 import tempfile
 import unittest
 from pathlib import Path
+from typing import Any
 
 from tests.support import postgres
 
@@ -58,14 +59,25 @@ class Site(unittest.TestCase):
 
 class Lists(unittest.TestCase):
     def test_all_tensors(self) -> None:
-        header = (ROOT / "include/weir/tensors.h").read_text()
-        header = header[: header.index("WEIR_BATCH_FIELDS(X)")]
+        """In the order of the buffer."""
+        lists = dict(re.findall(r"#define (WEIR_\w+\(X\)) *\\\n(.*?)\n\n", (ROOT / "include/weir/tensors.h").read_text(), re.S))
+        whole = re.sub(r"WEIR_\w+\(X\)", lambda found: lists[found[0]], lists["WEIR_BATCH_TENSORS(X)"])
         declared = [(name, f"[{axes}]".replace("T", "15"), dtype)
-                    for name, dtype, axes in re.findall(r"X\([A-Z_]+, (\w+), (\w+), \d+, ([A-Z, ]+)\)", header)]  # fmt: skip
+                    for name, dtype, axes in re.findall(r"X\([A-Z_]+, (\w+), (\w+), \d+, ([A-Z, ]+)\)", whole)]  # fmt: skip
         self.assertEqual(len(declared), 16)
         rows = table_rows((DOCS / "tensors.md").read_text())
         documented = [(row[0].strip("`"), row[1], row[2]) for row in rows if len(row) == 5 and row[0].startswith("`")]
-        self.assertEqual(sorted(documented), sorted(declared))
+        self.assertEqual(documented, declared)
+        rows = table_rows((DOCS / "python.md").read_text())
+        listed = [(name, row[1]) for row in rows if row[1].startswith("[") for name in re.findall(r"`(\w+)`", row[0])]
+        self.assertEqual(listed, [(name, f"{shape} {'0 or 1' if dtype == 'uint8' else dtype}") for name, shape, dtype in declared])
+
+    def test_all_fuzz_targets(self) -> None:
+        targets = {path.stem.removeprefix("fuzz_") for path in (ROOT / "tests/fuzz/targets").glob("*.c")}
+        section = (ROOT / "CONTRIBUTING.md").read_text().split("### Fuzz targets")[1].split("\n## ")[0]
+        listed = [row[0].strip("`") for row in table_rows(section) if row[0].startswith("`")]
+        self.assertEqual(sorted(listed), sorted(targets))
+        self.assertEqual({path.name for path in (ROOT / "tests/fuzz/corpus").iterdir()}, targets)
 
     def test_a_manifest_with_every_key(self) -> None:
         text = (DOCS / "manifest.md").read_text()
@@ -74,12 +86,24 @@ class Lists(unittest.TestCase):
             path = Path(holder) / "every.manifest.json"
             path.write_text(example[1])
             run(WEIR, "manifest", path)
+            self.check_defaults(json.loads(example[1]), path)
         manifest = json.loads(example[1])
         explained = [row[0].strip("`") for row in table_rows(example[2]) if row[0].startswith("`")]
         self.assertEqual(explained, list(manifest["batch"]))
         keys = {*manifest, *(f"data.{key}" for key in manifest["data"])} - {"data"}
         listed = {row[0].strip("`") for row in table_rows(text[: text.index("## A manifest")]) if row[0].startswith("`")}
         self.assertEqual(listed - {"data.preset"}, keys)
+
+    def check_defaults(self, every: dict[str, Any], path: Path) -> None:
+        """The manifest is the same without the keys that have defaults. (A block order that is given is in the hash.)"""
+        del every["data"]["block_order"]
+        shown = {key: every["batch"][key] for key in ("labels", "retrieval")}
+        without = {**every, "data": {"sampling": every["data"]["sampling"]}, "batch": shown}
+        said = []
+        for manifest in every, without:
+            path.write_text(json.dumps(manifest))
+            said.append(json.loads(run(WEIR, "manifest", path, "--json")))
+        self.assertEqual(said[0], said[1])
 
     def test_all_keys_of_a_schema(self) -> None:
         schema = json.loads(run(WEIR, "schema", "--json-schema"))

@@ -1,7 +1,12 @@
 """DuckDB as a source: its files, folders of Parquet and CSV, types, parts and failures. Runs if there is a
 DuckDB library (WEIR_DUCKDB, or pip's duckdb); what weir says without it, or when it fails, is tested everywhere."""
+import ctypes.util
+import glob
 import json
 import os
+import platform
+import shutil
+import signal
 import subprocess
 import sys
 import tempfile
@@ -11,6 +16,7 @@ sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."
 from tests.support import shop, warehouse  # noqa: E402
 from tests.support.duckdb import DuckDB, library_path  # noqa: E402
 from tests.support.endless import check_signals  # noqa: E402
+from tests.support.processes import start  # noqa: E402
 from tests.support.scan import DECLARED, SCAN, WEIR, comparable, ingest, lines, real, rows, scan  # noqa: E402
 
 MICROS = 1000000
@@ -74,6 +80,59 @@ class WithoutTheLibrary(Base):
 
 
 @unittest.skipUnless(SCAN and FAKE, "WEIR_SCAN and WEIR_FAKE_DUCKDB must name what was built (ctest does)")
+class Finding(Base):
+    """Where a library is looked for, and which is refused. The one that is found fails, in its own words."""
+
+    def setUp(self):
+        super().setUp()
+        places = ("/usr/local/lib/libduckdb.so", "/usr/lib/libduckdb.so", "/opt/duckdb/libduckdb.so")
+        if any(map(os.path.exists, places)) or ctypes.util.find_library("duckdb") or \
+                glob.glob("/usr/local/lib/python3*/*-packages/*duckdb*"):
+            self.skipTest("a DuckDB is installed for the whole machine")
+
+    def assert_found(self, place, **changes):
+        os.makedirs(os.path.dirname(self.path(place)), exist_ok=True)
+        shutil.copy(FAKE, self.path(place))
+        self.assert_told("the disk is gone", **changes)
+        os.remove(self.path(place))
+
+    def assert_told(self, *words, **changes):
+        env = {key: value for key, value in os.environ.items() if key not in ("WEIR_DUCKDB", "VIRTUAL_ENV", "HOME")}
+        self.assert_fails(self.path("x.duckdb"), *words, env={**env, "FAKE_DUCKDB": "wrapped", **changes})
+
+    def test_usual_places(self):
+        self.assert_found("home/.local/lib/libduckdb.so", HOME=self.path("home"))
+        self.assert_found("libduckdb.so", LD_LIBRARY_PATH=self.folder)
+
+    def test_packages_of_pip(self):
+        end = f".cpython-311-{platform.machine()}-linux-gnu.so"
+        for folder in ("site-packages", "dist-packages"):
+            for module in ("_duckdb", "duckdb/duckdb"):
+                place = f"lib/python3.11/{folder}/{module}{end}"
+                self.assert_found("env/" + place, VIRTUAL_ENV=self.path("env"), HOME="")
+                self.assert_found("home/.local/" + place, HOME=self.path("home"))
+
+    def test_none(self):
+        none = "in none of the usual places"
+        self.assert_told(none)
+        self.assert_told(none, HOME="/" + "h" * 5000, VIRTUAL_ENV="/" + "v" * 5000)
+        self.write("_duckdb.cpython-311-x86_64-linux-gnu.so", "not a library, with and without Python's own")
+        self.assert_told("cannot be loaded", WEIR_DUCKDB=self.path("_duckdb.cpython-311-x86_64-linux-gnu.so"))
+        self.assert_told("cannot be loaded", WEIR_DUCKDB=self.path("_duckdb.cpython-399-x86_64-linux-gnu.so"))
+        self.assert_told("cannot be loaded", WEIR_DUCKDB=self.path("_duckdb.cpython-3.so"))
+
+    def test_versions(self):
+        for version in ("v1.1.3", "v0.9", "v3.0.0", "2.0", ""):
+            self.assert_told(f"has version {version}", "1.2 or later", WEIR_DUCKDB=FAKE, FAKE_DUCKDB_VERSION=version)
+        for version in ("v1.2.0", "v1.12.1-dev7", "v2.5.0"):
+            self.assert_told("the disk is gone", WEIR_DUCKDB=FAKE, FAKE_DUCKDB_VERSION=version)
+
+    def test_a_library_that_does_nothing(self):
+        self.assert_told("cannot configure DuckDB: DuckDB gave no reason", WEIR_DUCKDB=FAKE, FAKE_DUCKDB="no config")
+        self.assert_told("DuckDB gave no reason", WEIR_DUCKDB=FAKE, FAKE_DUCKDB="no connection")
+
+
+@unittest.skipUnless(SCAN and WEIR and FAKE, "WEIR, WEIR_SCAN and WEIR_FAKE_DUCKDB must name what was built (ctest does)")
 class FirstError(Base):
     """The error that is told is the one that came first, whichever of them DuckDB gives."""
 
@@ -91,6 +150,17 @@ class FirstError(Base):
 
     def test_a_reason_inside_another(self):
         self.assertEqual(self.told("wrapped"), "IO Error: the disk is gone")
+
+    def test_what_the_user_interrupts_is_not_run_again(self):
+        env = dict(os.environ, WEIR_DUCKDB=FAKE, FAKE_DUCKDB="waits")
+        command = [WEIR, "ingest", self.path("x.duckdb"), "--threads", "1", "--output", self.path("x.weir")]
+        with start(command, env=env, stderr=subprocess.PIPE, text=True) as process:
+            self.assertEqual(process.stderr.readline(), "execution\n")
+            process.send_signal(signal.SIGINT)
+            told = process.stderr.read()
+        self.assertEqual(process.returncode, 128 + signal.SIGINT)
+        self.assertTrue(told.startswith("weir: CANCELLED: "), told)
+        self.assertNotIn("execution", told)
 
 
 @unittest.skipUnless(library_path(), "no DuckDB here (pip install duckdb, or WEIR_DUCKDB): make check-ecosystem tests it")
@@ -207,6 +277,20 @@ class WithTheLibrary(Base):
         self.assertIn([["i", 30000], ["t", "not a number"]], rows(done, "late"))
         self.assertEqual(len(rows(scan(self.path("da[t]a*"), "--sessions", "3"), "late")), 30001)
 
+    def test_folders_with_values(self):
+        """As without DuckDB, which is needed for the Parquet file only."""
+        for year, month, total in (("2013", "01", 5), ("NA", "02", 6), ("2014", "__HIVE_DEFAULT_PARTITION__", 7)):
+            os.makedirs(self.path(f"db/orders/year={year}/month={month}"))
+            self.write(f"db/orders/year={year}/month={month}/a.csv", f"id,total\n{total},{total}\n")
+        expected = rows(scan(self.path("db")), "orders")
+        self.assertEqual(expected, [[["i", 5], ["i", 5], ["i", 2013], ["t", "01"]], [["i", 6], ["i", 6], ["n"], ["t", "02"]],
+                                    [["i", 7], ["i", 7], ["i", 2014], ["n"]]])
+        os.makedirs(self.path("db/logs/year=NA"))
+        self.make("x.duckdb", f"COPY (SELECT 1 AS k) TO '{self.path('db/logs/year=NA/p.parquet')}'")
+        done = scan(self.path("db"))
+        self.assertEqual(rows(done, "orders"), expected)
+        self.assertEqual(rows(done, "logs"), [[["i", 1], ["n"]]])
+
     def test_failures(self):
         os.mkdir(self.path("empty"))
         self.assert_fails(self.path("empty"), "no .parquet")
@@ -219,6 +303,56 @@ class WithTheLibrary(Base):
         self.write("broken.duckdb", "not a database")
         self.assert_fails(self.path("broken.duckdb"), "cannot open")
         self.assert_fails(self.path("missing.duckdb"), "cannot open")
+
+    def ingested(self, name):
+        """The hash of the store that a file gives, or what is said instead, which must be an error of the source."""
+        command = [WEIR, "ingest", self.path(name), "--output", self.path("d.weir"), "--threads", "1", "--json"]
+        done = subprocess.run(command, capture_output=True, text=True)
+        if done.returncode == 0:
+            return json.loads(done.stdout)["store_hash"]
+        self.assertEqual(done.returncode, 1, done.stderr)
+        self.assertIn("SOURCE_ERROR", done.stdout)
+        self.assertFalse(os.path.exists(self.path("d.weir")))
+        return None
+
+    def damaged(self, name, places):
+        """What each of these files gives: a byte turned, or, if the place is negative, cut after so many bytes."""
+        with open(self.path(name), "rb") as file:
+            sound = file.read()
+        given = []
+        for place in places(len(sound)):
+            data = sound[:-place] if place < 0 else sound[:place] + bytes([sound[place] ^ 0x55]) + sound[place + 1:]
+            with open(self.path(name), "wb") as file:
+                file.write(data)
+            given.append(self.ingested(name))
+            if os.path.exists(self.path("d.weir")):
+                os.remove(self.path("d.weir"))
+        return given
+
+    def test_damaged_databases(self):
+        """DuckDB's blocks have checksums: a damaged file is an error, or gives the store that it gave."""
+        self.make("d.duckdb", "CREATE TABLE t AS SELECT i AS id, 'word ' || i % 7 AS word, i * 0.5 AS x FROM range(3000) t(i);"
+                              "CREATE TABLE u AS SELECT i AS id, i % 3000 AS t_id FROM range(100) t(i)")
+        sound = self.ingested("d.duckdb")
+        self.assertIsNotNone(sound)
+        os.remove(self.path("d.weir"))
+        given = self.damaged("d.duckdb", lambda size: [
+            0, 8, 11, 12, 20, 40, 60, 4096, 4104, 4112, 4120, 4136, 8192, 8200, 8208, 8216, 8232, 12288, 12296, 12300, 12400,
+            *range(12288 + 999, size, size // 8), -1, -8, -100, -4096, -8192, -12288, -12289, -20000, -size // 2])
+        self.assertLessEqual(set(given), {None, sound})
+        self.assertGreater(given.count(None), len(given) // 3)
+
+    def test_damaged_parquet(self):
+        """Parquet has no checksums that must be there: an error, or a store."""
+        os.mkdir(self.path("files"))
+        self.make("x.duckdb", "COPY (SELECT i AS id, 'word ' || i % 7 AS word, i * 0.5 AS x FROM range(3000) t(i)) TO "
+                              f"'{self.path('files/t.parquet')}'")
+        os.rename(self.path("files/t.parquet"), self.path("t.parquet"))
+        self.assertIsNotNone(self.ingested("t.parquet"))
+        os.remove(self.path("d.weir"))
+        given = self.damaged("t.parquet", lambda size: [0, 4, 5, 20, *range(100, size, size // 12), *range(size - 12, size),
+                                                        -1, -4, -8, -100, -size // 2])
+        self.assertGreater(given.count(None), 5)
 
     def test_signals_inside_a_query(self):
         with DuckDB(self.path("endless.duckdb")) as database:
@@ -242,6 +376,8 @@ class WithTheLibrary(Base):
         for source in ("shop.duckdb", "parquet"):
             for threads in ("1", "2", "5"):
                 self.assertTrue(expected == ingest(self.path(source), self.folder, "got", "--threads", threads, *options))
+            like = ["--like", self.path("expected.weir")]
+            self.assertTrue(expected == ingest(self.path(source), self.folder, "got", *like, *options))
 
 
 if __name__ == "__main__":

@@ -324,6 +324,8 @@ class Postgres(unittest.TestCase):
                 with Proxy(self.server.port, {b"(FORMAT binary)": b"(FORMAT unknown"}) as proxy:
                     plain = self.server.url("shop", port=proxy.port)
                     self.assertTrue(expected == ingest(plain, folder, "got", *options))
+            like = ["--like", os.path.join(folder, "expected.weir")]
+            self.assertTrue(expected == ingest(url, folder, "got", *like))
 
     def test_a_shared_table_gives_the_store_of_sqlite(self):
         """Enough rows that a table is read in parts."""

@@ -179,6 +179,29 @@ class Report(unittest.TestCase):
         database.close()
         self.assertEqual(self.codes(source=source), ["orphans", "far_times"])
 
+    def test_orphans_are_of_one_key(self):
+        """Two keys that lack a few parents each are no mistake; the one that lacks many is named."""
+        source = self.folder / "two_keys.sqlite"
+        source.write_bytes(self.source.read_bytes())
+        with sqlite3.connect(source) as database:
+            database.execute("ALTER TABLE orders ADD payer_id INTEGER")
+            database.execute("UPDATE orders SET payer_id = customer_id")
+            for key in ("customer_id", "payer_id"):
+                database.execute(f"UPDATE orders SET {key} = {key} + 1000 WHERE id % 7 = 0")
+        orders = SCHEMA["tables"]["orders"]
+        tables = {"orders": {**orders, "columns": {**orders["columns"], "payer_id": orders["columns"]["customer_id"]}}}
+        self.assertEqual(self.codes(tables=tables, source=source), [])
+        with sqlite3.connect(source) as database:
+            database.execute("UPDATE orders SET payer_id = payer_id + 1000 WHERE id % 7 = 1")
+        database.close()
+        report = self.ingest(tables=tables, source=source)
+        self.assertEqual([(warning["code"], warning["table"], warning["column"]) for warning in report["warnings"]],
+                         [("orphans", "orders", "payer_id")])
+        self.assertIn("orders.payer_id matches no row of customers in 29 % of the rows (571)", report["warnings"][0]["message"])
+        (table,) = (table for table in report["report"]["tables"] if table["name"] == "orders")
+        self.assertEqual(table["dangling"], sum(key["dangling"] for key in table["foreign_keys"]))
+        self.assertEqual(table["dangling"], 3 * 285 + 1)
+
     def test_skipped_files(self):
         folder = self.folder / "files"
         folder.mkdir()
@@ -199,12 +222,12 @@ class Report(unittest.TestCase):
         for task in ({**LATE, "query": "SELECT id, 1 AS late FROM orders"}, {**LATE, "split": {**TEMPORAL, "val": "2022-06-01"}}):
             refused = self.ingest(task, check=False, options=["--strict"])
             self.assertEqual(refused["error"]["code_id"], "SCHEMA_INVALID")
-            self.assertIn("which --strict makes errors", refused["error"]["message"])
+            self.assertIn("which strict makes errors", refused["error"]["message"])
             self.assertEqual(store.read_bytes(), before)
         self.assertEqual([warning["code"] for warning in refused["warnings"]], ["val_after_test", "empty_split"])
         said = weir("ingest", self.source, "--schema", self.folder / "schema.json", "-o", store, "--strict", check=False)
         self.assertEqual([line.rsplit("(", 1)[1] for line in said.stdout.splitlines()], ["val_after_test)", "empty_split)"])
-        self.assertIn("2 warnings, which --strict makes errors; the first is val_after_test", said.stderr)
+        self.assertIn("2 warnings, which strict makes errors; the first is val_after_test", said.stderr)
         self.assertEqual([path.name for path in self.folder.iterdir() if ".tmp" in path.name], [])
         self.ingest(options=["--strict"])
 

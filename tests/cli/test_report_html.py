@@ -38,7 +38,10 @@ def make(folder):
             "id": {"stype": "identifier"}, "of": {"stype": "identifier", "foreign_key": [HOSTILE, "id"]},
             "at": {"stype": "timestamp"}, "label": kept, "copy": kept, "size": {"stype": "numerical"}}}},
         "tasks": {"label": {"anchor_table": "orders", "target_column": "label", "target_stype": "categorical"},
-                  HOSTILE: {"anchor_table": "orders", "target_column": "size", "target_stype": "numerical"}}}
+                  HOSTILE: {"anchor_table": "orders", "target_column": "size", "target_stype": "numerical"},
+                  "later": {"query": "SELECT id, 1735689600 AS at, id * 7919 % 101 AS other FROM orders", "anchor_table": "orders",
+                            "anchor_key": "id", "target_column": "other", "target_stype": "numerical",
+                            "observation_time_column": "at"}}}
     (folder / "schema.json").write_text(json.dumps(schema))
     page = folder / "page.html"
     done = subprocess.run([WEIR, "ingest", folder / "shop.sqlite", "--schema", folder / "schema.json", "-o", folder / "shop.weir",
@@ -55,18 +58,22 @@ class Page(unittest.TestCase):
         cls.page, cls.report = make(Path(cls.scratch.name))
 
     def test_page(self):
-        self.assertEqual(self.report["warnings"][0]["code"], "leak_suspect")
+        """Tasks are marked by warnings of both kinds: of what is read, and of what the store then says."""
+        warned = {"later": "unit_not_given", "label": "leak_suspect"}
+        self.assertEqual([(warning["task"], warning["code"]) for warning in self.report["warnings"]], list(warned.items()))
         with browser.Browser(width=1280, height=900) as seen:
             seen.open(self.page)
             seen.settle()
             self.assertEqual(seen.text("#title"), "shop.weir")
-            self.assertEqual(seen.text("#warnings-title"), "1 warning")
+            self.assertEqual(seen.text("#warnings-title"), "2 warnings")
             codes = seen.run("return [...document.querySelectorAll('#warnings .code')].map((one) => one.textContent)")
             self.assertEqual(codes, [warning["code"] for warning in self.report["warnings"]])
-            self.assertEqual(seen.run("return document.querySelectorAll('.card').length"), 2)
+            self.assertEqual(seen.run("return document.querySelectorAll('.card').length"), 3)
             self.assertEqual(seen.run("return document.querySelectorAll('#tables tbody tr').length"), 2)
             names = seen.run("return [...document.querySelectorAll('.card h3')].map((one) => one.textContent)")
-            self.assertEqual(names, sorted(["label", HOSTILE]))
+            self.assertEqual(names, sorted(["label", "later", HOSTILE]))
+            odd = seen.run("return [...document.querySelectorAll('.card.is-odd h3')].map((one) => one.textContent)")
+            self.assertEqual(odd, sorted(warned))
             self.assertIn("copy (AUC 1.000)", seen.text(".card.is-odd .facts"))
             self.assertNotEqual(seen.run("return document.title"), "owned")
             theme = seen.run("return document.documentElement.dataset.theme")

@@ -64,22 +64,33 @@ def make_trade(path: Path) -> None:
 
 
 class Tutorials(unittest.TestCase):
+    def give(self, page: str, folder: Path) -> str:
+        """Gives a page's commands in a folder: what they say."""
+        commands = re.findall(r"^```sh\n(.*?)^```$", (ROOT / f"docs/{page}.md").read_text(), re.M | re.S)
+        (folder / "bin").mkdir()
+        (folder / "bin/weir").symlink_to(Path(os.environ["WEIR"]).resolve())
+        environment = {**os.environ, "PATH": f"{folder / 'bin'}:{os.environ['PATH']}"}
+        done = subprocess.run(["sh", "-ec", "".join(commands)], cwd=folder, env=environment, text=True,
+                              stdout=subprocess.PIPE, stderr=subprocess.STDOUT)  # fmt: skip
+        self.assertEqual(done.returncode, 0, done.stdout)
+        return done.stdout
+
     def follow(self, name: str, make: Callable[[Path], None]) -> tuple[str, dict[str, int]]:
-        """Gives the page's commands in a folder that has its database: what they say, and how many seeds each dataset has."""
-        commands = re.findall(r"^```sh\n(.*?)^```$", (ROOT / f"docs/tutorial-{name}.md").read_text(), re.M | re.S)
+        """A tutorial on its database: what its commands say, and how many seeds each dataset has."""
         with tempfile.TemporaryDirectory() as holder:
             folder = Path(holder)
             make(folder / f"{name}.sqlite")
-            (folder / "bin").mkdir()
-            (folder / "bin/weir").symlink_to(Path(os.environ["WEIR"]).resolve())
-            environment = {**os.environ, "PATH": f"{folder / 'bin'}:{os.environ['PATH']}"}
-            done = subprocess.run(["sh", "-ec", "".join(commands)], cwd=folder, env=environment, text=True,
-                                  stdout=subprocess.PIPE, stderr=subprocess.STDOUT)  # fmt: skip
-            self.assertEqual(done.returncode, 0, done.stdout)
-            self.assertNotIn("WARNING", done.stdout)
+            output = self.give(f"tutorial-{name}", folder)
+            self.assertNotIn("WARNING", output)
             self.assertIn("</html>", (folder / f"{name}.html").read_text())
             datasets = json.loads((folder / f"{name}.manifest.json").read_text())["datasets"]
-            return done.stdout, {key: dataset["cardinality"] for key, dataset in datasets.items()}
+            return output, {key: dataset["cardinality"] for key, dataset in datasets.items()}
+
+    def test_serving(self) -> None:
+        with tempfile.TemporaryDirectory() as folder:
+            said = self.give("serving", Path(folder))
+        for expected in ("not a seed of the store: the target is null", "(like_new_categories)", "the same context"):
+            self.assertIn(expected, said)
 
     def test_music(self) -> None:
         output, seeds = self.follow("music", make_music)

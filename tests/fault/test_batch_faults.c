@@ -29,7 +29,7 @@ static weir_status open_and_build(const weir_env *env, void *context, weir_error
 
 static void test_opening(void **state) {
     (void)state;
-    assert_true(sweep_faults(open_and_build, NULL, NULL) > 10);
+    assert_true(sweep_faults(open_and_build, NULL, NULL) >= 24);
 }
 
 static int set_up(void **state) {

@@ -68,7 +68,7 @@ static void opening_fails_cleanly(void **state) {
     weir_error error;
     assert_ok(open_use_and_resume(weir_env_default(), NULL, &error), &error); /* a sanitizer's own thread */
     threads_before = count_entries("/proc/self/task");
-    assert_true(sweep_faults(open_use_and_resume, nothing_is_left, NULL) >= 20);
+    assert_true(sweep_faults(open_use_and_resume, nothing_is_left, NULL) >= 26);
 }
 
 static void nothing_is_asked_for_after_open(void **state) {

@@ -58,6 +58,25 @@ def any_batch_config(rng: random.Random) -> Json:
     for name, values in choices.items():
         if name == "sequence_length" or rng.random() < 0.7:
             config[name] = rng.choice(values)
+    if rng.random() < 0.2:
+        config["context_seed"] = rng.choice([0, 1, str(2**64 - 1)])
+    return config
+
+
+def any_labels(rng: random.Random) -> Json:
+    """Task rows, mostly, and examples that walks find."""
+    config: Json = {"labels": rng.random() < 0.8}
+    if config["labels"] and rng.random() < 0.6:
+        choices: dict[str, list[Any]] = {
+            "walks": [0, 1, 7, 20, [3, 18, 50]],
+            "length": [1, 2, 3, 8, 21, [4, 5]],
+            "local_cells": [1, 10, 40, 65536, [5, 60]],
+            "width": [0, 1, 3, 4096, [1, 2, 40]],
+            "order": ["visits", "latest"],
+            "fill": [True, False],
+        }
+        config["retrieval"] = {name: rng.choice(values) for name, values in choices.items() if rng.random() < 0.8}
+        config["retrieval"].setdefault("walks", 30)
     return config
 
 
@@ -145,6 +164,7 @@ class RandomDatabases(Case):
             for i in range(5):
                 manifest = folder / f"m{i}.json"
                 document = any_manifest(rng, datasets)
+                document["batch"].update(any_labels(rng))
                 if rng.random() < 0.4:
                     document["data"]["sampling"] = rng.choice(
                         [{"mode": "class_balanced"}, {"mode": "class_balanced"}, {"mode": "weighted", "column": "w"}]
@@ -208,6 +228,7 @@ class RandomDatabases(Case):
             path, datasets = ingested
             manifest = folder / "m.json"
             document = any_manifest(rng, datasets, batch_size=24)
+            document["batch"].update(any_labels(rng))
             document["data"]["drop_last"] = False
             manifest.write_text(json.dumps(document))
             step = {**any_step(rng, document), "world_size": 1, "rank": 0, "pad": False}

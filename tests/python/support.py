@@ -3,11 +3,16 @@ directory while a test class runs."""
 
 import json
 import os
+import signal
 import subprocess
 import tempfile
+import traceback
 import unittest
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
+
+import weir
 
 try:
     from hypothesis import settings
@@ -24,6 +29,21 @@ TRAIN = "shop/churn/train"
 def run_weir(*arguments: str) -> str:
     """What the program prints; its exit status does not matter."""
     return subprocess.run([PROGRAM, *arguments], capture_output=True, text=True, check=False, timeout=120).stdout
+
+
+def status_of_child(is_right: Callable[[], bool]) -> int:
+    """Forks, and calls the function in the child: 0 if it says yes. The child runs nothing else of the test, whatever happens."""
+    child = os.fork()
+    if child == 0:
+        status = 1
+        try:
+            signal.alarm(30)
+            status = 0 if is_right() else 1
+        except BaseException:  # noqa: BLE001
+            traceback.print_exc()
+        finally:
+            os._exit(status)
+    return os.waitpid(child, 0)[1]
 
 
 class ShopTest(unittest.TestCase):
@@ -43,3 +63,19 @@ class ShopTest(unittest.TestCase):
         """The shop's manifest with other values, and small batches unless they are among them."""
         document = json.loads(Path(self.manifest).read_text())
         return {**document, "batch": {"sequence_length": 64, "max_rows": 32}, **changes}
+
+
+def skip(loader: weir.Loader, count: int) -> None:
+    for _ in loader.take(count):
+        pass
+
+
+class LoaderTest(ShopTest):
+    def loader(self, **options: Any) -> weir.Loader:
+        manifest = options.pop("manifest", None) or self.changed_manifest(global_batch_size=8)
+        options = {"dataset": TRAIN, "with_digests": True, **options}
+        if "steps" in options and "stage" not in options:
+            options.setdefault("epochs", 1)  # a run that ends
+        loader = weir.Loader(self.store, manifest, **options)
+        self.addCleanup(loader.close)
+        return loader

@@ -92,6 +92,36 @@ class Devices(ShopTest):
             resumed.load_state_dict(state)
             self.assertEqual([batch.step for batch in resumed], list(range(stop, 12)))
 
+    def test_tables_lie_where_the_batches_are(self) -> None:
+        store = weir.Store(self.store)
+        for device in None, "host":
+            loader = weir.Loader(store, self.changed_manifest(global_batch_size=4), dataset=TRAIN, device=device)
+            tables = loader.tables()
+            self.assertEqual(sorted(tables), ["categories", "columns"])
+            for kind, table in loader.tables(store).items():
+                self.assertEqual(table.dtype, "float16")
+                self.assertTrue(numpy.array_equal(numpy.asarray(table), numpy.asarray(store.embeddings[kind])))
+            batch = next(loader)
+            self.assertIs(batch.store, store)
+            loader.close()
+            del loader, batch
+            gc.collect()
+            self.assertTrue(numpy.array_equal(numpy.asarray(tables["columns"]), numpy.asarray(store.embeddings["columns"])))
+        there = self.loader(device=FAKE).tables()["columns"]
+        self.assertEqual((there.shape, there.__dlpack_device__()), (store.embeddings["columns"].shape, (2, 0)))
+        self.assertIn("dltensor", repr(there.__dlpack__(stream=1)))
+        with self.assertRaisesRegex(ValueError, "not one of the loader's"):
+            self.loader().tables(weir.Store(self.store))
+        several = weir.Loader([store, weir.Store(self.store)], self.manifest)
+        with self.assertRaisesRegex(ValueError, "2 stores; say which"):
+            several.tables()
+
+    def test_a_batch_knows_its_store(self) -> None:
+        store = weir.Store(self.store)
+        batch = weir.batch(store, self.manifest, TRAIN)
+        self.assertIs(batch.store, store)
+        self.assertIs(batch.copy().store, store)
+
     def test_the_plan_has_both_sides(self) -> None:
         arenas = self.loader(device="cuda").plan().arenas  # planning needs no GPU
         self.assertEqual(set(arenas), {"slots", "builders", "device"})

@@ -14,6 +14,7 @@ BUILTINS = {
     "CONTRACT_VIOLATION": ValueError,
     "INVALID_DATASET_KEY": LookupError,
     "GLOBAL_POSITION_EXCEEDS_CARDINALITY": IndexError,
+    "KEY_NOT_FOUND": LookupError,
     "COUNTER_OVERFLOW": OverflowError,
     "MANIFEST_INVALID": ValueError,
     "CBOR_INVALID": ValueError,

@@ -31,6 +31,14 @@ class Datasets(ShopTest):
                 self.assertTrue(torch.equal(tensor, expected[name]), name)
         self.assertEqual(step, 5)
 
+    def test_the_target_is_hidden_unless_it_is_asked_for(self) -> None:
+        tensors = next(iter(self.dataset()))
+        batch = weir.batch(self.store, self.changed_manifest(global_batch_size=4), TRAIN, step=0)
+        self.assertEqual(set(tensors) - set(batch), {"target", "target_is_null"})
+        self.assertEqual(tensors["target"].tolist(), batch.target.values.tolist())
+        self.assertTrue(bool(tensors["target"].any()), "of false alone nothing can be seen")
+        self.assertFalse(bool(tensors["bool_values"][:, 0].any() or tensors["is_null"][:, 0].any()))
+
     def test_a_data_loader(self) -> None:
         expected = [tensors["column_ids"].clone() for tensors in self.dataset()]
         for workers in (0, 1):

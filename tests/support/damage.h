@@ -9,12 +9,17 @@
 #include "base/bytes.h"
 #include "store/format.h"
 
+/* How many sections a file says it has, or the least if it lies. */
+static inline uint32_t sections_in(const uint8_t *data) {
+    uint32_t count = weir__load32(data + 12);
+    return count >= WEIR__SECTIONS_LEAST && count <= WEIR__SECTIONS_MOST ? count : WEIR__SECTIONS_LEAST;
+}
+
 /* Makes the tail's values fit the bytes, if there is a tail and the table's places lie before it. */
 static inline void rehash_tail(uint8_t *data, size_t size) {
     uint64_t end = weir__load64(data + 16);
     uint8_t *value = data + end + WEIR__TAIL_HEADER_SIZE;
-    bool has_all = weir__load32(data + 12) == WEIR__SECTIONS_MOST;
-    for (int i = 0; i < (has_all ? WEIR__SECTIONS_MOST : WEIR__SECTIONS_LEAST); i++) {
+    for (uint32_t i = 0; i < sections_in(data); i++) {
         const uint8_t *entry = data + WEIR__HEADER_SIZE + i * WEIR__SECTION_ENTRY_SIZE;
         uint64_t offset = weir__load64(entry + 8);
         uint64_t length = weir__load64(entry + 16);
@@ -40,8 +45,7 @@ static inline void rehash_store(uint8_t *data, size_t size) {
         rehash_tail(data, size);
     else
         weir__store64(data + 16, size);
-    uint32_t count =
-        weir__load32(data + 12) == WEIR__SECTIONS_MOST ? WEIR__SECTIONS_MOST : WEIR__SECTIONS_LEAST;
+    uint32_t count = sections_in(data);
     for (uint32_t i = 0; i < count; i++) {
         uint8_t *entry = data + WEIR__HEADER_SIZE + i * WEIR__SECTION_ENTRY_SIZE;
         uint64_t offset = weir__load64(entry + 8);
@@ -96,6 +100,7 @@ static inline uint64_t read_everything(const weir_store *store, uint32_t limit) 
             weir_seed_row seed;
             sum += weir_store_seed(store, t, i, &seed) ? seed.row : 1;
             sum += weir_store_is_held_out(store, t, seed.row);
+            sum += (uint64_t)weir_store_label_time(store, t, i);
         }
     for (uint32_t i = 0; i < info->category_count && i < limit; i++)
         sum += weir_store_category_text(store, i, text, sizeof text);

@@ -203,6 +203,27 @@ def add_tasks(rng: random.Random, schema: Json) -> None:
                    "observation_time_column": "seen", "split": part,
                    "before_anchor": rng.choice(["keep", "show_known", "move"])},
     }  # fmt: skip
+    add_label_tasks(rng, schema, temporal, part)
+
+
+def add_label_tasks(rng: random.Random, schema: Json, temporal: Json, part: Json) -> None:
+    """Derived tasks whose anchors have many seeds, with labels that are known some time later: after a horizon,
+    or when a column of the query says. A label is null, or tells its seed: (anchor's serial, hour)."""
+    hours = sorted(rng.sample(range(HOURS), rng.randint(1, 12)))
+    moments = " UNION ALL ".join(f"SELECT {FIRST_SECOND + 3600 * hour} AS seen, {hour} AS hour" for hour in hours)
+    skipped = rng.randrange(5)
+    query = (
+        "SELECT id AS k0, seen, CASE WHEN (serial + hour) % 7 = 0 THEN NULL ELSE serial * 100 + hour END AS target,"
+        " CASE WHEN (serial + hour) % 5 = 0 THEN NULL ELSE seen + 3600 * ((serial * hour) % 40 - 9) END AS told,"
+        " CASE (serial * 3 + hour) % 4 WHEN 0 THEN 'val' WHEN 1 THEN 'test' ELSE 'train' END AS part"
+        f" FROM people, ({moments}) WHERE (serial + hour) % 5 <> {skipped}"
+    )
+    of_people = {"query": query, "anchor_table": "people", "anchor_key": "k0", "target_column": "target",
+                 "target_stype": "numerical", "observation_time_column": "seen"}  # fmt: skip
+    schema["tasks"]["later"] = {
+        **of_people, "split": rng.choice([temporal, part]), "horizon": rng.choice([0, "1h", "5h", "1d", "40h", "52w"])
+    }  # fmt: skip
+    schema["tasks"]["told"] = {**of_people, "split": rng.choice([temporal, part]), "label_known_column": "told"}
 
 
 def write(path: Path, rows: dict[str, list[dict[str, Any]]]) -> None:

@@ -1,6 +1,7 @@
 /* See loading.h. */
 #include "support/loading.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 #include "support/database.h"
@@ -69,13 +70,18 @@ weir_store *loading_damage(const loading *l, uint8_t **memory) {
 }
 
 weir_manifest *loading_manifest(const loading *l, const char *more) {
+    return loading_manifest_of(l, 8, more);
+}
+
+weir_manifest *loading_manifest_of(const loading *l, unsigned batch_size, const char *more) {
     static const char *const keys[] = {"shop/churn/train", "oth/rating/train", "shop/spend/train",
                                        "shop/churn/val", "oth/status/val"};
     char text[4096], hex[2 * WEIR_HASH_SIZE + 1];
     int size =
         snprintf(text, sizeof text,
-                 "{\"global_batch_size\": 8, \"mix\": {\"shop/churn/train\": 3, \"oth/rating/train\": 2, "
-                 "\"shop/spend/train\": 1}, \"datasets\": {");
+                 "{\"global_batch_size\": %u, \"mix\": {\"shop/churn/train\": 3, \"oth/rating/train\": 2, "
+                 "\"shop/spend/train\": 1}, \"datasets\": {",
+                 batch_size);
     for (size_t i = 0; i < sizeof keys / sizeof keys[0]; i++) {
         weir_error error;
         weir_stored_dataset stored;
@@ -91,13 +97,13 @@ weir_manifest *loading_manifest(const loading *l, const char *more) {
     return manifest_of_text(text);
 }
 
-weir_loader_options loading_options(const loading *l, const weir_manifest *over) {
-    return (weir_loader_options){.size = sizeof(weir_loader_options),
-                                 .stores = l->stores,
-                                 .store_count = 2,
-                                 .manifest = over,
-                                 .world_size = 1,
-                                 .with_digests = true};
+weir_run_options loading_options(const loading *l, const weir_manifest *over) {
+    return (weir_run_options){.size = sizeof(weir_run_options),
+                              .stores = l->stores,
+                              .store_count = 2,
+                              .manifest = over,
+                              .world_size = 1,
+                              .with_digests = true};
 }
 
 /* ---- Batches one by one ---------------------------------------------------------------------- */
@@ -109,7 +115,7 @@ static void note(loading_batch *out, uint64_t step, const char *dataset, const w
 }
 
 /* Where a step is, by the contract's words: the mix, the dataset's own batches, or a sequential pass. */
-static weir_cursor locate(const weir_loader_options *o, weir_mix *mix, uint64_t step, const char **dataset) {
+static weir_cursor locate(const weir_run_options *o, weir_mix *mix, uint64_t step, const char **dataset) {
     weir_error error;
     const weir_dataset *found = o->dataset ? weir_manifest_find(o->manifest, o->dataset) : NULL;
     uint64_t batch = weir_manifest_global_batch_size(o->manifest);
@@ -124,7 +130,7 @@ static weir_cursor locate(const weir_loader_options *o, weir_mix *mix, uint64_t 
     return cursor;
 }
 
-void loading_build(const weir_loader_options *o, uint64_t first, uint64_t end, loading_batch *out) {
+void loading_build(const weir_run_options *o, uint64_t first, uint64_t end, loading_batch *out) {
     weir_error error;
     weir_mix *mix;
     assert_ok(weir_mix_open(NULL, o->manifest, o->token, o->token_size, &mix, &error), &error);
@@ -154,26 +160,26 @@ void loading_build(const weir_loader_options *o, uint64_t first, uint64_t end, l
 
 /* ---- Runs ------------------------------------------------------------------------------------ */
 
-size_t loading_take(weir_loader *loader, size_t max, loading_batch *out) {
+size_t loading_take(weir_run *run, size_t max, loading_batch *out) {
     size_t count = 0;
     while (count < max) {
         weir_error error;
-        weir_loaded loaded;
-        assert_ok(weir_loader_next(loader, &loaded, &error), &error);
-        if (!loaded.batch)
+        weir_taken taken;
+        assert_ok(weir_run_next(run, &taken, &error), &error);
+        if (!taken.batch)
             break;
-        note(&out[count++], loaded.step, loaded.dataset->key, loaded.batch);
-        weir_loader_release(loader, &loaded);
+        note(&out[count++], taken.step, taken.dataset->key, taken.batch);
+        assert_ok(weir_run_release(run, &taken, 0, &error), &error);
     }
     return count;
 }
 
-size_t loading_run(const weir_loader_options *options, size_t max, loading_batch *out) {
+size_t loading_run(const weir_run_options *options, size_t max, loading_batch *out) {
     weir_error error;
-    weir_loader *loader;
-    assert_ok(weir_loader_open(NULL, options, &loader, &error), &error);
-    size_t count = loading_take(loader, max, out);
-    weir_loader_close(loader);
+    weir_run *run;
+    assert_ok(weir_run_open(NULL, options, &run, &error), &error);
+    size_t count = loading_take(run, max, out);
+    weir_run_close(run);
     return count;
 }
 
@@ -194,14 +200,14 @@ void assert_batches_equal(const loading_batch *left, const loading_batch *right,
     }
 }
 
-uint8_t *loading_checkpoint(const weir_loader *loader, size_t *size) {
+uint8_t *loading_checkpoint(weir_run *run, size_t *size) {
     weir_error error;
-    weir_cbor_writer w;
-    weir_cbor_writer_memory(&w, NULL);
-    weir_loader_checkpoint(loader, &w);
-    assert_ok(weir_cbor_finish(&w, &error), &error);
-    *size = w.size;
-    return w.data;
+    const void *data;
+    assert_ok(weir_run_state(run, &data, size, &error), &error);
+    uint8_t *copy = malloc(*size);
+    assert_non_null(copy);
+    memcpy(copy, data, *size);
+    return copy;
 }
 
 const char *diagnostic_of_field(const weir_error *error) {

@@ -28,8 +28,11 @@ weir_store *loading_damage(const loading *l, uint8_t **memory);
 #define SMALL_BATCHES ", \"seed\": 3, \"batch\": {\"sequence_length\": 24, \"max_rows\": 8}"
 weir_manifest *loading_manifest(const loading *l, const char *more);
 
+/* The same with another batch size. */
+weir_manifest *loading_manifest_of(const loading *l, unsigned batch_size, const char *more);
+
 /* Options of a run over both stores, with digests: all of it, at world size 1, one worker. */
-weir_loader_options loading_options(const loading *l, const weir_manifest *over);
+weir_run_options loading_options(const loading *l, const weir_manifest *over);
 
 /* What identifies a batch. */
 typedef struct loading_batch {
@@ -39,21 +42,21 @@ typedef struct loading_batch {
 } loading_batch;
 
 /* Steps [first, end) of the run that the options describe, each located and built alone. */
-void loading_build(const weir_loader_options *options, uint64_t first, uint64_t end, loading_batch *out);
+void loading_build(const weir_run_options *options, uint64_t first, uint64_t end, loading_batch *out);
 
 /* Takes batches until there are none, at most `max`; returns how many. */
-size_t loading_take(weir_loader *loader, size_t max, loading_batch *out);
+size_t loading_take(weir_run *run, size_t max, loading_batch *out);
 
 /* A run from beginning to end. */
-size_t loading_run(const weir_loader_options *options, size_t max, loading_batch *out);
+size_t loading_run(const weir_run_options *options, size_t max, loading_batch *out);
 
 /* By step, as best effort does not deliver them. */
 void loading_sort(loading_batch *batches, size_t count);
 
 void assert_batches_equal(const loading_batch *left, const loading_batch *right, size_t count);
 
-/* The checkpoint of a loader, in memory that the caller frees. */
-uint8_t *loading_checkpoint(const weir_loader *loader, size_t *size);
+/* The state of a run, in memory that the caller frees. */
+uint8_t *loading_checkpoint(weir_run *run, size_t *size);
 
 /* The text of a record's diagnostic `field`, "" where it has none. */
 const char *diagnostic_of_field(const weir_error *error);

@@ -202,8 +202,10 @@ static void fill_record(maker *m, const weir_table *table, uint8_t *record) {
         const weir_edge *edge = &m->edges[table->edge_start + e];
         const weir_table *parents = &m->tables[edge->parent_table];
         bool has_parent = parents->row_count > 0 && (m->sizes.is_exact || below(m, 5) > 0);
+        bool has_hubs = m->sizes.hubs > 0 && m->sizes.hubs < parents->row_count;
+        uint32_t range = has_hubs ? m->sizes.hubs : parents->row_count;
         weir__store32(record + edge->parent_slot,
-                      has_parent ? parents->row_start + below(m, parents->row_count) : WEIR_NONE);
+                      has_parent ? parents->row_start + below(m, range) : WEIR_NONE);
     }
 }
 

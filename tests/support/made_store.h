@@ -17,6 +17,7 @@ typedef struct made_sizes {
     uint32_t tasks;
     uint32_t seeds; /* of a task's split */
     uint32_t dim;
+    uint32_t hubs; /* foreign keys lead to so many of the first rows, 0: to any */
     bool is_exact;
 } made_sizes;
 

@@ -417,6 +417,16 @@ def any_task(rng: random.Random, tables: list[TablePlan]) -> Json | None:
             f" UNION ALL SELECT {', '.join('-12345' for _ in keys)}, NULL, 'val', NULL"
             f" UNION ALL SELECT {', '.join('NULL' for _ in keys)}, NULL, 'val', NULL"
         )
+    if rng.random() < 0.5:  # labels with a time: of a cell task it is refused, unless it says that it is derived
+        task["kind"] = "derived"
+        if rng.random() < 0.6:
+            task["horizon"] = rng.choice([0, 0, 1, "3us", "10ms", "7s", "90m", "12h", "2d", "1w", 2**62, 2**63 - 2])
+        else:
+            task["label_known_column"] = "told"
+            told = sql_literal(None if rng.random() < 0.2 else any_time_text(rng))
+            also = sql_literal(any_time_text(rng))
+            parts = (f"SELECT q.*, {time} AS told FROM ({task['query']}) q" for time in (told, also))
+            task["query"] = " UNION ALL ".join(parts)
     if rng.random() < 0.3:  # seeds that differ in their weight alone, too
         task["weight_column"] = "w"
         weights = rng.choice([("1.5", "0"), ("'7'", "0.25"), ("-0.0", "1e300"), ("3", "3")])

@@ -8,6 +8,7 @@ difference is a text that names the place and both values; no differences is an 
 import struct
 from typing import Any
 
+from reference.labels import TaskRows
 from reference.moments import normalise
 from reference.rows import Table
 from reference.schema import SPLITS, STYPES
@@ -189,6 +190,12 @@ def _seed_pairs(file: StoreFile, store: Store, number: int, task: Task):
     yield f"{place} early", in_file.get("early"), task.early if rule else None
     statistics_of = task.schema.target_statistics if task.schema.target_statistics != "all" else None
     yield f"{place} target_statistics", in_file.get("target_statistics"), statistics_of
+    for key in ("horizon", "label_known_column"):
+        yield f"{place} {key}", in_file.get(key), getattr(task.schema, key)
+    if task.schema.has_label_times:
+        yield f"{place} observed", in_file["observed"], task.observed_name
+        lists = [TaskRows(store, task, splits).list for splits in (SPLITS, SPLITS[:1])]
+        yield f"{place} labels", file.labels[number], lists
     yield f"{place} drop_names", in_file["drop_names"], task.drop_names(store.tables)
     yield f"{place} hidden_edges", in_file["hidden_edges"], _hidden_edges(store, task)
     column = task.column

@@ -17,12 +17,13 @@ HEADER_SIZE, ENTRY_SIZE = 64, 64
 TABLE_ALIGNMENT, TASK_BITS_ALIGNMENT = 64, 8
 BLOCK_SIZE = 65536
 KEY_ALIGNMENT, KEYS_A_BLOCK = 8, 64
+LABEL_ALIGNMENT = 8
 NULL_TIME, NO_ROW = -(2**63), 2**32 - 1
 SEES_EVERYTHING = 2**63 - 1
 SECTIONS = (
     "metadata", "rows", "child_starts", "child_rows", "child_times", "seed_rows", "seed_times",
     "seed_targets", "seed_bits", "category_offsets", "category_bytes", "text_offsets", "text_bytes",
-    "column_embeddings", "category_embeddings", "text_embeddings", "keys",
+    "column_embeddings", "category_embeddings", "text_embeddings", "keys", "labels",
 )  # fmt: skip
 IDENTIFIER, NUMERICAL, TIMESTAMP, BOOLEAN, CATEGORICAL, TEXT = range(6)
 SPLITS = ("train", "val", "test")
@@ -91,13 +92,14 @@ class StoreFile:
         self.categories = self._read_texts("category", self.metadata["categories"])
         self.texts = self._read_texts("text", self.metadata["texts"])
         self.keys = self._read_keys()
+        self.labels = self._read_labels()
 
     # ---- The frame -----------------------------------------------------------------------------------------
 
     def _read_frame(self) -> dict[str, bytes]:
         magic, version, count, size, zero = struct.unpack_from("<8sIIQQ", self.bytes)
         require((magic, version, zero) == (MAGIC, 1, 0), "the header is wrong")
-        require(count in (len(SECTIONS) - 1, len(SECTIONS)), "the number of sections is wrong")
+        require(count in (16, 17, 18), "the number of sections is wrong")
         end_of_table = HEADER_SIZE + count * ENTRY_SIZE
         self.store_hash = self.bytes[32:64]
         hashed = self.bytes[:32] + bytes(32) + self.bytes[64:end_of_table]
@@ -281,7 +283,8 @@ class StoreFile:
         """The rows' keys by table, of the tables that keep them."""
         found: dict[str, list[Any]] = {}
         kept = [table for table in self.metadata["tables"] if "keys" in table]
-        require(bool(kept) == ("keys" in self.sections), "the section of keys is there for nothing, or missing")
+        if "labels" not in self.sections or kept:
+            require(bool(kept) == ("keys" in self.sections), "the section of keys is there for nothing, or missing")
         part = Part("keys", self.sections.get("keys", b""))
         for table in kept:
             part.align(KEY_ALIGNMENT)
@@ -307,6 +310,29 @@ class StoreFile:
             at = end
         require(at == size and offsets[-1] == size, "bytes follow the last key")
         return keys
+
+    # ---- Labels --------------------------------------------------------------------------------------------
+
+    def _read_labels(self) -> list[list[list[tuple[int, int, int]]]]:
+        """Of each task whose labels have a time, two lists (of all splits, of train) of (anchor row, when the label
+        is known, task row); of any other, none."""
+        found: list[list[list[tuple[int, int, int]]]] = []
+        has_labels = any("labels" in task for task in self.metadata["tasks"])
+        require(has_labels == ("labels" in self.sections), "the section of labels is there for nothing, or missing")
+        part = Part("labels", self.sections.get("labels", b""))
+        for task in self.metadata["tasks"]:
+            anchor = self.metadata["tables"][task["anchor_table"]]
+            found.append([])
+            for count in task.get("labels", []):
+                part.align(LABEL_ALIGNMENT)
+                times = part.numbers(count, "q")
+                starts = part.numbers(anchor["rows"] + 1, "I")
+                rows = part.numbers(count, "I")
+                require(starts[0] == 0 and starts[-1] == count, "the labels' starts do not span them")
+                anchors = [a for a in range(anchor["rows"]) for _ in range(starts[a], starts[a + 1])]
+                found[-1].append([(anchor["row_start"] + a, t, r) for a, t, r in zip(anchors, times, rows)])
+        part.finish()
+        return found
 
     # ---- Texts and embeddings ------------------------------------------------------------------------------
 

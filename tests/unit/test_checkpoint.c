@@ -11,21 +11,21 @@ static void test_every_split_point(void **state) {
     weir_error error;
     loading_batch whole[SPLITS], parts[SPLITS + 1];
     for (int policy = 0; policy < 2; policy++) {
-        weir_loader_options options = loading_options(&fixture, manifest);
+        weir_run_options options = loading_options(&fixture, manifest);
         options.policy = (weir_policy)policy;
         options.steps = SPLITS;
         loading_build(&options, 0, SPLITS, whole);
         for (uint32_t split = 0; split <= SPLITS; split++) {
-            weir_loader *loader;
+            weir_run *run;
             size_t size;
             options.workers = 1 + split % 4;
-            options.checkpoint = NULL;
-            assert_ok(weir_loader_open(NULL, &options, &loader, &error), &error);
-            assert_int_equal(loading_take(loader, split, parts), split);
-            uint8_t *checkpoint = loading_checkpoint(loader, &size);
-            weir_loader_close(loader);
-            options.checkpoint = checkpoint;
-            options.checkpoint_size = size;
+            options.state = NULL;
+            assert_ok(weir_run_open(NULL, &options, &run, &error), &error);
+            assert_int_equal(loading_take(run, split, parts), split);
+            uint8_t *checkpoint = loading_checkpoint(run, &size);
+            weir_run_close(run);
+            options.state = checkpoint;
+            options.state_size = size;
             if (policy == WEIR_POLICY_STRICT)
                 options.workers = 1 + (split + 1) % 4;
             assert_int_equal(split + loading_run(&options, SPLITS, parts + split), SPLITS);
@@ -41,44 +41,44 @@ static void test_another_world_goes_on(void **state) {
     (void)state;
     enum { AT = 5, MORE = 6 };
     weir_error error;
-    weir_loader *loader;
+    weir_run *run;
     size_t size;
     loading_batch taken[AT], expected[MORE], got[MORE];
-    weir_loader_options options = loading_options(&fixture, manifest);
-    assert_ok(weir_loader_open(NULL, &options, &loader, &error), &error);
-    loading_take(loader, AT, taken);
-    uint8_t *checkpoint = loading_checkpoint(loader, &size);
-    weir_loader_close(loader);
+    weir_run_options options = loading_options(&fixture, manifest);
+    assert_ok(weir_run_open(NULL, &options, &run, &error), &error);
+    loading_take(run, AT, taken);
+    uint8_t *checkpoint = loading_checkpoint(run, &size);
+    weir_run_close(run);
     options.world_size = 4;
     options.rank = 2;
     loading_build(&options, AT, AT + MORE, expected);
-    options.checkpoint = checkpoint;
-    options.checkpoint_size = size;
+    options.state = checkpoint;
+    options.state_size = size;
     assert_int_equal(loading_run(&options, MORE, got), MORE);
     assert_batches_equal(expected, got, MORE);
     free(checkpoint);
 }
 
 /* A checkpoint at step 5 of the run that the options describe. */
-static uint8_t *checkpoint_of(const weir_loader_options *options, size_t *size) {
+static uint8_t *checkpoint_of(const weir_run_options *options, size_t *size) {
     weir_error error;
-    weir_loader *loader;
+    weir_run *run;
     loading_batch taken[5];
-    assert_ok(weir_loader_open(NULL, options, &loader, &error), &error);
-    loading_take(loader, 5, taken);
-    uint8_t *checkpoint = loading_checkpoint(loader, size);
-    weir_loader_close(loader);
+    assert_ok(weir_run_open(NULL, options, &run, &error), &error);
+    loading_take(run, 5, taken);
+    uint8_t *checkpoint = loading_checkpoint(run, size);
+    weir_run_close(run);
     return checkpoint;
 }
 
-static void assert_mismatch(const weir_loader_options *made, weir_loader_options other, const char *field) {
+static void assert_mismatch(const weir_run_options *made, weir_run_options other, const char *field) {
     weir_error error;
-    weir_loader *loader;
+    weir_run *run;
     size_t size;
     uint8_t *checkpoint = checkpoint_of(made, &size);
-    other.checkpoint = checkpoint;
-    other.checkpoint_size = size;
-    assert_fails(weir_loader_open(NULL, &other, &loader, &error), WEIR_CHECKPOINT_MISMATCH, &error);
+    other.state = checkpoint;
+    other.state_size = size;
+    assert_fails(weir_run_open(NULL, &other, &run, &error), WEIR_CHECKPOINT_MISMATCH, &error);
     assert_string_equal(diagnostic_of_field(&error), field);
     assert_non_null(strstr(error.message, field));
     free(checkpoint);
@@ -94,7 +94,7 @@ static void test_another_manifest_is_refused(void **state) {
         {", \"seed\": 3, \"batch\": {\"sequence_length\": 25, \"max_rows\": 8}", "batch_config_hash"},
         {SMALL_BATCHES ", \"data\": {\"rotate\": true}", "manifest_hash"},
     };
-    weir_loader_options made = loading_options(&fixture, manifest);
+    weir_run_options made = loading_options(&fixture, manifest);
     for (size_t i = 0; i < sizeof others / sizeof others[0]; i++) {
         weir_manifest *other = loading_manifest(&fixture, others[i].more);
         assert_mismatch(&made, loading_options(&fixture, other), others[i].field);
@@ -105,8 +105,8 @@ static void test_another_manifest_is_refused(void **state) {
 static void test_another_run_is_refused(void **state) {
     (void)state;
     static const uint8_t token[64] = {1};
-    const weir_loader_options made = loading_options(&fixture, manifest);
-    weir_loader_options other = made;
+    const weir_run_options made = loading_options(&fixture, manifest);
+    weir_run_options other = made;
     other.token = token;
     other.token_size = sizeof token;
     assert_mismatch(&made, other, "token_hash");
@@ -119,7 +119,7 @@ static void test_another_run_is_refused(void **state) {
     other = made;
     other.dataset = "oth/rating/train"; /* of one store alone */
     assert_mismatch(&made, other, "store_hashes");
-    weir_loader_options one = made;
+    weir_run_options one = made;
     one.dataset = "shop/churn/train";
     other = one;
     other.dataset = "shop/spend/train";
@@ -132,11 +132,11 @@ static void test_another_run_is_refused(void **state) {
 
 static void test_best_effort_keeps_its_place_in_the_world(void **state) {
     (void)state;
-    weir_loader_options made = loading_options(&fixture, manifest);
+    weir_run_options made = loading_options(&fixture, manifest);
     made.policy = WEIR_POLICY_BEST_EFFORT;
     made.world_size = 2;
     made.workers = 2;
-    weir_loader_options other = made;
+    weir_run_options other = made;
     other.rank = 1;
     assert_mismatch(&made, other, "rank");
     other = made;
@@ -152,7 +152,7 @@ static void test_damaged_checkpoints(void **state) {
     (void)state;
     weir_error error;
     size_t size;
-    weir_loader_options options = loading_options(&fixture, manifest);
+    weir_run_options options = loading_options(&fixture, manifest);
     uint8_t *checkpoint = checkpoint_of(&options, &size);
     uint8_t *damaged = malloc(size);
     weir_checkpoint read;
@@ -161,7 +161,7 @@ static void test_damaged_checkpoints(void **state) {
     assert_int_equal(read.workers, 1);
     assert_int_equal(read.world_size, 1);
     assert_memory_equal(read.manifest_hash, weir_manifest_hash(manifest), WEIR_HASH_SIZE);
-    options.checkpoint = damaged;
+    options.state = damaged;
     options.steps = 6;
     for (size_t bit = 0; bit < 8 * size; bit++) {
         memcpy(damaged, checkpoint, size);
@@ -173,11 +173,11 @@ static void test_damaged_checkpoints(void **state) {
     for (size_t cut = 0; cut < size; cut++)
         assert_fails(weir_checkpoint_read(checkpoint, cut, &read, &error), WEIR_CBOR_INVALID, &error);
     for (size_t i = 0; i < size; i += 7) { /* and a run is not opened from it */
-        weir_loader *loader;
+        weir_run *run;
         memcpy(damaged, checkpoint, size);
         damaged[i] ^= 1;
-        options.checkpoint_size = size;
-        weir_status status = weir_loader_open(NULL, &options, &loader, &error);
+        options.state_size = size;
+        weir_status status = weir_run_open(NULL, &options, &run, &error);
         assert_true(status == WEIR_CBOR_INVALID || status == WEIR_CHECKPOINT_MISMATCH);
     }
     free(damaged);

@@ -75,7 +75,7 @@ typedef struct computed {
     uint8_t store_hash[WEIR_HASH_SIZE];
     uint8_t batch_digests[4][16];
     uint64_t expanded; /* of the last batch's compact form */
-    uint64_t loaded;   /* by workers */
+    uint64_t taken;    /* by workers */
     char json[400];
     float floats[WEIR_TIMESTAMP_FLOATS];
     double effective_q;
@@ -148,26 +148,26 @@ static void build(const weir_store *store, const weir_manifest *manifest, const 
 }
 
 static void load(weir_store *store, const weir_manifest *manifest, computed *out) {
-    weir_loader *loader;
-    weir_loaded loaded;
+    weir_run *run;
+    weir_taken taken;
     weir_error error;
-    weir_loader_options options = {.size = sizeof options,
-                                   .stores = &store,
-                                   .store_count = 1,
-                                   .manifest = manifest,
-                                   .world_size = 1,
-                                   .workers = 3,
-                                   .steps = 6,
-                                   .with_digests = true};
-    assert_ok(weir_loader_open(NULL, &options, &loader, &error), &error);
+    weir_run_options options = {.size = sizeof options,
+                                .stores = &store,
+                                .store_count = 1,
+                                .manifest = manifest,
+                                .world_size = 1,
+                                .workers = 3,
+                                .steps = 6,
+                                .with_digests = true};
+    assert_ok(weir_run_open(NULL, &options, &run, &error), &error);
     for (;;) {
-        assert_ok(weir_loader_next(loader, &loaded, &error), &error);
-        if (!loaded.batch)
+        assert_ok(weir_run_next(run, &taken, &error), &error);
+        if (!taken.batch)
             break;
-        out->loaded = out->loaded * 31 + sum_of(loaded.batch->batch_digest, 16);
-        weir_loader_release(loader, &loaded);
+        out->taken = out->taken * 31 + sum_of(taken.batch->batch_digest, 16);
+        assert_ok(weir_run_release(run, &taken, 0, &error), &error);
     }
-    weir_loader_close(loader);
+    weir_run_close(run);
 }
 
 static void write_json(computed *out) {

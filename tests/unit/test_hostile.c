@@ -328,6 +328,39 @@ static void ingest_can_be_cancelled(void **state) {
     assert_int_not_equal(access(store, F_OK), 0);
 }
 
+/* Reads the file, and then lines without end. */
+static ssize_t read_endlessly(void *context, int file, void *out, size_t size) {
+    ssize_t count = weir_env_default()->read(context, file, out, size);
+    for (size_t i = 0; count == 0 && i < size / 4; i++)
+        memcpy((char *)out + 4 * i, "1,2\n", 4);
+    return count == 0 ? (ssize_t)(size / 4 * 4) : count;
+}
+
+static bool stop_now(void *context, const weir_progress *progress) {
+    ++*(int *)context;
+    assert_string_equal(progress->phase, "open");
+    return false;
+}
+
+/* All of a CSV file is read when it is opened, before there is a session to interrupt. */
+static void ingest_can_be_cancelled_while_files_are_opened(void **state) {
+    (void)state;
+    char source[160], store[160];
+    int calls = 0;
+    weir_error error;
+    weir_env env = *weir_env_default();
+    weir_ingest_options options = WEIR_INGEST_OPTIONS;
+    env.read = read_endlessly;
+    write_whole_file(path_in(folder, "endless.csv", source), "a,b\n", 4);
+    options.source = source;
+    options.output = path_in(folder, "c.weir", store);
+    options.progress = stop_now;
+    options.progress_context = &calls;
+    assert_fails(weir_ingest(&env, &options, NULL, &error), WEIR_CANCELLED, &error);
+    assert_int_equal(calls, 1);
+    assert_int_not_equal(access(store, F_OK), 0);
+}
+
 /* More rows than a block of statistics and than a part: order, texts and statistics do not depend on the
  * threads. */
 static void large_tables_are_shared_out_without_a_trace(void **state) {
@@ -390,6 +423,7 @@ int main(void) {
         cmocka_unit_test(sources_that_are_none_are_refused),
         cmocka_unit_test(damaged_databases_do_no_harm),
         cmocka_unit_test(ingest_can_be_cancelled),
+        cmocka_unit_test(ingest_can_be_cancelled_while_files_are_opened),
         cmocka_unit_test(large_tables_are_shared_out_without_a_trace),
     };
     return cmocka_run_group_tests(tests, begin, finish);

@@ -7,29 +7,15 @@
 
 enum { STEPS = 30 };
 
-static void record_run(const weir_loader_options *options, const char *path, bool with_indices) {
-    weir_error error;
-    weir_loader *loader;
-    weir_trace_writer *writer;
-    weir_trace_run run;
-    weir_loaded loaded;
-    assert_ok(weir_loader_open(NULL, options, &loader, &error), &error);
-    weir_loader_describe(loader, &run);
-    weir_trace_start start = {.step = options->first_step};
-    assert_ok(weir_trace_create(NULL, path, &run, &start, &writer, &error), &error);
-    for (;;) {
-        assert_ok(weir_loader_next(loader, &loaded, &error), &error);
-        if (!loaded.batch)
-            break;
-        assert_ok(weir_loader_record(loader, &loaded, with_indices, writer, &error), &error);
-        weir_loader_release(loader, &loaded);
-    }
-    assert_ok(weir_trace_finish(writer, &error), &error);
-    weir_trace_writer_close(writer);
-    weir_loader_close(loader);
+static void record_run(const weir_run_options *base, const char *path, bool with_indices) {
+    static loading_batch taken[STEPS + 1];
+    weir_run_options options = *base;
+    options.trace = path;
+    options.trace_indices = with_indices;
+    assert_in_range(loading_run(&options, STEPS + 1, taken), 1, STEPS);
 }
 
-static void assert_replays(const char *path, const weir_loader_options *o, size_t stores, uint64_t steps,
+static void assert_replays(const char *path, const weir_run_options *o, size_t stores, uint64_t steps,
                            uint64_t unchecked) {
     weir_error error;
     weir_replay_report report;
@@ -46,7 +32,7 @@ static void test_a_recorded_run_replays(void **state) {
     char path[160];
     loading_batch whole[STEPS];
     uint64_t of_other = 0;
-    weir_loader_options options = loading_options(&fixture, manifest);
+    weir_run_options options = loading_options(&fixture, manifest);
     snprintf(path, sizeof path, "%s/replay.trace", fixture.folder);
     loading_build(&options, 0, STEPS, whole);
     for (size_t i = 0; i < STEPS; i++)
@@ -72,6 +58,7 @@ static void test_a_recorded_run_replays(void **state) {
     options.world_size = 4;
     options.rank = 3;
     record_run(&options, path, true);
+    snprintf(path, sizeof path, "%s/replay.trace.rank3", fixture.folder);
     assert_replays(path, &options, 1, (weir_manifest_find(manifest, options.dataset)->cardinality + 7) / 8,
                    0);
     remove(path);
@@ -82,7 +69,7 @@ static void test_a_padded_batch_is_checked_by_its_samples(void **state) {
     char path[160];
     weir_error error;
     weir_replay_report report;
-    weir_loader_options options = loading_options(&fixture, manifest);
+    weir_run_options options = loading_options(&fixture, manifest);
     weir_replay_options replay = {.size = sizeof replay, .stores = options.stores, .store_count = 1};
     snprintf(path, sizeof path, "%s/padded.trace", fixture.folder);
     options.dataset = "shop/churn/val"; /* whose last batch is a partial one */
@@ -95,40 +82,26 @@ static void test_a_padded_batch_is_checked_by_its_samples(void **state) {
     remove(path);
 }
 
-/* Takes `count` batches into a trace that goes on from a checkpoint, or begins; leaves the next checkpoint.
- */
-static void sit(const weir_loader_options *base, const char *path, size_t count, uint8_t **checkpoint,
-                size_t *size, bool is_new) {
+/* Takes `count` batches into a trace that resumes from a state, or begins; leaves the next state. */
+static void sit(const weir_run_options *base, const char *path, size_t count, uint8_t **from, size_t *size) {
     weir_error error;
-    weir_loader *loader;
-    weir_trace_writer *writer;
-    weir_trace_run run;
-    weir_checkpoint from;
-    weir_loaded loaded;
-    weir_loader_options options = *base;
-    options.checkpoint = *checkpoint;
-    options.checkpoint_size = *size;
-    assert_ok(weir_loader_open(NULL, &options, &loader, &error), &error);
-    weir_loader_describe(loader, &run);
-    if (*checkpoint)
-        assert_ok(weir_checkpoint_read(*checkpoint, *size, &from, &error), &error);
-    weir_trace_start start = {*checkpoint ? from.step : 0, *checkpoint ? from.hash : NULL};
-    if (is_new)
-        assert_ok(weir_trace_create(NULL, path, &run, &start, &writer, &error), &error);
-    else
-        assert_ok(weir_trace_resume(NULL, path, &run, from.step, from.hash, &writer, &error), &error);
-    free(*checkpoint);
-    *checkpoint = NULL;
+    weir_run *run;
+    weir_taken taken;
+    weir_run_options options = *base;
+    options.state = *from;
+    options.state_size = *size;
+    options.trace = path;
+    assert_ok(weir_run_open(NULL, &options, &run, &error), &error);
+    free(*from);
+    *from = NULL;
     for (size_t i = 0; i < count; i++) {
         if (i == count / 2) /* the other half is made anew */
-            *checkpoint = loading_checkpoint(loader, size);
-        assert_ok(weir_loader_next(loader, &loaded, &error), &error);
-        assert_ok(weir_loader_record(loader, &loaded, false, writer, &error), &error);
-        weir_loader_release(loader, &loaded);
+            *from = loading_checkpoint(run, size);
+        assert_ok(weir_run_next(run, &taken, &error), &error);
+        assert_ok(weir_run_release(run, &taken, 0, &error), &error);
     }
-    assert_ok(weir_trace_sync(writer, &error), &error);
-    weir_trace_writer_close(writer);
-    weir_loader_close(loader);
+    assert_ok(weir_run_stop(run, &error), &error);
+    weir_run_close(run);
 }
 
 static void list_steps(const char *path, uint64_t *steps, size_t *count, size_t *resumes) {
@@ -159,7 +132,7 @@ static void test_a_trace_goes_on_under_both_policies(void **state) {
     snprintf(path, sizeof path, "%s/sittings.trace", fixture.folder);
     for (int policy = 0; policy < 2; policy++)
         for (int late = 0; late < 2; late++) {
-            weir_loader_options options = loading_options(&fixture, manifest);
+            weir_run_options options = loading_options(&fixture, manifest);
             uint64_t steps[SITTING * SITTINGS];
             size_t size = 0, count, resumes;
             uint8_t *checkpoint = NULL;
@@ -167,11 +140,11 @@ static void test_a_trace_goes_on_under_both_policies(void **state) {
             options.workers = 3;
             options.steps = 1000;
             if (late)
-                sit(&options, path, SITTING, &checkpoint, &size, true);
+                sit(&options, path, SITTING, &checkpoint, &size);
             remove(path);
             uint64_t first = late ? SITTING / 2 : 0;
             for (int i = 0; i < SITTINGS; i++)
-                sit(&options, path, SITTING, &checkpoint, &size, i == 0);
+                sit(&options, path, SITTING, &checkpoint, &size);
             free(checkpoint);
             list_steps(path, steps, &count, &resumes);
             assert_int_equal(count, SITTING / 2 * (SITTINGS - 1) + SITTING);
@@ -185,43 +158,60 @@ static void test_a_trace_goes_on_under_both_policies(void **state) {
         }
 }
 
+/* A trace of the run's first two steps, written by hand: what is in it is up to the test. */
+static weir_trace_writer *begin_trace(const char *path) {
+    weir_error error;
+    weir_trace_writer *writer;
+    uint8_t hashes[2][WEIR_HASH_SIZE];
+    for (size_t i = 0; i < 2; i++)
+        memcpy(hashes[i], weir_store_describe(fixture.stores[i])->store_hash, WEIR_HASH_SIZE);
+    if (memcmp(hashes[0], hashes[1], WEIR_HASH_SIZE) > 0)
+        for (size_t i = 0; i < 2; i++)
+            memcpy(hashes[i], weir_store_describe(fixture.stores[1 - i])->store_hash, WEIR_HASH_SIZE);
+    weir_trace_run run = {.size = sizeof run,
+                          .manifest = manifest,
+                          .world_size = 1,
+                          .schedule = WEIR_SCHEDULE_MIX,
+                          .store_hashes = (const uint8_t(*)[WEIR_HASH_SIZE])hashes,
+                          .store_count = 2};
+    run.build = weir_build_info(&run.build_count);
+    assert_ok(weir_trace_create(NULL, path, &run, NULL, &writer, &error), &error);
+    return writer;
+}
+
 static void test_a_digest_that_is_another(void **state) {
     (void)state;
     char path[160];
     weir_error error;
-    weir_loader *loader;
-    weir_trace_writer *writer;
-    weir_trace_run run;
-    weir_loaded loaded;
+    weir_run *run;
+    weir_taken taken;
     weir_replay_report report;
-    weir_loader_options options = loading_options(&fixture, manifest);
+    weir_run_options options = loading_options(&fixture, manifest);
     weir_replay_options replay = {.size = sizeof replay, .stores = options.stores, .store_count = 2};
     snprintf(path, sizeof path, "%s/other.trace", fixture.folder);
     for (int field = 0; field < 3; field++) {
-        assert_ok(weir_loader_open(NULL, &options, &loader, &error), &error);
-        weir_loader_describe(loader, &run);
-        assert_ok(weir_trace_create(NULL, path, &run, NULL, &writer, &error), &error);
-        assert_ok(weir_loader_next(loader, &loaded, &error), &error);
-        assert_ok(weir_loader_record(loader, &loaded, false, writer, &error), &error);
-        weir_loader_release(loader, &loaded);
-        assert_ok(weir_loader_next(loader, &loaded, &error), &error);
-        const weir_batch *batch = loaded.batch;
-        uint8_t digest[16];
-        uint64_t samples[8];
-        memcpy(digest, batch->batch_digest, sizeof digest);
-        memcpy(samples, batch->sample_digests, (size_t)batch->step.valid_count * sizeof *samples);
-        digest[3] ^= field == 1;
-        samples[1] ^= field == 2;
-        weir_trace_iter iter = {.t = 1,
-                                .dataset = loaded.dataset->key,
-                                .step = &batch->step,
-                                .batch_digest = digest,
-                                .sample_digests = samples};
-        assert_ok(weir_trace_append(writer, &iter, &error), &error);
-        weir_loader_release(loader, &loaded);
+        weir_trace_writer *writer = begin_trace(path);
+        assert_ok(weir_run_open(NULL, &options, &run, &error), &error);
+        for (uint64_t t = 0; t < 2; t++) {
+            uint8_t digest[16];
+            uint64_t samples[8];
+            assert_ok(weir_run_next(run, &taken, &error), &error);
+            const weir_batch *batch = taken.batch;
+            memcpy(digest, batch->batch_digest, sizeof digest);
+            memcpy(samples, batch->sample_digests, (size_t)batch->step.valid_count * sizeof *samples);
+            digest[3] ^= t == 1 && field == 1;
+            samples[1] ^= t == 1 && field == 2;
+            weir_trace_iter iter = {.t = t,
+                                    .dataset = taken.dataset->key,
+                                    .step = &batch->step,
+                                    .batch_digest = digest,
+                                    .sample_digests = samples};
+            assert_ok(weir_trace_append(writer, &iter, &error), &error);
+            assert_ok(weir_run_release(run, &taken, 0, &error), &error);
+        }
         assert_ok(weir_trace_finish(writer, &error), &error);
         weir_trace_writer_close(writer);
-        weir_loader_close(loader);
+        weir_run_close(run);
         weir_status status = weir_trace_replay(NULL, path, &replay, &report, &error);
         assert_fails(status, field ? WEIR_REPLAY_DIVERGENCE : WEIR_OK, &error);
         if (field) {
@@ -237,7 +227,7 @@ static void test_replay_wants_the_stores_of_the_trace(void **state) {
     char path[160];
     weir_error error;
     weir_replay_report report;
-    weir_loader_options options = loading_options(&fixture, manifest);
+    weir_run_options options = loading_options(&fixture, manifest);
     weir_replay_options replay = {.size = sizeof replay, .stores = options.stores, .store_count = 2};
     snprintf(path, sizeof path, "%s/stores.trace", fixture.folder);
     options.dataset = "shop/churn/train";

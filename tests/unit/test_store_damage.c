@@ -37,10 +37,12 @@ static const char schema[] =
     "l.done\"}, "
     "\"done\": {\"stype\": \"timestamp\"}}}}, \"tasks\": {\"ok\": {\"query\": \"SELECT id, ok FROM c\", "
     "\"anchor_table\": \"c\", \"anchor_key\": \"id\", \"target_column\": \"ok\", \"target_stype\": "
-    "\"boolean\"}, \"k\": {\"query\": \"SELECT id, kind AS y, '2024-01-05' AS at FROM p\", \"anchor_table\": "
+    "\"boolean\"}, \"k\": {\"query\": \"SELECT id, kind AS y, '2024-01-05' AS at FROM p UNION ALL "
+    "SELECT id, kind, '2024-01-07' FROM p\", \"anchor_table\": "
     "\"p\", "
     "\"anchor_key\": \"id\", \"target_column\": \"y\", \"target_stype\": \"categorical\", "
-    "\"observation_time_column\": \"at\", \"before_anchor\": \"show_known\"}}, \"embedding\": {\"dim\": 4}}";
+    "\"observation_time_column\": \"at\", \"before_anchor\": \"show_known\", \"horizon\": \"1d\"}}, "
+    "\"embedding\": {\"dim\": 4}}";
 
 static int make_store(void **state) {
     char source[160], store[160];
@@ -218,6 +220,41 @@ static void verify_finds_keys_that_are_wrong(void **state) {
     free(copy);
 }
 
+/* Labels whose order, time, anchor or split is not that of their seeds. */
+static void verify_finds_labels_that_are_wrong(void **state) {
+    weir_store *store;
+    weir_error error;
+    uint8_t *copy = malloc(size);
+    (void)state;
+    for (int fault = 0; fault < 5; fault++) {
+        memcpy(copy, original, size);
+        assert_ok(weir_store_open_memory(NULL, copy, size, &store, &error), &error);
+        const weir_store_info *info = weir_store_describe(store);
+        const weir_task *task = &info->tasks[0];
+        assert_true(task->has_label_times && task->labels.count == 6);
+        uint8_t *times = (uint8_t *)task->labels.times, *starts = (uint8_t *)task->labels.starts;
+        uint8_t *rows = (uint8_t *)task->labels.rows;
+        uint32_t row_count = info->row_count, seed_count = task->seed_count;
+        weir_store_close(store);
+        if (fault == 0)
+            weir__store64(times, weir__load64(times) - 1); /* it is known before its horizon */
+        else if (fault == 1)
+            weir__store32(rows, row_count + seed_count); /* a seed that is none */
+        else if (fault == 2)
+            weir__store32(starts + 4, weir__load32(starts + 4) - 1); /* of another anchor */
+        else if (fault == 3)
+            weir__store32(starts + 4, 7); /* beyond the end */
+        else
+            weir__store32(rows + 4, weir__load32(rows)); /* twice */
+        rehash_store(copy, size);
+        assert_ok(weir_store_open_memory(NULL, copy, size, &store, &error), &error);
+        assert_fails(weir_store_verify(store, 1, &error), WEIR_STORE_CORRUPT, &error);
+        assert_non_null(strstr(error.message, "the labels of task k"));
+        weir_store_close(store);
+    }
+    free(copy);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_store_itself_is_sound),
@@ -227,6 +264,7 @@ int main(void) {
         cmocka_unit_test(readers_survive_damage_that_the_hashes_hide),
         cmocka_unit_test(verify_finds_rows_that_do_not_exist),
         cmocka_unit_test(verify_finds_keys_that_are_wrong),
+        cmocka_unit_test(verify_finds_labels_that_are_wrong),
         cmocka_unit_test(a_cut_file_is_refused),
     };
     return cmocka_run_group_tests(tests, make_store, remove_store);

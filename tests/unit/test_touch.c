@@ -279,16 +279,15 @@ static unsigned damage_lists(const weir_store *store, uint8_t *bytes, size_t siz
 }
 
 /* The stores have many blocks and few seeds, so that hardly a block is verified by chance. */
-static void all_that_a_walk_uses_is_verified(const char *used_config) {
-    static const made_sizes sizes = {
-        .tables = 2, .columns = 5, .edges = 2, .rows = 40000, .tasks = 1, .seeds = 2, .dim = 2};
+static void all_that_a_walk_uses_is_verified(const made_sizes *sizes, uint64_t stores,
+                                             const char *used_config) {
     unsigned records = 0, entries = 0;
     config = used_config;
-    for (uint64_t seed = 1; seed < 40; seed++) {
+    for (uint64_t seed = 1; seed < stores; seed++) {
         weir_store *store;
         weir_error error;
         size_t size;
-        uint8_t *bytes = make_store_bytes(seed, &sizes, &size);
+        uint8_t *bytes = make_store_bytes(seed, sizes, &size);
         assert_non_null(bytes);
         assert_ok(weir_store_open_memory(NULL, bytes, size, &store, &error), &error);
         if (weir_store_describe(store)->tasks[0].split_start[1] > 0) {
@@ -306,14 +305,92 @@ static void all_that_a_walk_uses_is_verified(const char *used_config) {
     config = CONFIG;
 }
 
+static const made_sizes many_blocks = {
+    .tables = 2, .columns = 5, .edges = 2, .rows = 40000, .tasks = 1, .seeds = 2, .dim = 2};
+
 static void what_a_walk_uses_is_verified(void **state) {
     (void)state;
-    all_that_a_walk_uses_is_verified(CONFIG);
+    all_that_a_walk_uses_is_verified(&many_blocks, 40, CONFIG);
 }
 
 static void what_a_walk_to_the_latest_uses_is_verified(void **state) {
     (void)state;
-    all_that_a_walk_uses_is_verified(CONFIG ", \"child_policy\": \"latest\"");
+    all_that_a_walk_uses_is_verified(&many_blocks, 40, CONFIG ", \"child_policy\": \"latest\"");
+}
+
+/* All rows are children of one: what is chosen lies more than a block apart. */
+static void children_that_lie_far_apart_are_verified(void **state) {
+    made_sizes sizes = many_blocks;
+    (void)state;
+    sizes.hubs = 1;
+    all_that_a_walk_uses_is_verified(
+        &sizes, 12, "\"sequence_length\": 200, \"max_hops\": 2, \"child_width\": 8, \"max_rows\": 20");
+}
+
+/* Damages times of the one list of the first edge that has times; how often that was found. */
+static unsigned damage_times(const made_sizes *sizes, uint64_t seed, uint32_t first, uint32_t step,
+                             uint32_t times) {
+    unsigned found = 0;
+    weir_store *store;
+    weir_error error;
+    size_t size;
+    uint8_t *bytes = make_store_bytes(seed, sizes, &size);
+    assert_non_null(bytes);
+    assert_ok(weir_store_open_memory(NULL, bytes, size, &store, &error), &error);
+    const weir_store_info *info = weir_store_describe(store);
+    given expected = read_sound(bytes, size, WEIR_VERIFY_TOUCHED);
+    for (uint32_t e = 0; e < info->edge_count; e++)
+        for (uint32_t i = 0; info->edges[e].child_times && i < times; i++) {
+            size_t at = (size_t)(info->edges[e].child_times - bytes) + 8 * (size_t)(first + i * step) + 6;
+            if (is_silently_other(bytes, size, at, 0x40, expected)) /* later than any observation */
+                fail_msg("store %llu, time %u", (unsigned long long)seed, first + i * step);
+            bytes[at] ^= 0x40;
+            found += read_store(bytes, size, WEIR_VERIFY_TOUCHED, &error).batches == WEIR_STORE_CORRUPT;
+            bytes[at] ^= 0x40;
+        }
+    weir_store_close(store);
+    free(bytes);
+    return found;
+}
+
+/* A search in a long list reads times far from where it ends. */
+static void times_that_a_search_reads_are_verified(void **state) {
+    static const made_sizes sizes = {.tables = 2,
+                                     .columns = 5,
+                                     .edges = 1,
+                                     .rows = 40000,
+                                     .tasks = 1,
+                                     .seeds = 2,
+                                     .dim = 2,
+                                     .hubs = 1,
+                                     .is_exact = true};
+    unsigned found = 0;
+    (void)state;
+    for (uint64_t seed = 4; seed < 16; seed++)
+        found += damage_times(&sizes, seed, 9999, 10000, 3);
+    if (found < 6)
+        fail_msg("found %u", found);
+}
+
+/* The first quarter of the list ends just after its first block: a search that ends there has not read the
+ * block, but the newest up to there are in it. The stores are some whose only seed's search ends there. */
+static void times_of_the_latest_are_verified(void **state) {
+    static const made_sizes sizes = {.tables = 2,
+                                     .columns = 5,
+                                     .edges = 1,
+                                     .rows = 4 * 8195,
+                                     .tasks = 1,
+                                     .seeds = 1,
+                                     .dim = 2,
+                                     .hubs = 1,
+                                     .is_exact = true};
+    static const uint64_t stores[] = {135, 494, 1283};
+    (void)state;
+    config = "\"sequence_length\": 4000, \"max_hops\": 2, \"child_width\": 300, \"max_rows\": 400, "
+             "\"child_policy\": \"latest\"";
+    for (size_t i = 0; i < sizeof stores / sizeof stores[0]; i++)
+        assert_int_equal(damage_times(&sizes, stores[i], 8100, 40, 3), 3);
+    config = CONFIG;
 }
 
 static void assert_damaged(const uint8_t *bytes, size_t size, weir_verify verify, const char *message) {
@@ -439,6 +516,58 @@ static void a_file_that_is_cut_is_an_error(void **state) {
     scratch_remove(folder);
 }
 
+/* Builds a batch, cuts the file, and builds the batch again. The blocks were verified the first time, and are
+ * not verified again: all that is heard is what the system says of a page that is gone. */
+static weir_status build_cut_and_build(const char *path, size_t cut_to, bool *is_same_batch,
+                                       weir_error *error) {
+    weir_store *store;
+    weir_batch_builder *builder;
+    weir_batch_buffer *buffer;
+    uint8_t digest[16];
+    assert_ok(weir_store_open(NULL, path, &store, error), error);
+    weir_manifest *manifest = make_store_manifest(store, 0, WEIR_TRAIN, BATCH, config);
+    assert_non_null(manifest);
+    weir_batch_options options = options_of(store, manifest, "made/k0/train");
+    assert_ok(weir_batch_builder_open(NULL, &options, &builder, error), error);
+    assert_ok(weir_batch_buffer_open(&builder, 1, NULL, &buffer, error), error);
+    assert_ok(weir_batch_build(builder, (weir_cursor){0, 0}, buffer, error), error);
+    memcpy(digest, weir_batch_view(buffer)->batch_digest, sizeof digest);
+    assert_int_equal(truncate(path, (off_t)cut_to), 0);
+    weir_status status = weir_batch_build(builder, (weir_cursor){0, 0}, buffer, error);
+    *is_same_batch = memcmp(digest, weir_batch_view(buffer)->batch_digest, sizeof digest) == 0;
+    weir_batch_buffer_close(buffer);
+    weir_batch_builder_close(builder);
+    weir_manifest_close(manifest);
+    weir_store_close(store);
+    return status;
+}
+
+static void a_file_that_is_cut_after_its_use_is_an_error(void **state) {
+    char folder[SCRATCH_PATH], path[SCRATCH_PATH + 16];
+    weir_error error;
+    unsigned errors = 0;
+    size_t size;
+    (void)state;
+    scratch_make(folder);
+    snprintf(path, sizeof path, "%s/made.weir", folder);
+    uint8_t *bytes = make_long(&size);
+    for (size_t pages = 0; pages < size / 4096; pages++) {
+        bool is_same_batch;
+        write_whole_file(path, bytes, size);
+        weir_status status = build_cut_and_build(path, pages * 4096, &is_same_batch, &error);
+        if (status == WEIR_OK) {
+            assert_true(is_same_batch);
+            continue;
+        }
+        assert_fails(status, WEIR_IO_ERROR, &error);
+        assert_non_null(strstr(error.message, path));
+        errors++;
+    }
+    assert_true(errors > 10);
+    free(bytes);
+    scratch_remove(folder);
+}
+
 /* Reads the only page of a file that is cut. */
 static void read_cut_page(const char *path) {
     write_whole_file(path, "x", 1);
@@ -494,10 +623,14 @@ int main(void) {
         cmocka_unit_test(no_damage_to_a_long_store_changes_a_batch_unseen),
         cmocka_unit_test(what_a_walk_uses_is_verified),
         cmocka_unit_test(what_a_walk_to_the_latest_uses_is_verified),
+        cmocka_unit_test(children_that_lie_far_apart_are_verified),
+        cmocka_unit_test(times_that_a_search_reads_are_verified),
+        cmocka_unit_test(times_of_the_latest_are_verified),
         cmocka_unit_test(damage_is_named),
         cmocka_unit_test(raw_readers_can_ask),
         cmocka_unit_test(threads_that_meet_at_a_block_agree),
         cmocka_unit_test(a_file_that_is_cut_is_an_error),
+        cmocka_unit_test(a_file_that_is_cut_after_its_use_is_an_error),
         cmocka_unit_test(bus_errors_that_are_not_ours_are_passed_on),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -17,9 +17,9 @@ static const char manifest_text[] =
 typedef struct fuzzed_run {
     weir_manifest *manifest;
     weir_mix *mix;
-    weir__run_member members[2];
+    weir__schedule_member members[2];
     uint8_t store_hashes[1][WEIR_HASH_SIZE];
-    weir__run run;
+    weir__schedule run;
 } fuzzed_run;
 
 /* A run without stores: nothing of them but their hashes is in a checkpoint. */
@@ -28,20 +28,20 @@ static void open_run(fuzzed_run *r, weir_stage stage) {
             WEIR_OK);
     require(weir_mix_open(NULL, r->manifest, NULL, 0, &r->mix, NULL) == WEIR_OK);
     for (size_t i = 0; i < 2; i++)
-        r->members[i] = (weir__run_member){.dataset = weir_manifest_dataset(r->manifest, i), .index = i};
+        r->members[i] = (weir__schedule_member){.dataset = weir_manifest_dataset(r->manifest, i), .index = i};
     memset(r->store_hashes, 7, sizeof r->store_hashes);
-    r->run = (weir__run){.env = weir_env_default(),
-                         .manifest = r->manifest,
-                         .stage = stage,
-                         .world_size = 1,
-                         .token = (uint8_t *)(uintptr_t)weir_manifest_token(r->manifest),
-                         .token_size = WEIR_TOKEN_SIZE,
-                         .is_mixed = stage == WEIR_STAGE_TRAIN,
-                         .members = r->members,
-                         .member_count = stage == WEIR_STAGE_TRAIN ? 2 : 1,
-                         .store_hashes = r->store_hashes,
-                         .store_count = 1,
-                         .end = WEIR_ENDLESS};
+    r->run = (weir__schedule){.env = weir_env_default(),
+                              .manifest = r->manifest,
+                              .stage = stage,
+                              .world_size = 1,
+                              .token = (uint8_t *)(uintptr_t)weir_manifest_token(r->manifest),
+                              .token_size = WEIR_TOKEN_SIZE,
+                              .is_mixed = stage == WEIR_STAGE_TRAIN,
+                              .members = r->members,
+                              .member_count = stage == WEIR_STAGE_TRAIN ? 2 : 1,
+                              .store_hashes = r->store_hashes,
+                              .store_count = 1,
+                              .end = WEIR_ENDLESS};
 }
 
 static void close_run(fuzzed_run *r) {

@@ -1,21 +1,21 @@
 /* A run as a function of its step: which dataset and cursor each step has, which store serves it, and where
  * the run ends. Nothing here changes after open; the cache that locating needs (a weir_mix) belongs to the
  * thread that locates. */
-#ifndef WEIR_SRC_PIPELINE_RUN_H
-#define WEIR_SRC_PIPELINE_RUN_H
+#ifndef WEIR_SRC_PIPELINE_SCHEDULE_H
+#define WEIR_SRC_PIPELINE_SCHEDULE_H
 
 #include "base/internal.h"
-#include "weir/loader.h"
+#include "weir/run.h"
 
 /* A dataset that has steps in the run. */
-typedef struct weir__run_member {
+typedef struct weir__schedule_member {
     const weir_dataset *dataset;
     size_t index; /* in the manifest */
     const weir_store *store;
     weir_population *population; /* that all workers draw from; NULL: the dataset is shuffled */
-} weir__run_member;
+} weir__schedule_member;
 
-typedef struct weir__run {
+typedef struct weir__schedule {
     const weir_env *env;
     const weir_manifest *manifest;
     weir_stage stage;
@@ -26,28 +26,28 @@ typedef struct weir__run {
     bool any_hash;
     bool pad;
     bool with_digests;
-    bool is_mixed;             /* steps are located by the mix; else by the only member */
-    weir__run_member *members; /* in the order of CBOR keys */
+    bool is_mixed;                  /* steps are located by the mix; else by the only member */
+    weir__schedule_member *members; /* in the order of CBOR keys */
     size_t member_count;
     uint8_t (*store_hashes)[WEIR_HASH_SIZE]; /* of the stores that serve a member: sorted, each once */
     size_t store_count;
     uint64_t end; /* steps of the whole run; WEIR_ENDLESS */
-} weir__run;
+} weir__schedule;
 
 /* INVALID_STAGE_TYPE, INVALID_DATASET_KEY, MANIFEST_INVALID, CONTRACT_VIOLATION, OUT_OF_MEMORY. What the
  * builders check (cardinalities, hashes, batch size, rank) is left to them. */
-WEIR_CHECKED weir_status weir__run_open(weir__run *run, const weir_env *env,
-                                        const weir_loader_options *options, weir_error *error);
-void weir__run_close(weir__run *run);
+WEIR_CHECKED weir_status weir__schedule_open(weir__schedule *run, const weir_env *env,
+                                             const weir_run_options *options, weir_error *error);
+void weir__schedule_close(weir__schedule *run);
 
 /* The member and cursor of a step below the end. `mix` is the calling thread's own, NULL where the run is
  * not mixed. CARDINALITY_MISMATCH, BATCH_SIZE_INCONSISTENT, COUNTER_OVERFLOW. */
-WEIR_CHECKED weir_status weir__run_locate(const weir__run *run, weir_mix *mix, uint64_t step, size_t *member,
-                                          weir_cursor *cursor, weir_error *error);
+WEIR_CHECKED weir_status weir__schedule_locate(const weir__schedule *run, weir_mix *mix, uint64_t step,
+                                               size_t *member, weir_cursor *cursor, weir_error *error);
 
 /* The cursor of a member's first batch at or behind `step`; false where there is none below epoch 2^64-1. */
-bool weir__run_next_cursor(const weir__run *run, weir_mix *mix, uint64_t step, size_t member,
-                           weir_cursor *cursor);
+bool weir__schedule_next_cursor(const weir__schedule *run, weir_mix *mix, uint64_t step, size_t member,
+                                weir_cursor *cursor);
 
 /* What one thread needs to build the run's batches. */
 typedef struct weir__builders {
@@ -58,7 +58,7 @@ typedef struct weir__builders {
 } weir__builders;
 
 WEIR_CHECKED weir_status weir__builders_open(weir__builders *builders, const weir_env *env,
-                                             const weir__run *run, weir_error *error);
+                                             const weir__schedule *run, weir_error *error);
 void weir__builders_close(weir__builders *builders);
 
 #endif

@@ -1,0 +1,111 @@
+/* See batch_print.h. */
+#include "batch_print.h"
+
+#include <inttypes.h>
+
+uint64_t cli_batch_field(const weir_batch *batch, weir_tensor_id id, uint32_t index) {
+    const weir_tensor *part = &batch->tensors[id];
+    size_t size = (size_t)(part->size / part->shape[0]);
+    const uint8_t *at = batch->data + part->offset + size * index;
+    uint64_t value = 0;
+    for (size_t i = 0; i < size; i++)
+        value |= (uint64_t)at[i] << 8 * i;
+    return value;
+}
+
+static void write_shape(weir_json_writer *w, const weir_tensor *tensor) {
+    weir_json_array(w);
+    for (uint32_t k = 0; k < tensor->rank; k++)
+        weir_json_uint(w, tensor->shape[k]);
+    weir_json_end_array(w);
+}
+
+static void write_dims(weir_json_writer *w, const weir_batch *batch) {
+    const struct {
+        const char *name;
+        uint32_t value;
+    } dims[] = {{"B", batch->sequence_count},
+                {"S", batch->sequence_length},
+                {"R", batch->row_count},
+                {"U", batch->text_count},
+                {"D_t", batch->embedding_dim}};
+    weir_json_key(w, "dims");
+    weir_json_object(w);
+    for (size_t i = 0; i < sizeof dims / sizeof dims[0]; i++) {
+        weir_json_key(w, dims[i].name);
+        weir_json_uint(w, dims[i].value);
+    }
+    weir_json_end_object(w);
+    weir_json_key(w, "shapes");
+    weir_json_object(w);
+    for (int id = 0; id < WEIR_TENSORS; id++) {
+        weir_json_key(w, batch->tensors[id].name);
+        write_shape(w, &batch->tensors[id]);
+    }
+    weir_json_end_object(w);
+}
+
+void cli_batch_write_tensors(weir_json_writer *w, const weir_batch *batch) {
+    weir_json_key(w, "tensors");
+    weir_json_object(w);
+    for (int id = 0; id < WEIR_TENSORS; id++) {
+        const weir_tensor *tensor = &batch->tensors[id];
+        weir_json_key(w, tensor->name);
+        weir_json_object(w);
+        cli_json_text(w, "dtype", tensor->dtype);
+        weir_json_key(w, "shape");
+        write_shape(w, tensor);
+        weir_json_key(w, "data");
+        weir_json_hex(w, batch->data + tensor->offset, (size_t)tensor->size);
+        weir_json_end_object(w);
+    }
+    weir_json_end_object(w);
+}
+
+void cli_batch_write_head(weir_json_writer *w, const weir_store *store, const weir_batch *batch) {
+    cli_json_text(w, "task", weir_store_describe(store)->tasks[batch->task].name);
+    cli_json_uint(w, "task_idx", batch->task);
+    cli_json_uint(w, "target_stype", batch->target_stype);
+    cli_json_uint(w, "cat_emb_start", batch->category_start);
+    cli_json_uint(w, "cat_emb_count", batch->category_count);
+    write_dims(w, batch);
+    cli_json_hex(w, "batch_digest", batch->batch_digest, sizeof batch->batch_digest);
+}
+
+void cli_batch_write_sequence(weir_json_writer *w, const weir_store *store, const weir_batch *batch,
+                              uint32_t i) {
+    const weir_store_info *info = weir_store_describe(store);
+    char digest[24];
+    cli_json_uint(w, "position", cli_batch_field(batch, WEIR_POSITION, i));
+    cli_json_uint(w, "anchor_row", cli_batch_field(batch, WEIR_ANCHOR_ROW, i));
+    if (info->tables[info->tasks[batch->task].anchor_table].key_form != WEIR_KEYS_NONE) {
+        weir_json_key(w, "anchor_key");
+        if (cli_batch_field(batch, WEIR_NUM_ROWS, i) > 0)
+            weir_store_key_json(store, (uint32_t)cli_batch_field(batch, WEIR_ANCHOR_ROW, i), w);
+        else
+            weir_json_null(w);
+    }
+    weir_json_key(w, "observation_time");
+    weir_json_int(w, (int64_t)cli_batch_field(batch, WEIR_OBSERVATION_TIME, i));
+    cli_json_uint(w, "num_cells", cli_batch_field(batch, WEIR_NUM_CELLS, i));
+    cli_json_uint(w, "num_rows", cli_batch_field(batch, WEIR_NUM_ROWS, i));
+    snprintf(digest, sizeof digest, "%016" PRIx64, batch->sample_digests[i]);
+    cli_json_text(w, "sample_digest", digest);
+}
+
+void cli_batch_print_sequence(const weir_store *store, const weir_batch *batch, uint32_t i) {
+    const weir_store_info *info = weir_store_describe(store);
+    const weir_table *table = &info->tables[info->tasks[batch->task].anchor_table];
+    uint32_t row = (uint32_t)cli_batch_field(batch, WEIR_ANCHOR_ROW, i);
+    int64_t seen = (int64_t)cli_batch_field(batch, WEIR_OBSERVATION_TIME, i);
+    char key[200], printable[200], time[40] = "everything";
+    if (weir_store_key_text(store, row, key, sizeof key) == 0) /* it keeps none */
+        snprintf(key, sizeof key, "row %" PRIu32, row - table->row_start);
+    if (seen != INT64_MAX)
+        weir_timestamp_format(seen, time);
+    printf("%s %s (row %" PRIu32 " of the store) as of %s, %" PRIu64 " cells of %" PRIu64
+           " rows, digest %016" PRIx64 "\n",
+           cli_shown(table->name), cli_printable(key, printable, sizeof printable), row, time,
+           cli_batch_field(batch, WEIR_NUM_CELLS, i), cli_batch_field(batch, WEIR_NUM_ROWS, i),
+           batch->sample_digests[i]);
+}

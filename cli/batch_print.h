@@ -1,0 +1,20 @@
+/* How `weir batch` and `weir context` print what they have built. */
+#ifndef WEIR_CLI_BATCH_PRINT_H
+#define WEIR_CLI_BATCH_PRINT_H
+
+#include "cli.h"
+
+/* A field of one sequence, such as WEIR_ANCHOR_ROW. */
+uint64_t cli_batch_field(const weir_batch *batch, weir_tensor_id id, uint32_t index);
+
+/* Members of an object: task, dims, shapes and digest of the batch; all tensors, as hex; what there is to say
+ * of one sequence, from its position to its digest. */
+void cli_batch_write_head(weir_json_writer *w, const weir_store *store, const weir_batch *batch);
+void cli_batch_write_tensors(weir_json_writer *w, const weir_batch *batch);
+void cli_batch_write_sequence(weir_json_writer *w, const weir_store *store, const weir_batch *batch,
+                              uint32_t index);
+
+/* "customers 5 (row 653 of the store) as of 2024-05-01, 96 cells of 12 rows, digest …", and a newline. */
+void cli_batch_print_sequence(const weir_store *store, const weir_batch *batch, uint32_t index);
+
+#endif

@@ -1,0 +1,38 @@
+/* See key_text.h. */
+#include "key_text.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+uint32_t cli_key_read(const char *text, weir_cbor_writer *document, weir_key_value out[CLI_KEY_PARTS]) {
+    weir_error ignored;
+    char *end = NULL;
+    uint32_t count = 0;
+    *out = (weir_key_value){.type = WEIR_KEY_TEXT, .bytes = {text, strlen(text)}};
+    errno = 0;
+    long long number = strtoll(text, &end, 10);
+    if (*text && *end == 0 && errno == 0)
+        *out = (weir_key_value){.type = WEIR_KEY_INTEGER, .integer = number};
+    if (*text != '[' ||
+        weir_json_read(text, strlen(text), "the key", WEIR_CBOR_INVALID, document, &ignored) != WEIR_OK ||
+        weir_cbor_finish(document, &ignored) != WEIR_OK)
+        return 1;
+    weir_cbor_value list = weir_cbor_view(document->data), item;
+    weir_cbor_iterator it = weir_cbor_children(&list);
+    while (count < CLI_KEY_PARTS && weir_cbor_next(&it, NULL, &item))
+        out[count++] = weir_key_value_of(&item);
+    return count;
+}
+
+uint32_t cli_key_find(const weir_store *store, uint32_t table, weir_key_value *values, uint32_t count,
+                      const char *text) {
+    weir_key_value digits = {.type = WEIR_KEY_TEXT, .bytes = {text, strlen(text)}};
+    uint32_t row = weir_store_find_row(store, table, values, count);
+    if (row != WEIR_NONE || count != 1 || values[0].type != WEIR_KEY_INTEGER)
+        return row;
+    row = weir_store_find_row(store, table, &digits, 1);
+    if (row != WEIR_NONE)
+        values[0] = digits;
+    return row;
+}

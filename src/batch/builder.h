@@ -1,0 +1,16 @@
+/* A builder: a recipe and the memory of one thread, which takes a batch through all phases. Its samples come
+ * from a sampler, or are requests (context.c). */
+#ifndef WEIR_SRC_BATCH_BUILDER_H
+#define WEIR_SRC_BATCH_BUILDER_H
+
+#include "batch/build.h"
+
+struct weir_batch_builder {
+    weir__recipe recipe;
+    weir_sampler *sampler; /* NULL: it answers requests */
+    weir__batch_worker worker;
+    weir_seed split_seeds[WEIR_SPLITS]; /* of requests that the store has, in evaluation … */
+    weir_seed request_seed;             /* … and of all others */
+};
+
+#endif

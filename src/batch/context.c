@@ -1,0 +1,234 @@
+/* Contexts on demand: requests become samples, which are built as those of any batch. Each is looked up
+ * among the task's seeds; one that is there has that seed's label and draws as it does in evaluation, so
+ * that what a model is served is what it was tested on, byte for byte. */
+#include "weir/context.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "base/floating.h"
+#include "batch/builder.h"
+
+static const char operator_name[] = "weir.context";
+
+/* ---- Opening --------------------------------------------------------------------------------- */
+
+static uint32_t find_task(const weir_store_info *info, const char *name) {
+    for (uint32_t i = 0; i < info->task_count; i++)
+        if (strcmp(info->tasks[i].name, name) == 0)
+            return i;
+    return WEIR_NONE;
+}
+
+static weir_status unknown_task(const weir_store_info *info, const char *name, weir_error *error) {
+    char names[400] = "";
+    size_t used = 0;
+    for (uint32_t i = 0; i < info->task_count && used < sizeof names - 80; i++)
+        used += (size_t)snprintf(names + used, sizeof names - used, "%s%.60s", i ? ", " : "",
+                                 info->tasks[i].name);
+    return weir__fail(error, WEIR_INVALID_DATASET_KEY, operator_name,
+                      "the store %.100s has no task '%.200s'; %s%s", info->name, name,
+                      info->task_count ? "it has: " : "it has none", names);
+}
+
+/* The walk seeds of the task's splits, and of requests that are in none of them. */
+static weir_status prepare_seeds(weir_batch_builder *b, const weir_context_options *options,
+                                 weir_error *error) {
+    const weir_store_info *info = weir_store_describe(options->store);
+    size_t size = strlen(info->name) + strlen(options->task) + sizeof "//context";
+    char *dataset = weir__allocate(b->recipe.env, size, 1);
+    if (!dataset)
+        return weir__out_of_memory(error, operator_name, size);
+    for (int i = 0; i <= WEIR_SPLITS; i++) {
+        bool is_split = i < WEIR_SPLITS;
+        snprintf(dataset, size, "%s/%s/%s", info->name, options->task,
+                 is_split ? weir_split_name((weir_split)i) : "context");
+        weir__recipe_seed_by(&b->recipe, options->manifest, options->token, options->token_size, dataset);
+        *(is_split ? &b->split_seeds[i] : &b->request_seed) = weir__walk_seed(&b->recipe, 0);
+    }
+    weir__release(b->recipe.env, dataset);
+    return WEIR_OK;
+}
+
+weir_status weir_context_builder_open(const weir_env *env, const weir_context_options *options,
+                                      weir_batch_builder **out, weir_error *error) {
+    env = weir__env(env);
+    if (options->size < sizeof *options)
+        return weir__fail(error, WEIR_CONTRACT_VIOLATION, operator_name,
+                          "options.size is %zu; set it to sizeof(weir_context_options)", options->size);
+    const weir_store_info *info = weir_store_describe(options->store);
+    uint32_t task = find_task(info, options->task);
+    if (task == WEIR_NONE)
+        return unknown_task(info, options->task, error);
+    weir_batch_builder *b = weir__allocate_zero(env, 1, sizeof *b);
+    if (!b)
+        return weir__out_of_memory(error, operator_name, sizeof *b);
+    weir_status status = weir__recipe_open_for_requests(&b->recipe, env, options, task, error);
+    if (status == WEIR_OK)
+        status = weir__batch_worker_open(&b->worker, &b->recipe, error);
+    if (status == WEIR_OK)
+        status = prepare_seeds(b, options, error);
+    if (status != WEIR_OK) {
+        weir_batch_builder_close(b);
+        return status;
+    }
+    *out = b;
+    return WEIR_OK;
+}
+
+/* ---- One request ----------------------------------------------------------------------------- */
+
+static weir_status key_not_found(const weir_table *table, const weir_context_request *request,
+                                 weir_error *error) {
+    char key[300] = "";
+    size_t used = 0;
+    for (uint32_t i = 0; i < request->key_count && used < sizeof key - 4; i++) {
+        if (i > 0)
+            used += (size_t)snprintf(key + used, sizeof key - used, ", ");
+        size_t length = weir_store_key_part_text(&request->key[i], key + used, sizeof key - used);
+        used = length < sizeof key - used ? used + length : sizeof key;
+    }
+    return weir__fail(error, WEIR_KEY_NOT_FOUND, operator_name,
+                      "table %.100s has no row with the key %s; check the key and its type, or ingest the "
+                      "database again if the row is new",
+                      table->name, key);
+}
+
+static weir_status find_row(const weir__recipe *r, const weir_context_request *request, uint32_t *row,
+                            weir_error *error) {
+    const weir_store_info *info = weir_store_describe(r->store);
+    uint32_t number = info->tasks[r->task].anchor_table;
+    const weir_table *table = &info->tables[number];
+    *row = request->row;
+    if (request->key_count == 0) {
+        if (request->row - table->row_start < table->row_count && request->row >= table->row_start)
+            return WEIR_OK;
+        return weir__fail(error, WEIR_KEY_NOT_FOUND, operator_name,
+                          "row %u is not one of table %.100s, whose %u rows begin at %u", request->row,
+                          table->name, table->row_count, table->row_start);
+    }
+    if (table->key_form == WEIR_KEYS_NONE)
+        return weir__fail(error, WEIR_CONTRACT_VIOLATION, operator_name,
+                          "the store keeps no keys of table %.100s; ingest with \"keys\": true in the schema "
+                          "and a primary_key, or ask by row",
+                          table->name);
+    if (request->key_count != table->primary_key_count)
+        return weir__fail(error, WEIR_CONTRACT_VIOLATION, operator_name,
+                          "a key of %u value%s is given, but the primary key of table %.100s has %u column%s",
+                          request->key_count, request->key_count == 1 ? "" : "s", table->name,
+                          table->primary_key_count, table->primary_key_count == 1 ? "" : "s");
+    *row = weir_store_find_row(r->store, number, request->key, request->key_count);
+    if (*row != WEIR_NONE)
+        return WEIR_OK;
+    weir_status status = weir_store_status(r->store, error);
+    return status != WEIR_OK ? status : key_not_found(table, request, error);
+}
+
+static weir_status find_time(const weir__recipe *r, const weir_context_request *request, uint32_t row,
+                             int64_t *time, weir_error *error) {
+    const weir_task *task = &weir_store_describe(r->store)->tasks[r->task];
+    int64_t since = weir_store_row_time(r->store, row);
+    *time = since == WEIR_TIME_ALWAYS ? INT64_MAX : since;
+    if (!request->has_time)
+        return WEIR_OK;
+    if (request->time == WEIR_TIME_ALWAYS)
+        return weir__fail(error, WEIR_CONTRACT_VIOLATION, operator_name,
+                          "a request's time is -2^63, which is no time; give microseconds since 1970");
+    bool is_moved = task->before_anchor == WEIR_BEFORE_ANCHOR_MOVE && request->time < since;
+    *time = is_moved ? since : request->time;
+    return WEIR_OK;
+}
+
+/* What a batch says when it cannot tell what the store says. */
+static weir_status damaged(const weir__recipe *r, weir_error *error) {
+    weir_status status = weir_store_status(r->store, error);
+    return status != WEIR_OK ? status
+                             : weir__fail(error, WEIR_STORE_CORRUPT, operator_name,
+                                          "the seeds of the store cannot be read; run 'weir verify' on it");
+}
+
+/* The sample that a request is. */
+static weir_status make_sample(const weir_batch_builder *b, const weir_context_request *request,
+                               weir__sample *out, weir_error *error) {
+    const weir__recipe *r = &b->recipe;
+    const weir_task *task = &weir_store_describe(r->store)->tasks[r->task];
+    weir_seed_row seed = {.target = {.stype = task->stype, .is_null = true}};
+    weir_status status = find_row(r, request, &seed.row, error);
+    if (status == WEIR_OK)
+        status = find_time(r, request, seed.row, &seed.observation_time, error);
+    if (status != WEIR_OK)
+        return status;
+    *out = (weir__sample){.index = WEIR_NO_SAMPLE, .is_request = true, .walk_seed = b->request_seed};
+    uint32_t stored = weir_store_find_seed(r->store, r->task, seed.row, seed.observation_time);
+    bool is_whole = true;
+    if (stored != WEIR_NONE) {
+        is_whole = weir_store_seed(r->store, r->task, stored, &seed);
+        out->index = stored - task->split_start[seed.split];
+    } else if (task->is_cell) {
+        is_whole = weir_store_cell(r->store, seed.row, task->column, &seed.target);
+    }
+    if (!is_whole)
+        return damaged(r, error);
+    status = weir_store_status(r->store, error); /* what is damaged was not found */
+    if (status != WEIR_OK)
+        return status;
+    if (stored != WEIR_NONE && !request->has_seed) {
+        out->position = out->index;
+        out->walk_seed = b->split_seeds[seed.split];
+    } else {
+        out->position = request->has_seed ? request->seed : 0;
+    }
+    out->stored = stored;
+    out->seed = seed;
+    return WEIR_OK;
+}
+
+/* ---- Answering ------------------------------------------------------------------------------- */
+
+static weir_status check_call(const weir_batch_builder *b, uint32_t count, const weir_batch_buffer *buffer,
+                              weir_error *error) {
+    if (b->sampler)
+        return weir__fail(error, WEIR_CONTRACT_VIOLATION, operator_name,
+                          "the builder is one of a dataset; open one with weir_context_builder_open");
+    if (count == 0 || count > b->recipe.limits.sequences)
+        return weir__fail(error, WEIR_CONTRACT_VIOLATION, operator_name,
+                          "%u requests are given, but the builder takes 1 to %llu; open it with a larger "
+                          "most_requests",
+                          count, (unsigned long long)b->recipe.limits.sequences);
+    return weir__batch_check_buffer(&b->recipe, buffer, error);
+}
+
+static __attribute__((noinline)) weir_status build(weir_batch_builder *b,
+                                                   const weir_context_request *requests, uint32_t count,
+                                                   weir_batch_buffer *buffer, weir_error *error) {
+    weir_step step = {.count = count, .valid_count = count, .micro_batch_size = count};
+    weir_status status = check_call(b, count, buffer, error);
+    if (status != WEIR_OK)
+        return status;
+    weir__batch_empty(&b->recipe, buffer, &step, count);
+    for (uint32_t i = 0; i < count; i++) {
+        status = make_sample(b, &requests[i], &buffer->samples[i], error);
+        if (status != WEIR_OK) {
+            buffer->batch = (weir_batch){0};
+            weir__note_uint(error, "request", i);
+            return status;
+        }
+        buffer->indices[i] = buffer->samples[i].index;
+        buffer->epochs[i] = 0;
+    }
+    weir__batch_unit(&b->recipe, &b->worker, buffer, 0, count);
+    status = weir__batch_finish(&b->recipe, &b->worker, buffer, error);
+    if (status != WEIR_OK)
+        return status;
+    weir__batch_expand(buffer, 0, count);
+    weir__batch_digest(&b->recipe, &b->worker, buffer);
+    return WEIR_OK;
+}
+
+weir_status weir_context_build(weir_batch_builder *b, const weir_context_request *requests, uint32_t count,
+                               weir_batch_buffer *buffer, weir_error *error) {
+    weir__floating kept = weir__enter_floating();
+    weir_status status = build(b, requests, count, buffer, error);
+    weir__leave_floating(&kept);
+    return status;
+}

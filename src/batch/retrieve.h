@@ -1,0 +1,81 @@
+/* Finding examples: rows that show a label of the task, by walks from a sequence's first row, each step to a
+ * parent or child of where it stands (docs/spec/05c-task-rows-and-retrieval.md). */
+#ifndef WEIR_SRC_BATCH_RETRIEVE_H
+#define WEIR_SRC_BATCH_RETRIEVE_H
+
+#include "base/philox_many.h"
+#include "batch/rules.h"
+
+/* The numbers of `retrieval` that hold for a sequence. */
+typedef struct weir__budget {
+    uint32_t walks;
+    uint32_t length;
+    uint32_t local_cells;
+    uint32_t width;
+} weir__budget;
+
+/* What walks start from, and may see. */
+typedef struct weir__outlook {
+    weir_seed seed; /* of the draws */
+    uint64_t position;
+    uint32_t anchor_row;
+    uint32_t own_row;      /* the seed's task row; WEIR_NONE: there are none */
+    int64_t cutoff;        /* the latest time that is shown, … */
+    int64_t anchor_cutoff; /* … and of the anchor row itself */
+} weir__outlook;
+
+typedef struct weir__example {
+    uint32_t row;
+    uint32_t visits; /* 0: it was drawn, not found */
+} weir__example;
+
+typedef struct weir__retriever weir__retriever;
+
+/* A thread's. One that was not opened has no memory and finds nothing. */
+struct weir__retriever {
+    const weir_store *store;
+    const weir__rules *rules;
+    const weir_retrieval_config *config;
+    const weir__outlook *outlook; /* of the sequence that is at hand */
+    weir__philox_kernel *philox;
+    uint32_t most;               /* examples that a sequence can use */
+    int64_t limit;               /* the latest time of an edge that is shown */
+    const uint8_t *blank_anchor; /* the anchor's record if it shows nothing; else NULL */
+
+    struct weir__walker *walkers;
+    uint8_t *neighbours;      /* of each walker's row: struct weir__neighbours, each of … */
+    uint8_t *hubs;            /* … and those of rows with many, as they were counted last */
+    uint64_t neighbours_size; /* … bytes */
+    uint32_t hub_count;       /* a power of two */
+    uint32_t serial;          /* of the sequence, from 1 on */
+
+    uint32_t *keys; /* an open table of examples … */
+    uint32_t *visits;
+    uint32_t shift;
+    uint32_t *used; /* … whose places these are */
+    uint32_t used_count;
+    struct weir__ranked_example *ranked; /* a heap of the best, the worst on top */
+
+    bool is_whole; /* all that walks read is verified */
+    bool is_corrupt;
+};
+
+/* Whether a recipe needs one. */
+bool weir__retrieves(const weir__rules *rules, const weir_batch_config *config);
+
+void weir__retriever_carve(weir__retriever *retriever, weir__block *block, const weir_store *store,
+                           const weir__rules *rules, const weir_batch_config *config);
+
+/* The budget of a sequence. */
+weir__budget weir__budget_of(const weir_retrieval_config *config, const weir__outlook *outlook);
+
+/* Walks, and writes the examples that were found, in order, at most `retriever->most` of them. Returns how
+ * many; is_corrupt says that the store is damaged. */
+uint32_t weir__retrieve(weir__retriever *retriever, const weir__outlook *outlook, const weir__budget *budget,
+                        weir__example *out);
+
+/* The row that try `number` of `fill` draws, of WEIR__FILL_TRIES; WEIR_NONE if it is not an example. */
+enum { WEIR__FILL_TRIES = 4096 };
+uint32_t weir__draw_example(weir__retriever *retriever, const weir__outlook *outlook, uint32_t number);
+
+#endif

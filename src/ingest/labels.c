@@ -1,0 +1,89 @@
+/* Labels by the time at which they are known: for every task that says it, two lists of its seeds (of all
+ * splits, and of train) by (anchor row, that time, number), so that what is known of a row by now is the
+ * first part of its list. Docs: docs/spec/05c-task-rows-and-retrieval.md. */
+#include <string.h>
+
+#include "base/bytes.h"
+#include "ingest/encode.h"
+
+/* ---- Making the lists -------------------------------------------------------------------------- */
+
+static int compare_known(const void *context, uint32_t a, uint32_t b) {
+    const int64_t *known = context;
+    return (known[a] > known[b]) - (known[a] < known[b]);
+}
+
+/* The first `seed_count` seeds of `sorted` that are below `end`, as a list. */
+static bool make_list(const weir__ingest *ingest, const weir__task_plan *task, const weir__sort_item *sorted,
+                      uint32_t count, uint32_t end, weir__label_list *list) {
+    const weir__table_plan *anchor = &ingest->tables[task->anchor_table];
+    const weir_env *env = ingest->env;
+    list->times = weir__allocate(env, (size_t)count + 1, sizeof *list->times);
+    list->rows = weir__allocate(env, (size_t)count + 1, sizeof *list->rows);
+    list->starts = weir__allocate_zero(env, (size_t)anchor->row_count + 1, sizeof *list->starts);
+    if (!list->times || !list->rows || !list->starts)
+        return false;
+    for (uint32_t i = 0; i < count; i++) {
+        uint32_t seed = sorted[i].index;
+        if (seed >= end)
+            continue;
+        list->times[list->count] = task->known[seed];
+        list->rows[list->count++] = ingest->info.row_count + seed;
+        list->starts[task->rows[seed] - anchor->row_start + 1]++;
+    }
+    for (uint32_t r = 0; r < anchor->row_count; r++)
+        list->starts[r + 1] += list->starts[r];
+    return true;
+}
+
+weir_status weir__make_label_lists(weir__ingest *ingest, weir__task_plan *task, weir_task *info,
+                                   weir_error *error) {
+    const weir_env *env = ingest->env;
+    uint32_t count = 0;
+    if (task->seed_count > WEIR__ROWS_MAX - ingest->info.row_count)
+        return weir__fail(error, WEIR_TASK_INVALID, WEIR__INGEST_OPERATOR,
+                          "task %s: its seeds and the rows of all tables are together more than a store can "
+                          "number; leave out horizon and label_known_column",
+                          task->schema->name);
+    weir__sort_item *items = weir__allocate(env, (size_t)task->seed_count + 1, sizeof *items);
+    for (uint32_t i = 0; i < task->seed_count && items; i++)
+        if (task->known[i] != WEIR_TIME_NEVER)
+            items[count++] = (weir__sort_item){task->rows[i], i};
+    bool is_fine = items && weir__sort(env, items, count, compare_known, task->known) &&
+                   make_list(ingest, task, items, count, task->seed_count, &task->labels[0]) &&
+                   make_list(ingest, task, items, count, info->split_start[WEIR_TRAIN + 1], &task->labels[1]);
+    weir__release(env, items);
+    info->labels.count = task->labels[0].count;
+    info->train_labels.count = task->labels[1].count;
+    return is_fine ? WEIR_OK
+                   : weir__out_of_memory(error, WEIR__INGEST_OPERATOR, task->seed_count * sizeof *items);
+}
+
+/* ---- Writing them ------------------------------------------------------------------------------ */
+
+static void put_words(weir__store_writer *w, const uint32_t *values, size_t count) {
+    uint8_t bytes[4];
+    for (size_t i = 0; i < count; i++) {
+        weir__store32(bytes, values[i]);
+        weir__store_writer_put(w, bytes, sizeof bytes);
+    }
+}
+
+void weir__write_labels(const weir__ingest *ingest, weir__store_writer *w) {
+    for (uint32_t t = 0; t < ingest->task_count; t++) {
+        const weir__task_plan *task = &ingest->tasks[t];
+        uint32_t anchors = ingest->tables[task->anchor_table].row_count;
+        for (int i = 0; i < WEIR__LABEL_LISTS && task->known; i++) {
+            const weir__label_list *list = &task->labels[i];
+            uint8_t bytes[8];
+            weir__store_writer_begin(w, WEIR__SECTION_LABELS);
+            weir__store_writer_align(w, WEIR__LABEL_ALIGNMENT);
+            for (uint32_t k = 0; k < list->count; k++) {
+                weir__store64(bytes, (uint64_t)list->times[k]);
+                weir__store_writer_put(w, bytes, sizeof bytes);
+            }
+            put_words(w, list->starts, (size_t)anchors + 1);
+            put_words(w, list->rows, list->count);
+        }
+    }
+}

@@ -1,0 +1,517 @@
+/* See like.h. The schema is trimmed to what the earlier store has, planned as any other, and compared with
+ * the earlier store, so that numbers of tables, columns, foreign keys and tasks are the same in both; what
+ * follows can then look things up by number. */
+#include "ingest/like.h"
+
+#include <math.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+static const weir_store_info *earlier(const weir__ingest *ingest) {
+    return weir_store_describe(ingest->like);
+}
+
+weir_status weir__like_open(weir__ingest *ingest, weir_error *error) {
+    if (!ingest->options->like)
+        return WEIR_OK;
+    return weir_store_open(ingest->env, ingest->options->like, &ingest->like, error);
+}
+
+/* ---- Finding by name ------------------------------------------------------------------------- */
+
+static uint32_t find_table(const weir_store_info *info, const char *name) {
+    for (uint32_t t = 0; t < info->table_count; t++)
+        if (strcmp(info->tables[t].name, name) == 0)
+            return t;
+    return WEIR_NONE;
+}
+
+/* ColumnIdx of a table's column. */
+static uint32_t find_column(const weir_store_info *info, uint32_t table, const char *name) {
+    const weir_table *t = &info->tables[table];
+    for (uint32_t c = t->column_start; c < t->column_start + t->column_count; c++)
+        if (strcmp(info->columns[c].name, name) == 0)
+            return c;
+    return WEIR_NONE;
+}
+
+static uint32_t find_edge(const weir_store_info *info, uint32_t table, const char *name) {
+    const weir_table *t = &info->tables[table];
+    for (uint32_t e = t->edge_start; e < t->edge_start + t->edge_count; e++)
+        if (strcmp(info->edges[e].name, name) == 0)
+            return e;
+    return WEIR_NONE;
+}
+
+static uint32_t find_task(const weir_store_info *info, const char *name) {
+    for (uint32_t i = 0; i < info->task_count; i++)
+        if (strcmp(info->tasks[i].name, name) == 0)
+            return i;
+    return WEIR_NONE;
+}
+
+uint32_t weir__like_edge(const weir__ingest *ingest, const char *table, const char *key) {
+    uint32_t t = ingest->like ? find_table(earlier(ingest), table) : WEIR_NONE;
+    return t == WEIR_NONE ? WEIR_NONE : find_edge(earlier(ingest), t, key);
+}
+
+/* ---- Leaving out ----------------------------------------------------------------------------- */
+
+static void leave_out(weir__ingest *ingest, const char *table, const char *column, const char *task,
+                      const char *what, const char *name) {
+    weir__warn(ingest, "like_left_out", table, column, task,
+               "%s %.150s%s%.150s is not in %.300s: it is left out", what, table && column ? table : "",
+               table && column ? "." : "", name, ingest->options->like);
+}
+
+static void trim_columns(weir__ingest *ingest, weir__schema_table *table, uint32_t number) {
+    for (uint32_t c = 0; c < table->column_count; c++) {
+        weir__schema_column *column = &table->columns[c];
+        if (column->stype == WEIR_IGNORED || find_column(earlier(ingest), number, column->name) != WEIR_NONE)
+            continue;
+        leave_out(ingest, table->name, column->name, NULL, "column", column->name);
+        column->stype = WEIR_IGNORED;
+    }
+}
+
+static void trim_keys(weir__ingest *ingest, weir__schema_table *table, uint32_t number) {
+    uint32_t kept = 0;
+    for (uint32_t i = 0; i < table->foreign_key_count; i++) {
+        const weir__schema_key *key = &table->foreign_keys[i];
+        if (find_edge(earlier(ingest), number, key->name) != WEIR_NONE &&
+            find_table(earlier(ingest), key->table) != WEIR_NONE)
+            table->foreign_keys[kept++] = *key;
+        else
+            leave_out(ingest, table->name, key->name, NULL, "foreign key", key->name);
+    }
+    table->foreign_key_count = kept;
+}
+
+static void trim_tables(weir__ingest *ingest) {
+    weir__schema *schema = &ingest->schema;
+    uint32_t kept = 0;
+    for (uint32_t t = 0; t < schema->table_count; t++) {
+        weir__schema_table table = schema->tables[t];
+        uint32_t number = find_table(earlier(ingest), table.name);
+        if (number == WEIR_NONE) {
+            leave_out(ingest, table.name, NULL, NULL, "table", table.name);
+            continue;
+        }
+        trim_columns(ingest, &table, number);
+        trim_keys(ingest, &table, number);
+        schema->tables[kept++] = table;
+    }
+    schema->table_count = kept;
+}
+
+static void trim_tasks(weir__ingest *ingest) {
+    weir__schema *schema = &ingest->schema;
+    uint32_t kept = 0;
+    for (uint32_t i = 0; i < schema->task_count; i++) {
+        weir__schema_task task = schema->tasks[i];
+        uint32_t drops = 0;
+        if (find_task(earlier(ingest), task.name) == WEIR_NONE ||
+            !weir__schema_find_table(schema, task.anchor_table)) {
+            leave_out(ingest, NULL, NULL, task.name, "task", task.name);
+            continue;
+        }
+        for (uint32_t d = 0; d < task.drop_column_count; d++)
+            if (weir__schema_find_table(schema, task.drop_columns[d].table))
+                task.drop_columns[drops++] = task.drop_columns[d];
+        task.drop_column_count = drops;
+        schema->tasks[kept++] = task;
+    }
+    schema->task_count = kept;
+}
+
+/* Whether a path still leads to a timestamp column. */
+static bool resolves(const weir__schema *schema, const weir__schema_table *table,
+                     const weir__schema_time *path) {
+    for (uint32_t i = 0; i + 1 < path->count; i++) {
+        const weir__schema_key *key = weir__schema_find_key(table, path->names[i]);
+        table = key ? weir__schema_find_table(schema, key->table) : NULL;
+        if (!table)
+            return false;
+    }
+    const weir__schema_column *column =
+        path->count ? weir__schema_find_column(table, path->names[path->count - 1]) : NULL;
+    return path->count == 0 || (column && column->stype == WEIR_TIMESTAMP);
+}
+
+static weir_status refuse_time(weir_error *error, const char *table, const char *of) {
+    return weir__plan_refuse(error, WEIR_SCHEMA_INVALID,
+                             "is a time through something that the store of --like does not have; use the "
+                             "schema that it was made with",
+                             "$.tables.%s%s%s", table, of ? ": known_at of " : ".temporal_column",
+                             of ? of : "");
+}
+
+static weir_status check_times(const weir__schema *schema, const weir__schema_table *table,
+                               weir_error *error) {
+    if (!resolves(schema, table, &table->temporal))
+        return refuse_time(error, table->name, NULL);
+    for (uint32_t c = 0; c < table->column_count; c++)
+        if (table->columns[c].stype != WEIR_IGNORED && !resolves(schema, table, &table->columns[c].known_at))
+            return refuse_time(error, table->name, table->columns[c].name);
+    for (uint32_t i = 0; i < table->foreign_key_count; i++)
+        if (!resolves(schema, table, &table->foreign_keys[i].known_at))
+            return refuse_time(error, table->name, table->foreign_keys[i].name);
+    return WEIR_OK;
+}
+
+weir_status weir__like_trim(weir__ingest *ingest, weir_error *error) {
+    weir_status status = WEIR_OK;
+    if (!ingest->like)
+        return WEIR_OK;
+    trim_tables(ingest);
+    trim_tasks(ingest);
+    for (uint32_t t = 0; t < ingest->schema.table_count && status == WEIR_OK; t++)
+        status = check_times(&ingest->schema, &ingest->schema.tables[t], error);
+    return status;
+}
+
+/* ---- The order of columns -------------------------------------------------------------------- */
+
+/* Whether the source declares the earlier store's columns in their order. */
+static bool is_in_order(const weir_store_info *info, uint32_t table, const weir__catalog_table *source) {
+    uint32_t last = 0;
+    for (uint32_t i = 0; i < source->column_count; i++) {
+        uint32_t column = find_column(info, table, source->columns[i].name);
+        if (column == WEIR_NONE)
+            continue;
+        if (column < last)
+            return false;
+        last = column;
+    }
+    return true;
+}
+
+void weir__like_positions(const weir__ingest *ingest, const char *name, const weir__catalog_table *source,
+                          uint32_t *positions) {
+    uint32_t table = ingest->like ? find_table(earlier(ingest), name) : WEIR_NONE;
+    uint32_t count = 0;
+    if (table == WEIR_NONE || is_in_order(earlier(ingest), table, source)) {
+        for (uint32_t i = 0; i < source->column_count; i++)
+            positions[i] = i;
+        return;
+    }
+    const weir_table *t = &earlier(ingest)->tables[table];
+    for (uint32_t c = t->column_start; c < t->column_start + t->column_count; c++) {
+        uint32_t at = weir__catalog_find_column(source, earlier(ingest)->columns[c].name);
+        if (at != WEIR_NONE)
+            positions[count++] = at;
+    }
+    for (uint32_t i = 0; i < source->column_count; i++)
+        if (find_column(earlier(ingest), table, source->columns[i].name) == WEIR_NONE)
+            positions[count++] = i;
+}
+
+/* ---- Fitting --------------------------------------------------------------------------------- */
+
+static weir_status misfit(const weir__ingest *ingest, weir_error *error, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
+static weir_status misfit(const weir__ingest *ingest, weir_error *error, const char *format, ...) {
+    char what[500];
+    va_list arguments;
+    va_start(arguments, format);
+    vsnprintf(what, sizeof what, format, arguments);
+    va_end(arguments);
+    return weir__fail(error, WEIR_SCHEMA_INVALID, WEIR__INGEST_OPERATOR,
+                      "the data and the schema do not fit %.300s: %s; use the schema that it was made with",
+                      ingest->options->like, what);
+}
+
+static bool is_same_text(const char *a, const char *b) {
+    return strcmp(a, b) == 0;
+}
+
+static bool is_same_path(const weir_time_path *a, const weir_time_path *b) {
+    bool is_same = a->count == b->count;
+    for (uint32_t i = 0; is_same && i < a->count; i++)
+        is_same = is_same_text(a->names[i], b->names[i]);
+    return is_same;
+}
+
+/* Two times of a table's rows, each a ColumnIdx or a stored time. */
+static bool is_same_time(const weir_table *a, uint32_t column_a, uint32_t time_a, const weir_table *b,
+                         uint32_t column_b, uint32_t time_b) {
+    if (column_a != column_b || (time_a == WEIR_NONE) != (time_b == WEIR_NONE))
+        return false;
+    if (time_a == WEIR_NONE)
+        return true;
+    const weir_stored_time *x = &a->times[time_a], *y = &b->times[time_b];
+    bool is_same = x->path_count == y->path_count;
+    for (uint32_t i = 0; is_same && i < x->path_count; i++)
+        is_same = is_same_path(&x->paths[i], &y->paths[i]);
+    return is_same;
+}
+
+static weir_status check_columns(weir__ingest *ingest, uint32_t t, weir_error *error) {
+    const weir_store_info *was = earlier(ingest);
+    const weir_table *table = &ingest->info_tables[t], *old = &was->tables[t];
+    for (uint32_t i = 0; i < old->column_count; i++) {
+        const weir_column *from = &was->columns[old->column_start + i];
+        if (i >= table->column_count ||
+            !is_same_text(ingest->info_columns[table->column_start + i].name, from->name))
+            return misfit(ingest, error, "column %.100s.%.100s is missing", table->name, from->name);
+        weir_column *column = &ingest->info_columns[table->column_start + i];
+        if (column->stype != from->stype)
+            return misfit(ingest, error, "column %.100s.%.100s is %s, but was %s", table->name, from->name,
+                          weir_stype_name(column->stype), weir_stype_name(from->stype));
+        if (!is_same_time(table, column->known_at, column->known_time, old, from->known_at, from->known_time))
+            return misfit(ingest, error, "the cells of column %.100s.%.100s are known from another time on",
+                          table->name, from->name);
+        column->description = from->description;
+    }
+    return WEIR_OK;
+}
+
+static weir_status check_edges(const weir__ingest *ingest, uint32_t t, weir_error *error) {
+    const weir_store_info *was = earlier(ingest);
+    const weir_table *table = &ingest->info_tables[t], *old = &was->tables[t];
+    for (uint32_t i = 0; i < old->edge_count; i++) {
+        const weir_edge *from = &was->edges[old->edge_start + i];
+        const weir_edge *edge = &ingest->info_edges[table->edge_start + i];
+        if (i >= table->edge_count || !is_same_text(edge->name, from->name))
+            return misfit(ingest, error, "foreign key %.100s.%.100s is missing", table->name, from->name);
+        if (edge->parent_table != from->parent_table)
+            return misfit(ingest, error, "foreign key %.100s.%.100s leads to another table", table->name,
+                          from->name);
+        if (!is_same_time(table, edge->known_at, edge->known_time, old, from->known_at, from->known_time))
+            return misfit(ingest, error, "foreign key %.100s.%.100s is known from another time on",
+                          table->name, from->name);
+    }
+    return WEIR_OK;
+}
+
+static weir_status check_tables(weir__ingest *ingest, weir_error *error) {
+    const weir_store_info *was = earlier(ingest);
+    weir_status status = WEIR_OK;
+    for (uint32_t t = 0; t < was->table_count && status == WEIR_OK; t++) {
+        const weir_table *table = &ingest->info_tables[t], *old = &was->tables[t];
+        if (t >= ingest->table_count || !is_same_text(table->name, old->name))
+            return misfit(ingest, error, "table %.100s is missing", old->name);
+        status = check_columns(ingest, t, error);
+        if (status == WEIR_OK && !is_same_time(table, table->temporal_column, table->temporal_time, old,
+                                               old->temporal_column, old->temporal_time))
+            status = misfit(ingest, error, "the rows of table %.100s have another time", table->name);
+    }
+    for (uint32_t t = 0; t < was->table_count && status == WEIR_OK; t++)
+        status = check_edges(ingest, t, error);
+    return status;
+}
+
+static weir_status check_tasks(const weir__ingest *ingest, weir_error *error) {
+    const weir_store_info *was = earlier(ingest);
+    for (uint32_t i = 0; i < was->task_count; i++) {
+        const weir_task *task = &ingest->info_tasks[i], *old = &was->tasks[i];
+        bool is_same = task->is_cell == old->is_cell && task->stype == old->stype &&
+                       task->column == old->column && task->anchor_table == old->anchor_table &&
+                       is_same_text(task->target_column, old->target_column);
+        if (!is_same)
+            return misfit(ingest, error, "task %.100s is about another target", old->name);
+        if (task->has_label_times != old->has_label_times || task->has_horizon != old->has_horizon ||
+            (task->has_horizon && task->horizon != old->horizon))
+            return misfit(ingest, error, "the labels of task %.100s are known at another time", old->name);
+        if (task->before_anchor != old->before_anchor)
+            return misfit(ingest, error, "task %.100s has another before_anchor", old->name);
+        if (memcmp(task->column_dropped, old->column_dropped, was->column_count) != 0 ||
+            memcmp(task->edge_hidden, old->edge_hidden, was->edge_count) != 0 ||
+            task->drops_target != old->drops_target)
+            return misfit(ingest, error, "task %.100s drops other columns", old->name);
+    }
+    return WEIR_OK;
+}
+
+weir_status weir__like_check(weir__ingest *ingest, weir_error *error) {
+    if (!ingest->like)
+        return WEIR_OK;
+    const weir_store_info *was = earlier(ingest), *is = &ingest->info;
+    weir_status status = check_tables(ingest, error);
+    if (status == WEIR_OK &&
+        (is->table_count != was->table_count || is->table_column_count != was->table_column_count ||
+         is->edge_count != was->edge_count))
+        status = misfit(ingest, error, "it has other tables, columns or foreign keys");
+    for (uint32_t i = 0; i < was->task_count && status == WEIR_OK; i++)
+        if (i >= is->task_count || !is_same_text(is->tasks[i].name, was->tasks[i].name))
+            status = misfit(ingest, error, "task %.100s is missing", was->tasks[i].name);
+    if (status == WEIR_OK && (is->task_count != was->task_count || is->column_count != was->column_count))
+        status = misfit(ingest, error, "it has other tasks");
+    return status == WEIR_OK ? check_tasks(ingest, error) : status;
+}
+
+weir_status weir__like_check_embeddings(const weir__ingest *ingest, weir_error *error) {
+    if (!ingest->like)
+        return WEIR_OK;
+    const weir_store_info *was = earlier(ingest), *is = &ingest->info;
+    if (is->embedding_dim == was->embedding_dim &&
+        is_same_text(is->embedding_provider, was->embedding_provider))
+        return WEIR_OK;
+    return misfit(ingest, error, "embeddings are %.50s of %u dimensions, but were %.50s of %u",
+                  is->embedding_provider, is->embedding_dim, was->embedding_provider, was->embedding_dim);
+}
+
+/* ---- Categories ------------------------------------------------------------------------------ */
+
+weir_status weir__like_categories(const weir__ingest *ingest, uint32_t column_idx,
+                                  weir__dictionary *dictionary, weir__arena *arena, uint32_t *count,
+                                  weir_error *error) {
+    weir_text_view before = {"", 0};
+    *count = WEIR_NONE;
+    if (!ingest->like || column_idx == WEIR_NONE ||
+        earlier(ingest)->columns[column_idx].stype != WEIR_CATEGORICAL)
+        return WEIR_OK;
+    const weir_column *column = &earlier(ingest)->columns[column_idx];
+    for (uint32_t i = 0; i < column->category_count; i++) {
+        weir_text_view text = weir_store_category(ingest->like, column->category_start + i);
+        size_t least = text.size < before.size ? text.size : before.size;
+        int order = memcmp(before.data, text.data, least);
+        uint32_t number;
+        if (i > 0 && (order > 0 || (order == 0 && before.size >= text.size)))
+            return weir__fail(error, WEIR_STORE_CORRUPT, WEIR__INGEST_OPERATOR,
+                              "the categories of column %.100s of %.300s are not in order; run 'weir verify' "
+                              "on it",
+                              column->name, ingest->options->like);
+        if (!weir__dictionary_intern(dictionary, arena, text.data, text.size, &number))
+            return weir__out_of_memory(error, WEIR__INGEST_OPERATOR, text.size);
+        before = text;
+    }
+    *count = column->category_count;
+    return WEIR_OK;
+}
+
+uint32_t *weir__like_ranks(const weir_env *env, weir__dictionary *dictionary, uint32_t count) {
+    uint32_t *ranks = weir__allocate(env, dictionary->count, sizeof *ranks);
+    for (uint32_t i = 0; ranks && i < dictionary->count; i++)
+        ranks[i] = i < count ? i : WEIR_NONE;
+    dictionary->count = ranks ? count : dictionary->count;
+    return ranks;
+}
+
+/* ---- Statistics ------------------------------------------------------------------------------ */
+
+enum { LEAST_VALUES = 30 };
+
+static void warn_if_shifted(weir__ingest *ingest, const weir_column *column, const weir_statistics *is) {
+    const weir_statistics *was = &earlier(ingest)->columns[column - ingest->info_columns].statistics;
+    const char *table = ingest->info_tables[column->table].name;
+    if (is->count < LEAST_VALUES || was->count == 0 || !(fabs(is->mean - was->mean) > 2 * was->std))
+        return;
+    weir__warn(ingest, "like_shifted", table, column->name, NULL,
+               "the values of %.150s.%.150s have shifted: their mean is %.6g, but was %.6g with a standard "
+               "deviation of %.6g when the model was trained",
+               table, column->name, is->mean, was->mean, was->std);
+}
+
+void weir__like_statistics(weir__ingest *ingest) {
+    if (!ingest->like)
+        return;
+    const weir_store_info *was = earlier(ingest);
+    for (uint32_t c = 0; c < ingest->info.table_column_count; c++) {
+        weir_column *column = &ingest->info_columns[c];
+        if (column->stype != WEIR_NUMERICAL)
+            continue;
+        warn_if_shifted(ingest, column, &column->statistics);
+        column->statistics = was->columns[c].statistics;
+    }
+    ingest->info.timestamps = was->timestamps;
+    ingest->info.has_statistics_until = was->has_statistics_until;
+    ingest->info.statistics_until = was->statistics_until;
+}
+
+bool weir__like_target_statistics(const weir__ingest *ingest, uint32_t column_idx, weir_statistics *out) {
+    if (ingest->like)
+        *out = earlier(ingest)->columns[column_idx].statistics;
+    return ingest->like != NULL;
+}
+
+/* ---- Splits ---------------------------------------------------------------------------------- */
+
+static weir_key_value key_value(weir__key key) {
+    weir_key_value value = {.type = WEIR_KEY_NONE};
+    switch (key.tag) {
+    case WEIR__KEY_NULL:
+        break;
+    case WEIR__KEY_INT:
+    case WEIR__KEY_INTEGRAL_REAL:
+        value.type = WEIR_KEY_INTEGER;
+        value.integer = (int64_t)key.payload;
+        break;
+    case WEIR__KEY_NEGATIVE_ZERO:
+        value.type = WEIR_KEY_INTEGER;
+        break;
+    case WEIR__KEY_REAL:
+        value.type = WEIR_KEY_REAL;
+        memcpy(&value.real, &key.payload, sizeof value.real);
+        break;
+    case WEIR__KEY_TEXT:
+    case WEIR__KEY_BLOB: {
+        const weir__string *string = (const weir__string *)(uintptr_t)key.payload;
+        value.type = key.tag == WEIR__KEY_TEXT ? WEIR_KEY_TEXT : WEIR_KEY_BYTES;
+        value.bytes = (weir_text_view){string->bytes, string->size};
+        break;
+    }
+    }
+    return value;
+}
+
+static uint32_t find_row(const weir__ingest *ingest, uint32_t table, uint32_t row) {
+    enum { PARTS_MAX = 64 };
+    weir_key_value values[PARTS_MAX];
+    const weir__table_plan *anchor = &ingest->tables[table];
+    if (anchor->primary_key_count > PARTS_MAX)
+        return WEIR_NONE;
+    for (uint32_t i = 0; i < anchor->primary_key_count; i++)
+        values[i] = key_value(weir__key_at(&anchor->data[anchor->primary_key[i]], row));
+    return weir_store_find_row(ingest->like, table, values, anchor->primary_key_count);
+}
+
+bool weir__like_split(const weir__ingest *ingest, uint32_t task, uint32_t row, int64_t time,
+                      weir__like_row *found, uint8_t *split) {
+    weir_seed_row seed;
+    if (!ingest->like)
+        return false;
+    if (found->row != row)
+        *found = (weir__like_row){row, find_row(ingest, ingest->tasks[task].anchor_table, row)};
+    uint32_t index =
+        found->found == WEIR_NONE ? WEIR_NONE : weir_store_find_seed(ingest->like, task, found->found, time);
+    if (index == WEIR_NONE || !weir_store_seed(ingest->like, task, index, &seed))
+        return false;
+    *split = WEIR__NARROW(uint8_t, seed.split);
+    return true;
+}
+
+/* ---- What is told ---------------------------------------------------------------------------- */
+
+static void warn_of_column(weir__ingest *ingest, const weir__table_plan *table, uint32_t c) {
+    uint64_t cells = table->new_categories ? table->new_categories[c] : 0;
+    if (cells > 0)
+        weir__warn(ingest, "like_new_categories", table->name, table->columns[c].name, NULL,
+                   "%llu of %u cells of %.150s.%.150s have categories that %.300s does not have: they are "
+                   "null, as the model knows no others",
+                   (unsigned long long)cells, table->row_count, table->name, table->columns[c].name,
+                   ingest->options->like);
+}
+
+weir_status weir__like_report(weir__ingest *ingest, weir_error *error) {
+    if (!ingest->like)
+        return WEIR_OK;
+    for (uint32_t t = 0; t < ingest->table_count; t++)
+        for (uint32_t c = 0; c < ingest->tables[t].column_count; c++)
+            warn_of_column(ingest, &ingest->tables[t], c);
+    for (uint32_t i = 0; i < ingest->task_count; i++) {
+        const weir__task_plan *task = &ingest->tasks[i];
+        bool has_keys = earlier(ingest)->tables[task->anchor_table].key_form != WEIR_KEYS_NONE;
+        if (task->new_categories > 0)
+            weir__warn(ingest, "like_new_categories", NULL, NULL, task->schema->name,
+                       "%llu targets of task %.150s are categories that %.300s does not have: they are null",
+                       (unsigned long long)task->new_categories, task->schema->name, ingest->options->like);
+        if (!has_keys && task->schema->split.method != WEIR__SPLIT_HASH)
+            weir__note(ingest, "like_splits",
+                       "the seeds of task %.150s are split as the schema says: %.300s keeps no keys of their "
+                       "table to look them up by",
+                       task->schema->name, ingest->options->like);
+    }
+    return weir_store_status(ingest->like, error);
+}

@@ -1,0 +1,279 @@
+/* See schedule.h. A store serves a dataset if it has one of that key; of several, the one that the manifest's
+ * hash names. */
+#include "pipeline/schedule.h"
+
+#include <string.h>
+
+#include "sampler/manifest.h"
+#include "sampler/mix.h"
+
+static const char operator_name[] = "weir.run.open";
+
+/* ---- Members --------------------------------------------------------------------------------- */
+
+static weir_status find_store(const weir_run_options *options, const weir_dataset *dataset,
+                              const weir_store **out, weir_error *error) {
+    *out = NULL;
+    for (size_t i = 0; i < options->store_count; i++) {
+        weir_stored_dataset stored;
+        if (weir_store_dataset(options->stores[i], dataset->key, &stored, NULL) != WEIR_OK)
+            continue;
+        if (!*out || memcmp(stored.hash, dataset->hash, WEIR_HASH_SIZE) == 0)
+            *out = options->stores[i];
+        if (memcmp(stored.hash, dataset->hash, WEIR_HASH_SIZE) == 0)
+            return WEIR_OK;
+    }
+    if (*out)
+        return WEIR_OK;
+    weir_status status =
+        weir__fail(error, WEIR_INVALID_DATASET_KEY, operator_name,
+                   "no store that is given has the dataset '%s' of this run; give its store, "
+                   "name one dataset, or take it out of the mix",
+                   dataset->key);
+    weir__note_text(error, "dataset_key", dataset->key, strlen(dataset->key));
+    weir__note_uint(error, "stores", options->store_count);
+    return status;
+}
+
+static weir_status add_member(weir__schedule *run, const weir_run_options *options, size_t index,
+                              weir_error *error) {
+    weir__schedule_member member = {.dataset = weir_manifest_dataset(run->manifest, index), .index = index};
+    const char *key = member.dataset->key;
+    size_t at = run->member_count;
+    weir_status status = find_store(options, member.dataset, &member.store, error);
+    if (status != WEIR_OK)
+        return status;
+    for (; at > 0; at--) {
+        const char *other = run->members[at - 1].dataset->key;
+        if (weir__key_compare(other, strlen(other), key, strlen(key)) < 0)
+            break;
+        run->members[at] = run->members[at - 1];
+    }
+    run->members[at] = member;
+    run->member_count++;
+    return WEIR_OK;
+}
+
+static weir_status add_named(weir__schedule *run, const weir_run_options *options, weir_error *error) {
+    const weir_dataset *named = NULL;
+    weir_status status =
+        weir__manifest_require(run->manifest, options->dataset, operator_name, &named, error);
+    if (status != WEIR_OK)
+        return status;
+    return add_member(run, options, (size_t)(named - weir_manifest_dataset(run->manifest, 0)), error);
+}
+
+/* Every dataset of the mix; without a mix the only dataset, which weir_mix_open insists on. */
+static weir_status add_mixed(weir__schedule *run, const weir_run_options *options, weir_error *error) {
+    bool has_mix = weir_manifest_mix_total(run->manifest) > 0;
+    weir_status status = WEIR_OK;
+    for (size_t i = 0; i < weir_manifest_dataset_count(run->manifest) && status == WEIR_OK; i++)
+        if (!has_mix || weir_manifest_dataset(run->manifest, i)->weight > 0)
+            status = add_member(run, options, i, error);
+    return status;
+}
+
+static weir_status add_members(weir__schedule *run, const weir_run_options *options, weir_error *error) {
+    size_t datasets = weir_manifest_dataset_count(run->manifest);
+    run->members = weir__allocate_zero(run->env, datasets, sizeof *run->members);
+    if (!run->members)
+        return weir__out_of_memory(error, operator_name, datasets * sizeof *run->members);
+    if (options->dataset)
+        return add_named(run, options, error);
+    if (options->stage != WEIR_STAGE_TRAIN && datasets != 1)
+        return weir__fail(error, WEIR_CONTRACT_VIOLATION, operator_name,
+                          "eval and infer run one dataset at a time, and the manifest has %zu; name one",
+                          datasets);
+    run->is_mixed = options->stage == WEIR_STAGE_TRAIN;
+    if (run->is_mixed) { /* refuses several datasets without a mix, before any of them is looked for */
+        weir_mix *mix;
+        weir_status status = weir_mix_open(run->env, run->manifest, run->token, run->token_size, &mix, error);
+        if (status != WEIR_OK)
+            return status;
+        weir_mix_close(mix);
+    }
+    return add_mixed(run, options, error);
+}
+
+static weir_status list_stores(weir__schedule *run, weir_error *error) {
+    run->store_hashes = weir__allocate_zero(run->env, run->member_count, sizeof *run->store_hashes);
+    if (!run->store_hashes)
+        return weir__out_of_memory(error, operator_name, run->member_count * sizeof *run->store_hashes);
+    for (size_t i = 0; i < run->member_count; i++) {
+        const uint8_t *hash = weir_store_describe(run->members[i].store)->store_hash;
+        size_t at = 0;
+        int order = 1;
+        while (at < run->store_count && (order = memcmp(run->store_hashes[at], hash, WEIR_HASH_SIZE)) < 0)
+            at++;
+        if (at < run->store_count && order == 0)
+            continue;
+        memmove(run->store_hashes[at + 1], run->store_hashes[at],
+                (run->store_count - at) * sizeof *run->store_hashes);
+        memcpy(run->store_hashes[at], hash, WEIR_HASH_SIZE);
+        run->store_count++;
+    }
+    return WEIR_OK;
+}
+
+/* ---- Opening --------------------------------------------------------------------------------- */
+
+static weir_status open_populations(weir__schedule *run, weir_error *error) {
+    weir_status status = WEIR_OK;
+    for (size_t i = 0; i < run->member_count && run->stage == WEIR_STAGE_TRAIN && status == WEIR_OK; i++) {
+        weir__schedule_member *member = &run->members[i];
+        status = weir_population_open(run->env, run->manifest, member->store, member->dataset->key,
+                                      run->token, run->token_size, &member->population, error);
+    }
+    return status;
+}
+
+/* Eval and infer end after one pass over the dataset. A batch size of 0 is the builders' to refuse. */
+static uint64_t find_end(const weir__schedule *run, uint64_t steps) {
+    uint64_t batch = weir_manifest_global_batch_size(run->manifest);
+    uint64_t end = WEIR_ENDLESS;
+    if (run->stage != WEIR_STAGE_TRAIN && batch > 0) {
+        uint64_t samples = run->members[0].dataset->cardinality;
+        end = samples / batch + (samples % batch != 0);
+    }
+    return steps > 0 && steps < end ? steps : end;
+}
+
+static weir_status copy_token(weir__schedule *run, const weir_run_options *options, weir_error *error) {
+    const void *token = options->token ? options->token : weir_manifest_token(options->manifest);
+    run->token_size = options->token ? options->token_size : WEIR_TOKEN_SIZE;
+    run->token = weir__allocate(run->env, run->token_size, 1);
+    if (!run->token)
+        return weir__out_of_memory(error, operator_name, run->token_size);
+    memcpy(run->token, token, run->token_size);
+    return WEIR_OK;
+}
+
+weir_status weir__schedule_open(weir__schedule *run, const weir_env *env, const weir_run_options *options,
+                                weir_error *error) {
+    *run = (weir__schedule){.env = env,
+                            .manifest = options->manifest,
+                            .stage = options->stage,
+                            .world_size = options->world_size,
+                            .rank = options->rank,
+                            .any_hash = options->any_hash,
+                            .pad = options->pad,
+                            .with_digests = options->with_digests};
+    if (!weir_stage_name(options->stage))
+        return weir__fail(error, WEIR_INVALID_STAGE_TYPE, operator_name,
+                          "the stage is not train, eval, infer or eval_seeded");
+    weir_status status = copy_token(run, options, error);
+    if (status == WEIR_OK)
+        status = add_members(run, options, error);
+    if (status == WEIR_OK)
+        status = list_stores(run, error);
+    if (status == WEIR_OK)
+        status = open_populations(run, error);
+    if (status == WEIR_OK) {
+        run->end = find_end(run, options->steps);
+        return WEIR_OK;
+    }
+    if (options->dataset) {
+        weir_sampler_options call = {.size = sizeof call,
+                                     .dataset = options->dataset,
+                                     .world_size = options->world_size,
+                                     .rank = options->rank,
+                                     .token = options->token,
+                                     .token_size = options->token_size};
+        weir_sampler_name_call(options->manifest, &call, error);
+    }
+    weir__schedule_close(run);
+    return status;
+}
+
+void weir__schedule_close(weir__schedule *run) {
+    if (!run->env)
+        return;
+    for (size_t i = 0; i < run->member_count; i++)
+        weir_population_close(run->members[i].population);
+    weir__release(run->env, run->token);
+    weir__release(run->env, run->members);
+    weir__release(run->env, run->store_hashes);
+    *run = (weir__schedule){0};
+}
+
+/* ---- Steps ----------------------------------------------------------------------------------- */
+
+static size_t member_of(const weir__schedule *run, const weir_dataset *dataset) {
+    size_t member = 0;
+    while (run->members[member].dataset != dataset)
+        member++;
+    return member;
+}
+
+weir_status weir__schedule_locate(const weir__schedule *run, weir_mix *mix, uint64_t step, size_t *member,
+                                  weir_cursor *cursor, weir_error *error) {
+    const weir_dataset *dataset = run->members[0].dataset;
+    weir_status status = WEIR_OK;
+    if (run->is_mixed)
+        status = weir_mix_locate(mix, step, &dataset, cursor, error);
+    else if (run->stage == WEIR_STAGE_TRAIN)
+        status = weir__batch_cursor(run->manifest, dataset, step, cursor, error);
+    else
+        *cursor = (weir_cursor){0, step * weir_manifest_global_batch_size(run->manifest)};
+    if (status == WEIR_OK)
+        *member = member_of(run, dataset);
+    return status;
+}
+
+bool weir__schedule_next_cursor(const weir__schedule *run, weir_mix *mix, uint64_t step, size_t member,
+                                weir_cursor *cursor) {
+    const weir__schedule_member *m = &run->members[member];
+    uint64_t batch = weir_manifest_global_batch_size(run->manifest);
+    if (run->stage !=
+        WEIR_STAGE_TRAIN) { /* behind its one pass a dataset stands where the sampler leaves it */
+        bool is_over = step >= m->dataset->cardinality / batch + (m->dataset->cardinality % batch != 0);
+        *cursor = is_over ? (weir_cursor){1, 0} : (weir_cursor){0, step * batch};
+        return true;
+    }
+    uint64_t q = run->is_mixed ? weir__mix_batches_before(mix, step, m->index) : step;
+    return weir__batch_cursor(run->manifest, m->dataset, q, cursor, NULL) == WEIR_OK;
+}
+
+/* ---- Builders -------------------------------------------------------------------------------- */
+
+weir_status weir__builders_open(weir__builders *builders, const weir_env *env, const weir__schedule *run,
+                                weir_error *error) {
+    *builders = (weir__builders){.env = env};
+    weir_status status = WEIR_OK;
+    builders->list = weir__allocate_zero(env, run->member_count, sizeof(void *));
+    if (!builders->list)
+        status = weir__out_of_memory(error, operator_name, run->member_count * sizeof(void *));
+    if (status == WEIR_OK && run->is_mixed)
+        status = weir_mix_open(env, run->manifest, run->token, run->token_size, &builders->mix, error);
+    while (status == WEIR_OK && builders->count < run->member_count) {
+        const weir__schedule_member *member = &run->members[builders->count];
+        weir_batch_options options = {.size = sizeof options,
+                                      .store = member->store,
+                                      .manifest = run->manifest,
+                                      .dataset = member->dataset->key,
+                                      .stage = run->stage,
+                                      .world_size = run->world_size,
+                                      .rank = run->rank,
+                                      .token = run->token,
+                                      .token_size = run->token_size,
+                                      .any_hash = run->any_hash,
+                                      .pad = run->pad,
+                                      .with_digests = run->with_digests,
+                                      .population = member->population};
+        status = weir_batch_builder_open(env, &options, &builders->list[builders->count], error);
+        builders->count += status == WEIR_OK;
+    }
+    if (status != WEIR_OK)
+        weir__builders_close(builders);
+    return status;
+}
+
+void weir__builders_close(weir__builders *builders) {
+    if (!builders->env)
+        return;
+    for (size_t i = 0; i < builders->count; i++)
+        weir_batch_builder_close(builders->list[i]);
+    weir__release(builders->env, builders->list);
+    weir_mix_close(builders->mix);
+    *builders = (weir__builders){0};
+}
