@@ -54,7 +54,7 @@ static weir_status compile(compilation *c, const weir__kernel_source *source, ui
     if (!source->options)
         options[count++] = "--fmad=false";
     assert(source->option_count <= OPTIONS_MAX - 2);
-    for (size_t i = 0; i < source->option_count; i++)
+    for (size_t i = 0; source->options && i < source->option_count; i++)
         options[count++] = source->options[i];
     weir_status status =
         CALL(c, error, CreateProgram, (&c->program, c->source, "weir_kernel.cu", 0, NULL, NULL));

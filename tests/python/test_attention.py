@@ -9,6 +9,7 @@ import weir
 import weir.torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from reference import attention as reference
 from tests.python.support import TRAIN, ShopTest
 from tests.support.made_batches import dense_attention, made_batch, sees
 from weir import _attention, _weir
@@ -52,6 +53,20 @@ class Attention(unittest.TestCase):
     def test_random_batches(self, b: int, s: int, r: int, columns: int, widest: int, density: float, dtype: Any, seed: int) -> None:
         batch = made_batch(b, s, r, columns=columns, widest=widest, density=density, seed=seed)
         self.check(batch, dtype, seed=seed)
+
+    @settings(max_examples=10)
+    @given(st.integers(1, 20), st.integers(1, 8), st.integers(1, 5), st.floats(0, 1), st.integers(0, 1000))
+    def test_the_reference(self, length: int, rows: int, columns: int, density: float, seed: int) -> None:
+        batch = made_batch(2, length, rows, columns=columns, widest=5, density=density, seed=seed)
+        lists = {name: (tensor.int() & 0xFFFF if name == "seq_row_ids" else tensor).tolist() for name, tensor in batch.items()}
+        for pattern, attention in ATTENTIONS.items():
+            *given, g = heads(batch, count=1, dtype=torch.float64, seed=seed)
+            o = attention(*given, batch)
+            found = [o, *torch.autograd.grad(o, given, g)]
+            for b in range(2):
+                right = reference.attention(lists, b, pattern, *(tensor[b, 0].tolist() for tensor in (*given, g)))
+                for a, expected in zip(found, right):
+                    self.assertTrue(torch.allclose(a[b, 0], torch.tensor(expected, dtype=torch.float64), rtol=0, atol=1e-12), pattern)
 
     def test_hubs_and_long_columns(self) -> None:
         hub = made_batch(2, 300, 120, columns=2, widest=3, density=0.01, is_full=True)
