@@ -2,8 +2,8 @@
 # Every target first installs the Debian packages that it needs (tools/bootstrap), as root or through sudo; without either it
 # prints their names.
 
-.PHONY: release program debug static python install deb wheels docs train f1 demo check check-ecosystem check-arch soak bench fuzz \
-  format lint clean
+.PHONY: release program debug static python install deb wheels docs train f1 demo check check-ecosystem check-arch coverage soak \
+  bench fuzz format lint clean
 
 # The program and the libraries.
 release:
@@ -77,6 +77,11 @@ check:
 check-ecosystem:
 	@tools/bootstrap ecosystem
 	@tools/check-ecosystem
+
+# Which branches the tests take, by folder; WEIR_DUCKDB=LIBRARY counts DuckDB's as well.
+coverage:
+	@tools/bootstrap coverage
+	@tools/coverage
 
 # What takes too long for every check: ten thousand kills of a run, a day's steps, a million batches. SOAK_SHARE=0.01
 # runs a hundredth of it.

@@ -75,6 +75,46 @@ batches_store batches_make_shop(const char *program, uint64_t rows) {
     return at;
 }
 
+static char *read_text(const char *path) {
+    static char text[1 << 16];
+    FILE *file = fopen(path, "rb");
+    size_t size = file ? fread(text, 1, sizeof text - 1, file) : 0;
+    if (size == 0) {
+        stop(path);
+    }
+    fclose(file);
+    text[size] = 0;
+    return text;
+}
+
+/* The demo's schema with a horizon. */
+static void write_schema(const char *from, const char *to) {
+    static const char task[] = "\"churn\": {";
+    const char *text = read_text(from), *at = strstr(text, task);
+    FILE *file = fopen(to, "wb");
+    if (!at || !file)
+        exit(1);
+    at += sizeof task - 1;
+    fprintf(file, "%.*s\"horizon\": \"90d\", %s", (int)(at - text), text, at);
+    fclose(file);
+}
+
+batches_store batches_make_labels(const char *program, uint64_t rows) {
+    char name[64], folder[512], from[600], schema[600];
+    batches_store shop = batches_make_shop(program, rows);
+    snprintf(name, sizeof name, "shop_%llu/labels", (unsigned long long)rows);
+    batches_store at = batches_locate(program, name);
+    if (batches_exists(&at))
+        return at;
+    snprintf(folder, sizeof folder, "%.*s", (int)(strrchr(shop.store, '/') - shop.store), shop.store);
+    snprintf(from, sizeof from, "%s/shop.schema.json", folder);
+    snprintf(schema, sizeof schema, "%s/labels.schema.json", folder);
+    write_schema(from, schema);
+    batches_run_weir(program, "ingest '%s/shop.sqlite' --schema '%s' -o '%s' > /dev/null", folder, schema,
+                     at.store);
+    return at;
+}
+
 /* ---- Building -------------------------------------------------------------------------------- */
 
 /* The manifest that ingest wrote, whose batch config has these first. */

@@ -21,6 +21,9 @@ void batches_make_folder(const char *program); /* that it is in */
 /* Makes the demo shop of that many rows unless it is there. */
 batches_store batches_make_shop(const char *program, uint64_t rows);
 
+/* The same shop with a task whose labels are shown once they are known: churn, after 90 days. */
+batches_store batches_make_labels(const char *program, uint64_t rows);
+
 /* Runs the weir program that was built with the benchmark; its arguments are made as by printf. */
 void batches_run_weir(const char *program, const char *arguments, ...) __attribute__((format(printf, 2, 3)));
 

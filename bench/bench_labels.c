@@ -14,47 +14,6 @@
 
 enum { TEXT_MAX = 1 << 16, SEQUENCES = 8, BATCHES = 4, ROUNDS = 5, WALKS = 10000, LENGTH = 20 };
 
-static char *read_text(const char *path) {
-    static char text[TEXT_MAX];
-    FILE *file = fopen(path, "rb");
-    size_t size = file ? fread(text, 1, sizeof text - 1, file) : 0;
-    if (size == 0) {
-        fprintf(stderr, "cannot read %s\n", path);
-        exit(1);
-    }
-    fclose(file);
-    text[size] = 0;
-    return text;
-}
-
-/* The demo's schema with a horizon. */
-static void write_schema(const char *from, const char *to) {
-    static const char task[] = "\"churn\": {";
-    const char *text = read_text(from), *at = strstr(text, task);
-    FILE *file = fopen(to, "wb");
-    if (!at || !file)
-        exit(1);
-    at += sizeof task - 1;
-    fprintf(file, "%.*s\"horizon\": \"90d\", %s", (int)(at - text), text, at);
-    fclose(file);
-}
-
-static batches_store make_labels(const char *program, uint64_t rows) {
-    char name[64], folder[512], from[600], schema[600];
-    batches_store shop = batches_make_shop(program, rows);
-    snprintf(name, sizeof name, "shop_%llu/labels", (unsigned long long)rows);
-    batches_store at = batches_locate(program, name);
-    if (batches_exists(&at))
-        return at;
-    snprintf(folder, sizeof folder, "%.*s", (int)(strrchr(shop.store, '/') - shop.store), shop.store);
-    snprintf(from, sizeof from, "%s/shop.schema.json", folder);
-    snprintf(schema, sizeof schema, "%s/labels.schema.json", folder);
-    write_schema(from, schema);
-    batches_run_weir(program, "ingest '%s/shop.sqlite' --schema '%s' -o '%s' > /dev/null", folder, schema,
-                     at.store);
-    return at;
-}
-
 /* ---- Sequences --------------------------------------------------------------------------------- */
 
 typedef struct context {
@@ -150,7 +109,7 @@ static void draw_all(void *unused) {
 
 static void bench(const char *program, uint64_t rows, const char *label, const char *bar) {
     char name[96];
-    batches_store at = make_labels(program, rows);
+    batches_store at = batches_make_labels(program, rows);
     snprintf(name, sizeof name, "no labels, %s", label);
     double plain = measure(&at, PLAIN, name, 0, NULL);
     snprintf(name, sizeof name, "task rows, %s", label);

@@ -6,6 +6,7 @@
  * hides, each with the reason, and the foreign keys with theirs. So the page shows what a model sees and
  * what it must not see. */
 #include "batch_html.h"
+#include "batch_head.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -51,7 +52,9 @@ typedef struct sequence {
     uint32_t row_count;
     uint32_t cell_count;
     int64_t observation_time;
+    uint32_t anchor_row;
     const uint32_t *rows;    /* RowIdx */
+    const uint32_t *visits;  /* of rows that start a part */
     uint32_t *row_starts;    /* row_count + 1: where a row's entries in `positions` begin */
     int32_t *positions;      /* of each row's columns in the sequence, or NOWHERE */
     const uint32_t **by_row; /* pointers into rows, sorted by RowIdx */
@@ -75,6 +78,24 @@ static const weir_table *table_of(const sequence *s, uint32_t local) {
     return &s->info->tables[weir_store_table_of(s->context->store, s->rows[local])];
 }
 
+/* Seeds of the task that are rows come after all rows of the store, and have two cells. */
+enum { TASK_CELLS = 2 };
+
+static bool is_task_row(const sequence *s, uint32_t local) {
+    return s->rows[local] >= s->info->row_count;
+}
+
+static uint32_t cells_of(const sequence *s, uint32_t local) {
+    return is_task_row(s, local) ? TASK_CELLS : table_of(s, local)->column_count;
+}
+
+/* The place of a column's cell in its row. */
+static uint32_t place_of(const sequence *s, uint32_t local, uint32_t column) {
+    if (is_task_row(s, local))
+        return column == s->task->column ? 0 : 1;
+    return column - table_of(s, local)->column_start;
+}
+
 static int compare_rows(const void *a, const void *b) {
     uint32_t x = **(const uint32_t *const *)a, y = **(const uint32_t *const *)b;
     return x < y ? -1 : x > y;
@@ -95,7 +116,7 @@ static bool find_places(sequence *s) {
     s->row_starts[0] = 0;
     for (uint32_t r = 0; r < s->row_count; r++) {
         s->by_row[r] = &s->rows[r];
-        s->row_starts[r + 1] = s->row_starts[r] + table_of(s, r)->column_count;
+        s->row_starts[r + 1] = s->row_starts[r] + cells_of(s, r);
     }
     if (s->row_count > 0)
         qsort(s->by_row, s->row_count, sizeof *s->by_row, compare_rows);
@@ -108,8 +129,8 @@ static bool find_places(sequence *s) {
     for (uint32_t p = 0; p < s->cell_count; p++) {
         uint32_t row = (uint32_t)load(s->batch, WEIR_SEQ_ROW_IDS, cell_item(s, p), 2);
         uint32_t column = (uint32_t)load(s->batch, WEIR_COLUMN_IDS, cell_item(s, p), 4);
-        if (column < s->info->table_column_count)
-            s->positions[s->row_starts[row] + column - table_of(s, row)->column_start] = (int32_t)p;
+        if (column < s->info->table_column_count || is_task_row(s, row))
+            s->positions[s->row_starts[row] + place_of(s, row, column)] = (int32_t)p;
     }
     return true;
 }
@@ -125,7 +146,7 @@ static void forget_places(sequence *s) {
 /* When a cell or an edge is known, by its known_slot: with its row, or as late as another time says. The
  * anchor of a task that shows what was known of it counts as always there. */
 static int64_t known_time(const sequence *s, uint32_t row, uint32_t known_slot) {
-    bool was_always_there = row == s->rows[0] && s->task->before_anchor == WEIR_BEFORE_ANCHOR_SHOW_KNOWN;
+    bool was_always_there = row == s->anchor_row && s->task->before_anchor == WEIR_BEFORE_ANCHOR_SHOW_KNOWN;
     int64_t time = was_always_there ? WEIR_TIME_ALWAYS : weir_store_row_time(s->context->store, row);
     int64_t known = weir_store_time_at(s->context->store, row, known_slot);
     if (known_slot == WEIR_NONE)
@@ -308,7 +329,61 @@ static void write_parents(weir_json_writer *w, const sequence *s, uint32_t local
     weir_json_end_array(w);
 }
 
+/* A cell of a task row: [state, position, value]. */
+static void write_task_cell(weir_json_writer *w, const sequence *s, uint32_t local, uint32_t column,
+                            const weir_cell *cell) {
+    int32_t position = s->positions[s->row_starts[local] + place_of(s, local, column)];
+    cell_state state = position == 0   ? CELL_TARGET
+                       : position < 0  ? CELL_CUT
+                       : cell->is_null ? CELL_NULL
+                                       : CELL_SHOWN;
+    weir_json_array(w);
+    weir_json_uint(w, state);
+    weir_json_int(w, position);
+    write_value(w, s->context->store, column, cell);
+    weir_json_end_array(w);
+}
+
+/* A seed that is a row: its label and its time, when the label is known, and how walks found it. */
+static void write_task_row(weir_json_writer *w, const sequence *s, uint32_t local) {
+    const weir_store *store = s->context->store;
+    uint32_t seed = s->rows[local] - s->info->row_count;
+    weir_seed_row row = {.target.is_null = true, .observation_time = INT64_MAX};
+    if (!weir_store_seed(store, s->batch->task, seed, &row))
+        row.target.is_null = true;
+    weir_cell time = {.stype = WEIR_TIMESTAMP,
+                      .is_null = row.observation_time == INT64_MAX,
+                      .integer = row.observation_time};
+    weir_json_object(w);
+    cli_json_uint(w, "row", s->rows[local]);
+    cli_json_uint(w, "table", s->info->table_count);
+    weir_json_key(w, "time");
+    write_time(w, row.observation_time);
+    weir_json_key(w, "known");
+    write_time(w, weir_store_label_time(store, s->batch->task, seed));
+    cli_json_text(w, "split", weir_split_name(row.split));
+    weir_json_key(w, "cells");
+    weir_json_array(w);
+    write_task_cell(w, s, local, s->task->column, &row.target);
+    write_task_cell(w, s, local, s->task->observed_column, &time);
+    weir_json_end_array(w);
+    weir_json_key(w, "parents");
+    weir_json_array(w);
+    weir_json_array(w);
+    weir_json_uint(w, s->info->edge_count);
+    weir_json_int(w, local_of(s, row.row));
+    weir_json_uint(w, EDGE_SHOWN);
+    weir_json_null(w);
+    weir_json_end_array(w);
+    weir_json_end_array(w);
+    weir_json_end_object(w);
+}
+
 static void write_row(weir_json_writer *w, const sequence *s, uint32_t local) {
+    if (is_task_row(s, local)) {
+        write_task_row(w, s, local);
+        return;
+    }
     const weir_table *table = table_of(s, local);
     weir_json_object(w);
     char key[LONGEST_VALUE];
@@ -383,6 +458,16 @@ static void write_sequence(weir_json_writer *w, sequence *s) {
     write_permutation(w, s, "col_perm", WEIR_COL_PERM);
     write_permutation(w, s, "out_perm", WEIR_OUT_PERM);
     write_permutation(w, s, "in_perm", WEIR_IN_PERM);
+    weir_json_key(w, "parts"); /* [row that starts it, visits] */
+    weir_json_array(w);
+    for (uint32_t r = 0; r < s->row_count; r++)
+        if (s->visits[r] != WEIR_NONE) {
+            weir_json_array(w);
+            weir_json_uint(w, r);
+            weir_json_uint(w, s->visits[r]);
+            weir_json_end_array(w);
+        }
+    weir_json_end_array(w);
     weir_json_key(w, "rows");
     weir_json_array(w);
     if (find_places(s)) {
@@ -397,86 +482,6 @@ static void write_sequence(weir_json_writer *w, sequence *s) {
 }
 
 /* ---- What all sequences share ---------------------------------------------------------------- */
-
-/* A number, or null for WEIR_NONE. */
-static void write_link(weir_json_writer *w, const char *key, uint32_t value) {
-    weir_json_key(w, key);
-    if (value == WEIR_NONE)
-        weir_json_null(w);
-    else
-        weir_json_uint(w, value);
-}
-
-/* When a column's cells are known, in words; null: with their rows. */
-static void write_known_at(weir_json_writer *w, const weir_store *store, const weir_column *column) {
-    const weir_store_info *info = weir_store_describe(store);
-    char text[1024];
-    weir_json_key(w, "known_at");
-    if (column->known_time != WEIR_NONE) {
-        weir_store_time_text(store, column->table, column->known_time, text, sizeof text);
-        weir_json_text(w, text);
-    } else if (column->known_at != WEIR_NONE) {
-        weir_json_text(w, info->columns[column->known_at].name);
-    } else {
-        weir_json_null(w);
-    }
-}
-
-static void write_tables(weir_json_writer *w, const weir_store *store) {
-    const weir_store_info *info = weir_store_describe(store);
-    weir_json_key(w, "tables");
-    weir_json_array(w);
-    for (uint32_t t = 0; t < info->table_count; t++) {
-        weir_json_object(w);
-        cli_json_text(w, "name", info->tables[t].name);
-        cli_json_uint(w, "row_start", info->tables[t].row_start);
-        cli_json_uint(w, "column_start", info->tables[t].column_start);
-        cli_json_bool(w, "has_keys", info->tables[t].key_form != WEIR_KEYS_NONE);
-        weir_json_end_object(w);
-    }
-    weir_json_end_array(w);
-    weir_json_key(w, "columns");
-    weir_json_array(w);
-    for (uint32_t c = 0; c < info->column_count; c++) {
-        weir_json_object(w);
-        cli_json_text(w, "name", info->columns[c].name);
-        cli_json_text(w, "about", info->columns[c].description);
-        cli_json_text(w, "stype", weir_stype_name(info->columns[c].stype));
-        write_known_at(w, store, &info->columns[c]);
-        weir_json_end_object(w);
-    }
-    weir_json_end_array(w);
-}
-
-static void write_edges(weir_json_writer *w, const weir_store_info *info) {
-    weir_json_key(w, "edges");
-    weir_json_array(w);
-    for (uint32_t e = 0; e < info->edge_count; e++) {
-        weir_json_object(w);
-        cli_json_text(w, "name", info->edges[e].name);
-        write_link(w, "column", info->edges[e].column);
-        cli_json_uint(w, "parent_table", info->edges[e].parent_table);
-        weir_json_end_object(w);
-    }
-    weir_json_end_array(w);
-}
-
-static void write_task(weir_json_writer *w, const weir_store_info *info, const weir_task *task) {
-    weir_json_key(w, "task");
-    weir_json_object(w);
-    cli_json_text(w, "name", task->name);
-    cli_json_text(w, "target", task->target_column);
-    cli_json_text(w, "stype", weir_stype_name(task->stype));
-    cli_json_text(w, "anchor_table", info->tables[task->anchor_table].name);
-    cli_json_uint(w, "column", task->column);
-    cli_json_bool(w, "is_cell", task->is_cell);
-    weir_json_key(w, "drop_columns");
-    weir_json_array(w);
-    for (uint32_t i = 0; i < task->drop_column_count; i++)
-        weir_json_text(w, task->drop_columns[i]);
-    weir_json_end_array(w);
-    weir_json_end_object(w);
-}
 
 /* An end of a stretch of labels, rounded: it is nobody's value. */
 static void write_stretch_end(weir_json_writer *w, const weir_task *task, const weir_column *column,
@@ -521,20 +526,18 @@ static void write_labels(weir_json_writer *w, const weir_store *store, const wei
 
 static void write_head(weir_json_writer *w, const cli_batch_context *context, const weir_task *task,
                        const cli_labels *labels) {
-    static const char *const visibilities[] = {"train", "all", "none"};
-    const weir_store_info *info = weir_store_describe(context->store);
+    static const char *const visibilities[] = {"train", "all", "none", "a list of splits"};
     cli_json_text(w, "version", weir_version());
     cli_json_text(w, "dataset", context->dataset);
     if (context->stage)
         cli_json_text(w, "stage", context->stage);
     cli_json_text(w, "label_visibility",
                   visibilities[weir_manifest_batch(context->manifest)->label_visibility]);
+    cli_json_bool(w, "shows_labels", weir_manifest_batch(context->manifest)->labels);
     cli_json_uint(w, "world_size", context->world_size);
     cli_json_uint(w, "rank", context->rank);
-    write_task(w, info, task);
+    cli_batch_head(w, context->store, task);
     write_labels(w, context->store, task, labels);
-    write_tables(w, context->store);
-    write_edges(w, info);
 }
 
 static void write_step(weir_json_writer *w, const weir_batch *batch, const cli_batch_context *context,
@@ -560,7 +563,9 @@ static void write_step(weir_json_writer *w, const weir_batch *batch, const cli_b
                       .row_count = (uint32_t)load(batch, WEIR_NUM_ROWS, i, 4),
                       .cell_count = (uint32_t)load(batch, WEIR_NUM_CELLS, i, 4),
                       .observation_time = (int64_t)load(batch, WEIR_OBSERVATION_TIME, i, 8),
-                      .rows = batch->rows + (size_t)i * batch->row_stride};
+                      .anchor_row = (uint32_t)load(batch, WEIR_ANCHOR_ROW, i, 4),
+                      .rows = batch->rows + (size_t)i * batch->row_stride,
+                      .visits = batch->visits + (size_t)i * batch->row_stride};
         write_sequence(w, &s);
     }
     weir_json_end_array(w);

@@ -16,6 +16,7 @@ typedef struct plan_call {
     const char *html;
     const char *trace;
     const char *csv;
+    const char *strategies;
     uint64_t capacity;
     uint32_t effort;
     uint32_t threads;
@@ -109,7 +110,8 @@ static weir_status make_plan(const plan_call *call, const plan_inputs *inputs, w
                                  .arenas = {inputs->arenas, inputs->arenas_size, call->arenas},
                                  .order = {inputs->order, inputs->order_size, call->order},
                                  .effort_plus_one = call->effort + 1,
-                                 .threads = call->threads};
+                                 .threads = call->threads,
+                                 .strategies = call->strategies};
     return weir_plan_make(NULL, inputs->graph, &options, plan, error);
 }
 
@@ -211,12 +213,13 @@ static int show_saved(const cli_command *self, const plan_call *call) {
 static int pack_csv(const cli_command *self, const plan_call *call) {
     if (call->mode || call->preset || call->arenas || call->token || call->order || call->cbor ||
         call->html || call->trace)
-        return cli_usage(self, "--csv takes only --capacity, --effort, --threads and --json");
+        return cli_usage(self, "--csv takes only --capacity, --effort, --threads, --strategies and --json");
     weir_packing_options options = {.size = sizeof options,
                                     .effort_plus_one = call->effort + 1,
                                     .threads = call->threads,
                                     .has_capacity = call->has_capacity,
-                                    .capacity = call->capacity};
+                                    .capacity = call->capacity,
+                                    .strategies = call->strategies};
     return cli_plan_csv(call->csv, &options, call->as_json);
 }
 
@@ -246,6 +249,7 @@ static int run(const cli_command *self, int argc, char **argv) {
         {"--html", CLI_TEXT, &call.html, false, false},
         {"--trace", CLI_TEXT, &call.trace, false, false},
         {"--csv", CLI_TEXT, &call.csv, false, false},
+        {"--strategies", CLI_TEXT, &call.strategies, false, false},
         {"--capacity", CLI_UINT, &call.capacity, false, false},
     };
     size_t option_count = sizeof options / sizeof options[0];
@@ -276,9 +280,11 @@ const cli_command cli_plan = {
     .name = "plan",
     .summary = "place every tensor of a model graph in memory",
     .usage = "weir plan GRAPH --mode M | --preset P [--arenas FILE] [--token HEX] [--order FILE]\n"
-             "                 [--effort N] [--threads N] [--json] [--cbor OUT] [--html OUT] [--trace OUT]\n"
+             "                 [--effort N] [--threads N] [--strategies LIST] [--json] [--cbor OUT]\n"
+             "                 [--html OUT] [--trace OUT]\n"
              "       weir plan PLAN [--html OUT] [--json]\n"
-             "       weir plan --csv FILE [--capacity N] [--effort N] [--threads N] [--json]",
+             "       weir plan --csv FILE [--capacity N] [--effort N] [--threads N] [--strategies LIST]\n"
+             "                 [--json]",
     .help = "  GRAPH          a weir-graph/1 file, JSON or CBOR, or an ONNX model ('-': standard input)\n"
             "  PLAN           a plan that --cbor or Python's plan.save wrote: shown as it is\n"
             "  --mode M       inference (inputs may be overwritten), forward, or backward (a whole training "
@@ -291,6 +297,9 @@ const cli_command cli_plan = {
             "  --effort N     0 (one greedy pass) to 9; 5 without it. Counted in steps: the same plan on "
             "every machine\n"
             "  --threads N    never changes the plan\n"
+            "  --strategies LIST  packing strategies to use, separated by commas, to measure what one is "
+            "worth:\n"
+            "                 fits, cores, ends, fusion, corners, sizes, slants, windows; without it, all\n"
             "  --cbor OUT     write the plan (weir-plan/1)\n"
             "  --trace OUT    write the allocation trace, a CBOR sequence\n"
             "  --html OUT     write one self-contained page that shows the plan\n"

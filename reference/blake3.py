@@ -5,6 +5,9 @@ function, fast everywhere", O'Connor, Aumasson, Neves, Wilcox-O'Hearn). The inpu
 bytes; each chunk is compressed block by block into a chaining value; the chaining values are the leaves of a
 binary tree whose left subtrees are as large as a power of two allows; the root is compressed once for every
 64 bytes of output.
+
+Tests hash much. So whole chunks are compressed together: an integer holds the same word of all of them, in lanes of 64
+bits, and adds, turns and xors them at once.
 """
 
 import struct
@@ -43,18 +46,7 @@ def block_values(data: bytes, block_size: int = 65536) -> list[bytes]:
 
 def hash_of_blocks(values: list[bytes]) -> bytes:
     """The hash of the input that two or more blocks' chaining values are of."""
-    return _join_blocks([struct.unpack("<8I", value) for value in values]).output_bytes(32)
-
-
-def _join_blocks(values: list[Words]) -> "_Node":
-    left_count = 1 << ((len(values) - 1).bit_length() - 1)
-    left, right = values[:left_count], values[left_count:]
-    children = tuple(
-        word
-        for half in (left, right)
-        for word in (half[0] if len(half) == 1 else _join_blocks(half).as_chaining_value())
-    )
-    return _Node(INITIAL_VALUE, children, counter=0, block_size=BLOCK_SIZE, flags=PARENT)
+    return _join([struct.unpack("<8I", value) for value in values], INITIAL_VALUE, 0).output_bytes(32)
 
 
 def keyed_hash(key: bytes, data: bytes, output_size: int = 32) -> bytes:
@@ -80,15 +72,18 @@ class _Node:
     flags: int
 
     def as_chaining_value(self) -> Words:
-        return _compress(self.chaining_value, self.block, self.counter, self.block_size, self.flags)[:8]
+        return _compress(self.chaining_value, self.block, self._place(self.counter, self.flags))[:8]
 
     def output_bytes(self, size: int) -> bytes:
         """As the root: block i of the output is the compression with counter i."""
         output = b""
         for counter in range((size + BLOCK_SIZE - 1) // BLOCK_SIZE):
-            words = _compress(self.chaining_value, self.block, counter, self.block_size, self.flags | ROOT)
+            words = _compress(self.chaining_value, self.block, self._place(counter, self.flags | ROOT))
             output += struct.pack("<16I", *words)
         return output[:size]
+
+    def _place(self, counter: int, flags: int) -> Words:
+        return (counter & MASK_32, counter >> 32, self.block_size, flags)
 
 
 def _root_of_tree(data: bytes, key: Words, mode_flags: int) -> _Node:
@@ -98,12 +93,44 @@ def _root_of_tree(data: bytes, key: Words, mode_flags: int) -> _Node:
 def _subtree(data: bytes, first_chunk: int, key: Words, mode_flags: int) -> _Node:
     if len(data) <= CHUNK_SIZE:
         return _chunk(data, first_chunk, key, mode_flags)
-    chunk_count = (len(data) + CHUNK_SIZE - 1) // CHUNK_SIZE
-    left_count = 1 << ((chunk_count - 1).bit_length() - 1)
-    left = _subtree(data[: left_count * CHUNK_SIZE], first_chunk, key, mode_flags)
-    right = _subtree(data[left_count * CHUNK_SIZE :], first_chunk + left_count, key, mode_flags)
-    children = left.as_chaining_value() + right.as_chaining_value()
+    return _join(_leaves(data, first_chunk, key, mode_flags), key, mode_flags)
+
+
+def _join(values: list[Words], key: Words, mode_flags: int) -> _Node:
+    """The parent of two chaining values or more."""
+    left_count = 1 << ((len(values) - 1).bit_length() - 1)
+    children = tuple(
+        word
+        for half in (values[:left_count], values[left_count:])
+        for word in (half[0] if len(half) == 1 else _join(half, key, mode_flags).as_chaining_value())
+    )
     return _Node(key, children, counter=0, block_size=BLOCK_SIZE, flags=mode_flags | PARENT)
+
+
+def _leaves(data: bytes, first_chunk: int, key: Words, mode_flags: int) -> list[Words]:
+    """The chaining values of the chunks, of which there are several."""
+    whole = len(data) // CHUNK_SIZE
+    lanes = sum(1 << 64 * i for i in range(whole))
+    low = sum((first_chunk + i & MASK_32) << 64 * i for i in range(whole))
+    high = sum((first_chunk + i >> 32) << 64 * i for i in range(whole))
+    together = tuple(word * lanes for word in key)
+    for start in range(0, CHUNK_SIZE, BLOCK_SIZE):
+        is_first, is_last = start == 0, start == CHUNK_SIZE - BLOCK_SIZE
+        flags = mode_flags | (CHUNK_START if is_first else 0) | (CHUNK_END if is_last else 0)
+        block = tuple(_word_of_chunks(data, start + 4 * i, whole) for i in range(16))
+        together = _compress(together, block, (low, high, BLOCK_SIZE * lanes, flags * lanes), lanes)[:8]
+    values = [tuple(word >> 64 * i & MASK_32 for word in together) for i in range(whole)]
+    if whole * CHUNK_SIZE < len(data):
+        rest = _chunk(data[whole * CHUNK_SIZE :], first_chunk + whole, key, mode_flags)
+        values.append(rest.as_chaining_value())
+    return values
+
+
+def _word_of_chunks(data: bytes, offset: int, whole: int) -> int:
+    lanes = bytearray(8 * whole)
+    for i in range(4):
+        lanes[i::8] = data[offset + i : whole * CHUNK_SIZE : CHUNK_SIZE]
+    return int.from_bytes(lanes, "little")
 
 
 def _chunk(data: bytes, chunk_number: int, key: Words, mode_flags: int) -> _Node:
@@ -119,27 +146,40 @@ def _chunk(data: bytes, chunk_number: int, key: Words, mode_flags: int) -> _Node
     return node
 
 
-def _compress(chaining_value: Words, block: Words, counter: int, block_size: int, flags: int) -> Words:
-    """The compression function: 16 words, of which the first eight are the next chaining value."""
-    position = (counter & MASK_32, counter >> 32, block_size, flags)
-    state = [*chaining_value, *INITIAL_VALUE[:4], *position]
+def _schedule() -> list[tuple[int, ...]]:
+    """The quarter-rounds of a compression in order: four words of the state, and the two words of the message that they take
+    in, whose places are permuted after each round."""
+    places = tuple(range(16))
+    steps: list[tuple[int, ...]] = []
     for _ in range(ROUNDS):
-        for quarter, (a, b, c, d) in enumerate(COLUMNS_AND_DIAGONALS):
-            _mix(state, a, b, c, d, block[2 * quarter], block[2 * quarter + 1])
-        block = tuple(block[source] for source in MESSAGE_PERMUTATION)
+        steps += [(*words, places[2 * i], places[2 * i + 1]) for i, words in enumerate(COLUMNS_AND_DIAGONALS)]
+        places = tuple(places[source] for source in MESSAGE_PERMUTATION)
+    return steps
+
+
+SCHEDULE = _schedule()
+
+
+def _compress(chaining_value: Words, block: Words, place: Words, lanes: int = 1) -> Words:
+    """The compression function: 16 words, of which the first eight are the next chaining value. `lanes` has a 1 in each lane
+    that the words have."""
+    mask = MASK_32 * lanes
+    state = [*chaining_value, *(word * lanes for word in INITIAL_VALUE[:4]), *place]
+    for at_a, at_b, at_c, at_d, x, y in SCHEDULE:
+        b, d = state[at_b], state[at_d]
+        a = (state[at_a] + b + block[x]) & mask
+        d ^= a
+        d = (d >> 16 | d << 16) & mask
+        c = (state[at_c] + d) & mask
+        b ^= c
+        b = (b >> 12 | b << 20) & mask
+        a = (a + b + block[y]) & mask
+        d ^= a
+        d = (d >> 8 | d << 24) & mask
+        c = (c + d) & mask
+        b ^= c
+        b = (b >> 7 | b << 25) & mask
+        state[at_a], state[at_b], state[at_c], state[at_d] = a, b, c, d
     first_half = [low ^ high for low, high in zip(state[:8], state[8:])]
     second_half = [high ^ chained for high, chained in zip(state[8:], chaining_value)]
     return tuple(first_half + second_half)
-
-
-def _mix(state: list[int], a: int, b: int, c: int, d: int, word_x: int, word_y: int) -> None:
-    """The quarter-round: words a, b, c and d of the state take in two words of the message."""
-    for word, first_turn, second_turn in ((word_x, 16, 12), (word_y, 8, 7)):
-        state[a] = (state[a] + state[b] + word) & MASK_32
-        state[d] = _rotate_right(state[d] ^ state[a], first_turn)
-        state[c] = (state[c] + state[d]) & MASK_32
-        state[b] = _rotate_right(state[b] ^ state[c], second_turn)
-
-
-def _rotate_right(word: int, bits: int) -> int:
-    return (word >> bits) | (word << (32 - bits) & MASK_32)

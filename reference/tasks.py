@@ -8,6 +8,7 @@ wrong is TASK_INVALID.
 import hashlib
 import sqlite3
 from dataclasses import dataclass
+from itertools import count
 from typing import Any, NoReturn
 
 from . import cbor, philox, values
@@ -90,7 +91,8 @@ def tasks_nobody_wrote(tables: list[Table]) -> dict[str, TaskSchema]:
         for column in table.columns:
             is_free = column.name not in keys and column.name != table.temporal_column
             if column.stype in TARGET_STYPES and is_free:
-                names = (f"{table.name}.{column.name}{end}" for end in ["", *map("#{}".format, range(2, 10**6))])
+                plain = f"{table.name}.{column.name}"
+                names = (plain if number == 1 else f"{plain}#{number}" for number in count(1))
                 tasks[next(name for name in names if name not in tasks)] = TaskSchema(
                     None, table.name, [], column.name, column.stype, kind="cell"
                 )
@@ -145,11 +147,12 @@ def make_task(
 
 
 def _earlier_split(earlier: Task, anchor: Table, row: int, time: int) -> str | None:
-    """The split of the first seed of an earlier task with this anchor's key and time."""
+    """The split of the seeds of an earlier task with this anchor's key and time, if it is one."""
     if not earlier.anchor.keeps_keys:
         return None
     was = earlier.anchor.rows_by(earlier.anchor.primary_key).get(anchor.key_of(row, anchor.primary_key))
-    return next((s for s in SPLITS for seed in earlier.seeds_of(s) if (seed.row, seed.time) == (was, time)), None)
+    splits = {seed.split for seed in earlier.seeds if (seed.row, seed.time) == (was, time)}
+    return splits.pop() if len(splits) == 1 else None
 
 
 def _check_units(name: str, schema: TaskSchema, is_derived: bool, asked: "list[AskedRow]") -> None:

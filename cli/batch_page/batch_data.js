@@ -25,6 +25,7 @@ function hueOf(table) {
 
 // A row's key if the store keeps keys; else its number in the table, which nobody can take for a key.
 function rowLabel(row) {
+  if (tableOf(row).is_task) return `seed ${row.row - tableOf(row).row_start}`;
   return row.key ?? `row ${row.row - tableOf(row).row_start}`;
 }
 
@@ -32,8 +33,43 @@ function rowName(row) {
   return `${tableOf(row).name} ${rowLabel(row)}`;
 }
 
+function columnIdxOf(row, index) {
+  const table = tableOf(row);
+  return table.columns ? table.columns[index] : table.column_start + index;
+}
+
 function columnOf(row, index) {
-  return batch.columns[tableOf(row).column_start + index];
+  return batch.columns[columnIdxOf(row, index)];
+}
+
+// The part of a sequence that a row belongs to: its number, the row that starts it, and how often walks came there.
+function partOf(sequence, number) {
+  let found = {part: 0, start: 0, visits: 0};
+  sequence.parts.forEach(([start, visits], part) => { if (start <= number) found = {part, start, visits}; });
+  return found;
+}
+
+// Why a row is in the sequence, if it is an example or belongs to one.
+function exampleOf(sequence, number) {
+  const {part, start, visits} = partOf(sequence, number);
+  if (part === 0) return "";
+  const why = visits > 0 ? `found by walks, which came to it ${count(visits, "time")}` : "drawn, to fill the sequence";
+  return number === start ? `Example ${part}: ${why}.` : `Of the neighbourhood of example ${part}, ${rowName(sequence.rows[start])}.`;
+}
+
+// Why the label of a task row is there.
+function reasonOfLabel(sequence, row) {
+  const known = row.known === null || row.known[1] === null ? "" : ` on ${shortTime(row.known[0])}, ${againstCutoff(row.known[1], sequence)}`;
+  return `The label of another seed (${row.split} split). It is shown because it was known${known}, and because label_visibility (${batch.label_visibility}) shows its split. ${exampleOf(sequence, sequence.rows.indexOf(row))}`;
+}
+
+// Why a sequence has the labels of other seeds, or has none.
+function labelsText(sequence) {
+  if (batch.task.is_cell) return "";
+  if (!batch.task.has_label_times) return "Labels of other seeds are not shown: the task does not say when they are known (horizon or label_known_column in the schema).";
+  if (!batch.shows_labels) return "Labels of other seeds are not shown: the manifest does not say \"labels\": true.";
+  const shown = sequence.rows.filter((row, number) => number > 0 && tableOf(row).is_task).length;
+  return `${count(shown, "label")} of other seeds: those that were known by then, of the splits that label_visibility (${batch.label_visibility}) shows.`;
 }
 
 function stepOf(sequence) {
@@ -94,6 +130,7 @@ function reasonOf(sequence, row, index) {
   }
   if (cell[2] === "" && columnOf(row, index).stype === "identifier" && cell[0] === SHOWN)
     return "The model sees only that it is not null. The store keeps the values of primary keys if the schema says \"keys\": true, of other identifiers never.";
+  if (tableOf(row).is_task && index === 0 && cell[0] === SHOWN) return reasonOfLabel(sequence, row);
   if (cell[0] === NULL_CELL) return "Null in the database.";
   if (cell[0] === DROPPED) return "Left out: the task drops this column, because it would give the answer away.";
   if (cell[0] === LABEL) return `Left out: the label of another row (label_visibility is ${batch.label_visibility}); a held-out label is never in a context.`;
@@ -115,7 +152,7 @@ function positionsOf(sequence) {
   sequence.rows.forEach((row, number) => row.cells.forEach((cell, index) => {
     if (cell[1] < 0) return;
     rows[cell[1]] = number;
-    columns[cell[1]] = tableOf(row).column_start + index;
+    columns[cell[1]] = columnIdxOf(row, index);
   }));
   return {rows, columns};
 }

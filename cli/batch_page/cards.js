@@ -16,7 +16,7 @@ function shownCells(row, withHidden) {
 // Which lines a card has: the target of a derived task is a line of its own, in front.
 function linesOf(sequence, number, withHidden) {
   const lines = shownCells(sequence.rows[number], withHidden).map((index) => ({index}));
-  if (number === 0 && !batch.task.is_cell) lines.unshift({index: -1});
+  if (number === 0 && !batch.task.is_cell && !tableOf(sequence.rows[number]).is_task) lines.unshift({index: -1});
   return lines;
 }
 

@@ -27,6 +27,8 @@ function drawStats(sequence) {
     stat("not known yet", tally(LATE).toLocaleString("en"), "cells that the model gets as null", tally(LATE) ? "is-late" : ""),
     stat("left out", tally(DROPPED, LABEL, CUT).toLocaleString("en"),
          `${tally(DROPPED)} dropped, ${count(tally(LABEL), "label")}, ${tally(CUT)} cut`));
+  if (labelsText(sequence)) stats.append(stat("labels of others", sequence.rows.filter((row, number) => number > 0 && tableOf(row).is_task).length.toLocaleString("en"), labelsText(sequence)));
+  if (sequence.parts.length > 1) stats.append(stat("examples", (sequence.parts.length - 1).toLocaleString("en"), `found by walks: ${sequence.parts.filter(([, visits], part) => part > 0 && visits > 0).length}`));
 }
 
 // ---- The selected row or cell -----------------------------------------------------------------------------
@@ -108,7 +110,11 @@ function drawSelected(sequence, selection) {
   const entries = [["time", time]];
   if (row.time !== null && cutoff(sequence) !== null) entries.push(["", againstCutoff(row.time[1], sequence)]);
   entries.push(["in the sequence", `row ${selection.row}, ${count(row.cells.filter((cell) => cell[1] >= 0).length, "cell")}`], ["RowIdx", `${row.row}`]);
-  panel.append(element("p", "kicker", selection.row === 0 ? "anchor row" : "row"), title, facts(entries));
+  if (row.known) entries.push(["label known", row.known[1] === null ? "never" : shortTime(row.known[0])], ["split", row.split]);
+  const kind = selection.row > 0 ? "row" : tableOf(row).is_task ? "the sequence's own seed" : "anchor row";
+  panel.append(element("p", "kicker", kind), title, facts(entries));
+  const example = exampleOf(sequence, selection.row);
+  if (example) panel.append(reasonBox(SHOWN, example));
   if (row.time !== null && cutoff(sequence) !== null && row.time[1] > cutoff(sequence))
     panel.append(reasonBox(LATE, "This row is later than the observation time. As the anchor it is there all the same, with its cells null and its foreign keys hidden."));
   panel.append(...edgeList("Names", row.parents.map((edge) => edgeLine(sequence, edge, edge[1]))));

@@ -194,6 +194,12 @@ typedef struct weir_env {
 
     /* Bytes that nobody can foresee. */
     int (*random)(void *context, void *out, size_t size);
+
+    /* Bytes of memory that this process may have: the machine's, or its control group's if that is less. */
+    uint64_t (*memory_size)(void *context);
+
+    /* Mapped file memory is read here and there: the system reads nothing around what is asked for. */
+    void (*scatter)(void *context, const void *memory, size_t size);
 } weir_env;
 
 /* The system itself. Static and immutable; any thread. */

@@ -176,6 +176,9 @@ typedef struct weir_plan_options {
     weir_document order;      /* ["node id", …]; counts over the graph's own order */
     uint32_t effort_plus_one; /* 1 to 10 for effort 0 (one greedy pass) to 9; 0: the default */
     uint32_t threads;         /* 0 is 1; never changes the plan */
+    /* Packing strategies to use, "corners,windows", so that what one is worth can be measured; NULL: all.
+     * The best fit in time order is always made. docs/planner.md lists them. */
+    const char *strategies;
 } weir_plan_options;
 
 /* Plans: liveness, slots, addresses, packing. The caller owns *plan. INVALID_IR, LIVENESS_CYCLE,
@@ -340,8 +343,9 @@ typedef struct weir_packing_options {
     uint32_t effort_plus_one; /* as in weir_plan_options */
     uint32_t threads;
     bool has_capacity;
-    uint64_t capacity;  /* the search tries to fit it */
-    uint64_t alignment; /* of every offset; sizes are rounded up to it. 0 is read as 1 */
+    uint64_t capacity;      /* the search tries to fit it */
+    uint64_t alignment;     /* of every offset; sizes are rounded up to it. 0 is read as 1 */
+    const char *strategies; /* as in weir_plan_options */
 } weir_packing_options;
 
 typedef struct weir_packing_result {

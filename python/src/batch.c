@@ -177,6 +177,7 @@ py_batch *py_batch_copy(const py_batch *from) {
     copy->view.sample_digests = copy->sample_digests =
         copy_of(batch->has_digests ? batch->sample_digests : NULL, 8 * count);
     copy->view.indices = NULL;
+    copy->view.visits = NULL;
     copy->view.compact = copy->view.rules = NULL;
     if (copy->epochs && copy->rows && (copy->sample_digests || !batch->has_digests))
         return &copy->base;

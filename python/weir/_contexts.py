@@ -10,7 +10,7 @@ from typing import Any
 from weir import _weir
 from weir._batch import Batch
 from weir._manifest import Manifest, as_manifest
-from weir._store import StoreLike, as_stores
+from weir._store import Store, StoreLike, as_stores
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
 
@@ -31,6 +31,8 @@ class Contexts(_weir.Contexts):
     made of its arrays is gone.
     """
 
+    _stores: tuple[Store, ...]
+
     def __new__(
         cls,
         store: StoreLike,
@@ -40,7 +42,10 @@ class Contexts(_weir.Contexts):
         token: bytes | None = None,
         with_digests: bool = False,
     ) -> Contexts:
-        return cls._open(as_stores(store), as_manifest(manifest), task, token, with_digests)
+        stores = as_stores(store)
+        opened = cls._open(stores, as_manifest(manifest), task, token, with_digests)
+        opened._stores = stores
+        return opened
 
     def __init__(
         self,
@@ -69,10 +74,13 @@ class Contexts(_weir.Contexts):
         if hasattr(asked, "tolist"):  # an array
             asked = asked.tolist()
         if not isinstance(asked, list):
-            return self._build(Batch, [(_subject(asked, row is None), _micros(time), seed)])
-        times, seeds = _for_each(time, len(asked), "time"), _for_each(seed, len(asked), "seed")
-        several = zip(asked, times, seeds)
-        return self._build(Batch, [(_subject(one, row is None), _micros(when), which) for one, when, which in several])
+            requests = [(_subject(asked, row is None), _micros(time), seed)]
+        else:
+            several = zip(asked, _for_each(time, len(asked), "time"), _for_each(seed, len(asked), "seed"))
+            requests = [(_subject(one, row is None), _micros(when), which) for one, when, which in several]
+        batch = self._build(Batch, requests)
+        batch._stores = self._stores
+        return batch
 
     def __repr__(self) -> str:
         return f"<weir.Contexts {self.task}>"

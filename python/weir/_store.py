@@ -184,8 +184,11 @@ class Store(_weir.Store):
             contexts = Contexts(self, task, manifest, with_digests=with_digests)
             while len(kept) >= 16:
                 kept.pop(next(iter(kept)), None)
+            contexts._stores = ()  # this one holds them, and is not to wait for the garbage collector
             kept[place] = contexts
-        return contexts(key, time, seed=seed, row=row)
+        batch = contexts(key, time, seed=seed, row=row)
+        batch._stores = (self,)
+        return batch
 
     def verify(self, threads: int = 1) -> None:
         """Reads every byte; weir.errors.StoreCorrupt where one is damaged."""

@@ -220,6 +220,65 @@ static int system_random(void *context, void *out, size_t size) {
     return 0;
 }
 
+/* ---- Memory that the process may have -------------------------------------------------------- */
+
+/* The number in a file, which may say "max" instead: then, and if there is no such file, no limit. */
+static uint64_t read_limit(const char *path) {
+    char text[32] = "";
+    FILE *file = fopen(path, "re");
+    uint64_t limit = UINT64_MAX;
+    if (!file)
+        return limit;
+    if (fgets(text, sizeof text, file) && text[0] >= '0' && text[0] <= '9')
+        limit = strtoull(text, NULL, 10);
+    fclose(file);
+    return limit;
+}
+
+/* The least limit of a control group and those above it. The path is cut on the way up. */
+static uint64_t limit_of_group(const char *root, char *group, const char *name) {
+    uint64_t least = UINT64_MAX;
+    for (;;) {
+        char path[PATH_MAX];
+        int size = snprintf(path, sizeof path, "%s%s/%s", root, group, name);
+        uint64_t limit = size < PATH_MAX ? read_limit(path) : UINT64_MAX;
+        least = limit < least ? limit : least;
+        char *slash = strrchr(group, '/');
+        if (!slash)
+            return least;
+        *slash = 0;
+    }
+}
+
+/* Lines of /proc/self/cgroup are number:controllers:group; version 2 names no controllers. */
+static uint64_t system_memory_size(void *context) {
+    (void)context;
+    char line[PATH_MAX];
+    uint64_t least = (uint64_t)sysconf(_SC_PHYS_PAGES) * (uint64_t)sysconf(_SC_PAGESIZE);
+    FILE *file = fopen("/proc/self/cgroup", "re");
+    while (file && fgets(line, sizeof line, file)) {
+        char *controllers = strchr(line, ':'), *group = controllers ? strchr(controllers + 1, ':') : NULL;
+        if (!group)
+            continue;
+        *group++ = 0;
+        group[strcspn(group, "\n")] = 0;
+        uint64_t limit = UINT64_MAX;
+        if (strcmp(controllers, ":") == 0)
+            limit = limit_of_group("/sys/fs/cgroup", group, "memory.max");
+        else if (strstr(controllers, "memory"))
+            limit = limit_of_group("/sys/fs/cgroup/memory", group, "memory.limit_in_bytes");
+        least = limit < least ? limit : least;
+    }
+    if (file)
+        fclose(file);
+    return least;
+}
+
+static void system_scatter(void *context, const void *memory, size_t size) {
+    (void)context;
+    (void)madvise((void *)(uintptr_t)memory, size, MADV_RANDOM);
+}
+
 const weir_env *weir_env_default(void) {
     static const weir_env system_env = {
         .allocate = system_allocate,
@@ -250,6 +309,8 @@ const weir_env *weir_env_default(void) {
         .list = system_list,
         .lock = system_lock,
         .random = system_random,
+        .memory_size = system_memory_size,
+        .scatter = system_scatter,
     };
     return &system_env;
 }

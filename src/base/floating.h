@@ -24,7 +24,7 @@ typedef struct weir__floating {
  * look, because it nearly always is. */
 static inline bool weir__floating_is_usual(void) {
 #if defined(__x86_64__)
-    uint16_t control;
+    uint16_t control = 0;
     __asm__ volatile("fnstcw %0" : "=m"(control));
     return (__builtin_ia32_stmxcsr() & 0xFFC0u) == 0x1F80u && (control & 0x0F3Fu) == 0x033Fu;
 #elif defined(__aarch64__)

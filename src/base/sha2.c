@@ -4,6 +4,7 @@
 #define OPENSSL_API_COMPAT 0x10101000L
 #include <openssl/sha.h>
 
+#include "base/boundary.h"
 #include "weir/hash.h"
 
 _Static_assert(sizeof(SHA256_CTX) <= sizeof(weir_sha256), "weir_sha256 must hold libcrypto's context");
@@ -24,6 +25,7 @@ void weir_sha256_update(weir_sha256 *sha, const void *data, size_t size) {
 
 void weir_sha256_final(weir_sha256 *sha, uint8_t digest[32]) {
     SHA256_Final(digest, context_of(sha));
+    WEIR__WRITTEN(digest, 32);
 }
 
 void weir_sha256_of(const void *data, size_t size, uint8_t digest[32]) {
@@ -38,4 +40,5 @@ void weir_sha512_of(const void *data, size_t size, uint8_t digest[64]) {
     SHA512_Init(&context);
     SHA512_Update(&context, data, size);
     SHA512_Final(digest, &context);
+    WEIR__WRITTEN(digest, 64);
 }

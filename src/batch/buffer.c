@@ -117,6 +117,7 @@ static void carve_lists(weir_batch_buffer *b) {
     b->epochs = weir__carve(&b->lists, l->sequences, sizeof *b->epochs);
     b->digests = weir__carve(&b->lists, l->sequences, sizeof *b->digests);
     b->rows = weir__carve(&b->lists, times(l->sequences, l->walked_rows), sizeof *b->rows);
+    b->visits = weir__carve(&b->lists, times(l->sequences, l->walked_rows), sizeof *b->visits);
     b->uses = weir__carve(&b->lists, times(l->sequences, l->walked_texts), sizeof *b->uses);
     b->texts = weir__carve(&b->lists, l->texts, sizeof *b->texts);
 }

@@ -50,7 +50,8 @@ struct weir_batch_buffer {
     uint64_t *indices;
     uint64_t *epochs;
     uint64_t *digests;
-    uint32_t *rows; /* limits.walked_rows a sequence */
+    uint32_t *rows;   /* limits.walked_rows a sequence */
+    uint32_t *visits; /* the same */
     weir__text_use *uses;
     uint32_t *texts; /* the store's numbers, ascending */
 };

@@ -208,6 +208,7 @@ static void describe(const weir__recipe *r, weir_batch_buffer *b) {
     batch->epochs = b->epochs;
     batch->indices = b->indices;
     batch->rows = b->rows;
+    batch->visits = b->visits;
     batch->row_stride = WEIR__LOW(uint32_t, b->limits.walked_rows);
     batch->sample_digests = b->digests;
     batch->has_digests = r->with_digests;

@@ -249,8 +249,12 @@ void weir__write_sequence(const weir__compact_writer *writer, weir_batch_buffer 
     uint32_t first = atomic_fetch_add_explicit(&buffer->use_count, count, memory_order_relaxed);
     memcpy(buffer->uses + first, writer->uses, count * sizeof *writer->uses);
     uint32_t *rows = buffer->rows + index * buffer->limits.walked_rows;
-    for (uint32_t r = 0; r < walk->row_count; r++)
+    uint32_t *visits = buffer->visits + index * buffer->limits.walked_rows;
+    for (uint32_t r = 0; r < walk->row_count; r++) {
+        bool starts_part = r == 0 || walk->rows[r].part != walk->rows[r - 1].part;
         rows[r] = walk->rows[r].row;
+        visits[r] = starts_part ? walk->part_visits[walk->rows[r].part] : WEIR_NONE;
+    }
 }
 
 void weir__write_padding(weir_batch_buffer *buffer, uint32_t index) {

@@ -6,6 +6,7 @@
 #include <string.h>
 #include <zlib.h>
 
+#include "base/boundary.h"
 #include "ingest/csv.h"
 
 enum { BUFFER_SIZE = 1 << 18, RECORD_MAX = 256 << 20, INPUT_SIZE = 1 << 16 };
@@ -79,6 +80,7 @@ static ssize_t bytes_inflate(byte_source *source, char *out, size_t size) {
         if (result != Z_OK && result != Z_STREAM_END && result != Z_BUF_ERROR)
             return -2;
     }
+    WEIR__WRITTEN(out, size - stream->avail_out);
     return (ssize_t)(size - stream->avail_out);
 }
 

@@ -61,18 +61,20 @@ static size_t take_answer(char *data, size_t size, size_t count, void *context) 
 /* What all requests share; false where libcurl lacks memory or an option. */
 static bool set_up(const weir__http_embedder *self, http_slot *slot) {
     CURL *handle = slot->handle;
-    return curl_easy_setopt(handle, CURLOPT_URL, self->url) == CURLE_OK &&
-           curl_easy_setopt(handle, CURLOPT_PROTOCOLS_STR, "http,https") == CURLE_OK &&
-           curl_easy_setopt(handle, CURLOPT_HTTPHEADER, self->headers) == CURLE_OK &&
-           curl_easy_setopt(handle, CURLOPT_NOSIGNAL, 1L) == CURLE_OK &&
-           curl_easy_setopt(handle, CURLOPT_ACCEPT_ENCODING, "") == CURLE_OK &&
-           curl_easy_setopt(handle, CURLOPT_USERAGENT, "weir/" WEIR_VERSION) == CURLE_OK &&
-           curl_easy_setopt(handle, CURLOPT_CONNECTTIMEOUT, (long)CONNECT_TIMEOUT_S) == CURLE_OK &&
-           curl_easy_setopt(handle, CURLOPT_TIMEOUT, (long)self->timeout_s) == CURLE_OK &&
-           curl_easy_setopt(handle, CURLOPT_ERRORBUFFER, slot->reason) == CURLE_OK &&
-           curl_easy_setopt(handle, CURLOPT_WRITEFUNCTION, take_answer) == CURLE_OK &&
-           curl_easy_setopt(handle, CURLOPT_WRITEDATA, slot) == CURLE_OK &&
-           curl_easy_setopt(handle, CURLOPT_PRIVATE, slot) == CURLE_OK;
+    unsigned failed = CURLE_OK;
+    failed |= curl_easy_setopt(handle, CURLOPT_URL, self->url);
+    failed |= curl_easy_setopt(handle, CURLOPT_PROTOCOLS_STR, "http,https");
+    failed |= curl_easy_setopt(handle, CURLOPT_HTTPHEADER, self->headers);
+    failed |= curl_easy_setopt(handle, CURLOPT_NOSIGNAL, 1L);
+    failed |= curl_easy_setopt(handle, CURLOPT_ACCEPT_ENCODING, "");
+    failed |= curl_easy_setopt(handle, CURLOPT_USERAGENT, "weir/" WEIR_VERSION);
+    failed |= curl_easy_setopt(handle, CURLOPT_CONNECTTIMEOUT, (long)CONNECT_TIMEOUT_S);
+    failed |= curl_easy_setopt(handle, CURLOPT_TIMEOUT, (long)self->timeout_s);
+    failed |= curl_easy_setopt(handle, CURLOPT_ERRORBUFFER, slot->reason);
+    failed |= curl_easy_setopt(handle, CURLOPT_WRITEFUNCTION, take_answer);
+    failed |= curl_easy_setopt(handle, CURLOPT_WRITEDATA, slot);
+    failed |= curl_easy_setopt(handle, CURLOPT_PRIVATE, slot);
+    return failed == CURLE_OK;
 }
 
 static weir_status set_headers(weir__http_embedder *self, weir_error *error) {
@@ -147,10 +149,10 @@ static weir_status start(transfer *all, http_slot *slot, request *r, weir_error 
     weir_status status = write_body(all, slot, error);
     if (status)
         return status;
-    if (curl_easy_setopt(slot->handle, CURLOPT_POSTFIELDSIZE_LARGE, (curl_off_t)slot->body.size) !=
-            CURLE_OK ||
-        curl_easy_setopt(slot->handle, CURLOPT_POSTFIELDS, slot->body.data) != CURLE_OK ||
-        curl_multi_add_handle(all->self->multi, slot->handle) != CURLM_OK)
+    unsigned failed =
+        curl_easy_setopt(slot->handle, CURLOPT_POSTFIELDSIZE_LARGE, (curl_off_t)slot->body.size);
+    failed |= curl_easy_setopt(slot->handle, CURLOPT_POSTFIELDS, slot->body.data);
+    if (failed != CURLE_OK || curl_multi_add_handle(all->self->multi, slot->handle) != CURLM_OK)
         return weir__out_of_memory(error, WEIR__EMBED_OPERATOR, slot->body.size);
     return WEIR_OK;
 }

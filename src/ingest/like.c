@@ -8,6 +8,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "store/reader.h"
+
 static const weir_store_info *earlier(const weir__ingest *ingest) {
     return weir_store_describe(ingest->like);
 }
@@ -469,17 +471,20 @@ static uint32_t find_row(const weir__ingest *ingest, uint32_t table, uint32_t ro
 
 bool weir__like_split(const weir__ingest *ingest, uint32_t task, uint32_t row, int64_t time,
                       weir__like_row *found, uint8_t *split) {
-    weir_seed_row seed;
+    uint32_t splits = 0;
+    uint8_t one = 0;
     if (!ingest->like)
         return false;
     if (found->row != row)
         *found = (weir__like_row){row, find_row(ingest, ingest->tasks[task].anchor_table, row)};
-    uint32_t index =
-        found->found == WEIR_NONE ? WEIR_NONE : weir_store_find_seed(ingest->like, task, found->found, time);
-    if (index == WEIR_NONE || !weir_store_seed(ingest->like, task, index, &seed))
-        return false;
-    *split = WEIR__NARROW(uint8_t, seed.split);
-    return true;
+    for (uint8_t s = 0; s < WEIR_SPLITS && found->found != WEIR_NONE; s++)
+        if (weir__store_find_seed_in(ingest->like, task, (weir_split)s, found->found, time) != WEIR_NONE) {
+            one = s;
+            splits++;
+        }
+    if (splits == 1)
+        *split = one;
+    return splits == 1;
 }
 
 /* ---- What is told ---------------------------------------------------------------------------- */

@@ -42,8 +42,8 @@ void weir__like_statistics(weir__ingest *ingest);
 /* The statistics of a derived target; false without an earlier store. */
 bool weir__like_target_statistics(const weir__ingest *ingest, uint32_t column_idx, weir_statistics *out);
 
-/* The split that a seed has in the earlier store: false if it is not there. Seeds of one row follow each
- * other: `found` keeps that row's number in the earlier store. Begin with WEIR__LIKE_ROW. */
+/* The split that a seed has in the earlier store: false if it is not there, or in several. Seeds of one row
+ * follow each other: `found` keeps that row's number in the earlier store. Begin with WEIR__LIKE_ROW. */
 typedef struct weir__like_row {
     uint32_t row;
     uint32_t found;

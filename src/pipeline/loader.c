@@ -268,7 +268,7 @@ static weir_status check_end(const weir__loader *loader, weir_error *error) {
     return status;
 }
 
-/* In best effort each worker has its own batches: whichever is ready. */
+/* In best effort each worker has its own batches: whichever is ready. A lane without a step would be idle. */
 static void choose_lanes(weir__loader *loader) {
     const weir_run_options *o = loader->options;
     uint64_t sequences = weir_manifest_global_batch_size(o->manifest) / o->world_size;
@@ -277,8 +277,10 @@ static void choose_lanes(weir__loader *loader) {
     if (workers == 1 || o->policy != WEIR_POLICY_STRICT || sequences <= ALONE_MAX)
         return;
     uint64_t lanes = (ALONE_MAX * workers + sequences - 1) / sequences;
+    lanes = lanes < LANES_LEAST ? LANES_LEAST : lanes;
+    lanes = o->steps > 0 && o->steps < lanes ? o->steps : lanes;
     uint64_t unit = sequences / (UNITS_EACH * workers) / WEIR__UNIT * WEIR__UNIT;
-    loader->lane_count = WEIR__NARROW(uint32_t, lanes < LANES_LEAST ? LANES_LEAST : lanes);
+    loader->lane_count = WEIR__NARROW(uint32_t, lanes);
     loader->unit = WEIR__NARROW(uint32_t, unit < WEIR__UNIT  ? WEIR__UNIT
                                           : unit > UNIT_MOST ? UNIT_MOST
                                                              : unit);

@@ -13,8 +13,7 @@
 typedef struct layout {
     weir_plan *plan;
     const uint32_t *overwritten;
-    uint32_t effort;
-    uint32_t threads;
+    const weir__packing_request *request;
     weir_buffer *buffers;
     uint64_t *offsets;
     uint64_t *slot_offsets; /* the slot layout of the same buffers */
@@ -74,8 +73,9 @@ static bool collect_buffers(layout *l, const weir__arena *arena) {
 
 static weir_status pack(layout *l, const weir__arena *arena, uint64_t capacity, const uint64_t *initial,
                         weir__pack_result *result, weir_error *error) {
-    weir__pack_options options = {.effort = l->effort,
-                                  .threads = l->threads,
+    weir__pack_options options = {.effort = l->request->effort,
+                                  .threads = l->request->threads,
+                                  .without = l->request->without,
                                   .alignment = arena->alignment,
                                   .capacity = capacity,
                                   .initial = initial};
@@ -147,9 +147,9 @@ static void close_layout(layout *l) {
     weir__release(l->plan->env, l->buffer_of);
 }
 
-weir_status weir__lay_out(weir_plan *plan, const uint32_t *overwritten, uint32_t effort, uint32_t threads,
+weir_status weir__lay_out(weir_plan *plan, const uint32_t *overwritten, const weir__packing_request *request,
                           weir_error *error) {
-    layout l = {.plan = plan, .overwritten = overwritten, .effort = effort, .threads = threads};
+    layout l = {.plan = plan, .overwritten = overwritten, .request = request};
     weir_status status = WEIR_OK;
     if (!open_layout(&l)) {
         close_layout(&l);

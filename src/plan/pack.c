@@ -1,13 +1,17 @@
-/* The order in which the packer tries things, and the way from the caller's buffers to units and back.
+/* The strategies, how much effort each is given, and the way from the caller's buffers to units and back.
  *
- * Sweep and bound; time-order fits until one meets the bound; then the parts that fall apart in time, each
- * with the best of the fits. The part with the highest peak decides the result, so it alone is searched,
- * and the next highest after it, until the highest is proven or the effort is spent. */
-#include "plan/pack_fuse.h"
-
+ * Effort comes in levels. A level begins with what the level below it left, layout and searches alike, and
+ * has a budget of steps that it shares out among its strategies: so more effort is never worse, and what a
+ * level may cost is known before. A strategy that got further is given twice the share the next time, one
+ * that did not, half.
+ *
+ * The part with the highest peak decides the result, so searches look at that one alone, and at the next
+ * highest after it. The end is reached when the highest is proven, or the target is met. */
 #include <string.h>
 
-enum { FUSE_STEPS_PER_BUFFER = 300, CORE_STEPS = 1000000 };
+#include "plan/pack_batch.h"
+#include "plan/pack_fuse.h"
+#include "plan/pack_windows.h"
 
 typedef struct part_record {
     uint32_t row_from, row_to;
@@ -16,7 +20,18 @@ typedef struct part_record {
     bool has_layout;
 } part_record;
 
-typedef struct packing {
+typedef struct packing packing;
+
+typedef struct strategy {
+    const char *name;
+    uint32_t from, to; /* levels on which it takes part */
+    uint32_t share;    /* of the steps, to begin with; 0: what it needs, if there is as much left */
+    weir_status (*run)(packing *p, uint64_t limit, weir_error *error);
+} strategy;
+
+enum { STRATEGIES = 8, SHARE_MAX = 64 };
+
+struct packing {
     const weir_env *env;
     const weir__pack_options *options;
     weir__sweep sweep;
@@ -26,13 +41,51 @@ typedef struct packing {
     uint32_t part_count;
     uint64_t target; /* nothing is gained below */
     uint64_t steps;
-    uint64_t budget;
-} packing;
+    uint32_t level;              /* reached so far */
+    uint32_t shares[STRATEGIES]; /* of a level's steps, by strategy */
+    bool has_layout;
 
-/* Steps by effort; about 3 ns each. */
-static const uint64_t effort_steps[WEIR__PACK_EFFORT_MAX + 1] = {
-    0, 0, 6000000, 20000000, 80000000, 250000000, 450000000, 800000000, 1400000000, 2500000000,
+    const part_record *searched; /* the part that `search` is over; NULL: none */
+    weir__part part;
+    uint64_t *part_offsets;
+    weir__part_search search;
+
+    weir__windows windows;
+    unsigned cores;    /* tried so far */
+    uint64_t fit_cost; /* steps of the last fit in time order */
+    bool has_windows;
+    bool has_sizes; /* first fit of all is done */
+
+    weir__fusion fusion;
+    bool has_fusion;
+    packing *fused; /* the problem over fused rows; NULL if fusion does not make it smaller */
+    bool is_fused;  /* this is one: it is not fused again */
+    bool is_better; /* the last strategy got further, although its layout may not be the best yet */
 };
+
+/* Steps that a level may take from the start: a constant and a number for each buffer. About 3 ns each. */
+static const struct {
+    uint64_t base;
+    uint64_t per_buffer;
+} level_steps[WEIR__PACK_EFFORT_MAX + 1] = {
+    {0, 192},          {4000000, 1000},   {12000000, 1400},  {36000000, 1450},   {80000000, 1500},
+    {250000000, 1600}, {450000000, 1900}, {800000000, 2300}, {1400000000, 2800}, {2500000000, 3200},
+};
+
+enum {
+    HARD_LEVEL = 4,
+    CORE_MIN = 32,
+    CORE_MAX = 1024,
+    CORE_STEPS = 2000000,
+    LARGE = 1 << 15,
+    LARGE_ROUNDS = 4
+};
+
+uint64_t weir__pack_budget(uint32_t effort, size_t count) {
+    return level_steps[effort].base + level_steps[effort].per_buffer * (uint64_t)count;
+}
+
+/* ---- Parts ------------------------------------------------------------------------------------- */
 
 static uint32_t count_parts(const weir__sweep *sweep, part_record *parts) {
     uint32_t count = 0;
@@ -66,10 +119,6 @@ static uint64_t highest_peak(const packing *p) {
     return peak;
 }
 
-static bool is_enough(const packing *p) {
-    return highest_peak(p) <= p->target;
-}
-
 /* Takes over, part by part, what is better in the layout `trial`. */
 static void keep_better_parts(packing *p) {
     for (uint32_t i = 0; i < p->part_count; i++) {
@@ -84,37 +133,13 @@ static void keep_better_parts(packing *p) {
     }
 }
 
-static weir_status try_fit(packing *p, weir__fit_kind kind, bool by_end, weir_error *error) {
+static weir_status try_fit(packing *p, weir__fit_order order, weir_error *error) {
     uint64_t peak;
-    weir_status status = weir__fit(p->env, &p->sweep, kind, by_end, p->trial, &peak, &p->steps, error);
+    uint64_t start = p->steps;
+    weir_status status = weir__fit(p->env, &p->sweep, order, p->trial, &peak, &p->steps, error);
+    p->fit_cost = p->steps - start;
     if (!status)
         keep_better_parts(p);
-    return status;
-}
-
-static weir_status try_cores(packing *p, weir_error *error) {
-    uint64_t *scratch = weir__allocate(p->env, p->sweep.count, sizeof *scratch);
-    if (!scratch)
-        return weir__out_of_memory(error, WEIR__PACK_OPERATOR, p->sweep.count * sizeof *scratch);
-    uint64_t peak;
-    weir_status status = weir__fit_cores(p->env, &p->sweep, p->target, p->steps + CORE_STEPS + p->budget / 16,
-                                         p->trial, scratch, &peak, &p->steps, error);
-    if (!status && peak != UINT64_MAX)
-        keep_better_parts(p);
-    weir__release(p->env, scratch);
-    return status;
-}
-
-static weir_status try_fits(packing *p, weir_error *error) {
-    weir_status status = try_fit(p, WEIR__FIT_FORWARD, false, error);
-    if (p->options->effort == 0)
-        return status;
-    for (weir__fit_kind kind = WEIR__FIT_BACKWARD; !status && kind < WEIR__FIT_KINDS && !is_enough(p); kind++)
-        status = try_fit(p, kind, false, error);
-    if (!status && !is_enough(p))
-        status = try_cores(p, error);
-    for (weir__fit_kind kind = WEIR__FIT_FORWARD; !status && kind < WEIR__FIT_KINDS && !is_enough(p); kind++)
-        status = try_fit(p, kind, true, error);
     return status;
 }
 
@@ -124,6 +149,137 @@ static part_record *highest_part(packing *p) {
         if (p->parts[i].peak > highest->peak)
             highest = &p->parts[i];
     return highest;
+}
+
+static bool is_done(packing *p) {
+    const part_record *highest = highest_part(p);
+    return highest->peak <= p->target || highest->peak <= highest->proven;
+}
+
+/* ---- Strategies: fits -------------------------------------------------------------------------- */
+
+/* Best fits in time order, after the forward one: the plain ones, then those by end. */
+static const weir__fit_order fit_orders[] = {
+    {WEIR__FIT_BACKWARD, 0, false},
+    {WEIR__FIT_OUTWARD, WEIR__SLANT_LONG, false},
+    {WEIR__FIT_OUTWARD, WEIR__SLANT_ONE, false},
+    {WEIR__FIT_OUTWARD, 0, false},
+    {WEIR__FIT_OUTWARD, 0, true},
+    {WEIR__FIT_OUTWARD, WEIR__SLANT_LONG, true},
+    {WEIR__FIT_OUTWARD, WEIR__SLANT_ONE, true},
+    {WEIR__FIT_FORWARD, 0, true},
+    {WEIR__FIT_BACKWARD, 0, true},
+};
+
+enum { PLAIN_FITS = 4, FITS = sizeof fit_orders / sizeof fit_orders[0] };
+
+/* The fits [from, to), as long as another one like the last is within the limit. */
+static weir_status fit_range(packing *p, unsigned from, unsigned to, uint64_t limit, weir_error *error) {
+    weir_status status = WEIR_OK;
+    for (unsigned i = from; i < to && !status && !is_done(p) && p->steps + p->fit_cost <= limit; i++)
+        status = try_fit(p, fit_orders[i], error);
+    return status;
+}
+
+static weir_status fit_plain(packing *p, uint64_t limit, weir_error *error) {
+    return fit_range(p, 0, PLAIN_FITS, limit, error);
+}
+
+static weir_status fit_by_end(packing *p, uint64_t limit, weir_error *error) {
+    return fit_range(p, PLAIN_FITS, FITS, limit, error);
+}
+
+static weir_status try_core(packing *p, const weir__core_setting *setting, uint64_t *peak,
+                            weir_error *error) {
+    weir_status status =
+        weir__fit_core(p->env, &p->sweep, setting, p->target, p->trial, peak, &p->steps, error);
+    if (!status && *peak != UINT64_MAX)
+        keep_better_parts(p);
+    return status;
+}
+
+/* Cores that grow until one cannot be laid out. */
+static weir_status grow_cores(packing *p, uint64_t limit, weir_error *error) {
+    limit = p->steps + CORE_STEPS < limit ? p->steps + CORE_STEPS : limit;
+    weir_status status = WEIR_OK;
+    uint64_t peak = 0;
+    weir__core_setting setting = {.reach = CORE_MIN, .slant = WEIR__SLANT_ONE};
+    for (; setting.reach <= CORE_MAX && setting.reach / 2 < p->sweep.count; setting.reach *= 2) {
+        setting.by_end = setting.reach % 64 == 0;
+        peak = UINT64_MAX;
+        for (setting.order = 0; setting.order < WEIR__ORDERS && peak == UINT64_MAX; setting.order++) {
+            if (status || is_done(p) || p->steps >= limit)
+                return status;
+            status = try_core(p, &setting, &peak, error);
+        }
+        if (peak == UINT64_MAX)
+            break;
+    }
+    return status;
+}
+
+/* Which slants are tried one after another: a half, one and none, then ever finer between them. */
+static uint32_t slant_of(unsigned number) {
+    if (number < 3)
+        return (uint32_t[]){WEIR__SLANT_ONE / 2, WEIR__SLANT_ONE, 0}[number];
+    uint32_t slant = 0;
+    for (unsigned bit = 0, rest = number - 1; rest > 0; bit++, rest >>= 1)
+        slant |= (rest & 1) * (WEIR__SLANT_ONE >> (bit + 1));
+    return slant;
+}
+
+/* Cores of all sizes, orders and slants. */
+static weir_status vary_cores(packing *p, uint64_t limit, weir_error *error) {
+    enum { SIZES = 6 };
+    weir_status status = WEIR_OK;
+    uint64_t cost = p->fit_cost;
+    while (!status && !is_done(p) && p->steps + cost <= limit) {
+        unsigned number = p->cores++;
+        weir__core_setting setting = {.reach = (uint32_t)CORE_MIN << number % SIZES,
+                                      .order = (weir__corner_order)(number / SIZES % WEIR__ORDERS),
+                                      .seed = number,
+                                      .slant = slant_of(number / SIZES),
+                                      .by_end = number % 2};
+        uint64_t start = p->steps;
+        uint64_t peak;
+        status = try_core(p, &setting, &peak, error);
+        cost = p->steps - start;
+    }
+    return status;
+}
+
+static weir_status open_windows(packing *p, weir_error *error) {
+    if (p->has_windows)
+        return WEIR_OK;
+    weir_status status = weir__windows_open(p->env, &p->sweep, &p->windows, error);
+    p->has_windows = !status;
+    return status;
+}
+
+/* First fit of all, largest first. */
+static weir_status fit_sizes(packing *p, uint64_t limit, weir_error *error) {
+    weir_status status = p->has_sizes ? WEIR_OK : open_windows(p, error);
+    if (status || p->has_sizes || p->steps + p->windows.fit.cost > limit)
+        return status;
+    p->has_sizes = true;
+    weir__windows_fit(&p->windows, p->trial, &p->steps);
+    keep_better_parts(p);
+    return WEIR_OK;
+}
+
+/* ---- Strategies: searches ---------------------------------------------------------------------- */
+
+static weir_status search_windows(packing *p, uint64_t limit, weir_error *error) {
+    weir_status status = open_windows(p, error);
+    if (status)
+        return status;
+    const part_record *highest = highest_part(p);
+    uint64_t floor = highest->proven > p->target ? highest->proven : p->target;
+    uint64_t peak = highest->peak;
+    memcpy(p->trial, p->offsets, p->sweep.count * sizeof *p->trial);
+    weir__windows_run(&p->windows, floor, limit, p->trial, &peak, &p->steps);
+    keep_better_parts(p);
+    return WEIR_OK;
 }
 
 static weir_status open_part(packing *p, const part_record *record, weir__part *part, weir_error *error) {
@@ -140,124 +296,205 @@ static weir_status open_part(packing *p, const part_record *record, weir__part *
     return status;
 }
 
-static weir__part_search make_search(const packing *p, const weir__part *part, const part_record *record,
-                                     uint64_t *offsets, uint64_t budget) {
-    return (weir__part_search){
-        .env = p->env,
-        .part = part,
-        .offsets = offsets,
-        .peak = record->peak,
-        .proven = part->lower_bound > record->proven ? part->lower_bound : record->proven,
-        .target = p->target,
-        .effort = p->options->effort,
-        .threads = p->options->threads,
-        .steps = p->steps,
-        .budget = budget,
-    };
+static void close_search(packing *p) {
+    weir__search_close(&p->search);
+    weir__part_close(p->env, &p->part);
+    weir__release(p->env, p->part_offsets);
+    p->part_offsets = NULL;
+    p->searched = NULL;
 }
 
-static weir_status search_fusion(packing *p, weir__fusion *fusion, part_record *record, uint64_t budget,
-                                 weir_error *error) {
-    weir__part fused;
-    weir_status status = weir__fusion_part(p->env, fusion, &fused, error);
+/* Opens the search over a part. It is kept until another part is the highest. */
+static weir_status open_search(packing *p, const part_record *record, weir_error *error) {
+    if (p->searched == record)
+        return WEIR_OK;
+    close_search(p);
+    weir_status status = open_part(p, record, &p->part, error);
     if (status)
         return status;
-    uint64_t *offsets = weir__allocate(p->env, fused.count, sizeof *offsets);
-    if (!offsets) {
-        status = weir__out_of_memory(error, WEIR__PACK_OPERATOR, fused.count * sizeof *offsets);
-    } else if (!fused.oversized) {
-        weir__part_search search = make_search(p, &fused, record, offsets, budget);
-        status = weir__search_part(&search, false, error);
-        p->steps = search.steps;
-        if (!status && search.peak < record->peak) {
-            record->peak = search.peak;
-            weir__fusion_expand(fusion, &fused, offsets, p->offsets + record->row_from);
-        }
-    }
-    weir__release(p->env, offsets);
-    weir__part_close(p->env, &fused);
-    return status;
+    p->part_offsets = weir__allocate(p->env, p->part.count, sizeof *p->part_offsets);
+    if (!p->part_offsets)
+        return weir__out_of_memory(error, WEIR__PACK_OPERATOR, p->part.count * sizeof *p->part_offsets);
+    if (!p->part.oversized)
+        p->steps += p->part.members_at[p->part.section_count];
+    p->search = (weir__part_search){.env = p->env,
+                                    .part = &p->part,
+                                    .offsets = p->part_offsets,
+                                    .proven = p->part.lower_bound,
+                                    .target = p->target,
+                                    .threads = p->options->threads};
+    p->searched = record;
+    return WEIR_OK;
 }
 
-/* Searches the part with what fits together fused, where that leaves clearly fewer rectangles. */
-static weir_status search_fused(packing *p, const weir__part *part, part_record *record, weir__fuse_mode mode,
-                                uint64_t budget, weir_error *error) {
-    weir__fusion fusion;
-    weir_status status = weir__fuse(p->env, part, mode, &fusion, error);
-    if (status)
-        return status;
-    if (fusion.live_count < part->count - part->count / 8)
-        status = search_fusion(p, &fusion, record, budget, error);
-    weir__fusion_close(p->env, &fusion);
-    return status;
-}
-
-/* A share of what is left of the effort, as a limit on steps. */
-static uint64_t share_of_budget(const packing *p, uint64_t steps, unsigned parts) {
-    return steps + (p->budget > steps ? (p->budget - steps) / parts : 0);
-}
-
-static void keep_search(packing *p, part_record *record, const weir__part_search *search) {
-    p->steps = search->steps;
-    record->peak = search->peak;
-    record->proven = search->proven;
-}
-
-static weir_status search_raw(packing *p, const weir__part *part, part_record *record, weir_error *error) {
-    weir__part_search search = make_search(p, part, record, p->offsets + record->row_from, p->budget);
-    search.budget = share_of_budget(p, search.steps, 3);
-    weir_status status = weir__search_layers(&search, error);
-    search.budget = share_of_budget(p, search.steps, 3);
-    if (!status)
-        status = weir__search_repair(&search, error);
-    search.budget = p->budget;
-    if (!status)
-        status = weir__search_part(&search, false, error);
-    keep_search(p, record, &search);
-    return status;
-}
-
-static weir_status search_open_part(packing *p, const weir__part *part, part_record *record,
-                                    weir_error *error) {
-    uint64_t floor = part->lower_bound > p->target ? part->lower_bound : p->target;
-    weir__part_search dives = make_search(p, part, record, p->offsets + record->row_from, p->budget);
-    weir_status status = weir__search_part(&dives, true, error);
-    keep_search(p, record, &dives);
-    for (weir__fuse_mode mode = 0; !status && mode < WEIR__FUSE_MODES && record->peak > floor; mode++) {
-        if (p->steps + FUSE_STEPS_PER_BUFFER * (uint64_t)part->count > p->budget)
-            break;
-        p->steps += FUSE_STEPS_PER_BUFFER * (uint64_t)part->count;
-        status = search_fused(p, part, record, mode, share_of_budget(p, p->steps, 10), error);
-    }
-    return status ? status : search_raw(p, part, record, error);
-}
-
-/* Whether the part got better; if it did not, neither can the whole. */
-static weir_status search_record(packing *p, part_record *record, bool *better, weir_error *error) {
-    weir__part part;
-    weir_status status = open_part(p, record, &part, error);
-    if (status)
-        return status;
-    uint64_t before = record->peak;
-    if (!part.oversized)
-        status = search_open_part(p, &part, record, error);
-    *better = record->peak < before;
-    weir__part_close(p->env, &part);
-    return status;
-}
-
-static weir_status search_parts(packing *p, weir_error *error) {
+/* Corner searches over the highest part, and over the one that is the highest then. */
+static weir_status search_corners(packing *p, uint64_t limit, weir_error *error) {
     weir_status status = WEIR_OK;
-    bool better = true;
-    while (!status && better && p->steps < p->budget) {
+    for (bool better = true; !status && better && !is_done(p) && p->steps < limit;) {
         part_record *record = highest_part(p);
         p->steps += p->part_count;
-        if (record->peak <= p->target || record->peak <= record->proven)
-            break;
-        status = search_record(p, record, &better, error);
+        status = open_search(p, record, error);
+        if (status || p->part.oversized)
+            return status;
+        p->search.peak = record->peak;
+        p->search.steps = p->steps;
+        status = weir__search_part(&p->search, limit, p->level >= HARD_LEVEL, error);
+        p->steps = p->search.steps;
+        record->proven = p->search.proven;
+        better = p->search.peak < record->peak;
+        if (better) {
+            record->peak = p->search.peak;
+            memcpy(p->offsets + record->row_from, p->part_offsets, p->part.count * sizeof *p->offsets);
+        }
     }
     return status;
 }
+
+/* ---- Strategies: fusion ------------------------------------------------------------------------ */
+
+static weir_status open_packing(packing *p, const weir_buffer *buffers, size_t count, const uint32_t *rank,
+                                weir_error *error);
+static weir_status advance(packing *p, uint32_t level, uint64_t limit, weir_error *error);
+
+/* Fuses all rows. There is no fused problem afterwards if that leaves more than seven eighths of them. */
+static weir_status open_fusion(packing *p, weir_error *error) {
+    weir_status status = weir__fuse(p->env, &p->sweep, &p->fusion, error);
+    if (status)
+        return status;
+    p->has_fusion = true;
+    p->steps += p->fusion.steps;
+    uint32_t count = p->fusion.live_count;
+    if (count >= p->sweep.count - p->sweep.count / 8) {
+        weir__fusion_close(&p->fusion);
+        return WEIR_OK;
+    }
+    weir_buffer *buffers = weir__allocate(p->env, count, sizeof *buffers);
+    p->fused = weir__allocate_zero(p->env, 1, sizeof *p->fused);
+    if (!buffers || !p->fused) {
+        status = weir__out_of_memory(error, WEIR__PACK_OPERATOR, count * sizeof *buffers);
+    } else {
+        weir__fusion_buffers(&p->fusion, buffers);
+        *p->fused = (packing){.env = p->env, .options = p->options, .level = 1, .is_fused = true};
+        status = open_packing(p->fused, buffers, count, NULL, error);
+    }
+    weir__release(p->env, buffers);
+    return status;
+}
+
+/* The same problem over fewer, larger rows. */
+static weir_status search_fused(packing *p, uint64_t limit, weir_error *error) {
+    uint64_t start = p->steps;
+    weir_status status = p->has_fusion ? WEIR_OK : open_fusion(p, error);
+    limit += p->steps - start;
+    packing *fused = p->fused;
+    if (status || !fused)
+        return status;
+    uint64_t before = fused->has_layout ? highest_part(fused)->peak : UINT64_MAX;
+    uint64_t target = p->target / fused->sweep.unit;
+    fused->target = target > fused->sweep.lower_bound ? target : fused->sweep.lower_bound;
+    fused->steps = p->steps;
+    status = advance(fused, p->level, limit, error);
+    p->steps = fused->steps;
+    if (status)
+        return status;
+    p->is_better = highest_part(fused)->peak < before;
+    for (uint32_t i = 0; i < fused->sweep.count; i++)
+        fused->trial[fused->sweep.rows[i].origin] = fused->offsets[i] * fused->sweep.unit;
+    weir__fusion_expand(&p->fusion, fused->trial, p->trial);
+    keep_better_parts(p);
+    return WEIR_OK;
+}
+
+/* ---- The strategies ---------------------------------------------------------------------------- */
+
+static const strategy strategies[STRATEGIES] = {
+    {"fits", 1, 1, 0, fit_plain},
+    {"cores", 1, 1, 0, grow_cores},
+    {"ends", 1, 1, 0, fit_by_end},
+    {"fusion", 2, WEIR__PACK_EFFORT_MAX, 32, search_fused},
+    {"corners", 2, WEIR__PACK_EFFORT_MAX, 32, search_corners},
+    {"sizes", 2, WEIR__PACK_EFFORT_MAX, 0, fit_sizes},
+    {"slants", 2, WEIR__PACK_EFFORT_MAX, 4, vary_cores},
+    {"windows", 2, WEIR__PACK_EFFORT_MAX, 12, search_windows},
+};
+
+static weir_status refuse_strategy(const char *name, size_t size, weir_error *error) {
+    char known[16 * STRATEGIES] = "";
+    for (unsigned i = 0; i < STRATEGIES; i++) {
+        strcat(known, i ? ", " : "");
+        strcat(known, strategies[i].name);
+    }
+    return weir__fail(error, WEIR_CONTRACT_VIOLATION, WEIR__PACK_OPERATOR,
+                      "unknown packing strategy '%.*s'; choose among %s, separated by commas",
+                      (int)(size < 40 ? size : 40), name, known);
+}
+
+weir_status weir__pack_choose(const char *names, uint32_t *without, weir_error *error) {
+    *without = names ? (1u << STRATEGIES) - 1 : 0;
+    for (const char *at = names; at;) {
+        size_t size = strcspn(at, ",");
+        unsigned i = 0;
+        while (i < STRATEGIES && (strlen(strategies[i].name) != size || memcmp(at, strategies[i].name, size)))
+            i++;
+        if (i == STRATEGIES)
+            return refuse_strategy(at, size, error);
+        *without &= ~(1u << i);
+        at = at[size] ? at + size + 1 : NULL;
+    }
+    return WEIR_OK;
+}
+
+static bool takes_part(const packing *p, unsigned index) {
+    return p->level >= strategies[index].from && p->level <= strategies[index].to &&
+           !(p->options->without >> index & 1) && !(p->is_fused && strategies[index].run == search_fused);
+}
+
+/* Gives every strategy its share of the steps up to `limit`. One that made the layout better has twice the
+ * share the next time, one that did not, half. */
+static weir_status run_round(packing *p, uint64_t limit, weir_error *error) {
+    weir_status status = WEIR_OK;
+    for (unsigned i = 0; !status && i < STRATEGIES && !is_done(p) && p->steps < limit; i++) {
+        if (!takes_part(p, i))
+            continue;
+        uint64_t sum = 0;
+        for (unsigned k = i; k < STRATEGIES; k++)
+            sum += takes_part(p, k) ? p->shares[k] : 0;
+        uint64_t before = highest_part(p)->peak;
+        unsigned __int128 left = limit - p->steps;
+        uint64_t slice = p->shares[i] ? (uint64_t)(left * p->shares[i] / sum) : (uint64_t)left;
+        p->is_better = false;
+        status = strategies[i].run(p, p->steps + slice, error);
+        if (p->is_better || highest_part(p)->peak < before)
+            p->shares[i] = p->shares[i] * 2 < SHARE_MAX ? p->shares[i] * 2 : SHARE_MAX;
+        else if (p->shares[i] > 1)
+            p->shares[i] /= 2;
+    }
+    return status;
+}
+
+/* A level of a large problem is run in rounds, so that the steps go where they pay. */
+static weir_status run_level(packing *p, uint64_t limit, weir_error *error) {
+    weir_status status = WEIR_OK;
+    uint64_t rounds = p->sweep.count >= LARGE && p->level > 1 ? LARGE_ROUNDS : 1;
+    for (; !status && rounds > 0 && !is_done(p) && p->steps < limit; rounds--)
+        status = run_round(p, rounds == 1 ? limit : p->steps + (limit - p->steps) / 2, error);
+    return status;
+}
+
+/* Takes the packing up to a level, or on in the level that it has reached. */
+static weir_status advance(packing *p, uint32_t level, uint64_t limit, weir_error *error) {
+    weir_status status =
+        p->has_layout ? WEIR_OK : try_fit(p, (weir__fit_order){WEIR__FIT_FORWARD, 0, false}, error);
+    p->has_layout = true;
+    do {
+        p->level += p->level < level;
+        if (!status && !is_done(p))
+            status = run_level(p, limit, error);
+    } while (!status && p->level < level);
+    return status;
+}
+
+/* ---- The result -------------------------------------------------------------------------------- */
 
 /* The caller's own layout, where it is better than ours. */
 static void prefer_initial(const packing *p, size_t count, const weir_buffer *buffers, uint64_t proven,
@@ -333,7 +570,13 @@ static void order_equals(packing *p) {
     }
 }
 
-static weir_status pack_rows(packing *p, weir_error *error) {
+/* ---- The whole --------------------------------------------------------------------------------- */
+
+static weir_status open_packing(packing *p, const weir_buffer *buffers, size_t count, const uint32_t *rank,
+                                weir_error *error) {
+    weir_status status = weir__sweep_open(p->env, buffers, count, rank, &p->sweep, error);
+    if (status)
+        return status;
     p->part_count = count_parts(&p->sweep, NULL);
     p->parts = weir__allocate(p->env, p->part_count, sizeof *p->parts);
     p->offsets = weir__allocate(p->env, p->sweep.count, sizeof *p->offsets);
@@ -341,41 +584,57 @@ static weir_status pack_rows(packing *p, weir_error *error) {
     if (!p->parts || !p->offsets || !p->trial)
         return weir__out_of_memory(error, WEIR__PACK_OPERATOR, p->sweep.count * sizeof *p->offsets);
     count_parts(&p->sweep, p->parts);
+    for (unsigned i = 0; i < STRATEGIES; i++)
+        p->shares[i] = strategies[i].share;
     uint64_t capacity = p->options->capacity / p->sweep.unit;
     bool has_room = p->options->capacity != UINT64_MAX && capacity > p->sweep.lower_bound;
     p->target = has_room ? capacity : p->sweep.lower_bound;
-    p->budget = effort_steps[p->options->effort];
-    if (p->sweep.count == 0)
-        return WEIR_OK;
-    weir_status status = try_fits(p, error);
-    return status ? status : search_parts(p, error);
+    return WEIR_OK;
+}
+
+static void close_packing(packing *p) {
+    if (p->fused)
+        close_packing(p->fused);
+    weir__release(p->env, p->fused);
+    weir__fusion_close(&p->fusion);
+    weir__windows_close(&p->windows);
+    close_search(p);
+    weir__release(p->env, p->parts);
+    weir__release(p->env, p->offsets);
+    weir__release(p->env, p->trial);
+    weir__sweep_close(p->env, &p->sweep);
+}
+
+static weir_status check_request(const weir_buffer *buffers, size_t count, const weir__pack_options *options,
+                                 weir_error *error) {
+    if (options->effort > WEIR__PACK_EFFORT_MAX)
+        return weir__fail(error, WEIR_CONTRACT_VIOLATION, WEIR__PACK_OPERATOR, "effort %u is not in 0..%d",
+                          options->effort, WEIR__PACK_EFFORT_MAX);
+    if (count >= WEIR__NO_INDEX / 4)
+        return weir__fail(error, WEIR_CONTRACT_VIOLATION, WEIR__PACK_OPERATOR,
+                          "%zu buffers are too many to pack", count);
+    for (size_t i = 0; options->alignment > 1 && i < count; i++)
+        if (buffers[i].size % options->alignment)
+            return weir__fail(error, WEIR_CONTRACT_VIOLATION, WEIR__PACK_OPERATOR,
+                              "the size of buffer %zu is not a multiple of the alignment", i);
+    return WEIR_OK;
 }
 
 weir_status weir__pack(const weir_env *env, const weir_buffer *buffers, size_t count,
                        const weir__pack_options *options, uint64_t *offsets, weir__pack_result *result,
                        weir_error *error) {
     env = weir__env(env);
-    if (options->effort > WEIR__PACK_EFFORT_MAX)
-        return weir__fail(error, WEIR_CONTRACT_VIOLATION, WEIR__PACK_OPERATOR, "effort %u is not in 0..%d",
-                          options->effort, WEIR__PACK_EFFORT_MAX);
-    if (count >= WEIR__NO_INDEX / 2)
-        return weir__fail(error, WEIR_CONTRACT_VIOLATION, WEIR__PACK_OPERATOR,
-                          "%zu buffers are too many to pack", count);
-    for (size_t i = 0; options->alignment > 1 && i < count; i++)
-        if (buffers[i].size % options->alignment)
-            return weir__fail(error, WEIR_CONTRACT_VIOLATION, WEIR__PACK_OPERATOR,
-                              "the size of buffer %zu is no multiple of the alignment", i);
+    weir_status status = check_request(buffers, count, options, error);
+    if (status)
+        return status;
     packing p = {.env = env, .options = options};
-    weir_status status = weir__sweep_open(env, buffers, count, options->rank, &p.sweep, error);
-    if (!status)
-        status = pack_rows(&p, error);
+    status = open_packing(&p, buffers, count, options->rank, error);
+    for (uint32_t level = 0; !status && p.sweep.count > 0 && level <= options->effort; level++)
+        status = advance(&p, level, weir__pack_budget(level, p.sweep.count), error);
     if (!status) {
         order_equals(&p);
         finish(&p, count, buffers, offsets, result);
     }
-    weir__release(env, p.parts);
-    weir__release(env, p.offsets);
-    weir__release(env, p.trial);
-    weir__sweep_close(env, &p.sweep);
+    close_packing(&p);
     return status;
 }

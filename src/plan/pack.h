@@ -24,6 +24,7 @@ typedef struct weir__pack_options {
     uint64_t alignment;   /* 0 is read as 1; must divide every size */
     uint64_t capacity;    /* UINT64_MAX: none. The search stops as soon as the layout fits it */
     const uint32_t *rank; /* order among buffers equal in lifetime and size: a permutation; NULL: by index */
+    uint32_t without;     /* strategies that are left out: bits, from weir__pack_choose */
     const uint64_t *initial; /* a valid layout that the result must not exceed; NULL: none */
 } weir__pack_options;
 
@@ -34,6 +35,14 @@ typedef struct weir__pack_result {
     bool infeasible_proven; /* a capacity was given and no layout can fit it */
     uint64_t steps;         /* work done, in the packer's own units; the same for every thread count */
 } weir__pack_result;
+
+/* The steps that an effort may take over a number of buffers. `steps` passes it by an eighth at most, because
+ * a fit or a short search that has begun is finished. */
+uint64_t weir__pack_budget(uint32_t effort, size_t count);
+
+/* Reads "name,name": all strategies but these get their bit in *without. NULL: every strategy is wanted.
+ * CONTRACT_VIOLATION names one that there is not, and those that there are. */
+WEIR_CHECKED weir_status weir__pack_choose(const char *names, uint32_t *without, weir_error *error);
 
 /* Writes an offset for each of `count` buffers (offset 0 for size 0). A capacity that is not met is no
  * error here: the caller compares `peak` with it. Thread-safe; `threads` > 1 starts threads through the env

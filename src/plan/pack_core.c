@@ -1,14 +1,10 @@
 /* Core fits: the hard moments searched, the rest played outward.
  *
- * Where the load is high only around one moment, as in a training step whose gradients stay, stacking that
- * one moment leaves the next ones fragmented. So a window around it is laid out by a corner search
- * (lifetimes cut to the window; the buffers that span it go to the bottom by themselves, longest first) and
- * the time-order fit continues from its borders. Windows grow until one layout meets the target. */
+ * If the load is high only around one moment, as in a training step whose gradients stay, stacking that one
+ * moment leaves the next ones fragmented. So a window around it is laid out by a corner search (lifetimes
+ * cut to the window; the buffers that span it go to the bottom, at a slant as in pack_fit.c) and the
+ * time-order fit continues from its borders. */
 #include "plan/pack_internal.h"
-
-#include <string.h>
-
-enum { WINDOW_MIN = 32, WINDOW_MAX = 1024 };
 
 typedef struct window {
     uint64_t from, to;
@@ -23,46 +19,68 @@ static window window_around(const weir__sweep *sweep, uint32_t reach) {
 
 typedef struct core {
     window w;
-    uint64_t base;     /* top of the rows that span the window, which lie at the bottom */
+    weir__stacked *spanning; /* rows that live all through the window, which lie at the bottom */
+    uint32_t spanning_count;
+    uint64_t base;     /* their top */
     weir__item *items; /* the others */
     uint32_t count;
-    uint64_t limit; /* on steps: no further search is begun beyond it */
 } core;
 
-/* Writes the offsets of spanning rows, in canonical order: born first, lowest. */
-static void list_items(const weir__sweep *sweep, core *c, uint64_t *by_row) {
+static bool lives_in(const weir__row *row, window w) {
+    return row->lower < w.to && row->upper > w.from;
+}
+
+static bool spans(const weir__row *row, window w) {
+    return row->lower <= w.from && row->upper >= w.to;
+}
+
+static bool open_core(const weir_env *env, const weir__sweep *sweep, core *c) {
+    uint32_t spanning = 0, others = 0;
+    for (uint32_t i = 0; i < sweep->count && sweep->rows[i].lower < c->w.to; i++)
+        if (lives_in(&sweep->rows[i], c->w))
+            (*(spans(&sweep->rows[i], c->w) ? &spanning : &others))++;
+    c->spanning = weir__allocate(env, spanning, sizeof *c->spanning);
+    c->items = weir__allocate(env, others, sizeof *c->items);
+    return c->spanning && c->items;
+}
+
+/* Lists the rows of the window and writes the offsets of those that span it. */
+static void list_items(const weir__sweep *sweep, uint32_t slant, core *c, uint64_t *by_row) {
     for (uint32_t i = 0; i < sweep->count && sweep->rows[i].lower < c->w.to; i++) {
         const weir__row *row = &sweep->rows[i];
-        if (row->upper <= c->w.from)
+        if (!lives_in(row, c->w))
             continue;
-        if (row->lower <= c->w.from && row->upper >= c->w.to) {
-            by_row[i] = c->base;
-            c->base += row->size;
-            continue;
-        }
-        c->items[c->count++] = (weir__item){.lower = row->lower > c->w.from ? row->lower : c->w.from,
-                                            .upper = row->upper < c->w.to ? row->upper : c->w.to,
-                                            .size = row->size,
-                                            .origin = i};
+        if (spans(row, c->w))
+            c->spanning[c->spanning_count++] = (weir__stacked){weir__slanted(sweep, row, slant), i};
+        else
+            c->items[c->count++] = (weir__item){.lower = row->lower > c->w.from ? row->lower : c->w.from,
+                                                .upper = row->upper < c->w.to ? row->upper : c->w.to,
+                                                .size = row->size,
+                                                .origin = i};
+    }
+    weir__sort_stacked(c->spanning, c->spanning_count);
+    for (uint32_t i = 0; i < c->spanning_count; i++) {
+        by_row[c->spanning[i].row] = c->base;
+        c->base += sweep->rows[c->spanning[i].row].size;
     }
 }
 
-static weir_status search_core(const weir_env *env, const core *c, const weir__part *part, uint64_t target,
-                               uint64_t *by_row, weir__search_end *end, uint64_t *steps, weir_error *error) {
+static weir_status search_core(const weir_env *env, const core *c, const weir__core_setting *setting,
+                               const weir__part *part, uint64_t target, uint64_t *by_row,
+                               weir__search_end *end, uint64_t *steps, weir_error *error) {
     weir__corner *corner = NULL;
     uint64_t *offsets = weir__allocate(env, part->count, sizeof *offsets);
     weir_status status = offsets
                              ? weir__corner_open(env, part, &corner, error)
                              : weir__out_of_memory(error, WEIR__PACK_OPERATOR, part->count * sizeof *offsets);
     weir__search_task task = {.rule = WEIR__RULE_FEWEST,
+                              .order = setting->order,
+                              .seed = setting->seed,
                               .capacity = target - c->base,
                               .fit = 3,
                               .budget = 20000 + 20 * (uint64_t)part->count * part->live_max};
-    for (unsigned i = 0; !status && i < WEIR__ORDERS && *end == WEIR__SEARCH_SPENT && *steps < c->limit;
-         i++) {
-        task.order = (weir__corner_order)i;
+    if (!status)
         status = weir__corner_run(corner, &task, offsets, end, steps, error);
-    }
     for (uint32_t i = 0; !status && *end == WEIR__SEARCH_SOLVED && i < part->count; i++)
         by_row[part->origin[i]] = c->base + offsets[i];
     weir__corner_close(corner);
@@ -70,46 +88,29 @@ static weir_status search_core(const weir_env *env, const core *c, const weir__p
     return status;
 }
 
-/* SOLVED: every row that lives in the window has its offset in by_row, none above target. */
-static weir_status lay_out_core(const weir_env *env, const weir__sweep *sweep, window w, uint64_t target,
-                                uint64_t limit, uint64_t *by_row, weir__search_end *end, uint64_t *steps,
-                                weir_error *error) {
-    core c = {.w = w, .limit = limit};
-    c.items = weir__allocate(env, 2 * ((size_t)sweep->live_max + WINDOW_MAX) + 1, sizeof *c.items);
-    if (!c.items)
-        return weir__out_of_memory(error, WEIR__PACK_OPERATOR, sweep->live_max * sizeof *c.items);
-    list_items(sweep, &c, by_row);
-    *end = WEIR__SEARCH_SPENT;
-    weir__part part;
-    weir_status status = weir__part_open(env, c.items, c.count, &part, error);
-    if (!status && !part.oversized)
-        status = search_core(env, &c, &part, target, by_row, end, steps, error);
-    weir__part_close(env, &part);
-    weir__release(env, c.items);
-    return status;
-}
-
-weir_status weir__fit_cores(const weir_env *env, const weir__sweep *sweep, uint64_t target, uint64_t limit,
-                            uint64_t *offsets, uint64_t *trial, uint64_t *peak, uint64_t *steps,
-                            weir_error *error) {
-    weir_status status = WEIR_OK;
-    *peak = UINT64_MAX;
-    for (uint32_t reach = WINDOW_MIN; !status && reach <= WINDOW_MAX && *peak > target && *steps < limit;
-         reach *= 2) {
-        window w = window_around(sweep, reach);
-        weir__search_end end;
-        status = lay_out_core(env, sweep, w, target, limit, trial, &end, steps, error);
-        if (status || end != WEIR__SEARCH_SOLVED)
-            return status;
-        uint64_t trial_peak = target;
-        status =
-            weir__fit_around(env, sweep, w.from, w.to, reach % 64 == 0, trial, &trial_peak, steps, error);
-        if (!status && trial_peak < *peak) {
-            *peak = trial_peak;
-            memcpy(offsets, trial, sweep->count * sizeof *offsets);
-        }
-        if (reach >= sweep->count)
-            break;
+weir_status weir__fit_core(const weir_env *env, const weir__sweep *sweep, const weir__core_setting *setting,
+                           uint64_t target, uint64_t *offsets, uint64_t *peak, uint64_t *steps,
+                           weir_error *error) {
+    core c = {.w = window_around(sweep, setting->reach)};
+    weir__part part = {0};
+    weir__search_end end = WEIR__SEARCH_SPENT;
+    weir_status status = open_core(env, sweep, &c) ? WEIR_OK
+                                                   : weir__out_of_memory(error, WEIR__PACK_OPERATOR,
+                                                                         sweep->count * sizeof *c.items);
+    if (!status) {
+        list_items(sweep, setting->slant, &c, offsets);
+        status = weir__part_open(env, c.items, c.count, &part, error);
     }
+    if (!status && !part.oversized)
+        status = search_core(env, &c, setting, &part, target, offsets, &end, steps, error);
+    *steps += sweep->count / 2;
+    *peak = UINT64_MAX;
+    if (!status && end == WEIR__SEARCH_SOLVED) {
+        *peak = target;
+        status = weir__fit_around(env, sweep, c.w.from, c.w.to, setting->by_end, offsets, peak, steps, error);
+    }
+    weir__part_close(env, &part);
+    weir__release(env, c.spanning);
+    weir__release(env, c.items);
     return status;
 }

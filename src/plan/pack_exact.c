@@ -413,12 +413,8 @@ static outcome search_tree(weir__corner *x) {
     uint32_t refuted_count = 0;
     outcome last = enter_range(x, 0, x->part->section_count);
     while (x->frame_count > 0 && !x->out_of_memory) {
-        if (x->steps > x->budget) {
-            if (!x->task->soft)
-                return ENTERED;
-            x->budget = UINT64_MAX;
-            weir__corner_set_capacity(x, UINT64_MAX);
-        }
+        if (x->steps > x->budget)
+            return ENTERED;
         last = x->frames[x->frame_count - 1].is_split ? advance_split(x, last)
                                                       : advance_corner(x, last, &refuted_count);
     }

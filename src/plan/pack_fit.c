@@ -8,9 +8,12 @@
  *
  * "Outward" fits start from a layout of a window of time and play the allocator from there to both ends: at
  * the fullest moment the live set stacked without gaps costs exactly the lower bound, and away from it the
- * load is lower. The window may also be a wider core around that moment that a search has laid out
- * (pack_search.c). */
+ * load is lower. What lives there is stacked by length (longest lowest), by birth (oldest lowest, good for
+ * what comes before), by death (latest lowest, good for what comes after), or by any slant between the last
+ * two. The window may also be a wider core around that moment that a search has laid out (pack_core.c). */
 #include "plan/pack_internal.h"
+
+enum { STEPS_PER_LOOK = 3 }; /* blocks lie apart in memory */
 
 typedef struct block {
     uint64_t offset;
@@ -243,55 +246,39 @@ static void play_backward(allocator *a, const weir__sweep *sweep, uint32_t death
     }
 }
 
-typedef struct stacked {
-    uint64_t key;
-    uint32_t row;
-} stacked;
-
-static bool stacked_before(stacked x, stacked y) {
+static bool stacked_before(weir__stacked x, weir__stacked y) {
     return x.key != y.key ? x.key < y.key : x.row < y.row;
 }
 
-static void sift_down(stacked *heap, size_t count, size_t at) {
+static void sift_down(weir__stacked *heap, size_t count, size_t at) {
     for (size_t child; (child = 2 * at + 1) < count; at = child) {
         if (child + 1 < count && stacked_before(heap[child], heap[child + 1]))
             child++;
         if (!stacked_before(heap[at], heap[child]))
             return;
-        stacked swap = heap[at];
+        weir__stacked swap = heap[at];
         heap[at] = heap[child];
         heap[child] = swap;
     }
 }
 
-static void sort_stacked(stacked *items, size_t count) {
+void weir__sort_stacked(weir__stacked *items, size_t count) {
     for (size_t at = count / 2; at-- > 0;)
         sift_down(items, count, at);
     for (size_t end = count; end-- > 1;) {
-        stacked swap = items[0];
+        weir__stacked swap = items[0];
         items[0] = items[end];
         items[end] = swap;
         sift_down(items, end, 0);
     }
 }
 
-static uint64_t stack_key(const weir__row *row, weir__fit_kind kind) {
-    switch (kind) {
-    case WEIR__FIT_OUTWARD_BIRTH:
-        return row->lower;
-    case WEIR__FIT_OUTWARD_DEATH:
-        return ~row->upper;
-    default:
-        return ~(row->upper - row->lower);
-    }
-}
-
 /* The allocator as it stands with `count` rows laid out already. */
-static void load_layout(allocator *a, stacked *live, uint32_t count) {
+static void load_layout(allocator *a, weir__stacked *live, uint32_t count) {
     reset(a);
     for (uint32_t i = 0; i < count; i++)
         live[i].key = a->offsets[live[i].row];
-    sort_stacked(live, count);
+    weir__sort_stacked(live, count);
     for (uint32_t i = 0; i < count; i++) {
         uint32_t row = live[i].row;
         uint64_t gap = a->offsets[row] - a->top;
@@ -330,7 +317,8 @@ static uint32_t dead_by(const weir__sweep *sweep, uint64_t time) {
     return low;
 }
 
-static void play_outward(allocator *a, const weir__sweep *sweep, uint64_t from, uint64_t to, stacked *live) {
+static void play_outward(allocator *a, const weir__sweep *sweep, uint64_t from, uint64_t to,
+                         weir__stacked *live) {
     uint32_t count = 0;
     uint32_t born = born_before(sweep, to);
     for (uint32_t i = 0; i < born; i++)
@@ -348,14 +336,26 @@ static void play_outward(allocator *a, const weir__sweep *sweep, uint64_t from, 
     play_backward(a, sweep, dead_by(sweep, from), born);
 }
 
-/* Stacks what lives at the fullest moment, by the kind's key. */
-static void stack_peak(allocator *a, const weir__sweep *sweep, weir__fit_kind kind, stacked *live) {
+/* Births and deaths count by their rank, so that stretching time changes nothing. */
+uint64_t weir__slanted(const weir__sweep *sweep, const weir__row *row, uint32_t slant) {
+    if (slant == WEIR__SLANT_LONG)
+        return ~(row->upper - row->lower);
+    uint64_t birth = born_before(sweep, row->lower);
+    uint64_t death = sweep->count - dead_by(sweep, row->upper);
+    return birth * slant + death * (WEIR__SLANT_ONE - slant);
+}
+
+/* Stacks what lives at the fullest moment. */
+static void stack_peak(allocator *a, const weir__sweep *sweep, uint32_t slant, weir__stacked *live) {
     uint64_t moment = sweep->rows[sweep->peak_row].lower;
     uint32_t count = 0;
-    for (uint32_t i = 0; i <= sweep->peak_row; i++)
-        if (sweep->rows[i].upper > moment)
-            live[count++] = (stacked){stack_key(&sweep->rows[i], kind), i};
-    sort_stacked(live, count);
+    for (uint32_t i = 0; i <= sweep->peak_row; i++) {
+        const weir__row *row = &sweep->rows[i];
+        if (row->upper <= moment)
+            continue;
+        live[count++] = (weir__stacked){weir__slanted(sweep, row, slant), i};
+    }
+    weir__sort_stacked(live, count);
     for (uint32_t i = 0; i < count; i++) {
         a->offsets[live[i].row] = a->peak;
         a->peak += sweep->rows[live[i].row].size;
@@ -363,7 +363,7 @@ static void stack_peak(allocator *a, const weir__sweep *sweep, weir__fit_kind ki
 }
 
 static bool open_allocator(const weir_env *env, const weir__sweep *sweep, uint64_t *offsets, allocator *a,
-                           stacked **live) {
+                           weir__stacked **live) {
     size_t block_max = 2 * (size_t)sweep->live_max + 2;
     *a = (allocator){.rows = sweep->rows, .offsets = offsets};
     a->blocks = weir__allocate(env, block_max, sizeof *a->blocks);
@@ -374,7 +374,7 @@ static bool open_allocator(const weir_env *env, const weir__sweep *sweep, uint64
 }
 
 static weir_status close_allocator(const weir_env *env, const weir__sweep *sweep, bool opened, allocator *a,
-                                   stacked *live, weir_error *error) {
+                                   weir__stacked *live, weir_error *error) {
     weir__release(env, a->blocks);
     weir__release(env, a->block_of);
     weir__release(env, live);
@@ -384,26 +384,26 @@ static weir_status close_allocator(const weir_env *env, const weir__sweep *sweep
     return WEIR_OK;
 }
 
-weir_status weir__fit(const weir_env *env, const weir__sweep *sweep, weir__fit_kind kind, bool by_end,
-                      uint64_t *offsets, uint64_t *peak, uint64_t *steps, weir_error *error) {
+weir_status weir__fit(const weir_env *env, const weir__sweep *sweep, weir__fit_order order, uint64_t *offsets,
+                      uint64_t *peak, uint64_t *steps, weir_error *error) {
     allocator a;
-    stacked *live;
+    weir__stacked *live;
     bool opened = open_allocator(env, sweep, offsets, &a, &live);
-    a.by_end = by_end;
+    a.by_end = order.by_end;
     if (opened && sweep->count > 0) {
         uint64_t moment = sweep->rows[sweep->peak_row].lower;
-        a.backward = kind == WEIR__FIT_BACKWARD;
-        if (kind == WEIR__FIT_FORWARD) {
+        a.backward = order.from == WEIR__FIT_BACKWARD;
+        if (order.from == WEIR__FIT_FORWARD) {
             play_forward(&a, sweep, 0, 0);
-        } else if (kind == WEIR__FIT_BACKWARD) {
+        } else if (order.from == WEIR__FIT_BACKWARD) {
             play_backward(&a, sweep, sweep->count, sweep->count);
         } else {
-            stack_peak(&a, sweep, kind, live);
+            stack_peak(&a, sweep, order.slant, live);
             play_outward(&a, sweep, moment, moment + 1, live);
         }
     }
     *peak = a.peak;
-    *steps += a.steps;
+    *steps += STEPS_PER_LOOK * a.steps;
     return close_allocator(env, sweep, opened, &a, live, error);
 }
 
@@ -411,13 +411,13 @@ weir_status weir__fit_around(const weir_env *env, const weir__sweep *sweep, uint
                              bool by_end, uint64_t *offsets, uint64_t *peak, uint64_t *steps,
                              weir_error *error) {
     allocator a;
-    stacked *live;
+    weir__stacked *live;
     bool opened = open_allocator(env, sweep, offsets, &a, &live);
     a.by_end = by_end;
     a.peak = *peak;
     if (opened)
         play_outward(&a, sweep, from, to, live);
     *peak = a.peak;
-    *steps += a.steps;
+    *steps += STEPS_PER_LOOK * a.steps;
     return close_allocator(env, sweep, opened, &a, live, error);
 }

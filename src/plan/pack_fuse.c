@@ -3,189 +3,299 @@
  * Two buffers of one size, of which the second is born in the section where the first has just died, can
  * share their place: end to end they are one rectangle. Two of one lifetime can be stacked: they are one
  * rectangle too. Neither changes the load of any section, so the lower bound stays, and fused rectangles
- * fuse again. Fusing is a guess, not a reduction (the best layout may keep them apart), but where lifetimes
+ * fuse again. Fusing is a guess, not a reduction (the best layout may keep them apart), but if lifetimes
  * meet exactly, as in tight problems and in training steps, it is mostly right, and it leaves few
- * rectangles. Only end-to-end pairs that are the only ones of their size at their moment are fused; loose
- * fusion then also pairs what is ambiguous, in canonical order. Whether stacks or pairs come first makes
- * different guesses, so both are tried.
+ * rectangles. End to end, only those are fused that are the only ones of their size at their moment.
  *
- * A round sorts the live rectangles twice; rounds end when nothing changes. Each fusion removes one
- * rectangle, so there are fewer than n of them, in practice some tens of rounds. */
+ * One wrong guess leaves its neighbours, and theirs, without a partner. So at the end each pair that was
+ * joined and found no further partner is taken apart for a trial: if what is left then fuses into fewer
+ * rectangles than before, it stays apart.
+ *
+ * Partners are found through hash chains by lifetime, by (birth, size) and by (death, size); what is new,
+ * or has become the only one of its kind, waits in a queue. Linear in the number of buffers. */
 #include "plan/pack_fuse.h"
 
 #include <string.h>
 
-typedef int (*comparison)(const weir__fused *a, const weir__fused *b);
+enum { STEPS_PER_LOOK = 24 };
 
-static int compare_u32(uint32_t a, uint32_t b) {
-    return (a > b) - (a < b);
+/* ---- Chains -------------------------------------------------------------------------------------- */
+
+typedef struct chain_key {
+    uint64_t a, b;
+} chain_key;
+
+static chain_key key_of(const weir__fused *node, weir__fuse_key kind) {
+    if (kind == WEIR__FUSE_LIFETIME)
+        return (chain_key){node->first, node->last};
+    return (chain_key){kind == WEIR__FUSE_BIRTH ? node->first : node->last, node->size};
 }
 
-static int compare_u64(uint64_t a, uint64_t b) {
-    return (a > b) - (a < b);
+static uint32_t *head_of(const weir__fusion *fusion, weir__fuse_key kind, chain_key key) {
+    uint64_t hash = (key.a * UINT64_C(0x9e3779b97f4a7c15) ^ key.b) * UINT64_C(0xff51afd7ed558ccd);
+    return &fusion
+                ->heads[kind][(hash ^ hash >> 29) * UINT64_C(0x9e3779b97f4a7c15) >> (64 - fusion->hash_bits)];
 }
 
-static int by_lifetime(const weir__fused *a, const weir__fused *b) {
-    int order = compare_u32(a->first, b->first);
-    return order ? order : compare_u32(a->last, b->last);
+static void link_node(weir__fusion *fusion, uint32_t index) {
+    weir__fused *node = &fusion->nodes[index];
+    for (weir__fuse_key kind = 0; kind < WEIR__FUSE_KEYS; kind++) {
+        uint32_t *head = head_of(fusion, kind, key_of(node, kind));
+        node->next[kind] = *head;
+        node->previous[kind] = WEIR__NO_INDEX;
+        if (*head != WEIR__NO_INDEX)
+            fusion->nodes[*head].previous[kind] = index;
+        *head = index;
+    }
+    node->gone = false;
+    fusion->live_count++;
 }
 
-static int by_birth_and_size(const weir__fused *a, const weir__fused *b) {
-    int order = compare_u32(a->first, b->first);
-    return order ? order : compare_u64(a->size, b->size);
+static void unlink_node(weir__fusion *fusion, uint32_t index) {
+    weir__fused *node = &fusion->nodes[index];
+    for (weir__fuse_key kind = 0; kind < WEIR__FUSE_KEYS; kind++) {
+        if (node->previous[kind] != WEIR__NO_INDEX)
+            fusion->nodes[node->previous[kind]].next[kind] = node->next[kind];
+        else
+            *head_of(fusion, kind, key_of(node, kind)) = node->next[kind];
+        if (node->next[kind] != WEIR__NO_INDEX)
+            fusion->nodes[node->next[kind]].previous[kind] = node->previous[kind];
+    }
+    node->gone = true;
+    fusion->live_count--;
 }
 
-static int by_death_and_size(const weir__fused *a, const weir__fused *b) {
-    int order = compare_u32(a->last, b->last);
-    return order ? order : compare_u64(a->size, b->size);
+/* The next live node of a key, from `at` on. */
+static uint32_t next_with(const weir__fusion *fusion, weir__fuse_key kind, chain_key key, uint32_t at) {
+    for (; at != WEIR__NO_INDEX; at = fusion->nodes[at].next[kind]) {
+        chain_key other = key_of(&fusion->nodes[at], kind);
+        if (other.a == key.a && other.b == key.b)
+            return at;
+    }
+    return WEIR__NO_INDEX;
 }
 
-/* Merge sort of node numbers; equals keep their order. */
-static void sort_nodes(const weir__fused *nodes, uint32_t *list, uint32_t *spare, uint32_t count,
-                       comparison compare) {
-    for (size_t width = 1; width < count; width *= 2)
-        for (size_t start = 0; start + width < count; start += 2 * width) {
-            size_t middle = start + width;
-            size_t end = middle + width < count ? middle + width : count;
-            if (compare(&nodes[list[middle - 1]], &nodes[list[middle]]) <= 0)
-                continue;
-            memcpy(spare, list + start, width * sizeof *list);
-            size_t left = 0, right = middle, out = start;
-            while (left < width && right < end)
-                list[out++] =
-                    compare(&nodes[list[right]], &nodes[spare[left]]) < 0 ? list[right++] : spare[left++];
-            memcpy(list + out, spare + left, (width - left) * sizeof *list);
-        }
+/* The only live node of a key, WEIR__NO_INDEX if there are none or several. */
+static uint32_t only_with(const weir__fusion *fusion, weir__fuse_key kind, chain_key key) {
+    uint32_t found = next_with(fusion, kind, key, *head_of(fusion, kind, key));
+    if (found == WEIR__NO_INDEX)
+        return found;
+    uint32_t second = next_with(fusion, kind, key, fusion->nodes[found].next[kind]);
+    return second == WEIR__NO_INDEX ? found : WEIR__NO_INDEX;
 }
 
-static uint32_t add_node(weir__fusion *fusion, uint32_t a, uint32_t b, bool stacked) {
+/* ---- Fusing -------------------------------------------------------------------------------------- */
+
+static void enqueue(weir__fusion *fusion, uint32_t index) {
+    if (fusion->nodes[index].queued)
+        return;
+    fusion->nodes[index].queued = true;
+    fusion->queue[fusion->queue_to++ & fusion->queue_mask] = index;
+}
+
+/* A death and a birth of one size at one moment may have become the only ones. */
+static void look_again(weir__fusion *fusion, uint32_t moment, uint64_t size) {
+    uint32_t dying = only_with(fusion, WEIR__FUSE_DEATH, (chain_key){moment, size});
+    if (dying != WEIR__NO_INDEX)
+        enqueue(fusion, dying);
+}
+
+static void look_around(weir__fusion *fusion, uint32_t index) {
+    const weir__fused *node = &fusion->nodes[index];
+    look_again(fusion, node->first, node->size);
+    look_again(fusion, node->last, node->size);
+}
+
+static void fuse(weir__fusion *fusion, uint32_t a, uint32_t b, bool stacked) {
     weir__fused *nodes = fusion->nodes;
     uint32_t index = fusion->node_count++;
+    unlink_node(fusion, a);
+    unlink_node(fusion, b);
     nodes[index] = (weir__fused){.first = nodes[a].first,
                                  .last = nodes[b].last,
                                  .size = nodes[a].size + (stacked ? nodes[b].size : 0),
                                  .children = {a, b},
+                                 .barred = WEIR__NO_INDEX,
                                  .stacked = stacked};
-    nodes[a].gone = nodes[b].gone = true;
-    return index;
+    link_node(fusion, index);
+    enqueue(fusion, index);
+    look_around(fusion, a);
+    look_around(fusion, b);
 }
 
-static void drop_gone(weir__fusion *fusion) {
-    uint32_t kept = 0;
-    for (uint32_t i = 0; i < fusion->live_count; i++)
-        if (!fusion->nodes[fusion->live[i]].gone)
-            fusion->live[kept++] = fusion->live[i];
-    fusion->live_count = kept;
+static bool try_stack(weir__fusion *fusion, uint32_t index) {
+    chain_key key = key_of(&fusion->nodes[index], WEIR__FUSE_LIFETIME);
+    uint32_t other = next_with(fusion, WEIR__FUSE_LIFETIME, key, *head_of(fusion, WEIR__FUSE_LIFETIME, key));
+    if (other == index)
+        other = next_with(fusion, WEIR__FUSE_LIFETIME, key, fusion->nodes[index].next[WEIR__FUSE_LIFETIME]);
+    if (other == WEIR__NO_INDEX)
+        return false;
+    fuse(fusion, index < other ? index : other, index < other ? other : index, true);
+    return true;
 }
 
-static bool stack_equal_lifetimes(weir__fusion *fusion) {
-    uint32_t before = fusion->node_count;
-    sort_nodes(fusion->nodes, fusion->live, fusion->spare, fusion->live_count, by_lifetime);
-    for (uint32_t i = 1; i < fusion->live_count; i++) {
-        uint32_t last = fusion->live[i - 1];
-        if (by_lifetime(&fusion->nodes[last], &fusion->nodes[fusion->live[i]]) == 0)
-            fusion->live[i] = add_node(fusion, last, fusion->live[i], true);
+static bool try_join(weir__fusion *fusion, uint32_t moment, uint64_t size) {
+    chain_key key = {moment, size};
+    uint32_t dying = only_with(fusion, WEIR__FUSE_DEATH, key);
+    uint32_t born = dying == WEIR__NO_INDEX ? dying : only_with(fusion, WEIR__FUSE_BIRTH, key);
+    if (born == WEIR__NO_INDEX || fusion->nodes[dying].barred == born)
+        return false;
+    fuse(fusion, dying, born, false);
+    return true;
+}
+
+/* Works the queue off; false if there is no more room for nodes. */
+static bool run_queue(weir__fusion *fusion) {
+    while (fusion->queue_from != fusion->queue_to) {
+        uint32_t index = fusion->queue[fusion->queue_from++ & fusion->queue_mask];
+        const weir__fused *node = &fusion->nodes[index];
+        fusion->nodes[index].queued = false;
+        if (node->gone)
+            continue;
+        if (fusion->node_count == fusion->capacity)
+            return false;
+        fusion->steps += STEPS_PER_LOOK;
+        if (!try_stack(fusion, index) && !try_join(fusion, node->last, node->size))
+            try_join(fusion, node->first, node->size);
     }
-    drop_gone(fusion);
-    return fusion->node_count > before;
+    return true;
 }
 
-static uint32_t run_end(const weir__fusion *fusion, const uint32_t *list, uint32_t from, comparison compare) {
-    uint32_t to = from + 1;
-    while (to < fusion->live_count && compare(&fusion->nodes[list[from]], &fusion->nodes[list[to]]) == 0)
-        to++;
-    return to;
+static void fuse_all(weir__fusion *fusion) {
+    for (uint32_t i = 0; i < fusion->count; i++)
+        link_node(fusion, i);
+    for (uint32_t i = 0; i < fusion->count; i++)
+        if (!fusion->nodes[i].gone)
+            try_stack(fusion, i);
+    for (uint32_t i = 0; i < fusion->count; i++)
+        if (!fusion->nodes[i].gone)
+            enqueue(fusion, i);
+    fusion->steps += STEPS_PER_LOOK * (uint64_t)fusion->count;
+    run_queue(fusion);
 }
 
-/* Death (section, size) against birth (section, size). */
-static int compare_meeting(const weir__fused *dying, const weir__fused *born) {
-    int order = compare_u32(dying->last, born->first);
-    return order ? order : compare_u64(dying->size, born->size);
+/* ---- Taking apart -------------------------------------------------------------------------------- */
+
+static void clear_queue(weir__fusion *fusion) {
+    while (fusion->queue_from != fusion->queue_to)
+        fusion->nodes[fusion->queue[fusion->queue_from++ & fusion->queue_mask]].queued = false;
 }
 
-static bool join_end_to_end(weir__fusion *fusion, bool loose) {
-    uint32_t before = fusion->node_count;
-    uint32_t *births = fusion->live;
-    uint32_t *deaths = fusion->spare + fusion->capacity;
-    memcpy(deaths, births, fusion->live_count * sizeof *deaths);
-    sort_nodes(fusion->nodes, births, fusion->spare, fusion->live_count, by_birth_and_size);
-    sort_nodes(fusion->nodes, deaths, fusion->spare, fusion->live_count, by_death_and_size);
-    uint32_t count = fusion->live_count;
-    for (uint32_t d = 0, b = 0, d_end, b_end; d < count && b < count;) {
-        int order = compare_meeting(&fusion->nodes[deaths[d]], &fusion->nodes[births[b]]);
-        d_end = order <= 0 ? run_end(fusion, deaths, d, by_death_and_size) : d;
-        b_end = order >= 0 ? run_end(fusion, births, b, by_birth_and_size) : b;
-        uint32_t pairs = d_end - d < b_end - b ? d_end - d : b_end - b;
-        if (order == 0 && (loose || (d_end - d == 1 && b_end - b == 1)))
-            for (uint32_t i = 0; i < pairs; i++)
-                if (!fusion->nodes[deaths[d + i]].gone && !fusion->nodes[births[b + i]].gone)
-                    fusion->live[fusion->live_count++] =
-                        add_node(fusion, deaths[d + i], births[b + i], false);
-        d = d_end;
-        b = b_end;
+/* Undoes the newest fusion. */
+static void undo_last(weir__fusion *fusion) {
+    uint32_t index = --fusion->node_count;
+    unlink_node(fusion, index);
+    link_node(fusion, fusion->nodes[index].children[0]);
+    link_node(fusion, fusion->nodes[index].children[1]);
+}
+
+/* Whether fewer rectangles are left if a joined pair is kept apart; then it stays apart. */
+static bool take_apart(weir__fusion *fusion, uint32_t index) {
+    uint32_t before = fusion->live_count;
+    uint32_t mark = fusion->node_count;
+    uint32_t a = fusion->nodes[index].children[0];
+    uint32_t b = fusion->nodes[index].children[1];
+    unlink_node(fusion, index);
+    link_node(fusion, a);
+    link_node(fusion, b);
+    fusion->nodes[a].barred = b;
+    enqueue(fusion, a);
+    enqueue(fusion, b);
+    look_around(fusion, a);
+    look_around(fusion, b);
+    run_queue(fusion);
+    if (fusion->live_count < before) {
+        fusion->nodes[index].apart = true;
+        return true;
     }
-    drop_gone(fusion);
-    return fusion->node_count > before;
+    clear_queue(fusion);
+    while (fusion->node_count > mark)
+        undo_last(fusion);
+    fusion->nodes[a].barred = WEIR__NO_INDEX;
+    unlink_node(fusion, a);
+    unlink_node(fusion, b);
+    link_node(fusion, index);
+    return false;
 }
 
-static int by_canonical_order(const weir__fused *a, const weir__fused *b) {
-    int order = compare_u32(a->first, b->first);
-    if (!order)
-        order = compare_u32(b->last, a->last);
-    return order ? order : compare_u64(b->size, a->size);
+static void mend(weir__fusion *fusion) {
+    for (bool changed = true; changed;) {
+        changed = false;
+        uint32_t end = fusion->node_count;
+        for (uint32_t i = fusion->count; i < end && fusion->node_count < fusion->capacity; i++)
+            if (!fusion->nodes[i].gone && !fusion->nodes[i].stacked)
+                changed |= take_apart(fusion, i);
+    }
 }
 
-weir_status weir__fuse(const weir_env *env, const weir__part *part, weir__fuse_mode mode,
-                       weir__fusion *fusion, weir_error *error) {
-    uint32_t count = part->count;
-    *fusion = (weir__fusion){.capacity = 2 * count, .count = count};
-    fusion->nodes = weir__allocate(env, 2 * (size_t)count, sizeof *fusion->nodes);
-    fusion->live = weir__allocate(env, 2 * (size_t)count, sizeof *fusion->live);
-    fusion->spare = weir__allocate(env, 4 * (size_t)count, sizeof *fusion->spare);
-    if (!fusion->nodes || !fusion->live || !fusion->spare) {
-        weir__fusion_close(env, fusion);
-        return weir__out_of_memory(error, WEIR__PACK_OPERATOR, count * sizeof *fusion->nodes);
+/* ---- There and back ------------------------------------------------------------------------------ */
+
+static bool allocate_fusion(weir__fusion *fusion) {
+    const weir_env *env = fusion->env;
+    size_t heads = (size_t)1 << fusion->hash_bits;
+    fusion->nodes = weir__allocate(env, fusion->capacity, sizeof *fusion->nodes);
+    fusion->queue = weir__allocate(env, (size_t)fusion->queue_mask + 1, sizeof *fusion->queue);
+    bool ok = fusion->nodes && fusion->queue;
+    for (weir__fuse_key kind = 0; kind < WEIR__FUSE_KEYS; kind++) {
+        fusion->heads[kind] = weir__allocate(env, heads, sizeof **fusion->heads);
+        ok = ok && fusion->heads[kind];
+        if (fusion->heads[kind])
+            memset(fusion->heads[kind], 0xff, heads * sizeof **fusion->heads);
     }
-    for (uint32_t i = 0; i < count; i++) {
-        fusion->nodes[i] =
-            (weir__fused){.first = part->first[i], .last = part->last[i], .size = part->size[i]};
-        fusion->live[i] = i;
-    }
-    fusion->node_count = fusion->live_count = count;
-    bool changed = true;
-    while (changed) {
-        changed = mode != WEIR__FUSE_JOIN_FIRST && stack_equal_lifetimes(fusion);
-        changed |= join_end_to_end(fusion, false);
-        if (!changed && mode == WEIR__FUSE_JOIN_FIRST)
-            changed = stack_equal_lifetimes(fusion);
-        if (!changed && mode == WEIR__FUSE_LOOSE)
-            changed = join_end_to_end(fusion, true);
-    }
-    sort_nodes(fusion->nodes, fusion->live, fusion->spare, fusion->live_count, by_canonical_order);
-    return WEIR_OK;
+    return ok;
 }
 
-weir_status weir__fusion_part(const weir_env *env, const weir__fusion *fusion, weir__part *part,
-                              weir_error *error) {
-    weir__item *items = weir__allocate(env, fusion->live_count, sizeof *items);
-    if (!items)
-        return weir__out_of_memory(error, WEIR__PACK_OPERATOR, fusion->live_count * sizeof *items);
-    for (uint32_t i = 0; i < fusion->live_count; i++) {
-        const weir__fused *node = &fusion->nodes[fusion->live[i]];
-        items[i] = (weir__item){
-            .lower = node->first, .upper = node->last, .size = node->size, .origin = fusion->live[i]};
+static weir_status open_fusion(const weir_env *env, uint32_t count, weir__fusion *fusion, weir_error *error) {
+    *fusion = (weir__fusion){.env = env, .count = count, .node_count = count, .hash_bits = 4};
+    fusion->capacity = 2 * count + count / 4 + 16;
+    while (fusion->hash_bits < 31 && (uint32_t)1 << fusion->hash_bits < count)
+        fusion->hash_bits++;
+    for (fusion->queue_mask = 15; fusion->queue_mask < fusion->capacity;)
+        fusion->queue_mask = 2 * fusion->queue_mask + 1;
+    if (allocate_fusion(fusion))
+        return WEIR_OK;
+    weir__fusion_close(fusion);
+    return weir__out_of_memory(error, WEIR__PACK_OPERATOR, count * sizeof *fusion->nodes);
+}
+
+weir_status weir__fuse(const weir_env *env, const weir__sweep *sweep, weir__fusion *fusion,
+                       weir_error *error) {
+    uint32_t count = sweep->count;
+    uint32_t *sections = weir__allocate(env, count, 2 * sizeof *sections);
+    weir_status status = sections ? weir__sweep_sections(env, sweep, sections, sections + count, error)
+                                  : weir__out_of_memory(error, WEIR__PACK_OPERATOR, count * sizeof *sections);
+    if (!status)
+        status = open_fusion(env, count, fusion, error);
+    if (!status) {
+        for (uint32_t i = 0; i < count; i++)
+            fusion->nodes[i] = (weir__fused){.first = sections[i],
+                                             .last = sections[count + i],
+                                             .size = sweep->rows[i].size,
+                                             .children = {WEIR__NO_INDEX, WEIR__NO_INDEX},
+                                             .barred = WEIR__NO_INDEX};
+        fuse_all(fusion);
+        mend(fusion);
     }
-    weir_status status = weir__part_open(env, items, fusion->live_count, part, error);
-    weir__release(env, items);
+    weir__release(env, sections);
     return status;
 }
 
-void weir__fusion_expand(weir__fusion *fusion, const weir__part *fused, const uint64_t *offsets,
-                         uint64_t *expanded) {
-    for (uint32_t i = 0; i < fused->count; i++)
-        fusion->nodes[fused->origin[i]].offset = offsets[i];
+void weir__fusion_buffers(const weir__fusion *fusion, weir_buffer *buffers) {
+    for (uint32_t i = 0; i < fusion->node_count; i++) {
+        const weir__fused *node = &fusion->nodes[i];
+        if (!node->gone)
+            *buffers++ = (weir_buffer){node->first, node->last, node->size};
+    }
+}
+
+void weir__fusion_expand(weir__fusion *fusion, const uint64_t *offsets, uint64_t *expanded) {
+    for (uint32_t i = 0; i < fusion->node_count; i++)
+        if (!fusion->nodes[i].gone)
+            fusion->nodes[i].offset = *offsets++;
     for (uint32_t i = fusion->node_count; i-- > fusion->count;) {
         const weir__fused *node = &fusion->nodes[i];
+        if (node->apart)
+            continue;
         fusion->nodes[node->children[0]].offset = node->offset;
         fusion->nodes[node->children[1]].offset =
             node->offset + (node->stacked ? fusion->nodes[node->children[0]].size : 0);
@@ -194,9 +304,12 @@ void weir__fusion_expand(weir__fusion *fusion, const weir__part *fused, const ui
         expanded[i] = fusion->nodes[i].offset;
 }
 
-void weir__fusion_close(const weir_env *env, weir__fusion *fusion) {
-    weir__release(env, fusion->nodes);
-    weir__release(env, fusion->live);
-    weir__release(env, fusion->spare);
+void weir__fusion_close(weir__fusion *fusion) {
+    if (!fusion->env)
+        return;
+    weir__release(fusion->env, fusion->nodes);
+    weir__release(fusion->env, fusion->queue);
+    for (weir__fuse_key kind = 0; kind < WEIR__FUSE_KEYS; kind++)
+        weir__release(fusion->env, fusion->heads[kind]);
     *fusion = (weir__fusion){0};
 }

@@ -1,17 +1,17 @@
 /* What the packer's files share. Data flows one way:
  *
- *   pack_sweep.c    rows in canonical order, deaths, the lower bound          -> weir__sweep
- *   pack_fit.c      best fit in time order over a sweep
- *   pack_core.c     the fullest moments searched, the rest fitted outward from them
- *   pack_part.c     maximal sections of an independent part                   -> weir__part
- *   pack_fuse.c     buffers that fit together made one, and back
- *   pack_corner.c   the state of a corner search: place, leave empty, undo
- *   pack_exact.c    the tree over that state: branch, split, refuted states
- *   pack_batch.c    a list of corner searches on any number of threads
- *   pack_search.c   many short searches over one part: settings, capacities
- *   pack_layers.c   the critical buffers of a part searched, the others fitted in
- *   pack_repair.c   local search on a whole layout
- *   pack.c          the order in which these are tried
+ *   pack_sweep.c      rows in canonical order, deaths, the lower bound          -> weir__sweep
+ *   pack_fit.c        best fit in time order over a sweep
+ *   pack_core.c       the fullest moments searched, the rest fitted outward from them
+ *   pack_first_fit.c  first fit of one row among its neighbours
+ *   pack_windows.c    first fit of all rows, largest first; windows of time taken out and packed again
+ *   pack_part.c       maximal sections of an independent part                   -> weir__part
+ *   pack_fuse.c       buffers that fit together made one, and back
+ *   pack_corner.c     the state of a corner search: place, leave empty, undo
+ *   pack_exact.c      the tree over that state: branch, split, refuted states
+ *   pack_batch.c      a list of corner searches on any number of threads
+ *   pack_search.c     many short searches over one part: settings, capacities
+ *   pack.c            the strategies, and how much effort each is given
  *
  * Inside the packer sizes and offsets are in units of the greatest common divisor of all sizes, so
  * alignment needs no thought: every offset is a sum of sizes. The sum of all sizes fits 64 bits, and no
@@ -50,19 +50,33 @@ void weir__sweep_close(const weir_env *env, weir__sweep *sweep);
 
 /* ---- Fits in time order ---------------------------------------------------------------------- */
 
-typedef enum weir__fit_kind {
-    WEIR__FIT_FORWARD,       /* births in time order */
-    WEIR__FIT_BACKWARD,      /* the same on reversed time */
-    WEIR__FIT_OUTWARD_LONG,  /* the fullest moment stacked, longest lifetime lowest, then both ways from there
-                              */
-    WEIR__FIT_OUTWARD_BIRTH, /* stacked by birth */
-    WEIR__FIT_OUTWARD_DEATH, /* stacked by death, latest lowest */
-    WEIR__FIT_KINDS
-} weir__fit_kind;
+typedef enum weir__fit_from {
+    WEIR__FIT_FORWARD,  /* births in time order */
+    WEIR__FIT_BACKWARD, /* the same on reversed time */
+    WEIR__FIT_OUTWARD   /* the fullest moment stacked, then both ways from there */
+} weir__fit_from;
+
+#define WEIR__SLANT_ONE  (UINT32_C(1) << 16)
+#define WEIR__SLANT_LONG UINT32_MAX /* by length instead, longest lowest */
+
+typedef struct weir__fit_order {
+    weir__fit_from from;
+    uint32_t slant; /* of the stack: 0 by death, latest lowest; WEIR__SLANT_ONE by birth, oldest lowest */
+    bool by_end;    /* a request goes to the side of its gap whose neighbour is freed at the nearer time */
+} weir__fit_order;
+
+/* A row and its place in a stack: the least key lies lowest, of equals the first row. */
+typedef struct weir__stacked {
+    uint64_t key;
+    uint32_t row;
+} weir__stacked;
+
+void weir__sort_stacked(weir__stacked *items, size_t count);
+uint64_t weir__slanted(const weir__sweep *sweep, const weir__row *row, uint32_t slant);
 
 /* Best fit over free blocks, O(n log n); offsets by row. *peak in units, *steps grows by the work. */
-weir_status weir__fit(const weir_env *env, const weir__sweep *sweep, weir__fit_kind kind, bool by_end,
-                      uint64_t *offsets, uint64_t *peak, uint64_t *steps, weir_error *error);
+weir_status weir__fit(const weir_env *env, const weir__sweep *sweep, weir__fit_order order, uint64_t *offsets,
+                      uint64_t *peak, uint64_t *steps, weir_error *error);
 
 /* Fits outward from a window [from, to) whose rows, all that live in it, are laid out in `offsets` with top
  * *peak. */
@@ -107,6 +121,10 @@ weir_status weir__part_open(const weir_env *env, const weir__item *items, uint32
                             weir_error *error);
 void weir__part_close(const weir_env *env, weir__part *part);
 
+/* The sections of a whole sweep's rows, [first, last) each. OUT_OF_MEMORY only. */
+weir_status weir__sweep_sections(const weir_env *env, const weir__sweep *sweep, uint32_t *first,
+                                 uint32_t *last, weir_error *error);
+
 /* ---- Corner search --------------------------------------------------------------------------- */
 
 typedef enum weir__corner_rule {
@@ -133,7 +151,7 @@ typedef struct weir__search_task {
     uint32_t fit;  /* bit 0: prefer tops level with a wall; bit 1: prefer buffers that span the plateau */
     uint64_t capacity;
     uint64_t budget;   /* in steps */
-    bool soft;         /* where no choice fits, raise the capacity and go on: always ends with a layout */
+    bool soft;         /* if no choice fits, raise the capacity and continue: never REFUTED */
     uint32_t patience; /* soft: refuted choices before the capacity is raised */
 } weir__search_task;
 
@@ -152,15 +170,22 @@ void weir__corner_close(weir__corner *corner);
 weir_status weir__corner_run(weir__corner *corner, const weir__search_task *task, uint64_t *offsets,
                              weir__search_end *end, uint64_t *steps, weir_error *error);
 
-/* Core fits: see pack_core.c. The best layout by row, or *peak UINT64_MAX. `trial` is scratch of the same
- * size. */
-weir_status weir__fit_cores(const weir_env *env, const weir__sweep *sweep, uint64_t target, uint64_t limit,
-                            uint64_t *offsets, uint64_t *trial, uint64_t *peak, uint64_t *steps,
-                            weir_error *error);
+/* Core fits: see pack_core.c. Offsets by row; *peak UINT64_MAX if the core was not laid out. */
+typedef struct weir__core_setting {
+    uint32_t reach; /* rows born before and after the fullest moment */
+    weir__corner_order order;
+    uint32_t seed;
+    uint32_t slant;
+    bool by_end;
+} weir__core_setting;
+
+weir_status weir__fit_core(const weir_env *env, const weir__sweep *sweep, const weir__core_setting *setting,
+                           uint64_t target, uint64_t *offsets, uint64_t *peak, uint64_t *steps,
+                           weir_error *error);
 
 /* ---- Search over one part -------------------------------------------------------------------- */
 
-/* The best layout of a part so far, and what is known about it. */
+/* The best layout of a part so far, and what is known about it. Searching goes on where it stopped. */
 typedef struct weir__part_search {
     const weir_env *env;
     const weir__part *part;
@@ -168,18 +193,17 @@ typedef struct weir__part_search {
     uint64_t peak;
     uint64_t proven; /* no layout has a lower peak than this */
     uint64_t target; /* nothing is gained below */
-    uint32_t effort;
     uint32_t threads;
-    uint64_t steps;  /* grows */
-    uint64_t budget; /* on steps */
-    unsigned number; /* of the next task: settings and noise come from it; grows */
+    uint64_t steps;            /* grows */
+    unsigned number;           /* of the next task: settings and noise come from it; grows */
+    uint64_t dive;             /* steps of one dive; 0: none was made */
+    uint64_t cycle;            /* steps of one hard search in the next cycle; 0: the first */
+    struct weir__batch *batch; /* NULL: not opened */
 } weir__part_search;
 
-/* Nothing is done where not even one dive is within the budget. */
-weir_status weir__search_part(weir__part_search *search, bool dives_only, weir_error *error);
-/* The same for parts whose load is high in few sections only: see pack_layers.c. */
-weir_status weir__search_layers(weir__part_search *search, weir_error *error);
-/* Takes out and puts back buffers around the peak: see pack_repair.c. */
-weir_status weir__search_repair(weir__part_search *search, weir_error *error);
+/* Searches until the steps have reached `limit`; hard (exact) searches too if asked. Nothing is done if not
+ * even one dive fits. The steps pass the limit by a few nodes of a tree at most. */
+weir_status weir__search_part(weir__part_search *search, uint64_t limit, bool with_hard, weir_error *error);
+void weir__search_close(weir__part_search *search);
 
 #endif

@@ -34,30 +34,59 @@ static void push_ending(ending *heap, size_t at, ending item) {
     heap[at] = item;
 }
 
+/* A lifetime and where its sections go. */
+typedef struct sectioning {
+    ending *heap;
+    size_t live;
+    uint32_t live_max;
+    uint32_t section;
+    bool grown; /* something was born since the section began */
+    uint32_t *last;
+} sectioning;
+
+/* What has died by `time` leaves. */
+static void end_until(sectioning *s, uint64_t time) {
+    while (s->live > 0 && s->heap[0].upper <= time) {
+        if (s->grown) {
+            s->section++;
+            s->grown = false;
+        }
+        s->last[s->heap[0].index] = s->section;
+        s->heap[0] = s->heap[--s->live];
+        sift_ending(s->heap, s->live, 0);
+    }
+}
+
+/* The section in which a buffer is born; buffers come sorted by lower. */
+static uint32_t begin(sectioning *s, uint32_t index, uint64_t lower, uint64_t upper) {
+    end_until(s, lower);
+    push_ending(s->heap, s->live++, (ending){upper, index});
+    s->live_max = s->live > s->live_max ? (uint32_t)s->live : s->live_max;
+    s->grown = true;
+    return s->section;
+}
+
 /* Sets first and last of every buffer; returns the number of sections. */
 static uint32_t number_sections(const weir__item *items, uint32_t count, ending *heap, weir__part *part) {
-    uint32_t section = 0;
-    size_t live = 0;
-    bool grown = false;
-    for (uint32_t i = 0; i <= count; i++) {
-        while (live > 0 && (i == count || heap[0].upper <= items[i].lower)) {
-            if (grown) {
-                section++;
-                grown = false;
-            }
-            part->last[heap[0].index] = section;
-            heap[0] = heap[--live];
-            sift_ending(heap, live, 0);
-        }
-        if (i < count) {
-            part->first[i] = section;
-            push_ending(heap, live++, (ending){items[i].upper, i});
-            if (live > part->live_max)
-                part->live_max = (uint32_t)live;
-            grown = true;
-        }
-    }
-    return section;
+    sectioning s = {.heap = heap, .last = part->last};
+    for (uint32_t i = 0; i < count; i++)
+        part->first[i] = begin(&s, i, items[i].lower, items[i].upper);
+    end_until(&s, UINT64_MAX);
+    part->live_max = s.live_max;
+    return s.section;
+}
+
+weir_status weir__sweep_sections(const weir_env *env, const weir__sweep *sweep, uint32_t *first,
+                                 uint32_t *last, weir_error *error) {
+    sectioning s = {.last = last};
+    s.heap = weir__allocate(env, sweep->live_max, sizeof *s.heap);
+    if (!s.heap)
+        return weir__out_of_memory(error, WEIR__PACK_OPERATOR, sweep->live_max * sizeof *s.heap);
+    for (uint32_t i = 0; i < sweep->count; i++)
+        first[i] = begin(&s, i, sweep->rows[i].lower, sweep->rows[i].upper);
+    end_until(&s, UINT64_MAX);
+    weir__release(env, s.heap);
+    return WEIR_OK;
 }
 
 static void fill_loads(weir__part *part) {

@@ -46,7 +46,9 @@ weir_status weir__pack_ranked(const weir_env *env, const weir_buffer *buffers, s
                                .capacity = options->has_capacity ? options->capacity : UINT64_MAX,
                                .rank = rank};
     weir__pack_result found;
-    weir_status status = pack_rounded(env, buffers, count, &pack, offsets, &found, error);
+    weir_status status = weir__pack_choose(options->strategies, &pack.without, error);
+    if (status == WEIR_OK)
+        status = pack_rounded(env, buffers, count, &pack, offsets, &found, error);
     if (status != WEIR_OK)
         return status;
     if (options->has_capacity && found.peak > options->capacity)

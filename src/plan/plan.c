@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "base/floating.h"
+#include "plan/pack.h"
 #include "plan/planning.h"
 #include "weir/hash.h"
 
@@ -14,7 +15,7 @@ typedef struct request {
     size_t order_count;
     weir__arena_setting *settings;
     size_t setting_count;
-    uint32_t effort;
+    weir__packing_request packing;
 } request;
 
 /* ---- The request ------------------------------------------------------------------------------- */
@@ -61,8 +62,9 @@ static weir_status check_options(const weir_graph *graph, const weir_plan_option
     if (options->effort_plus_one > WEIR_EFFORT_MAX + 1)
         return weir__fail(error, WEIR_CONTRACT_VIOLATION, WEIR__PREPARE_OPERATOR,
                           "the effort is a number from 0 to %d", WEIR_EFFORT_MAX);
-    r->effort = options->effort_plus_one ? options->effort_plus_one - 1 : WEIR_EFFORT_DEFAULT;
-    return WEIR_OK;
+    r->packing.effort = options->effort_plus_one ? options->effort_plus_one - 1 : WEIR_EFFORT_DEFAULT;
+    r->packing.threads = options->threads;
+    return weir__pack_choose(options->strategies, &r->packing.without, error);
 }
 
 /* ---- The token --------------------------------------------------------------------------------- */
@@ -106,7 +108,7 @@ static weir_status take_token(const weir_graph *graph, const weir_plan_options *
 /* ---- The steps --------------------------------------------------------------------------------- */
 
 static weir_status run_memory_steps(weir_plan *plan, const weir_graph *graph, const request *r,
-                                    const weir__liveness *liveness, uint32_t threads, weir_error *error) {
+                                    const weir__liveness *liveness, weir_error *error) {
     weir_status status = weir__collect_arenas(plan, &graph->arenas, r->settings, r->setting_count, error);
     if (status == WEIR_OK)
         status = weir__sort_by_time(plan, error);
@@ -117,7 +119,7 @@ static weir_status run_memory_steps(weir_plan *plan, const weir_graph *graph, co
     if (status == WEIR_OK)
         status = weir__map_addresses(plan, error);
     if (status == WEIR_OK)
-        status = weir__lay_out(plan, liveness->overwritten, r->effort, threads, error);
+        status = weir__lay_out(plan, liveness->overwritten, &r->packing, error);
     if (status == WEIR_OK)
         status = weir__seal(plan, error);
     return status;
@@ -134,7 +136,7 @@ static weir_status run_steps(weir_plan *plan, const weir_graph *graph, const wei
     if (status == WEIR_OK)
         status = weir__analyze_liveness(graph, plan, &liveness, error);
     if (status == WEIR_OK)
-        status = run_memory_steps(plan, graph, r, &liveness, options->threads, error);
+        status = run_memory_steps(plan, graph, r, &liveness, error);
     if (status == WEIR_OK)
         weir__fill_metrics(plan, liveness.retained, liveness.activations);
     weir__liveness_release(plan->env, &liveness);

@@ -165,9 +165,15 @@ WEIR_CHECKED weir_status weir__check_addresses(const weir_plan *plan, weir_error
 
 /* ---- Layout (layout.c) ------------------------------------------------------------------------- */
 
+typedef struct weir__packing_request {
+    uint32_t effort;
+    uint32_t threads;
+    uint32_t without; /* as in weir__pack_options */
+} weir__packing_request;
+
 /* Offsets, peaks, optimality. `overwritten` as in weir__liveness, or NULL. ARENA_TOO_SMALL. */
-WEIR_CHECKED weir_status weir__lay_out(weir_plan *plan, const uint32_t *overwritten, uint32_t effort,
-                                       uint32_t threads, weir_error *error);
+WEIR_CHECKED weir_status weir__lay_out(weir_plan *plan, const uint32_t *overwritten,
+                                       const weir__packing_request *request, weir_error *error);
 WEIR_CHECKED weir_status weir__report_too_small(weir_text arena, uint64_t required, uint64_t capacity,
                                                 uint64_t lower_bound, bool is_proven, weir_error *error);
 

@@ -260,29 +260,31 @@ bool weir_store_seed(const weir_store *store, uint32_t task_number, uint32_t ind
                          : read_target(store, task, index, &out->target);
 }
 
-uint32_t weir_store_find_seed(const weir_store *store, uint32_t task_number, uint32_t row,
-                              int64_t observation_time) {
-    const weir_store_info *info = &store->info;
-    if (task_number >= info->task_count)
-        return WEIR_NONE;
-    const weir_task *task = &info->tasks[task_number];
-    for (int split = 0; split < WEIR_SPLITS; split++) {
-        uint32_t low = task->split_start[split], high = task->split_start[split + 1], end = high;
-        weir_seed_row seed;
-        while (low < high) {
-            uint32_t middle = low + (high - low) / 2;
-            if (!weir_store_seed(store, task_number, middle, &seed))
-                return WEIR_NONE;
-            if (seed.row < row || (seed.row == row && seed.observation_time < observation_time))
-                low = middle + 1;
-            else
-                high = middle;
-        }
-        if (low < end && weir_store_seed(store, task_number, low, &seed) && seed.row == row &&
-            seed.observation_time == observation_time)
-            return low;
+uint32_t weir__store_find_seed_in(const weir_store *store, uint32_t task_number, weir_split split,
+                                  uint32_t row, int64_t observation_time) {
+    const weir_task *task = &store->info.tasks[task_number];
+    uint32_t low = task->split_start[split], high = task->split_start[split + 1], end = high;
+    weir_seed_row seed;
+    while (low < high) {
+        uint32_t middle = low + (high - low) / 2;
+        if (!weir_store_seed(store, task_number, middle, &seed))
+            return WEIR_NONE;
+        if (seed.row < row || (seed.row == row && seed.observation_time < observation_time))
+            low = middle + 1;
+        else
+            high = middle;
     }
-    return WEIR_NONE;
+    bool is_found = low < end && weir_store_seed(store, task_number, low, &seed) && seed.row == row &&
+                    seed.observation_time == observation_time;
+    return is_found ? low : WEIR_NONE;
+}
+
+uint32_t weir_store_find_seed(const weir_store *store, uint32_t task, uint32_t row,
+                              int64_t observation_time) {
+    uint32_t found = WEIR_NONE;
+    for (int split = 0; task < store->info.task_count && split < WEIR_SPLITS && found == WEIR_NONE; split++)
+        found = weir__store_find_seed_in(store, task, (weir_split)split, row, observation_time);
+    return found;
 }
 
 int64_t weir_store_label_time(const weir_store *store, uint32_t task_number, uint32_t index) {

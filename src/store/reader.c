@@ -382,10 +382,14 @@ static weir_status map_file(weir_store *store, weir_error *error) {
             status = weir__io_error(error, operator_name, "map", path);
     }
     env->close(env->context, file);
-    if (status == WEIR_OK)
-        store->is_guarded =
-            env->guard(env->context, store->data, store->size, &store->touched->unreadable) == 0;
-    return status;
+    if (status != WEIR_OK)
+        return status;
+    store->is_guarded = env->guard(env->context, store->data, store->size, &store->touched->unreadable) == 0;
+    /* Batches read rows that lie anywhere. What the system would read around them helps a store that stays in
+     * memory; in one that does not, it pushes out what will be read again. */
+    if (size > env->memory_size(env->context) / 2)
+        env->scatter(env->context, store->data, store->size);
+    return WEIR_OK;
 }
 
 weir_status weir_store_open_with(const weir_env *env, const char *path, const weir_store_options *options,

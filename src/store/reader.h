@@ -40,6 +40,10 @@ static inline bool weir__store_is_unreadable(const weir_store *store) {
     return __atomic_load_n(&store->touched->unreadable, __ATOMIC_RELAXED) != 0;
 }
 
+/* weir_store_find_seed in one split of a task that there is. */
+uint32_t weir__store_find_seed_in(const weir_store *store, uint32_t task, weir_split split, uint32_t row,
+                                  int64_t observation_time);
+
 /* Text that is cut to a buffer, which it leaves terminated, while its full length is counted. */
 typedef struct weir__cut_text {
     char *out;

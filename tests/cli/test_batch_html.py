@@ -61,6 +61,10 @@ SCHEMA = {
         "spend": {"query": "SELECT id, 12.5 AS total, '2024-03-04' AS seen, 'train' AS part FROM customers",
                   "anchor_table": "customers", "anchor_key": "id", "target_column": "total", "target_stype": "numerical",
                   "observation_time_column": "seen", "split": {"method": "column", "column": "part"}},
+        "again": {"query": "SELECT id, id = 6 AS again, at AS seen, 'train' AS part FROM customers, (SELECT '2024-03-02'"
+                           " AS at UNION ALL SELECT '2024-03-06' UNION ALL SELECT '2024-03-12')",
+                  "anchor_table": "customers", "anchor_key": "id", "target_column": "again", "target_stype": "boolean",
+                  "observation_time_column": "seen", "horizon": "4d", "split": {"method": "column", "column": "part"}},
     },
     "embedding": {"dim": 8},
 }  # fmt: skip
@@ -74,6 +78,11 @@ def embedded(page: Path) -> Json:
     assert len(found) == 1
     data = json.loads(found[0])
     return {**data, "sequences": [sequence for step in data["steps"] for sequence in step["sequences"]]}
+
+
+def column_of(data: Json, row: Json, index: int) -> int:
+    table = data["tables"][row["table"]]
+    return table["columns"][index] if "columns" in table else table["column_start"] + index
 
 
 class PageCase(unittest.TestCase):
@@ -108,8 +117,7 @@ class PageCase(unittest.TestCase):
         return next(i for i, s in enumerate(data["sequences"]) if s["rows"] and s["rows"][0]["row"] == row)
 
     def cells(self, data: Json, row: Json) -> dict[str, Json]:
-        start = data["tables"][row["table"]]["column_start"]
-        return {data["columns"][start + i]["name"]: cell for i, cell in enumerate(row["cells"])}
+        return {data["columns"][column_of(data, row, i)]["name"]: cell for i, cell in enumerate(row["cells"])}
 
 
 # Columns that a float32 of (x - mean) / std does not give back as they were: zeros, many digits, a mean far away.
@@ -183,8 +191,10 @@ class EmbeddedBatch(PageCase):
                          ["2", "\u2192 orders 1", "\u2192 couriers 'fast'", "\u2192 customers row 0"])
 
     def test_every_position_is_the_cell_that_the_tensors_say(self) -> None:
-        for dataset in ("shop/gift/train", "shop/gift/val", "shop/spend/train"):
-            page, batch = self.write(dataset, "--pad")
+        labels = {"labels": True, "retrieval": {"walks": 20, "length": 5, "local_cells": 9}}
+        cases = [("shop/gift/train", {}), ("shop/gift/val", {}), ("shop/spend/train", {}), ("shop/again/train", {})]
+        for dataset, config in [*cases, ("shop/again/train", {"labels": True}), ("shop/again/train", labels)]:
+            page, batch = self.write(dataset, "--pad", **config)
             data = embedded(page)
             length = batch["dims"]["S"]
             columns = struct.unpack(f"<{6 * length}i", bytes.fromhex(batch["tensors"]["column_ids"]["data"]))
@@ -198,15 +208,38 @@ class EmbeddedBatch(PageCase):
                 for local, row in enumerate(sequence["rows"]):
                     for i, cell in enumerate(row["cells"]):
                         if cell[1] >= 0:
-                            column = data["tables"][row["table"]]["column_start"] + i
-                            found[cell[1]] = (column, local, cell[0] in (NULL, LATE))
+                            found[cell[1]] = (column_of(data, row, i), local, cell[0] in (NULL, LATE))
                 first = number * length
                 expected = {
                     p: (columns[first + p], rows[first + p], bool(nulls[first + p])) for p in range(fields["num_cells"])
                 }
-                if not data["task"]["is_cell"]:
+                if not data["task"]["is_cell"] and not config:
                     expected.pop(0, None)
                 self.assertEqual(found, expected)
+
+    def test_task_rows_say_when_their_label_was_known(self) -> None:
+        page, batch = self.write("shop/again/train", labels=True, label_visibility="all")
+        data = embedded(page)
+        self.assertEqual([table["name"] for table in data["tables"] if table.get("is_task")], ["again"])
+        shown = []
+        for sequence in data["sequences"]:
+            own, *others = [row for row in sequence["rows"] if data["tables"][row["table"]].get("is_task")]
+            self.assertEqual(self.cells(data, own)["again"][:2], [TARGET, 0])
+            for row in others:
+                self.assertLessEqual(row["known"][1], sequence["seen"][1])
+                self.assertEqual(row["parents"][0][2], EDGE_SHOWN)
+                shown.append((sequence["seen"][0][:10], row["known"][0][:10]))
+        self.assertEqual(set(shown), {("2024-03-06", "2024-03-06"), ("2024-03-12", "2024-03-06"), ("2024-03-12", "2024-03-10")})
+        self.assertEqual(sum(s["num_rows"] for s in batch["sequences"]), sum(len(s["rows"]) for s in data["sequences"]))
+
+    def test_examples_say_how_they_were_found(self) -> None:
+        retrieval = {"walks": 40, "length": 6, "local_cells": 4, "width": 0}
+        page, _ = self.write("shop/again/train", labels=True, retrieval=retrieval)
+        for sequence in embedded(page)["sequences"]:
+            self.assertEqual(sequence["parts"][0], [0, 0])
+            visits = [visits for _, visits in sequence["parts"][1:]]
+            self.assertEqual(visits, sorted(visits, reverse=True))
+            self.assertEqual(bool(visits), sequence["seen"][0] >= "2024-03-06")
 
     def test_several_batches_are_those_that_follow_each_other(self) -> None:
         page, first = self.write("shop/gift/train", "--steps", "3")
@@ -406,6 +439,21 @@ class Page(PageCase):
         self.assertEqual(sorted(arrows), sorted(expected))
         self.assertEqual(self.browser.text(".card.is-anchor .cell.is-target .value"), "false")
         self.assertIn("observed 2024-03-02", self.browser.text("#times"))
+
+    def test_a_label_says_why_it_is_there(self) -> None:
+        retrieval = {"walks": 40, "length": 6, "local_cells": 4, "width": 0}
+        data = self.open("shop/again/train", labels=True, retrieval=retrieval)
+        number = max(range(6), key=lambda i: data["sequences"][i]["seen"][1])
+        for _ in range(number):
+            self.click("#next")
+        sequence = data["sequences"][number]
+        self.assertEqual(self.browser.run("return document.querySelectorAll('.card').length"), len(sequence["rows"]))
+        self.assertIn("examples", self.browser.text("#stats"))
+        label = next(r for r, row in enumerate(sequence["rows"]) if r > 0 and "known" in row)
+        self.click(self.cell(label, "again"))
+        text = self.browser.text("#selected")
+        self.assertIn("shown because it was known on 2024-03-", text)
+        self.assertIn("Example 1: found by walks", text)
 
     def test_hover_says_why_a_cell_is_hidden(self) -> None:
         self.open_order_2()

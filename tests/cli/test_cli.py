@@ -217,6 +217,25 @@ class Usage(WithManifest):
                 self.assert_usage(arguments, complaint)
 
 
+    def test_every_command_refuses_a_wrong_call(self):
+        """An option that it does not have, more than it can use, and files that are not there."""
+        for name, _ in commands():
+            usage = weir("help", name).stdout
+            required = [part for option in re.findall(r"(?<![\[\w-])(--[a-z-]+) [A-Z]", usage.split("\n\n")[1])
+                        for part in (option, "/no/such")] if name not in ("demo", "help", "version") else []
+            with self.subTest(command=name):
+                result = weir(name, "--no-such-option")
+                self.assertEqual((result.returncode, result.stdout), (2, ""))
+                self.assertIn(f"weir {name}: unknown option --no-such-option", result.stderr)
+                result = weir(name, "/no/such", "/no/such", "/no/such", *required)
+                self.assertIn(result.returncode, (1, 2))
+                self.assertRegex(result.stderr, r"\Aweir( \w+)?: ")
+                if name not in ("help", "version", "demo"):
+                    result = weir(name, "/no/such")
+                    self.assertIn(result.returncode, (1, 2), result.stderr)
+                    self.assertRegex(result.stderr, r"\Aweir( \w+)?: ")
+
+
 class Results(WithManifest):
     def test_permute(self):
         arguments = "permute", "--seed", "000102030405060708090a0b0c0d0e0f", "--blocks=8"

@@ -68,6 +68,24 @@ class Files(Base):
         self.write("db/odd[1].csv", "x\n1\n")
         self.assertEqual(set(self.tables(self.path("db/odd[1].csv"))), {"odd[1]"})
 
+    def test_folders_whose_values_are_coded(self):
+        """Bytes as %XX, in either case; what is not such a byte stands for itself, and so does an end of the text."""
+        coded = {"S%C3%A3o": "S\u00e3o", "%c3%a9": "\u00e9", "a%2Fb": "a/b", "%zz": "%zz", "%4": "%4", "%4g": "%4g", "100%": "100%",
+                 "%00": "%00", "=x": "=x"}
+        for name in coded:
+            self.write(f"db/t/city={name}/a.csv", "id\n1\n")
+        found = [row[1] for row in rows(scan(self.path("db")), "t")]
+        self.assertEqual(sorted(found), sorted(["t", value] for value in coded.values()))
+
+    def test_folders_that_are_no_table(self):
+        self.write("deep/" + "".join(f"k{i}=1/" for i in range(20)) + "a.csv", "id\n1\n")
+        self.assert_fails(self.path("deep"), "nested too deep")
+        self.write("both/t/x=1/a.csv", "id\n1\n")
+        self.write("both/t/x=1/notes.txt", "no table")
+        self.write("both/t/x=2/b.parquet", "PAR1")
+        self.assert_fails(self.path("both"), "table t has both CSV and Parquet files")
+        self.assert_fails("/" + "a" * 5000 + "/x*.csv", "is too long")
+
     def test_folders_with_values(self):
         self.write("db/orders/year=2013/month=1/a.csv", "id,total\n1,5\n")
         self.write("db/orders/year=2013/month=2/a.csv", "total,id\n6,2\n")

@@ -91,6 +91,27 @@ class Refusals(unittest.TestCase):
         error = self.error(self.weir("ingest", "src.sqlite", "--schema", "s.json", "--json"))
         self.assertEqual((error["code_id"], error["message"]), ("TASK_INVALID", "task k: the query has no column w"))
 
+    def test_a_label_has_one_time(self):
+        query = "SELECT id, x, '2019-01-01' AS at, 'soon' AS told FROM t"
+        for more, expected in (
+            ({"horizon": "30 days"}, "$.tasks.k.horizon"), ({"horizon": -1}, "$.tasks.k.horizon"),
+            ({"horizon": 1.5}, "$.tasks.k.horizon"), ({"horizon": "9999999w"}, None), ({"horizon": "99999999w"}, "$.tasks.k.horizon"),
+            ({"horizon": 2**63 - 1}, "$.tasks.k.horizon"), ({"horizon": 2**63 - 2}, None), ({"horizon": "0s"}, None),
+            ({"horizon": "1d", "label_known_column": "at"}, "$.tasks.k.horizon"),
+            ({"label_known_column": "when"}, "the query has no column when"),
+            ({"label_known_column": "told"}, "column told: 'soon' is not a time"),
+            ({"horizon": "1d", "kind": "cell", "target_column": "x"}, "$.tasks.k.horizon"),
+        ):  # fmt: skip
+            self.write_schema(tasks={"k": {**TASK, "kind": "derived", "query": query, **more}})
+            done = self.weir("ingest", "src.sqlite", "--schema", "s.json", "--json")
+            with self.subTest(more=more):
+                if expected is None:
+                    self.assertEqual(done.returncode, 0, done.stdout)
+                    continue
+                error = self.error(done)
+                self.assertEqual(error["code_id"], "TASK_INVALID")
+                self.assertIn(expected, error["message"])
+
     def test_a_source_without_tables(self):
         (self.folder / "empty.sqlite").write_bytes(b"")
         with sqlite3.connect(self.folder / "bare.sqlite") as db:

@@ -149,6 +149,15 @@ class Like(unittest.TestCase):
         # 30 new orders, one a day: 4 before the fifth, one on it, 25 after.
         self.assertEqual(splits, {"train": before["train"] + 4, "val": before["val"] + 1, "test": before["test"] + 25})
 
+    def test_seeds_of_one_row_and_time_in_two_splits_keep_theirs(self) -> None:
+        schema = copy.deepcopy(SCHEMA)
+        query = "SELECT id, at, 'large' AS kind, 'train' AS part FROM orders UNION ALL SELECT id, at, 'small', 'val' FROM orders"
+        schema["tasks"]["kind"].update(query=query, split={"method": "column", "column": "part"})
+        self.ingest("first.sqlite", "twice", schema=schema)
+        self.ingest("first.sqlite", "again", "--like", "twice.weir", schema=schema)
+        self.assertEqual(self.info("again")["tasks"][0]["splits"], {"train": 300, "val": 300, "test": 0})
+        self.assertEqual(self.bytes_of("again"), self.bytes_of("twice"))
+
     def test_without_keys_the_schema_splits(self) -> None:
         schema = copy.deepcopy(SCHEMA)
         schema["keys"] = False

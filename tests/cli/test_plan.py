@@ -233,6 +233,16 @@ class FilesInAndOut(PlanTest):
                 self.assertEqual(done.returncode, 1)
                 self.assertEqual(json.loads(done.stdout)["error"]["code_id"], "INVALID_IR")
 
+    def test_unknown_strategies(self) -> None:
+        path = self.files.add(graph("chain"))
+        rows = self.files.add(b"id,lower,upper,size\na,0,1,1\n")
+        for given in ((path, "--mode", "forward"), ("--csv", rows)):
+            done = call("plan", *given, "--strategies", "corners,luck", "--json")
+            self.assertEqual(done.returncode, 1)
+            record = json.loads(done.stdout)["error"]
+            self.assertEqual(record["code_id"], "CONTRACT_VIOLATION")
+            self.assertIn("'luck'", record["message"])
+
     def test_files_that_cannot_be_written_or_read(self) -> None:
         path = self.files.add(graph("chain"))
         for option in ("--cbor", "--trace"):
@@ -361,6 +371,7 @@ class Messages(PlanTest):
             (path, "--mode", "forward", "--effort", "10"),
             ("--csv", path, "--effort", "10"),
             (path, "--mode", "forward", "--cbor", path),
+            (path, "--mode", "forward", "--strategies"),
         )
         for arguments in calls:
             with self.subTest(arguments):

@@ -89,6 +89,26 @@ class Hostile(unittest.TestCase):
         self.assert_refused({"reltuples": fake.table([["100", "t", "public", "1", "t", "r"]] * 2)})
         self.assert_refused({"pg_attribute": fake.table([["100", "1", "id", "23"]] * 2)})
 
+    def test_streams_that_are_not_copies(self):
+        """A header, rows and fields that are cut, too long or of another form."""
+        row = struct.pack("!h", 2) + struct.pack("!i", 4) + ONE + struct.pack("!i", 3) + b"one"
+        begin, header = fake.copy_start(b"H", 2), fake.message(b"d", fake.COPY_HEADER)
+        for first in (b"", b"PGCOPY", fake.COPY_HEADER[:-1], b"X" + fake.COPY_HEADER[1:],
+                      fake.COPY_HEADER[:11] + struct.pack("!ii", 1, 0), fake.COPY_HEADER[:11] + struct.pack("!ii", 0, 1)):
+            with self.subTest(header=first):
+                self.assert_refused({'"id"': begin + fake.message(b"d", first) + fake.copy_end()}, "malformed")
+        for body in (row[:1], struct.pack("!h", -2), struct.pack("!h", 3) + row[2:], row[:2], row[:5], row[:8], row[:-1],
+                     row[:2] + struct.pack("!i", -2) + row[6:], row[:2] + struct.pack("!i", 1 << 30) + row[6:]):
+            with self.subTest(row=body):
+                self.assert_refused({'"id"': begin + header + fake.message(b"d", body) + fake.copy_end()}, "malformed")
+        self.assert_refused({'"id"': begin + header + fake.copy_row(ONE[:3], b"one") + fake.copy_end()}, "id")
+        whole = begin + header + fake.message(b"d", row) + fake.message(b"d", struct.pack("!h", -1))
+        self.assert_refused({'"id"': whole + fake.message(b"c") + fake.failure("the disk is gone")}, "the disk is gone")
+        self.assert_refused({'"id"': begin + header + fake.failure("the disk is gone")}, "the disk is gone")
+        extended = fake.COPY_HEADER[:11] + struct.pack("!ii", 0, 3) + b"new"
+        status, output = self.ingest({'"id"': begin + fake.message(b"d", extended + row) + fake.copy_end()})
+        self.assertEqual((status, output.get("rows")), (0, 1), output)
+
     def test_domains_in_a_ring(self):
         ring = fake.table([["300", "301"], ["301", "300"]])
         columns = fake.table([["100", "1", "id", "23"], ["100", "2", "w", "300"]])

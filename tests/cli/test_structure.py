@@ -164,6 +164,16 @@ class Symbols(unittest.TestCase):
         names = {line.split()[0] for line in output.splitlines() if len(line.split()) > 1}
         return {name for name in names if "asan" not in name and not name.startswith(("_init", "_fini"))}
 
+    def test_the_program_is_protected(self):
+        """Position-independent, tables that cannot be written, no code on the stack, guarded stacks, checked copies."""
+        cache = BUILD / "CMakeCache.txt"
+        kept = cache.read_text() if cache.exists() else ""
+        if "CMAKE_BUILD_TYPE:STRING=Release" not in kept or "WEIR_HARDENING:BOOL=ON" not in kept:
+            self.skipTest("this is not a release build with protections")
+        told = subprocess.run(["readelf", "-hldW", "--dyn-syms", BUILD / "weir"], check=True, capture_output=True, text=True).stdout
+        for pattern in (r"Type: +DYN", r"GNU_RELRO", r"BIND_NOW|Flags:.*NOW", r"GNU_STACK .* RW ", r"__stack_chk_fail", r"__\w+_chk"):
+            self.assertRegex(told, pattern)
+
     def test_the_shared_library_exports_what_the_headers_declare(self):
         library = BUILD / "libweir.so"
         if not library.exists():

@@ -11,6 +11,7 @@ import math
 import os
 import random
 import sqlite3
+import struct
 import sys
 import unittest
 from dataclasses import dataclass
@@ -268,6 +269,31 @@ class Labels(RandomCases):
 
         self.cases("examples", check, CASES // 2)
         self.assertTrue(ONLY_CASE or compared > CASES, "hardly anything was compared")
+
+    def test_damaged_lists_are_survived(self) -> None:
+        """Bytes of labels, seeds and lists of children that are not what was written, with nothing verified: a batch,
+        or STORE_CORRUPT; found by their hashes otherwise."""
+
+        def check(rng: random.Random, folder: Path) -> None:
+            database, schema = self.ingest(folder, rng)
+            store, datasets, _ = self.store(database, schema, "s")
+            whole, damaged = store.read_bytes(), folder / "damaged.weir"
+            places = [struct.unpack_from("<QQ", whole, 64 + 64 * kind - 56) for kind in (18, 18, 18, 3, 4, 5, 6, 7)]
+            for _ in range(6 if datasets else 0):
+                copy = bytearray(whole)
+                for offset, size in rng.sample(places, rng.randint(1, 4)):
+                    if size:
+                        copy[offset + rng.randrange(size)] = rng.randrange(256)
+                damaged.write_bytes(copy)
+                document = any_manifest(rng, datasets, batch_size=4)
+                document["batch"] = {**self.config(rng), "retrieval": {"walks": 30, "length": 7, "local_cells": 20}}
+                (folder / "m.json").write_text(json.dumps(document))
+                step = {**any_step(rng, document), "world_size": 1, "rank": 0, "position": 0}
+                for verify, codes in (("none", (None, "STORE_CORRUPT")), ("touched", (None, "STORE_CORRUPT"))):
+                    built = run(*batch_arguments(step, damaged, folder / "m.json"), "--verify", verify)
+                    self.assertIn(built.get("error", {}).get("code_id"), codes)
+
+        self.cases("damaged", check, max(3, CASES // 6))
 
     def test_planted_leaks_are_found(self) -> None:
         """A store whose horizon is shorter than the truth's, and a batch that shows more splits than it may."""

@@ -193,6 +193,18 @@ def any_accountant(manifest: dict[str, Json], rng: random.Random) -> dict[str, J
     return {name: everything[name] for name in everything if rng.random() < 0.7}
 
 
+def any_retrieval(rng: random.Random) -> dict[str, Json]:
+    everything = {
+        "walks": rng.choice([0, 1_000_000, [5], [1, 2, 3], list(range(64))]),
+        "length": rng.choice([1, 1000, [20, 1]]),
+        "local_cells": rng.choice([1, 65536, [256]]),
+        "width": rng.choice([0, 4096, [0, 0]]),
+        "order": rng.choice(["visits", "latest"]),
+        "fill": rng.choice([True, False]),
+    }
+    return {name: everything[name] for name in everything if rng.random() < 0.6}
+
+
 def any_batch_config(rng: random.Random) -> dict[str, Json]:
     everything = {
         "sequence_length": rng.randint(1, 65536),
@@ -206,6 +218,9 @@ def any_batch_config(rng: random.Random) -> dict[str, Json]:
         "identifiers": rng.choice(["keep", "omit"]),
         "context_until": rng.choice([None, 0, -1, 2**63 - 2, 1 - 2**63, "2000-02-29", "0001-01-01T00:00:00Z", "9999-12-31T23:59:59Z"]),
         "strictly_before": rng.choice([True, False]),
+        "labels": rng.choice([True, True, False]),
+        "context_seed": rng.choice([0, 1, 2**64 - 1]),
+        "retrieval": rng.choice([None, any_retrieval(rng)]),
     }
     return {name: everything[name] for name in everything if rng.random() < 0.5}
 

@@ -82,6 +82,8 @@ class Requests(ShopTest):
         self.assertEqual((tensors["is_target"][0, 0], tensors["is_null"][0, 0], tensors["bool_values"][0, 0]), (1, 1, 0))
         self.assertEqual(batch.anchor_row.tolist(), [self.opened.keys("customers").row(5)])
         self.assertIn("shop/churn/context", repr(batch))
+        self.assertIs(batch.store, self.opened)
+        self.assertIs(self.opened.context("churn", 5).copy().store, self.opened)
 
     def test_a_cell_tasks_target_is_the_rows_own_cell(self) -> None:
         keys = self.opened.keys("reviews")

@@ -228,6 +228,7 @@ def add_label_tasks(rng: random.Random, schema: Json, temporal: Json, part: Json
 
 def write(path: Path, rows: dict[str, list[dict[str, Any]]]) -> None:
     connection = sqlite3.connect(path)
+    connection.execute("PRAGMA synchronous = OFF")  # it need not outlive the machine
     for name, facts in TABLES.items():
         connection.execute(f"CREATE TABLE {name} ({', '.join(facts.columns)}, PRIMARY KEY ({', '.join(facts.key)}))")
         places = ", ".join("?" for _ in facts.columns)
@@ -295,6 +296,7 @@ class Truth(World):
 
     def __init__(self, path: Path, schema: Json) -> None:
         connection = sqlite3.connect(path)
+        connection.execute("PRAGMA synchronous = OFF")  # it need not outlive the machine
         connection.row_factory = sqlite3.Row
         self.schema = schema
         super().__init__({

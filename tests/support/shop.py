@@ -132,6 +132,7 @@ def for_duckdb():
 def write_sqlite(path):
     """The same rows in SQLite, with times as the text they were."""
     database = sqlite3.connect(path)
+    database.execute("PRAGMA synchronous = OFF")  # it need not outlive the machine
     for table, (columns, rows) in load().items():
         types = {"integer": "INTEGER", "real": "REAL", "text": "TEXT", "boolean": "BOOLEAN", "blob": "BLOB",
                  "time": "TIMESTAMP"}

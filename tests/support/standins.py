@@ -356,6 +356,7 @@ def write_sqlite(standin: Standin, path: Path, with_keys: bool | None = None) ->
     """`with_keys` declares them, or not; by default as the stand-in does."""
     with_keys = standin.is_declared if with_keys is None else with_keys
     database = sqlite3.connect(path)
+    database.execute("PRAGMA synchronous = OFF")  # it need not outlive the machine
     for table in standin.tables:
         parts = [f"{quoted(name)} {kind}" for name, kind in table.columns.items()]
         if with_keys and table.primary_key:

@@ -18,6 +18,9 @@
 json_t *load_vectors(const char *name);
 json_t *load_golden(const char *name);
 
+/* Before a call of jansson: see testing.c. */
+void forget_stack(void);
+
 /* A member that must be there; and as uint64, given as an integer or as decimal text. */
 json_t *member(json_t *object, const char *key);
 const char *member_text(json_t *object, const char *key);

@@ -53,6 +53,7 @@ def make(rng: random.Random, path: Path) -> Json:
     things, events = rng.randint(3, 12), rng.choice([5, 100, 600])
     timed = {name: "since" for name, _ in columns if rng.random() < 0.1}
     connection = sqlite3.connect(path)
+    connection.execute("PRAGMA synchronous = OFF")  # it need not outlive the machine
     names = ", ".join(name for name, _ in columns)
     connection.execute(f"CREATE TABLE things (id INTEGER PRIMARY KEY, since, other, {names})")
     for i in range(things):

@@ -1,20 +1,13 @@
 /* test_blake3.c: BLAKE3 against the golden vectors, and against a second implementation (below) that
  * follows the algorithm's definition word by word, one block at a time, the tree by recursion. Everything
  * is done with every kernel that this processor can run. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 
-#include <cmocka.h>
-#include <jansson.h>
-
 #include "base/blake3_compress.h"
 #include "base/blake3_kernel.h"
+#include "support/testing.h"
 #include "weir/hash.h"
 
 enum { INPUT_SIZE = 300 * 1024, LONG_OUTPUT_SIZE = 5000, NODES_MAX = 70 };
@@ -152,7 +145,7 @@ static uint64_t next_random(uint64_t *random) {
     return *random;
 }
 
-static size_t random_below(uint64_t *random, size_t bound) {
+static size_t drawn_below(uint64_t *random, size_t bound) {
     return (size_t)(next_random(random) >> 16) % bound;
 }
 
@@ -167,14 +160,6 @@ static void assert_digest(const weir__blake3_kernel *kernel, const weir_blake3 *
 }
 
 /* ---- Golden vectors --------------------------------------------------------------------------------- */
-
-static json_t *load_vectors(void) {
-    json_error_t error;
-    json_t *vectors = json_load_file(WEIR_GOLDEN_DIR "/vectors/blake3.json", JSON_REJECT_DUPLICATES, &error);
-    if (vectors == NULL)
-        fail_msg("%s: line %d: %s", error.source, error.line, error.text);
-    return vectors;
-}
 
 static size_t decode_hex(const char *hex, uint8_t *bytes, size_t capacity) {
     size_t size = strlen(hex) / 2;
@@ -198,7 +183,7 @@ static void check_golden(const weir__blake3_kernel *kernel, const weir_blake3 *f
 
 static void test_golden_vectors(void **state) {
     (void)state;
-    json_t *vectors = load_vectors();
+    json_t *vectors = load_vectors("blake3.json");
     const json_t *cases = json_object_get(vectors, "cases");
     const char *key = json_string_value(json_object_get(vectors, "key"));
     const char *context = json_string_value(json_object_get(vectors, "context_string"));
@@ -322,15 +307,15 @@ static void test_random_splits_of_long_inputs(void **state) {
     (void)state;
     uint64_t random = 0x9E3779B97F4A7C15;
     for (int turn = 0; turn < 60; turn++) {
-        size_t size = random_below(&random, 200 * 1024 + 1);
-        size_t part_bound = (size_t)1 << (1 + random_below(&random, 17));
+        size_t size = drawn_below(&random, 200 * 1024 + 1);
+        size_t part_bound = (size_t)1 << (1 + drawn_below(&random, 17));
         uint8_t expected[32];
         plain_digest(size, expected);
         FOR_EACH_KERNEL(kernel) {
             weir_blake3 hasher;
             weir_blake3_init(&hasher);
             for (size_t done = 0; done < size;) {
-                size_t part = random_below(&random, part_bound + 1);
+                size_t part = drawn_below(&random, part_bound + 1);
                 part = part < size - done ? part : size - done;
                 weir__blake3_update_with(kernel, &hasher, input + done, part);
                 done += part;
@@ -439,8 +424,8 @@ static void test_seek_is_a_slice_of_the_long_output(void **state) {
         weir_blake3_update(&hasher, input, seek_input_sizes[i]);
         check_seek(&hasher, 0, sizeof whole, whole);
         for (int turn = 0; turn < 300; turn++) {
-            size_t offset = random_below(&random, sizeof whole);
-            size_t size = random_below(&random, sizeof whole - offset + 1);
+            size_t offset = drawn_below(&random, sizeof whole);
+            size_t size = drawn_below(&random, sizeof whole - offset + 1);
             check_seek(&hasher, offset, size, whole + offset);
         }
     }

@@ -143,6 +143,7 @@ static void assert_both_agree(const char *text, size_t size, uint32_t *accepted)
     weir_error error;
     weir_cbor_writer_memory(&ours, NULL);
     weir_cbor_writer_memory(&theirs, NULL);
+    forget_stack();
     json_t *tree = json_loadb(text, size, JSON_REJECT_DUPLICATES | JSON_DECODE_ANY, NULL);
     weir_status status = weir_json_read(text, size, "test", WEIR_CBOR_INVALID, &ours, &error);
     if (tree)
@@ -265,6 +266,7 @@ static void any_text_is_valid_json(void **state) {
         weir_error error;
         weir_json_text_n(fresh_writer(), text, size);
         assert_ok(weir_json_finish(&writer, &error), &error);
+        forget_stack();
         json_t *value = json_loadb(writer.data, writer.size, JSON_DECODE_ANY | JSON_ALLOW_NUL, NULL);
         assert_true(json_is_string(value));
         if (weir__utf8_is_valid(text, size)) {

@@ -398,17 +398,11 @@ static void the_public_call_rounds_and_refuses(void **state) {
     assert_int_equal(weir_pack(NULL, buffers, 3, &options, offsets, &result, &error), WEIR_OK);
     assert_int_equal(offsets[0], offsets[1] == 0 ? 50 : 0);
 
-    options = (weir_packing_options){.size = sizeof options, .alignment = UINT64_MAX};
-    assert_int_equal(weir_pack(NULL, buffers, 3, &options, offsets, &result, &error),
-                     WEIR_ALLOCATION_OVERFLOW);
     buffers[0].size = UINT64_MAX - 3;
-    options.alignment = 8;
+    options = (weir_packing_options){.size = sizeof options, .alignment = 8};
     assert_int_equal(weir_pack(NULL, buffers, 1, &options, offsets, &result, &error),
                      WEIR_ALLOCATION_OVERFLOW);
     options = (weir_packing_options){.size = sizeof options, .effort_plus_one = 11};
-    assert_int_equal(weir_pack(NULL, buffers, 1, &options, offsets, &result, &error),
-                     WEIR_CONTRACT_VIOLATION);
-    options = (weir_packing_options){.effort_plus_one = 1};
     assert_int_equal(weir_pack(NULL, buffers, 1, &options, offsets, &result, &error),
                      WEIR_CONTRACT_VIOLATION);
 }
@@ -617,6 +611,67 @@ static void refused_threads_change_nothing(void **state) {
     assert_memory_equal(expected, offsets, sizeof offsets);
 }
 
+/* Every level begins with what the level below it left, and knows its budget. */
+static void more_effort_is_never_worse_and_keeps_its_budget(void **state) {
+    (void)state;
+    enum { COUNT = 600 };
+    uint64_t seed = 17;
+    size_t better = 0;
+    for (unsigned round = 0; round < 12; round += test_stride()) {
+        weir_buffer buffers[COUNT];
+        uint64_t offsets[COUNT];
+        make_buffers(&seed, buffers, COUNT, 60 + 40 * round, 900);
+        uint64_t last = UINT64_MAX;
+        for (uint32_t effort = 0; effort <= 4; effort++) {
+            weir__pack_options options = options_of(effort);
+            weir__pack_result result = pack_and_check(buffers, COUNT, &options, offsets);
+            uint64_t budget = weir__pack_budget(effort, COUNT);
+            assert_true(result.peak <= last);
+            assert_true(result.steps <= budget + budget / 8);
+            better += effort > 0 && result.peak < last;
+            last = result.peak;
+        }
+    }
+    assert_true(better > 0);
+}
+
+static void each_strategy_gives_a_layout_alone(void **state) {
+    (void)state;
+    enum { COUNT = 300 };
+    static const char *const names[] = {"fits",    "cores", "ends",   "fusion",
+                                        "corners", "sizes", "slants", "windows"};
+    uint64_t seed = 18;
+    weir_buffer buffers[COUNT];
+    uint64_t offsets[COUNT];
+    make_buffers(&seed, buffers, COUNT, 90, 900);
+    weir__pack_options options = options_of(0);
+    uint64_t greedy = pack_and_check(buffers, COUNT, &options, offsets).peak;
+    size_t better = 0;
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        weir_error error;
+        options = options_of(3);
+        assert_int_equal(weir__pack_choose(names[i], &options.without, &error), WEIR_OK);
+        uint64_t peak = pack_and_check(buffers, COUNT, &options, offsets).peak;
+        assert_true(peak <= greedy);
+        better += peak < greedy;
+    }
+    assert_true(better >= 3); /* that the switch reaches them */
+}
+
+static void unknown_strategies_are_refused(void **state) {
+    (void)state;
+    weir_error error;
+    uint32_t without;
+    assert_int_equal(weir__pack_choose(NULL, &without, &error), WEIR_OK);
+    assert_int_equal(without, 0);
+    static const char *const wrong[] = {"",         "corner",           "corners,",
+                                        ",corners", "corners,windowss", "corners windows"};
+    for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
+        assert_int_equal(weir__pack_choose(wrong[i], &without, &error), WEIR_CONTRACT_VIOLATION);
+        assert_non_null(strstr(error.message, "fits, cores, ends, fusion, corners"));
+    }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(small_problems_are_solved_exactly),
@@ -624,6 +679,9 @@ int main(void) {
         cmocka_unit_test(capacities_are_met_or_refuted),
         cmocka_unit_test(threads_and_row_order_do_not_matter),
         cmocka_unit_test(every_effort_is_valid_and_alignment_holds),
+        cmocka_unit_test(more_effort_is_never_worse_and_keeps_its_budget),
+        cmocka_unit_test(each_strategy_gives_a_layout_alone),
+        cmocka_unit_test(unknown_strategies_are_refused),
         cmocka_unit_test(parts_are_solved_apart),
         cmocka_unit_test(planted_layouts_are_found),
         cmocka_unit_test(training_steps_meet_the_bound),

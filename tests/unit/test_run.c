@@ -51,6 +51,11 @@ static void test_workers_that_share_batches(void **state) {
             assert_int_equal(loading_run(&options, LARGE_STEPS + 1, got), LARGE_STEPS);
             assert_batches_equal(expected, got, LARGE_STEPS);
         }
+        options.workers = 4;
+        for (options.steps = 1; options.steps < 4; options.steps++) { /* fewer steps than lanes */
+            assert_int_equal(loading_run(&options, LARGE_STEPS, got), options.steps);
+            assert_batches_equal(expected, got, options.steps);
+        }
         weir_manifest_close(large);
     }
 }

@@ -615,6 +615,48 @@ static void bus_errors_that_are_not_ours_are_passed_on(void **state) {
     scratch_remove(folder);
 }
 
+/* ---- Stores that are larger than memory -------------------------------------------------------- */
+
+static uint64_t memory_bytes, scattered_bytes;
+
+static uint64_t say_memory(void *context) {
+    (void)context;
+    return memory_bytes;
+}
+
+static void keep_scattered(void *context, const void *memory, size_t size) {
+    (void)context;
+    assert_non_null(memory);
+    scattered_bytes = size;
+}
+
+/* A store that does not fit is read page by page: the system is told so when it is opened. */
+static void a_store_larger_than_memory_is_scattered(void **state) {
+    (void)state;
+    weir_error error;
+    weir_store *store;
+    weir_env env = *weir_env_default();
+    char folder[SCRATCH_PATH], path[SCRATCH_PATH + 16];
+    size_t size;
+    scratch_make(folder);
+    snprintf(path, sizeof path, "%s/made.weir", folder);
+    uint8_t *bytes = make_long(&size);
+    write_whole_file(path, bytes, size);
+    env.memory_size = say_memory;
+    env.scatter = keep_scattered;
+    for (int is_small = 0; is_small < 2; is_small++) {
+        scattered_bytes = 0;
+        memory_bytes = is_small ? 4096 : UINT64_MAX;
+        assert_ok(weir_store_open(&env, path, &store, &error), &error);
+        assert_int_equal(scattered_bytes, is_small ? size : 0);
+        weir_store_close(store);
+    }
+    free(bytes);
+    scratch_remove(folder);
+    uint64_t found = weir_env_default()->memory_size(NULL);
+    assert_in_range(found, 1 << 20, (uint64_t)sysconf(_SC_PHYS_PAGES) * (uint64_t)sysconf(_SC_PAGESIZE));
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(joined_subtrees_are_the_hash),
@@ -632,6 +674,7 @@ int main(void) {
         cmocka_unit_test(a_file_that_is_cut_is_an_error),
         cmocka_unit_test(a_file_that_is_cut_after_its_use_is_an_error),
         cmocka_unit_test(bus_errors_that_are_not_ours_are_passed_on),
+        cmocka_unit_test(a_store_larger_than_memory_is_scattered),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,0 +1,169 @@
+"""Python's memory runs out, at every allocation of a call in turn: MemoryError, never a crash or an error without an
+exception. (Not of a Prefetcher's calls: Python itself crashes if it has no memory for the state of a thread.) And arguments that
+no caller of the package would give."""
+
+import json
+import os
+import unittest
+from typing import Any, Callable
+
+import weir
+from weir import _weir
+
+from support import TRAIN, ShopTest, run_weir
+
+try:
+    from _testcapi import remove_mem_hooks, set_nomemory
+except ImportError:
+    set_nomemory = None
+
+FAULTS_MAX = 4000  # a call that allocates more is swept so far
+CALM = 25  # calls in a row without a fault end a sweep
+
+
+LEFT_ALONE = {"_cancel", "_close", "close", "_command", "mro"}  # they end what is looked at, or print
+PACKAGE = os.path.dirname(weir.__file__)
+OWN_FILES = {__file__, *(os.path.join(PACKAGE, name) for name in os.listdir(PACKAGE))}
+
+
+def innermost_file(error: BaseException) -> str:
+    frame = error.__traceback__
+    while frame.tb_next:
+        frame = frame.tb_next
+    return frame.tb_frame.f_code.co_filename
+
+
+@unittest.skipUnless(set_nomemory, "this Python has no _testcapi, which makes allocations fail")
+class Faults(ShopTest):
+    scale = 1000
+
+    def sweep(self, call: Callable[[], Any]) -> None:
+        call()  # imports, and what is made once
+        calm = at = 0
+        while calm < CALM and at < FAULTS_MAX:
+            try:
+                set_nomemory(at, at + 1)
+                try:
+                    call()
+                finally:
+                    remove_mem_hooks()
+                calm += 1
+            except MemoryError:
+                self.failed += 1
+                calm = 0
+            except (RuntimeError, SystemError) as error:  # Python's own library has others: locks, os.environ
+                self.assertNotIn(innermost_file(error), OWN_FILES, repr(error))
+                calm = 0
+            at += 1
+
+    def setUp(self) -> None:
+        self.failed = 0
+
+    def tearDown(self) -> None:
+        self.assertGreater(self.failed, 10)
+
+    def opened(self, dataset: str = TRAIN) -> tuple[weir.Store, weir.Batch]:
+        store = weir.Store(self.store)
+        return store, weir.batch(store, self.changed_manifest(), dataset)
+
+    def test_stores(self) -> None:
+        store = weir.Store(self.store)
+        keys, several = store.keys("customers"), store.keys("order_items")
+        first = several.row((1, 1))
+        for call in (lambda: weir.Store(self.store), lambda: store.tables["customers"]["birth_year"],
+                     lambda: store.tables["customers"].nulls("birth_year"), lambda: store._embeddings("columns"),
+                     lambda: keys[40], lambda: keys.row(1), lambda: several[first], lambda: several.row((1, 1)),
+                     lambda: store.text(1), lambda: store.category(1), lambda: store._info(), lambda: store.datasets):
+            self.sweep(call)
+
+    def test_batches(self) -> None:
+        store, batch = self.opened()
+        array = batch["numeric_values"]
+        for call in (lambda: batch._arrays(), lambda: batch.copy(), lambda: batch.target.values, lambda: batch._edges(),
+                     lambda: array[0], lambda: array[0, 1:3], lambda: array.tolist(), lambda: repr(array),
+                     lambda: array.shape, lambda: array.strides, lambda: array.__array_interface__,
+                     lambda: array.__dlpack__(), lambda: array.__dlpack__(max_version=(1, 0)),
+                     lambda: memoryview(array), lambda: array.view("int32"),
+                     lambda: batch._capsules(0, True), lambda: batch._capsules(0, False)):
+            self.sweep(call)
+
+    def test_samplers(self) -> None:
+        sampler = weir.Sampler(self.changed_manifest(), TRAIN)
+        for call in (lambda: weir.Sampler(self.manifest, TRAIN), lambda: sampler.step(0, 0), lambda: sampler._take(0, 0),
+                     lambda: sampler.range(0, 0, 5), lambda: sampler.index_at(0, 3), lambda: weir.Manifest(self.manifest)):
+            self.sweep(call)
+
+    def test_manifests(self) -> None:
+        manifest = weir.Manifest(self.manifest)
+        cursors, document = weir.Cursors(manifest), self.changed_manifest()
+        saved = cursors._bytes()
+        for call in (lambda: manifest.datasets, lambda: manifest._documents(), lambda: weir.Manifest(document),
+                     lambda: _weir.Mix(manifest)._locate(3), lambda: weir.Cursors(manifest), lambda: cursors._get(TRAIN),
+                     lambda: cursors._bytes(), lambda: cursors._restore(saved), lambda: _weir._error_table(),
+                     lambda: weir.batch(self.store, manifest, TRAIN), lambda: _weir._draft("shop.sqlite")):
+            self.sweep(call)
+
+    def test_errors(self) -> None:
+        """The exception itself cannot be made."""
+        def fail() -> None:
+            try:
+                weir.Store("/no/such/store")
+            except weir.errors.Error:
+                pass
+
+        self.sweep(fail)
+
+    def test_plans(self) -> None:
+        graph = json.loads(run_weir("graph", "chain", "--nodes", "3"))
+        plan = weir.plan(graph, mode="inference")
+        for call in (lambda: weir.plan(graph, mode="inference"), lambda: plan.arenas, lambda: plan.tensors,
+                     lambda: plan.to_bytes(), lambda: weir.Plan.from_bytes(plan.to_bytes()),
+                     lambda: weir.pack([(0, 3, 8), (1, 4, 8)])):
+            self.sweep(call)
+
+    def test_runs(self) -> None:
+        """A loader is opened and closed each time; its threads allocate nothing of Python's."""
+        manifest = self.changed_manifest()
+
+        def run() -> None:
+            with weir.Loader(self.store, manifest, dataset=TRAIN, workers=1, steps=2) as loader:
+                for _ in loader:
+                    loader.metrics()
+                loader.state_dict()
+
+        self.sweep(run)
+
+
+class Arguments(ShopTest):
+    scale = 1000
+
+    def test_wrong_types(self) -> None:
+        """Of the module's own functions, which the package calls with what it has checked: an exception, or an answer."""
+        store = weir.Store(self.store)
+        manifest = weir.Manifest(self.manifest)
+        batch = weir.batch(store, self.changed_manifest(), TRAIN)
+        plan = weir.plan(json.loads(run_weir("graph", "chain", "--nodes", "3")), mode="inference")
+        loader = weir.Loader(store, self.changed_manifest(), dataset=TRAIN, steps=2)
+        items = weir.Prefetcher([1, 2, 3])
+        kept = next(iter(loader)), next(items)
+        things = [store, manifest, batch, batch["numeric_values"], weir.Sampler(manifest, TRAIN), plan, weir.Cursors(manifest),
+                  loader._run, items._opened(), _weir, *(kind for kind in vars(_weir).values() if isinstance(kind, type))]
+        for thing in things:
+            kinds = [kind for kind in type(thing).__mro__ if kind in vars(_weir).values()] or [thing]
+            for name in vars(kinds[0]):
+                method = getattr(thing, name, None)
+                if not callable(method) or name in LEFT_ALONE or (name.startswith("__") and name != "__dlpack__"):
+                    continue
+                for arguments in (), ("x",) * 6, (object(),) * 3, (-1,), (2**70, 2**70), (1.5,), ((),), (b"",), ("x",), (0, 0), (0,):
+                    try:
+                        method(*arguments)
+                    except (ArithmeticError, AttributeError, BufferError, LookupError, MemoryError, OSError, RuntimeError, StopIteration,
+                            TypeError, ValueError, weir.errors.Error):
+                        pass
+        del kept
+        loader.close()
+        items.close()
+
+
+if __name__ == "__main__":
+    unittest.main()
