@@ -42,7 +42,7 @@ def parse_arguments() -> argparse.Namespace:
     parser.add_argument("--size", choices=SIZES, default="small", help="of the model")
     parser.add_argument("--attention", choices=("weir", "sdpa", "flex", "none"), default="weir", help="whose attention; "
                         "all but none compute the same")
-    parser.add_argument("--learning-rate", type=float, default=2e-3)
+    parser.add_argument("--learning-rate", type=float, default=7e-4)
     parser.add_argument("--workers", type=int, default=1, help="threads that build batches")
     parser.add_argument("--device", help="cuda: batches are copied there ahead of the loop")
     parser.add_argument("--checkpoint", type=Path, help="save here, and resume from here if it is there")
