@@ -55,6 +55,7 @@ train:
 	@tools/build program -DWEIR_PYTHON_MODULE=ON weir weir_package
 	@build/weir demo --dir build/shop --no-run > /dev/null
 	@PYTHONPATH=build/python /usr/bin/python3 -B examples/train.py build/shop/shop.weir late=2 churn rating category
+	@PYTHONPATH=build/python /usr/bin/python3 -B examples/labels.py build/planted
 	@PYTHONPATH=build/python /usr/bin/python3 -B examples/prove_resume.py build/shop/shop.weir late=2 churn rating category
 
 demo: program

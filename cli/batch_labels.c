@@ -3,7 +3,6 @@
 #include "batch_labels.h"
 
 #include <stdlib.h>
-#include <string.h>
 
 #include "cli.h"
 

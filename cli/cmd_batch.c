@@ -1,6 +1,5 @@
 /* weir batch: one batch of a dataset, to look at, to check or to load into numpy; several as a page. */
 #include <inttypes.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "batch_html.h"

@@ -7,7 +7,6 @@
 #include <string.h>
 #include <sys/stat.h>
 #include <time.h>
-#include <unistd.h>
 
 #include "demo_keep.h"
 #include "demo_run.h"

@@ -1,7 +1,6 @@
 /* weir next: the steps of a rank from a cursor on. Also the way to record a trace of the sampler alone. */
 #include <inttypes.h>
 #include <stdlib.h>
-#include <string.h>
 
 #include "selection.h"
 

@@ -1,5 +1,4 @@
 /* weir verify STORE: every byte against its hash, every number against what it points to. */
-#include <stdlib.h>
 
 #include "cli.h"
 

@@ -1,7 +1,6 @@
 /* Graphs that are no model: a chain of in-place operators, and random graphs of any number of nodes, the
  * same for the same seed on every machine. And the list of all kinds. */
 #include <stdio.h>
-#include <string.h>
 
 #include "model_builder.h"
 

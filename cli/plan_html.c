@@ -6,7 +6,6 @@
  * decimal strings. No text of the graph's can leave the JSON: every '<' of it is written as \u003c, so that
  * the element cannot end early. */
 #include <stdlib.h>
-#include <string.h>
 
 #include "page.h"
 #include "plan_output.h"

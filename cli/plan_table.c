@@ -2,7 +2,6 @@
  * largest tensors that are live when it needs most, which are the ones to shrink. */
 #include <inttypes.h>
 #include <stdlib.h>
-#include <string.h>
 
 #include "plan_output.h"
 

@@ -1,27 +1,22 @@
 """A draft of a schema, from what a database declares and holds.
 
-Follows docs/spec/04-draft.md, section by section; the reasons for each choice are the program's own.
+Follows docs/spec/04-draft.md, section by section; the reasons for each choice are the program's own. Columns, tables and
+samples are in draft_tables.py, row times in draft_times.py.
 """
 
-import math
 from collections import Counter
-from collections.abc import Iterable
 from itertools import combinations
 from typing import Any
 
 from . import time_format, timestamps, values
 from .csv_files import CsvDatabase
 from .database import BLOB, BOOLEAN, TIME, Database
-from .draft_names import (
-    BIRTH_WORDS, CHANGE_WORDS, FUTURE_WORDS, GENERIC_NAMES, ID_WORDS, KEY_WORDS, LATE_WORDS, MEASURELESS_WORDS, Words,
-    stem_of,
-)  # fmt: skip
+from .draft_names import BIRTH_WORDS, GENERIC_NAMES, ID_WORDS, KEY_WORDS, MEASURELESS_WORDS, Words
+from .draft_tables import Column, ForeignKey, Sample, Table, Value, coverage, value_of
+from .draft_times import row_times, settle_times
 from .values import Stored
-from .xxh64 import xxh64
 
-SAMPLE_SIZE = 16_384
 MOST_PAIRS = 65_536
-LONGEST_KEY_TEXT = 64
 MICROS_PER_DAY = 86_400_000_000
 YEAR_1990, YEAR_2100 = 631_152_000, 4_102_444_800
 DATES = ("%Y/%m/%d", "%d/%m/%Y", "%m/%d/%Y", "%d.%m.%Y", "%d-%m-%Y", "%m-%d-%Y")
@@ -33,158 +28,6 @@ PATTERNS = [
 ]  # fmt: skip
 
 Json = Any
-Value = tuple[str, Any]  # a letter for its type, and what it is
-
-
-# ---- Samples -----------------------------------------------------------------------------------------------
-
-
-def value_of(stored: Stored) -> Value | None:
-    """What makes two values the same; None for null."""
-    if stored is None or isinstance(stored, float) and math.isnan(stored):
-        return None
-    if isinstance(stored, float) and -(2.0**63) <= stored < 2.0**63 and stored == math.floor(stored):
-        return ("i", int(stored))
-    return ({int: "i", float: "r", str: "t", bytes: "x"}[type(stored)], stored)
-
-
-def hash_of(value: Value | tuple[Value, ...]) -> int:
-    if value and isinstance(value[0], tuple):
-        return xxh64(b"".join(hash_of(part).to_bytes(8, "little") for part in value))
-    letter, content = value
-    if letter == "i":
-        data = (content & 0xFFFFFFFFFFFFFFFF).to_bytes(8, "little")
-    elif letter == "r":
-        data = values.double_bytes(content)
-    else:
-        data = content.encode("utf-8") if letter == "t" else content
-    return xxh64(data, ord(letter))
-
-
-class Sample:
-    """The distinct values with the smallest hashes, each with its number of rows."""
-
-    def __init__(self, found: Iterable[Any]) -> None:
-        self.rows = Counter(found)
-        self.level = 0
-        if len(self.rows) <= SAMPLE_SIZE:
-            return
-        hashes = {value: hash_of(value) for value in self.rows}
-        while sum(1 for value in hashes.values() if value < 1 << (64 - self.level)) > SAMPLE_SIZE:
-            self.level += 1
-        self.rows = Counter({v: n for v, n in self.rows.items() if hashes[v] < 1 << (64 - self.level)})
-
-    def holds(self, value: Any) -> bool:
-        """Whether a value belongs in the sample, if it occurs."""
-        return self.level == 0 or hash_of(value) < 1 << (64 - self.level)
-
-    def at(self, level: int) -> dict[Any, int]:
-        if level == self.level:
-            return self.rows
-        return {value: n for value, n in self.rows.items() if hash_of(value) < 1 << (64 - level)}
-
-
-def coverage(child: Sample, parent: Sample) -> float:
-    level = max(child.level, parent.level)
-    rows, keys = child.at(level), parent.at(level)
-    matched = sum(count for value, count in rows.items() if value in keys)
-    return matched / sum(rows.values()) if rows else 0.0
-
-
-# ---- Columns and tables ------------------------------------------------------------------------------------
-
-
-class Column:
-    def __init__(self, name: str, declared: str, cells: list[Stored]) -> None:
-        self.name, self.declared, self.words = name, declared, Words(name)
-        self.cells = [None if value_of(cell) is None else cell for cell in cells]
-        self.present = [cell for cell in self.cells if cell is not None]
-        self.sample = Sample(value_of(cell) for cell in self.present)
-        self.is_distinct = len(set(map(value_of, self.present))) == len(self.present)
-        self.texts = [cell for cell in self.present if isinstance(cell, str)]
-        self.any_space = any(" " in text for text in self.texts)
-        self.any_long = any(len(text.encode("utf-8")) > LONGEST_KEY_TEXT for text in self.texts)
-        self.kind, self.is_whole = self._kind()
-        self.is_key = False
-        self.stype = "ignored"
-        self.unit: str | None = None
-        self.format: str | None = None
-
-    def _kind(self) -> tuple[str, bool]:
-        types = {type(cell) for cell in self.present}
-        if not types:
-            return "nothing", False
-        if bytes in types:
-            return "blob", False
-        if types == {int}:
-            return "integer", False
-        if types <= {int, float}:
-            return "number", all(value_of(cell)[0] == "i" for cell in self.present)
-        return ("text" if types == {str} else "mixed"), False
-
-    @property
-    def is_integral(self) -> bool:
-        return self.kind == "integer" or self.is_whole
-
-    @property
-    def integers(self) -> list[int]:
-        return [value_of(cell)[1] for cell in self.present]
-
-    @property
-    def is_short_text(self) -> bool:
-        return self.kind == "text" and not self.any_long
-
-    def is_like(self, other: "Column") -> bool:
-        return self.is_integral and other.is_integral or self.kind == other.kind == "text"
-
-    def has_few(self, most: int) -> bool:
-        count = len(self.sample.rows)
-        return self.sample.level == 0 and count <= most and len(self.present) >= 20 * count
-
-    def micros(self, row: int) -> int | None:
-        """The time of a cell, by the form that was found."""
-        cell = self.cells[row]
-        if cell is None:
-            return None
-        if self.format is not None:
-            return time_format.from_pattern(self.format, str(value_of(cell)[1]))
-        if self.unit is not None:
-            return timestamps.from_integer(value_of(cell)[1], self.unit)
-        return timestamps.from_text(cell) if isinstance(cell, str) else None
-
-
-class ForeignKey:
-    def __init__(self, columns: list[str], table: "Table", to: list[str], share: float) -> None:
-        self.columns, self.table, self.to, self.coverage = columns, table, to, share
-
-
-class Table:
-    def __init__(self, database: Database | CsvDatabase, name: str) -> None:
-        declared = database.tables[name]
-        rows = database.rows(name, list(declared.columns))
-        self.name, self.declared, self.stem, self.row_count = name, declared, stem_of(name), len(rows)
-        self.columns = {c: Column(c, kind, [row[c] for row in rows]) for c, kind in declared.columns.items()}
-        self.primary_key: list[str] = []
-        self.keys: list[ForeignKey] = []
-        self.time: Column | None = None
-        self.time_key: ForeignKey | None = None
-
-    def place(self, column: str) -> int:
-        return list(self.columns).index(column)
-
-    def values_of(self, columns: list[str]) -> list[Any]:
-        """Row by row: the value of a column, or of several together; None where one is null."""
-        lists = [[value_of(cell) for cell in self.columns[name].cells] for name in columns]
-        if len(lists) == 1:
-            return lists[0]
-        return [None if None in together else together for together in zip(*lists)]
-
-    def sample_of(self, columns: list[str]) -> Sample:
-        return Sample(value for value in self.values_of(columns) if value is not None)
-
-    @property
-    def has_time(self) -> bool:
-        return self.time is not None or self.time_key is not None
 
 
 # ---- Primary keys ------------------------------------------------------------------------------------------
@@ -424,140 +267,6 @@ def _text_type(column: Column) -> str:
     return "text"
 
 
-# ---- Row times ---------------------------------------------------------------------------------------------
-
-
-def _is_forbidden(words: Words) -> bool:
-    return any(words.have(list_) for list_ in (BIRTH_WORDS, CHANGE_WORDS, FUTURE_WORDS))
-
-
-def _candidates(table: Table) -> list[Column]:
-    """In order of preference; at most 8."""
-    times = [column for column in table.columns.values() if column.stype == "timestamp"]
-    found = [
-        column
-        for column in times
-        if not _is_forbidden(column.words)
-        and column.words.sound_like_row_time()
-        and 2 * len(column.present) >= table.row_count
-    ]
-    late = [column for column in found if column.words.have(LATE_WORDS)]
-    early = [column for column in found if column not in late][:8]
-    late = late[: 8 - len(early)]
-    if not found:
-        is_only = len(times) == 1 and len(times[0].present) == table.row_count
-        return times if is_only and not _is_forbidden(times[0].words) else []
-    return _earliest_first(table, early) + _earliest_first(table, late)
-
-
-def _earliest_first(table: Table, group: list[Column]) -> list[Column]:
-    rows = range(table.row_count)
-    times = {column.name: [column.micros(row) for row in rows] for column in group}
-    for column in group:
-        is_earliest = True
-        for other in group:
-            pairs = [(a, b) for a, b in zip(times[column.name], times[other.name]) if None not in (a, b)]
-            is_earliest = is_earliest and 10 * sum(a > b for a, b in pairs) <= len(pairs)
-        if is_earliest:
-            return [column] + [other for other in group if other is not column]
-    return group
-
-
-def _row_times(table: Table) -> list[int | None]:
-    """The row's time, its own or through keys, of every row."""
-    if table.time is not None:
-        return [table.time.micros(row) for row in range(table.row_count)]
-    if table.time_key is None:
-        return [None] * table.row_count
-    by_key = _times_by_key(table.time_key.table, table.time_key.to, _row_times(table.time_key.table))
-    return [by_key.get(value) for value in table.values_of(table.time_key.columns)]
-
-
-def _times_by_key(table: Table, key: list[str], times: list[int | None]) -> dict[Any, int | None]:
-    """Of the rows whose key is in its sample."""
-    sample = table.sample_of(key)
-    found: dict[Any, int | None] = {}
-    for value, time in zip(table.values_of(key), times):
-        if value is not None and sample.holds(value):
-            found.setdefault(value, time)
-    return found
-
-
-def _is_late(tables: list[Table], table: Table, times: list[int | None]) -> bool:
-    """Whether these times of a table's rows are later than rows that refer to them."""
-    for child in tables:
-        for key in child.keys:
-            if child is table or child.time is None or key.table is not table:
-                continue
-            by_key = _times_by_key(table, key.to, times)
-            both = late = 0
-            for value, time in zip(child.values_of(key.columns), _row_times(child)):
-                parent = by_key.get(value)
-                if time is not None and parent is not None:
-                    both += 1
-                    late += parent > time
-            if 2 * late > both:
-                return True
-    return False
-
-
-def _in_turn(tables: list[Table], before: Any) -> Iterable[Table]:
-    """Each table after all that must come before it, else the first that is left."""
-    left = list(tables)
-    while left:
-        ready = [t for t in left if not any(other is not t and before(other, t) for other in left)]
-        chosen = (ready or left)[0]
-        left.remove(chosen)
-        yield chosen
-
-
-def _refers(child: Table, parent: Table) -> bool:
-    return any(key.table is parent for key in child.keys)
-
-
-def _settle_times(tables: list[Table]) -> None:
-    has_late_time = set()
-    for table in _in_turn(tables, _refers):
-        candidates = _candidates(table)
-        for column in candidates:
-            if not _is_late(tables, table, [column.micros(row) for row in range(table.row_count)]):
-                table.time = column
-                break
-        if candidates and table.time is None:
-            has_late_time.add(table.name)
-    for table in _in_turn(tables, lambda other, t: _refers(t, other)):
-        if table.time is not None or table.row_count == 0 or table.name in has_late_time:
-            continue
-        keys = [key for key in table.keys if _counts_as_time(table, key)]
-        keys = [key for key in keys if not any(_hides(other, key) for other in keys if other is not key)]
-        if len(keys) == 1:
-            table.time_key = keys[0]
-            if _is_late(tables, table, _row_times(table)):
-                table.time_key = None
-
-
-def _counts_as_time(table: Table, key: ForeignKey) -> bool:
-    values_there = min(len(table.columns[column].present) for column in key.columns)
-    has_few_nulls = 10 * (table.row_count - values_there) <= table.row_count
-    return key.table is not table and key.table.has_time and key.coverage >= 0.9 and has_few_nulls
-
-
-def _hides(other: ForeignKey, key: ForeignKey) -> bool:
-    if other.table is key.table:
-        return False
-    return _reaches(other.table, key.table) and not _reaches(key.table, other.table)
-
-
-def _reaches(start: Table, end: Table) -> bool:
-    reached, open_tables = [start], [start]
-    while open_tables:
-        for key in open_tables.pop().keys:
-            if not any(key.table is table for table in reached):
-                reached.append(key.table)
-                open_tables.append(key.table)
-    return any(table is end for table in reached)
-
-
 # ---- Tasks -------------------------------------------------------------------------------------------------
 
 
@@ -606,7 +315,7 @@ def _gives_away(column: Column, target: Column) -> bool:
 
 
 def _split(table: Table) -> tuple[int, int] | None:
-    times = Sample(("i", time) for time in _row_times(table) if time is not None)
+    times = Sample(("i", time) for time in row_times(table) if time is not None)
     if len(times.rows) < 10:
         return None
     ordered = sorted((value[1], count) for value, count in times.rows.items())
@@ -637,7 +346,7 @@ def draft_schema(database: Database | CsvDatabase) -> dict[str, Json]:
     for table in tables:
         for column in table.columns.values():
             column.stype = _decide_type(column, stems)
-    _settle_times(tables)
+    settle_times(tables)
     tasks = _written_tasks(tables, _find_tasks(tables))
     schema: dict[str, Json] = {"name": database.name, "keys": True}
     if isinstance(database, CsvDatabase):

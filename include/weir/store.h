@@ -239,7 +239,7 @@ typedef enum weir_verify {
     WEIR_VERIFY_ALL,         /* everything, at open: weir_store_verify */
 } weir_verify;
 
-WEIR_API const char *weir_verify_name(weir_verify verify); /* "touched", "none", "all" */
+/* "touched", "none" or "all"; CONTRACT_VIOLATION for anything else. */
 WEIR_API WEIR_CHECKED weir_status weir_verify_parse(const char *text, weir_verify *out, weir_error *error);
 
 typedef struct weir_store_options {

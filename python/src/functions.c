@@ -1,5 +1,4 @@
 /* The module's functions: ingest, schema drafts, replay, the table of errors. */
-#include <stdio.h>
 #include <string.h>
 
 #include "module.h"

@@ -1,6 +1,5 @@
 /* weir.Plan: where the tensors of a model graph live. */
 #include <stdlib.h>
-#include <string.h>
 
 #include "module.h"
 

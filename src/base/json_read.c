@@ -5,7 +5,6 @@
  * Strict: RFC 8259 and nothing beyond it; UTF-8 without a byte order mark; no key twice; integers that fit 64
  * bits, signed; reals that are finite; no NUL in text; at most 64 levels. Memory is the environment's, so
  * that a test can make every piece of it fail. */
-#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 

@@ -1,6 +1,5 @@
 /* The JSON writer: unsigned integers in full, doubles in their shortest exact form, text escaped and always
  * valid UTF-8. It follows the caller's nesting and sets the commas; faults stick until weir_json_finish. */
-#include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,15 +1,10 @@
-/* Asking for memory some time before it is read or written. A compiler may take a function that does
+/* Asking for memory some time before it is read. A compiler may take a function that does
  * nothing else for one without effect and drop its calls (GCC 12 does): the empty statement keeps them. */
 #ifndef WEIR_SRC_BATCH_FETCH_H
 #define WEIR_SRC_BATCH_FETCH_H
 
 static inline void weir__fetch(const void *address) {
     __builtin_prefetch(address);
-    __asm__ volatile("");
-}
-
-static inline void weir__fetch_to_write(const void *address) {
-    __builtin_prefetch(address, 1);
     __asm__ volatile("");
 }
 

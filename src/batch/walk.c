@@ -139,9 +139,9 @@ static const uint8_t *make_task_row(weir__walk *walk, uint32_t row) {
         walk->is_corrupt |=
             !weir_store_seed(walk->store, rules->task_number, row - rules->info->row_count, &seed);
     bool has_time = seed.observation_time != INT64_MAX;
-    uint32_t bits = (uint32_t)seed.target.is_null << WEIR__TASK_ROW_LABEL_NULL |
-                    (uint32_t)!has_time << WEIR__TASK_ROW_TIME_NULL |
-                    (uint32_t)(seed.target.integer == 1) << WEIR__TASK_ROW_TRUTH;
+    uint32_t bits = (seed.target.is_null ? 1u << WEIR__TASK_ROW_LABEL_NULL : 0) |
+                    (has_time ? 0 : 1u << WEIR__TASK_ROW_TIME_NULL) |
+                    (seed.target.integer == 1 ? 1u << WEIR__TASK_ROW_TRUTH : 0);
     memset(record, 0, WEIR__TASK_ROW_SIZE);
     weir__store32(record + WEIR__TASK_ROW_ANCHOR, seed.row);
     record[WEIR__TASK_ROW_BITS] = WEIR__LOW(uint8_t, bits);

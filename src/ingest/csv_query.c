@@ -1,7 +1,6 @@
 /* SQL over CSV files: the tables that a query reads are loaded into a temporary SQLite database, which lives
  * in memory and, where that is short, in a file without a name. Which tables those are, SQLite says itself
  * while it prepares the query. All sessions share one connection, which SQLite guards. */
-#include <stdio.h>
 #include <string.h>
 
 #include "ingest/csv.h"

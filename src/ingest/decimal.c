@@ -1,6 +1,5 @@
 /* See decimal.h. Whether a decimal is an integer is decided on its digits, never on a float. */
 #include <stdio.h>
-#include <string.h>
 
 #include "ingest/convert.h"
 #include "ingest/decimal.h"

@@ -160,7 +160,6 @@ typedef struct weir__draft_key {
     uint32_t parent_columns[WEIR__KEY_COLUMNS_MAX];
     uint32_t column_count;
     uint32_t parent; /* table */
-    bool is_declared;
     double coverage;
 } weir__draft_key;
 
@@ -253,9 +252,6 @@ WEIR_CHECKED weir_status weir__draft_times(weir__draft *draft, weir_error *error
 WEIR_CHECKED weir_status weir__draft_tasks(weir__draft *draft, weir_error *error);
 WEIR_CHECKED bool weir__draft_write(weir__draft *draft, weir_json_writer *w);
 void weir__draft_write_reasons(const weir__draft *draft, weir_json_writer *w);
-
-/* Whether a column's values are few enough for categories. */
-bool weir__draft_has_few(const weir__draft_column *column, uint32_t most);
 
 /* The row's time of a cell's value, by the form that was found. */
 bool weir__draft_time_of(const weir__draft_column *column, const weir__value *value, int64_t *micros);

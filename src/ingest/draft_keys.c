@@ -242,8 +242,7 @@ static void take_foreign_keys(weir__draft *draft, uint32_t t) {
         weir__draft_key *key = add_key(draft, t);
         if (!key)
             return;
-        *key = (weir__draft_key){
-            .parent = parent, .column_count = from->column_count, .is_declared = true, .coverage = 1};
+        *key = (weir__draft_key){.parent = parent, .column_count = from->column_count, .coverage = 1};
         for (uint32_t k = 0; k < from->column_count; k++) {
             key->columns[k] = from->columns[k];
             key->parent_columns[k] =

@@ -3,7 +3,6 @@
  * them until one comes twice. */
 #include <math.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "ingest/draft.h"

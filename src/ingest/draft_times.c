@@ -1,7 +1,6 @@
 /* When a row came to be, in a draft: a column whose name says so and that is not later than what refers to
  * the row, else the time of the one parent that has one (docs/spec/04-draft.md, 5). Comparisons are made on
  * the rows whose keys are in the sample of the key, so that memory does not grow with tables. */
-#include <stdlib.h>
 #include <string.h>
 
 #include "ingest/draft.h"

@@ -1,5 +1,4 @@
 /* Semantic types of a draft, by the first rule that holds (docs/spec/04-draft.md, 4). */
-#include <stdio.h>
 #include <string.h>
 
 #include "ingest/draft.h"
@@ -39,7 +38,8 @@ static const char *say_few(const column_at *at, const char *what) {
     return text ? text : "";
 }
 
-bool weir__draft_has_few(const weir__draft_column *column, uint32_t most) {
+/* Whether a column's values are few enough for categories. */
+static bool has_few(const weir__draft_column *column, uint32_t most) {
     return column->sample.level == 0 && column->sample.count <= most &&
            column->values >= (uint64_t)column->sample.count * ROWS_PER_CATEGORY;
 }
@@ -141,7 +141,7 @@ static bool ends_in_id_of_table(const column_at *at) {
 
 static void decide_integer(const column_at *at) {
     const weir__draft_column *column = at->column;
-    bool is_few = weir__draft_has_few(column, INTEGER_CATEGORIES);
+    bool is_few = has_few(column, INTEGER_CATEGORIES);
     if (decide_integer_time(at))
         return;
     if (column->least == 0 && column->most == 1) {
@@ -175,7 +175,7 @@ static void decide_text(const column_at *at) {
     if (is_text && ((column->truths & ~WEIR__LOW(uint32_t, TRUE_OR_FALSE)) == 0 ||
                     column->truths == T_AND_F || column->truths == YES_AND_NO))
         decide(at, WEIR_BOOLEAN, "all texts are words for true and false");
-    else if (weir__draft_has_few(column, TEXT_CATEGORIES))
+    else if (has_few(column, TEXT_CATEGORIES))
         decide(at, WEIR_CATEGORICAL, say_few(at, "texts"));
     else if (is_distinct && !column->any_space && weir__name_may_be_identifier(&column->words))
         decide(at, WEIR_IDENTIFIER,

@@ -131,11 +131,6 @@ WEIR_CHECKED weir_status weir__duck_start(weir__duck_session *session, const cha
                                           const char *what, weir__cursor **out, weir_error *error);
 
 WEIR_CHECKED weir_status weir__duck_describe(weir__source *source, weir__catalog *out, weir_error *error);
-WEIR_CHECKED weir_status weir__duck_scan(weir__source *source, const weir__catalog_table *table,
-                                         const uint32_t *columns, uint32_t column_count, uint32_t part,
-                                         uint32_t part_count, weir__cursor **out, weir_error *error);
-WEIR_CHECKED weir_status weir__duck_query(weir__source *source, const char *sql, weir__cursor **out,
-                                          weir_error *error);
 WEIR_CHECKED weir_status weir__duck_describe_query(weir__source *source, const char *sql,
                                                    weir__catalog *catalog, weir__catalog_table *table,
                                                    weir_error *error);

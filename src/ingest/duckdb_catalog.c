@@ -2,7 +2,6 @@
  * called schema.table, and hidden from drafts), or the views of files (duckdb_files.c). DuckDB's own catalog
  * functions are read through the same cursors as everything else. */
 #include <fcntl.h>
-#include <stdio.h>
 #include <string.h>
 
 #include "ingest/csv.h"

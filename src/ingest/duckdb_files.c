@@ -1,8 +1,6 @@
 /* Files that DuckDB reads: a view of an in-memory database for each table. Parquet files say what they hold;
  * CSV files beside them are read with the dialect, types and nulls that weir finds itself, so that they give
  * the same values with and without DuckDB. So are columns from folders' names: DuckDB gives them as text. */
-#include <stdio.h>
-#include <string.h>
 
 #include "ingest/csv.h"
 #include "ingest/duckdb_api.h"

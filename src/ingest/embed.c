@@ -1,5 +1,4 @@
 /* The list of embedders. */
-#include <string.h>
 
 #include "ingest/embed.h"
 

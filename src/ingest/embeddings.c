@@ -1,6 +1,5 @@
 /* The embedding sections: texts are handed to the embedder in batches, several at once, and the vectors
  * written in order. Memory is one batch a caller. */
-#include <stdio.h>
 #include <string.h>
 
 #include "base/bytes.h"

@@ -4,7 +4,6 @@
  * A request that meets a full or broken server (408, 425, 429, 5xx, a timeout, a lost connection) is tried
  * again after retry_ms * 2^attempt, or after what Retry-After says if that is longer, up to `retries`
  * times. All other failures are final, and stop the rest. */
-#include <stdio.h>
 #include <string.h>
 
 #include "ingest/http_embed.h"

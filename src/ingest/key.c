@@ -109,7 +109,7 @@ uint64_t weir__key_hash(weir__key key) {
     return x ^ x >> 29;
 }
 
-void weir__key_describe(weir__key key, char out[96]) {
+static void describe(weir__key key, char out[96]) {
     weir__value value = {.type = WEIR__NULL};
     if (is_whole(key))
         value = (weir__value){.type = WEIR__INT, .integer = (int64_t)key.payload};
@@ -152,7 +152,7 @@ void weir__values_describe(const weir__column_data *data, const uint32_t *column
     size_t used = 0;
     out[0] = 0;
     for (uint32_t i = 0; i < count && used < size; i++) {
-        weir__key_describe(weir__key_at(&data[columns[i]], row), one);
+        describe(weir__key_at(&data[columns[i]], row), one);
         const char *before = i > 0 ? ", " : count > 1 ? "(" : "";
         const char *after = i > 0 && i + 1 == count ? ")" : "";
         int added = snprintf(out + used, size - used, "%s%s%s", before, one, after);

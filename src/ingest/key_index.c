@@ -1,6 +1,5 @@
 /* Finding the row of a key. An integer key that runs without gaps is found by position, any other by a
  * hash table of row numbers. Keys of several columns are hashed and compared column by column. */
-#include <string.h>
 
 #include "ingest/state.h"
 

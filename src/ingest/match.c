@@ -3,7 +3,6 @@
  *
  * A parent's children are filled in row order by counting, then sorted by edge time where they are not
  * yet. */
-#include <stdlib.h>
 #include <string.h>
 
 #include "ingest/state.h"
@@ -21,7 +20,8 @@ int64_t weir__row_time(const weir__table_plan *table, uint32_t row) {
     return times ? times[row] : WEIR_TIME_ALWAYS;
 }
 
-int64_t weir__known_time(const weir__table_plan *table, weir__known known, uint32_t row) {
+/* When a cell or an edge is known. */
+static int64_t known_time(const weir__table_plan *table, weir__known known, uint32_t row) {
     int64_t time = weir__row_time(table, row);
     const int64_t *times = weir__known_times(table, known);
     if (!times)
@@ -218,7 +218,7 @@ static weir_status match_edge(weir__ingest *ingest, uint32_t number, weir_error 
 /* ---- Children -------------------------------------------------------------------------------- */
 
 static int64_t edge_time(const weir__ingest *ingest, const weir__edge_plan *edge, uint32_t row) {
-    return weir__known_time(&ingest->tables[edge->table], edge->known, row);
+    return known_time(&ingest->tables[edge->table], edge->known, row);
 }
 
 static bool has_times(const weir__ingest *ingest, const weir__edge_plan *edge) {

@@ -2,7 +2,6 @@
  * order.
  *
  * Rows that come in key order already (an INTEGER PRIMARY KEY read in rowid order) are only checked. */
-#include <stdio.h>
 #include <string.h>
 
 #include "base/bytes.h"

@@ -5,7 +5,6 @@
  *
  * Tables, partitioned tables, foreign tables and materialized views are listed; partitions and tables that
  * inherit are not, because a scan of their parent has their rows. Of views only the names are taken down. */
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 

@@ -200,9 +200,9 @@ static void add_scan(weir__sql *sql, const weir__catalog_table *table, const uin
         weir__sql_add(sql, " WHERE false");
 }
 
-weir_status weir__duck_scan(weir__source *source, const weir__catalog_table *table, const uint32_t *columns,
-                            uint32_t column_count, uint32_t part, uint32_t part_count, weir__cursor **out,
-                            weir_error *error) {
+static weir_status scan(weir__source *source, const weir__catalog_table *table, const uint32_t *columns,
+                        uint32_t column_count, uint32_t part, uint32_t part_count, weir__cursor **out,
+                        weir_error *error) {
     char what[160];
     snprintf(what, sizeof what, "table %s", table->name);
     weir__sql sql = {.env = source->env};
@@ -218,7 +218,7 @@ weir_status weir__duck_scan(weir__source *source, const weir__catalog_table *tab
     return WEIR_OK;
 }
 
-weir_status weir__duck_query(weir__source *source, const char *sql, weir__cursor **out, weir_error *error) {
+static weir_status query(weir__source *source, const char *sql, weir__cursor **out, weir_error *error) {
     return weir__duck_start((weir__duck_session *)source, sql, true, "the query", out, error);
 }
 
@@ -235,8 +235,8 @@ const weir__source_kind weir__source_duckdb = {
     .close = close_session,
     .fork = fork_session,
     .describe = weir__duck_describe,
-    .scan = weir__duck_scan,
-    .query = weir__duck_query,
+    .scan = scan,
+    .query = query,
     .describe_query = weir__duck_describe_query,
     .interrupt = interrupt,
 };

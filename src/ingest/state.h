@@ -52,7 +52,6 @@ bool weir__key_from_value(const weir__value *value, weir__arena *arena, weir__di
 int weir__key_compare_values(weir__key a, weir__key b);
 bool weir__key_equal(weir__key a, weir__key b);
 uint64_t weir__key_hash(weir__key key);
-void weir__key_describe(weir__key key, char out[96]);
 /* As stored: integer, float, text or bytes. */
 void weir__key_cbor(weir__key key, weir_cbor_writer *w);
 
@@ -367,9 +366,8 @@ uint32_t weir__key_index_find(const weir__key_index *index, const weir__key *key
 
 /* What a known says, a row: WEIR_TIME_ALWAYS is null. NULL where it says nothing. */
 const int64_t *weir__known_times(const weir__table_plan *table, weir__known known);
-/* The time of a table's row, and when a cell or an edge is known. */
+/* The time of a table's row. */
 int64_t weir__row_time(const weir__table_plan *table, uint32_t row);
-int64_t weir__known_time(const weir__table_plan *table, weir__known known, uint32_t row);
 
 /* The earliest end of a task's train split (docs/spec, Statistics), and whose it is; false where none has
  * one. After the tasks. */

@@ -1,7 +1,6 @@
 /* Statistics, exactly as the contract sums: f64, blocks of 4,096 rows, block sums in order. Columns are
  * independent, so that they may be summed on any thread; sums of several columns are added in order. */
 #include <math.h>
-#include <string.h>
 
 #include "ingest/like.h"
 

@@ -1,7 +1,6 @@
 /* The section of keys: of each table that keeps them, the primary keys of its rows in the least form that
  * holds them (docs/format.md). The forms are chosen first, because the metadata, which stands before, names
  * them. */
-#include <string.h>
 
 #include "base/bytes.h"
 #include "ingest/encode.h"

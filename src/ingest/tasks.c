@@ -5,7 +5,6 @@
 #define XXH_INLINE_ALL
 #include <math.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <xxhash.h>
 

@@ -2,7 +2,6 @@
  * reported: format, fields and types, ids, shapes and dtypes, sizes, producers. Within a pass the document
  * is walked from the first tensor to the last node. The document is untrusted; after the first pass its
  * fields have the right types. */
-#include <string.h>
 
 #include "base/file.h"
 #include "plan/document.h"

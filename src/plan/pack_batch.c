@@ -6,8 +6,6 @@
  * beyond it is forgotten, steps included, so one thread and many give the same answer. */
 #include "plan/pack_batch.h"
 
-#include <string.h>
-
 static void lower_decisive(atomic_uint *decisive, unsigned index) {
     unsigned seen = atomic_load(decisive);
     while (index < seen && !atomic_compare_exchange_weak(decisive, &seen, index))

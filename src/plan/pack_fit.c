@@ -12,8 +12,6 @@
  * (pack_search.c). */
 #include "plan/pack_internal.h"
 
-#include <string.h>
-
 typedef struct block {
     uint64_t offset;
     uint64_t size;

@@ -1,7 +1,5 @@
 /* Labels of a task, by split and over time, and seeds that contradict each other. */
 #include <math.h>
-#include <stdlib.h>
-#include <string.h>
 
 #include "report/report.h"
 

@@ -1,8 +1,6 @@
 /* See weir/report.h. */
 #include "report/report.h"
 
-#include <string.h>
-
 #include "base/floating.h"
 
 weir_status weir__report_no_memory(const weir__report_work *work, size_t size) {

@@ -1,6 +1,5 @@
 /* A report as JSON: what the program prints with --json, and what its page shows. */
 #include <math.h>
-#include <string.h>
 
 #include "report/report.h"
 

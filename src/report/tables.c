@@ -1,7 +1,6 @@
 /* Tables of a report: the range of their rows' times, rows without parents, and which of them a task can
  * reach. */
 #include <stdlib.h>
-#include <string.h>
 
 #include "report/report.h"
 

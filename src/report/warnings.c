@@ -1,6 +1,5 @@
 /* What looks like a mistake, by name. Each warning says what was seen and what to do about it. */
 #include <inttypes.h>
-#include <math.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>

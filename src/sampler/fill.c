@@ -6,7 +6,8 @@
 
 enum { KERNEL_MIN = 16, KERNEL_SIDE_MIN = 64, WALK_CHUNK = 1024 };
 
-const weir__fill_kernels *weir__fill_best(void) {
+/* The fastest that this machine can run. */
+static const weir__fill_kernels *best_kernels(void) {
 #if defined(__x86_64__)
     weir__vectors vectors = weir__vectors_of_this_machine();
     if (vectors != WEIR__BASELINE)
@@ -20,7 +21,7 @@ void weir__affine_fill(const weir__block_shape *shape, const weir__affine *map, 
     uint64_t m = shape->m;
     uint64_t offset = weir__affine_at(shape, map, position);
     if (m <= (uint64_t)1 << 60 && count >= KERNEL_MIN) {
-        weir__fill_best()->affine(out, count, start, offset, map->a, m);
+        best_kernels()->affine(out, count, start, offset, map->a, m);
         return;
     }
     for (size_t i = 0; i < count; i++) {
@@ -50,7 +51,7 @@ void weir__feistel_fill(const weir__block_shape *shape, const weir__feistel *map
             out[i] = start + weir__feistel_at(shape, map, position + i);
         return;
     }
-    const weir__fill_kernels *kernels = weir__fill_best();
+    const weir__fill_kernels *kernels = best_kernels();
     for (size_t done = 0; done < count; done += WALK_CHUNK) {
         size_t chunk = count - done < WALK_CHUNK ? count - done : WALK_CHUNK;
         feistel_fill_chunk(kernels, shape, map, start, position + done, chunk, out + done);

@@ -27,7 +27,4 @@ extern const weir__fill_kernels weir__fill_avx2;
 extern const weir__fill_kernels weir__fill_avx512;
 #endif
 
-/* The fastest that this machine can run. */
-const weir__fill_kernels *weir__fill_best(void);
-
 #endif

@@ -167,36 +167,17 @@ bool weir_store_cell(const weir_store *store, uint32_t row, uint32_t column, wei
     return true;
 }
 
-static inline bool is_up_to(const uint8_t *times, uint32_t index, int64_t limit) {
-    return (int64_t)weir__load64(times + 8 * (size_t)index) <= limit;
-}
-
-/* How many of the times[0, count), ascending, are at most `limit`: often all. */
-static uint32_t count_up_to(const uint8_t *times, uint32_t count, int64_t limit) {
-    uint32_t low = 0;
-    uint32_t high = count;
-    if (is_up_to(times, count - 1, limit))
-        return count;
-    while (low < high) {
-        uint32_t middle = low + (high - low) / 2;
-        if (is_up_to(times, middle, limit))
-            low = middle + 1;
-        else
-            high = middle;
-    }
-    return low;
-}
-
-/* The same in a list of many blocks, of which only those that are looked at are verified. */
-static uint32_t count_in_long_list(const weir_store *store, const uint8_t *times, uint32_t count,
-                                   int64_t limit, bool *is_whole) {
+/* How many of the times[0, count), ascending, are at most `limit`: often all. Only the blocks that are looked
+ * at are verified; 0 if one is damaged. */
+static uint32_t count_known(const weir_store *store, const uint8_t *times, uint32_t count, int64_t limit) {
     uint32_t low = 0;
     uint32_t high = count;
     uint32_t middle = count - 1;
     while (low < high) {
         const uint8_t *time = times + 8 * (size_t)middle;
-        *is_whole &= weir__store_touch(store, WEIR__SECTION_CHILD_TIMES, time, 8);
-        if (*is_whole && is_up_to(times, middle, limit))
+        if (!weir__store_touch(store, WEIR__SECTION_CHILD_TIMES, time, 8))
+            return 0;
+        if ((int64_t)weir__load64(time) <= limit)
             low = middle + 1;
         else
             high = middle;
@@ -205,41 +186,9 @@ static uint32_t count_in_long_list(const weir_store *store, const uint8_t *times
     return low;
 }
 
-static uint32_t count_known(const weir_store *store, const uint8_t *times, uint32_t count, int64_t limit,
-                            bool *is_whole) {
-    size_t size = 8 * (size_t)count;
-    if (size > WEIR__SUBTREE_SIZE)
-        return count_in_long_list(store, times, count, limit, is_whole);
-    *is_whole = count == 0 || weir__store_touch(store, WEIR__SECTION_CHILD_TIMES, times, size);
-    return *is_whole && count > 0 ? count_up_to(times, count, limit) : 0;
-}
-
-bool weir__store_children(const weir_store *store, uint32_t edge, uint32_t parent_row,
-                          int64_t observation_time, uint32_t *first, uint32_t *count) {
-    const weir_store_info *info = &store->info;
-    const weir_edge *e = &info->edges[edge];
-    const weir_table *parents = &info->tables[e->parent_table];
-    const uint8_t *at = e->starts + 4 * (size_t)(parent_row - parents->row_start);
-    *first = *count = 0;
-    if (!weir__store_touch(store, WEIR__SECTION_CHILD_STARTS, at, 8))
-        return false;
-    uint32_t start = weir__load32(at);
-    uint32_t end = weir__load32(at + 4);
-    if (start > end || end > e->edges)
-        return true;
-    int64_t limit = observation_time == WEIR_TIME_NEVER ? WEIR_TIME_NEVER - 1 : observation_time;
-    bool is_whole = true;
-    *first = start;
-    *count = e->child_times
-                 ? count_known(store, e->child_times + 8 * (size_t)start, end - start, limit, &is_whole)
-                 : end - start;
-    return is_whole;
-}
-
 uint32_t weir_store_children(const weir_store *store, uint32_t edge, uint32_t parent_row,
                              int64_t observation_time, uint32_t *count) {
     const weir_store_info *info = &store->info;
-    uint32_t start = 0;
     *count = 0;
     if (edge >= info->edge_count)
         return 0;
@@ -247,10 +196,19 @@ uint32_t weir_store_children(const weir_store *store, uint32_t edge, uint32_t pa
     const weir_table *parents = &info->tables[e->parent_table];
     if (parent_row < parents->row_start || parent_row - parents->row_start >= parents->row_count)
         return 0;
-    if (!weir__store_children(store, edge, parent_row, observation_time, &start, count) ||
-        (*count > 0 && !weir__store_touch(store, WEIR__SECTION_CHILD_ROWS, e->child_rows + 4 * (size_t)start,
-                                          4 * (size_t)*count)))
-        *count = 0;
+    const uint8_t *at = e->starts + 4 * (size_t)(parent_row - parents->row_start);
+    if (!weir__store_touch(store, WEIR__SECTION_CHILD_STARTS, at, 8))
+        return 0;
+    uint32_t start = weir__load32(at), end = weir__load32(at + 4);
+    if (start > end || end > e->edges)
+        return 0;
+    int64_t limit = observation_time == WEIR_TIME_NEVER ? WEIR_TIME_NEVER - 1 : observation_time;
+    uint32_t known = e->child_times
+                         ? count_known(store, e->child_times + 8 * (size_t)start, end - start, limit)
+                         : end - start;
+    if (weir__store_touch(store, WEIR__SECTION_CHILD_ROWS, e->child_rows + 4 * (size_t)start,
+                          4 * (size_t)known))
+        *count = known;
     return start;
 }
 

@@ -2,7 +2,6 @@
  * number is checked against what it counts or points to, so that all that follows can rely on it. A fault
  * sticks in the reader; the first one is reported with its path. */
 #include <math.h>
-#include <string.h>
 
 #include "store/format.h"
 

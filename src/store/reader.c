@@ -322,13 +322,8 @@ bool weir_store_touch(const weir_store *store, const void *data, size_t size) {
     return size == 0;
 }
 
-static const char *const verify_names[] = {"touched", "none", "all"};
-
-const char *weir_verify_name(weir_verify verify) {
-    return (unsigned)verify <= WEIR_VERIFY_ALL ? verify_names[verify] : "unknown";
-}
-
 weir_status weir_verify_parse(const char *text, weir_verify *out, weir_error *error) {
+    static const char *const verify_names[] = {"touched", "none", "all"};
     for (int i = 0; i <= WEIR_VERIFY_ALL; i++)
         if (strcmp(text, verify_names[i]) == 0) {
             *out = (weir_verify)i;

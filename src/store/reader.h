@@ -40,11 +40,6 @@ static inline bool weir__store_is_unreadable(const weir_store *store) {
     return __atomic_load_n(&store->touched->unreadable, __ATOMIC_RELAXED) != 0;
 }
 
-/* The children of a parent row by an edge type that are known at a time: as weir_store_children. False if
- * what says so is damaged. */
-bool weir__store_children(const weir_store *store, uint32_t edge, uint32_t parent_row,
-                          int64_t observation_time, uint32_t *start, uint32_t *count);
-
 /* Text that is cut to a buffer, which it leaves terminated, while its full length is counted. */
 typedef struct weir__cut_text {
     char *out;

@@ -104,11 +104,16 @@ static void hash_bytes(weir__store_writer *writer, const uint8_t *data, size_t s
     }
 }
 
+/* Bytes of the current section so far. */
+static uint64_t size_so_far(const weir__store_writer *writer) {
+    return writer->position - writer->sections[writer->section].offset;
+}
+
 static void end_section(weir__store_writer *writer) {
     if (writer->section == 0)
         return;
     uint8_t *hash = writer->sections[writer->section].hash;
-    writer->sections[writer->section].size = weir__store_writer_size(writer);
+    writer->sections[writer->section].size = size_so_far(writer);
     if (writer->block_count == 0) {
         weir_blake3_of(writer->block, writer->block_size, hash);
     } else {
@@ -138,13 +143,9 @@ void weir__store_writer_put(weir__store_writer *writer, const void *data, size_t
     append(writer, data, size);
 }
 
-uint64_t weir__store_writer_size(const weir__store_writer *writer) {
-    return writer->position - writer->sections[writer->section].offset;
-}
-
 void weir__store_writer_align(weir__store_writer *writer, uint64_t to) {
     static const uint8_t zeros[WEIR__TABLE_ALIGNMENT];
-    uint64_t size = weir__store_writer_size(writer);
+    uint64_t size = size_so_far(writer);
     uint64_t missing = weir__align(size, to) - size;
     weir__store_writer_put(writer, zeros, (size_t)missing);
 }

@@ -48,8 +48,6 @@ void weir__store_writer_begin(weir__store_writer *writer, weir__section_kind kin
 void weir__store_writer_put(weir__store_writer *writer, const void *data, size_t size);
 /* Zeros up to a multiple of `to` bytes from the section's beginning. */
 void weir__store_writer_align(weir__store_writer *writer, uint64_t to);
-/* Bytes of the current section so far. */
-uint64_t weir__store_writer_size(const weir__store_writer *writer);
 WEIR_CHECKED weir_status weir__store_writer_finish(weir__store_writer *writer,
                                                    uint8_t store_hash[WEIR_HASH_SIZE], uint64_t *file_size,
                                                    weir_error *error);

@@ -3,7 +3,6 @@
  * along, and recounted from the file when a run resumes. */
 #include <errno.h>
 #include <fcntl.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "base/file.h"

@@ -97,7 +97,8 @@ class Lists(unittest.TestCase):
     def check_defaults(self, every: dict[str, Any], path: Path) -> None:
         """The manifest is the same without the keys that have defaults. (A block order that is given is in the hash.)"""
         del every["data"]["block_order"]
-        without = {**every, "data": {"sampling": every["data"]["sampling"]}, "batch": {}}
+        shown = {key: every["batch"][key] for key in ("labels", "retrieval")}
+        without = {**every, "data": {"sampling": every["data"]["sampling"]}, "batch": shown}
         said = []
         for manifest in every, without:
             path.write_text(json.dumps(manifest))

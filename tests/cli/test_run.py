@@ -22,13 +22,12 @@ from reference import cbor  # noqa: E402
 from reference.manifest import Manifest  # noqa: E402
 from reference.mix import Mixer  # noqa: E402
 from reference.sampler import Sampler  # noqa: E402
-from tests.support.processes import start  # noqa: E402
+from tests.support.demo import small_demo  # noqa: E402
+from tests.support.processes import environment, start  # noqa: E402
 
 WEIR = os.environ["WEIR"]
 KILLS = int(os.environ.get("WEIR_KILLS", "24"))
 KILL_WORKERS = range(1, int(os.environ.get("WEIR_KILL_WORKERS", "4")) + 1)
-LAUNCHER_VARIABLES = ["RANK", "WORLD_SIZE", "OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE", "PMI_RANK", "PMI_SIZE",
-                      "SLURM_PROCID", "SLURM_NTASKS"]
 STEPS = 60
 
 shop = None  # the folder of a small shop; its manifest has short sequences and batches of 8
@@ -36,20 +35,7 @@ shop = None  # the folder of a small shop; its manifest has short sequences and 
 
 def setUpModule():
     global shop
-    holder = tempfile.TemporaryDirectory()
-    unittest.addModuleCleanup(holder.cleanup)
-    shop = Path(holder.name)
-    subprocess.run([WEIR, "demo", "--scale", "2000", "--dir", shop, "--no-run", "--json"], check=True,
-                   capture_output=True)
-    path = shop / "shop.manifest.json"
-    manifest = json.loads(path.read_text())
-    manifest.update(global_batch_size=8, batch={"sequence_length": 32, "max_rows": 16})
-    path.write_text(json.dumps(manifest))
-
-
-def environment(**variables):
-    kept = {name: value for name, value in os.environ.items() if name not in LAUNCHER_VARIABLES}
-    return {**kept, **{name: str(value) for name, value in variables.items()}}
+    shop = small_demo()
 
 
 def command(*arguments):
@@ -692,27 +678,6 @@ class Damage(WithFolder):
         shutil.copy(shop / "shop.weir", self.store)
         self.flip("text_bytes", 0.01)
         self.assertIn("STORE_CORRUPT", weir("embed", self.store, "--texts", 3000, "--json").stdout)
-
-
-class Ranks(WithFolder):
-    def test_mpirun_merged_is_world_size_1(self):
-        if not shutil.which("mpirun"):
-            self.skipTest("Open MPI is not installed")
-        single = self.folder / "single.trace"
-        self.run_ok("--steps", STEPS, "--trace", single)
-        for ranks in 2, 4, 8:
-            with self.subTest(ranks=ranks):
-                trace = self.folder / f"{ranks}.trace"
-                call = ["mpirun", "-n", str(ranks), "--oversubscribe", "--allow-run-as-root",
-                        *command("--steps", STEPS, "--trace", trace)]
-                launched = subprocess.run(call, capture_output=True, text=True, timeout=120, env=environment())
-                self.assertEqual(launched.returncode, 0, launched.stderr)
-                self.assertEqual(sorted(re.findall(r"rank (\d) of (\d): steps 0 to", launched.stdout)),
-                                 [(str(rank), str(ranks)) for rank in range(ranks)])
-                merged = weir("merge", *[f"{trace}.rank{rank}" for rank in range(ranks)], "--single", single, "--json")
-                report = json.loads(merged.stdout)
-                self.assertEqual((report["steps"], report["unchecked_digests"]), (STEPS, 0))
-                self.assertEqual(report["digests"], report["samples"])
 
 
 if __name__ == "__main__":

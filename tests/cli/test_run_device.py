@@ -7,6 +7,8 @@ import tempfile
 import unittest
 from pathlib import Path
 
+from tests.support.demo import small_demo
+
 WEIR = os.environ["WEIR"]
 FAKE = os.environ["WEIR_FAKE_CUDA"]
 STEPS = 40
@@ -16,14 +18,7 @@ shop = None
 
 def setUpModule():
     global shop
-    holder = tempfile.TemporaryDirectory()
-    unittest.addModuleCleanup(holder.cleanup)
-    shop = Path(holder.name)
-    subprocess.run([WEIR, "demo", "--scale", "2000", "--dir", shop, "--no-run", "--json"], check=True, capture_output=True)
-    path = shop / "shop.manifest.json"
-    manifest = json.loads(path.read_text())
-    manifest.update(global_batch_size=8, batch={"sequence_length": 32, "max_rows": 16})
-    path.write_text(json.dumps(manifest))
+    shop = small_demo()
 
 
 def run(*arguments, **environment):

@@ -1,6 +1,5 @@
 """What shows only after long: a day of training with an interruption in every hour, memory over a million batches, every
 number of workers. `make soak` runs all of it; every check runs the share of it that WEIR_SOAK_SHARE says."""
-import json
 import os
 import random
 import signal
@@ -12,6 +11,7 @@ import unittest
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
+from tests.support.demo import small_demo  # noqa: E402
 from tests.support.processes import start  # noqa: E402
 
 WEIR = os.environ["WEIR"]
@@ -28,15 +28,7 @@ shop = None  # the folder of a small shop; its manifest has short sequences and 
 
 def setUpModule():
     global shop
-    holder = tempfile.TemporaryDirectory()
-    unittest.addModuleCleanup(holder.cleanup)
-    shop = Path(holder.name)
-    subprocess.run([WEIR, "demo", "--scale", "2000", "--dir", shop, "--no-run", "--json"], check=True,
-                   capture_output=True)
-    path = shop / "shop.manifest.json"
-    manifest = json.loads(path.read_text())
-    manifest.update(global_batch_size=8, batch={"sequence_length": 32, "max_rows": 16})
-    path.write_text(json.dumps(manifest))
+    shop = small_demo()
 
 
 def begin(*arguments):

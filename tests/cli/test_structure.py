@@ -1,5 +1,6 @@
 """The rules of the house that a program can check: which part may use which, what the library exports and asks
 of the system, how long a function may be. Run from the repository's root with the program's path in WEIR."""
+import ast
 import os
 import re
 import signal
@@ -277,6 +278,7 @@ class Processes(unittest.TestCase):
 
 class Size(unittest.TestCase):
     patterns = "src/*/*.[ch]", "include/weir/*.h", "cli/*.[ch]", "python/src/*.[ch]", "tests/*/*.[ch]", "tests/fuzz/targets/*.[ch]"
+    python = "python/weir/*.py", "reference/*.py", "tests/*/*.py", "bench/*.py", "examples/*.py", "tools/*.py"
 
     def test_functions_are_short(self):
         seen = 0
@@ -299,10 +301,25 @@ class Size(unittest.TestCase):
                 self.assertTrue(text.startswith("/* "), "the first line opens a paragraph: purpose, method, invariants")
                 self.assertLessEqual(text.count("\n"), FILE_LINES_MAX)
 
-    def test_nothing_is_left_for_later(self):
-        for path in sources(*self.patterns):
+    def test_python_files_are_short_and_say_what_they_are_for(self):
+        seen = 0
+        for path in sources(*self.python):
+            text = path.read_text()
+            tree = ast.parse(text)
             with self.subTest(file=str(path.relative_to(ROOT))):
-                self.assertNotRegex(path.read_text(), r"\b(TODO|FIXME|XXX)\b")
+                self.assertTrue(ast.get_docstring(tree), "the first lines say what it is for")
+                self.assertLessEqual(text.count("\n"), FILE_LINES_MAX)
+            for node in ast.walk(tree):
+                if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
+                    seen += 1
+                    with self.subTest(function="%s:%d: %s" % (path.relative_to(ROOT), node.lineno, node.name)):
+                        self.assertLessEqual(node.end_lineno - node.lineno + 1, FUNCTION_LINES_MAX)
+        self.assertGreater(seen, 1000)
+
+    def test_nothing_is_left_for_later(self):
+        for path in sources(*self.patterns, *self.python):
+            with self.subTest(file=str(path.relative_to(ROOT))):
+                self.assertNotRegex(path.read_text(), r"\b(T[O]DO|FIX[M]E|X[X]X)\b")  # which is none itself
 
 
 if __name__ == "__main__":

@@ -14,6 +14,7 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 from reference import cbor, trace  # noqa: E402
 from reference.manifest import Manifest  # noqa: E402
+from tests.support.demo import small_demo  # noqa: E402
 
 WEIR = os.environ["WEIR"]
 CASES = int(os.environ.get("WEIR_PROPERTY_CASES", "300"))
@@ -25,14 +26,7 @@ plain = None  # a manifest of one dataset, without a store
 
 def setUpModule():
     global shop, plain
-    holder = tempfile.TemporaryDirectory()
-    unittest.addModuleCleanup(holder.cleanup)
-    shop = Path(holder.name)
-    subprocess.run([WEIR, "demo", "--scale", "2000", "--dir", shop, "--no-run", "--json"], check=True, capture_output=True)
-    path = shop / "shop.manifest.json"
-    manifest = json.loads(path.read_text())
-    manifest.update(global_batch_size=8, batch={"sequence_length": 32, "max_rows": 16})
-    path.write_text(json.dumps(manifest))
+    shop = small_demo()
     plain = shop / "plain.manifest.json"
     dataset = {"id": "a", "version": "1", "hash": "00" * 32, "cardinality": 61}
     plain.write_text(json.dumps({"seed": 3, "global_batch_size": 12, "datasets": {"a": dataset}}))

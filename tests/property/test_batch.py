@@ -59,7 +59,7 @@ def any_batch_config(rng: random.Random) -> Json:
         if name == "sequence_length" or rng.random() < 0.7:
             config[name] = rng.choice(values)
     if rng.random() < 0.2:
-        config["context_seed"] = rng.choice([0, 1, 2**63 - 1])
+        config["context_seed"] = rng.choice([0, 1, str(2**64 - 1)])
     return config
 
 
@@ -228,6 +228,7 @@ class RandomDatabases(Case):
             path, datasets = ingested
             manifest = folder / "m.json"
             document = any_manifest(rng, datasets, batch_size=24)
+            document["batch"].update(any_labels(rng))
             document["data"]["drop_last"] = False
             manifest.write_text(json.dumps(document))
             step = {**any_step(rng, document), "world_size": 1, "rank": 0, "pad": False}

@@ -4,6 +4,7 @@ Each case is made from its own seed, which a failure names; see tests/support/ca
 """
 
 import json
+import math
 import os
 import random
 import sys
@@ -35,13 +36,18 @@ Json = Any
 # ---- Random requests ---------------------------------------------------------------------------------------
 
 
+def can_be_written(part: Any) -> bool:
+    """As JSON, in an argument."""
+    return not isinstance(part, bytes) and "\0" not in str(part) and (not isinstance(part, float) or math.isfinite(part))
+
+
 def any_key(rng: random.Random, task: Task) -> list[Any]:
     """The key of a row of the anchor table, or one that it may not have."""
     anchor = task.anchor
     if anchor.rows and rng.random() < 0.8:
         key = anchor.split_key(anchor.row_start + rng.randrange(len(anchor.rows)))
         parts = list(key) if len(anchor.primary_key) > 1 else [key]
-        if not any(isinstance(part, bytes) or "\0" in str(part) for part in parts):  # no argument can have these
+        if all(can_be_written(part) for part in parts):
             if rng.random() < 0.1:
                 parts[0] = float(parts[0]) if isinstance(parts[0], int) and abs(parts[0]) < 2**53 else "nobody"
             return parts

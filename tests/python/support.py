@@ -12,6 +12,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import weir
+
 try:
     from hypothesis import settings
 except ImportError:  # the tests of frameworks do without
@@ -61,3 +63,19 @@ class ShopTest(unittest.TestCase):
         """The shop's manifest with other values, and small batches unless they are among them."""
         document = json.loads(Path(self.manifest).read_text())
         return {**document, "batch": {"sequence_length": 64, "max_rows": 32}, **changes}
+
+
+def skip(loader: weir.Loader, count: int) -> None:
+    for _ in loader.take(count):
+        pass
+
+
+class LoaderTest(ShopTest):
+    def loader(self, **options: Any) -> weir.Loader:
+        manifest = options.pop("manifest", None) or self.changed_manifest(global_batch_size=8)
+        options = {"dataset": TRAIN, "with_digests": True, **options}
+        if "steps" in options and "stage" not in options:
+            options.setdefault("epochs", 1)  # a run that ends
+        loader = weir.Loader(self.store, manifest, **options)
+        self.addCleanup(loader.close)
+        return loader

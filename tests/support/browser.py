@@ -33,7 +33,6 @@ FLAGS = [
     "--hide-scrollbars",
     "--force-prefers-reduced-motion",
 ]
-ELEMENT = "element-6066-11e4-a52e-4f735466cecf"
 KEYS = {"Enter": "\ue007", "Escape": "\ue00c", "ArrowDown": "\ue015", "ArrowUp": "\ue013", "Tab": "\ue004"}
 START_SECONDS = 60
 
@@ -126,9 +125,6 @@ class Browser:
     def run_async(self, script, *arguments):
         """As run, for a body that hands its value to its last argument, a function."""
         return self._post("/execute/async", {"script": script, "args": list(arguments)})
-
-    def devtools(self, command, **parameters):
-        return self._post("/goog/cdp/execute", {"cmd": command, "params": parameters})
 
     def text(self, selector):
         return self.run("return document.querySelector(arguments[0]).textContent", selector)

@@ -1,9 +1,12 @@
-"""Programs that a test starts and that must not outlive it, also where the test itself is killed by a time limit."""
+"""Programs that a test starts: what they find in their environment, and that they do not outlive the test, also if it is
+killed by a time limit itself."""
 import ctypes
 import os
 import signal
 import subprocess
 
+LAUNCHER_VARIABLES = ["RANK", "WORLD_SIZE", "OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE", "PMI_RANK", "PMI_SIZE",
+                      "SLURM_PROCID", "SLURM_NTASKS"]
 PR_SET_PDEATHSIG = 1
 libc = ctypes.CDLL(None, use_errno=True)
 
@@ -21,3 +24,9 @@ def start(command, *, at_death=signal.SIGKILL, preexec_fn=None, **options):
             preexec_fn()
 
     return subprocess.Popen(command, preexec_fn=die_with_parent, **options)
+
+
+def environment(**variables):
+    """This process's, without what launchers of ranks set, and with these."""
+    kept = {name: value for name, value in os.environ.items() if name not in LAUNCHER_VARIABLES}
+    return {**kept, **{name: str(value) for name, value in variables.items()}}

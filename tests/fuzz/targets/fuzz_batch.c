@@ -67,6 +67,41 @@ static void build(const weir_store *store, const weir_manifest *manifest, const 
     weir_batch_builder_close(builder);
 }
 
+/* Requests to the task: for rows and keys that may be there, at times that may be seeds'. */
+static void ask(const weir_store *store, const weir_manifest *manifest, uint32_t task,
+                const uint8_t knobs[KNOBS]) {
+    const weir_store_info *info = weir_store_describe(store);
+    weir_batch_builder *builder = NULL;
+    weir_batch_buffer *buffer = NULL;
+    weir_context_options options = {.size = sizeof options,
+                                    .store = store,
+                                    .manifest = manifest,
+                                    .task = info->tasks[task].name,
+                                    .most_requests = 2,
+                                    .with_digests = true};
+    weir_key_value keys[2] = {{.type = WEIR_KEY_INTEGER, .integer = knobs[15]}};
+    weir_seed_row seed = {0};
+    (void)weir_store_seed(store, task, knobs[9], &seed);
+    weir_context_request requests[] = {
+        {.row = seed.row, .has_time = true, .time = seed.observation_time},
+        {.row = info->tables[info->tasks[task].anchor_table].row_start + knobs[10] % 32, .has_seed = true},
+        {.key = keys, .key_count = 1 + knobs[14] % 2},
+    };
+    if (weir_context_builder_open(NULL, &options, &builder, NULL) == WEIR_OK &&
+        weir_batch_buffer_open(&builder, 1, NULL, &buffer, NULL) == WEIR_OK)
+        for (int i = 0; i < 2; i++) {
+            weir_status status = weir_context_build(builder, requests + i, 2, buffer, NULL);
+            require(status == WEIR_OK || status == WEIR_STORE_CORRUPT || status == WEIR_KEY_NOT_FOUND ||
+                    status == WEIR_CONTRACT_VIOLATION);
+            if (status == WEIR_OK) {
+                check_batch(info, weir_batch_view(buffer));
+                check_expansion(weir_batch_view(buffer));
+            }
+        }
+    weir_batch_buffer_close(buffer);
+    weir_batch_builder_close(builder);
+}
+
 static void build_all(const weir_store *store, const uint8_t knobs[KNOBS]) {
     static const char *const policies[] = {"uniform", "recent", "latest"};
     static const char *const labels[] = {"train", "all", "none"};
@@ -91,8 +126,10 @@ static void build_all(const weir_store *store, const uint8_t knobs[KNOBS]) {
                                       .any_hash = true,
                                       .pad = knobs[15] & 0x80,
                                       .with_digests = true};
-        if (manifest)
+        if (manifest) {
             build(store, manifest, &options);
+            ask(store, manifest, task, knobs);
+        }
         weir_manifest_close(manifest);
     }
 }
