@@ -123,10 +123,6 @@ typedef struct weir_warning {
 
 /* ---- The door to the world ------------------------------------------------------------------- */
 
-/* Everything that the library asks of the system: memory, files, time, threads. Calls return what their
- * POSIX namesakes do and set errno. A test replaces single entries to inject faults. `context` is passed to
- * each call; every call may come from any thread. (SQLite, libpq, libcurl and CUDA use the
- * system's own.) */
 /* What a path or an open file is. Two are one file if device and number are equal. */
 typedef enum weir_file_kind { WEIR_FILE_REGULAR, WEIR_FILE_FOLDER, WEIR_FILE_OTHER } weir_file_kind;
 typedef struct weir_file_info {
@@ -136,6 +132,10 @@ typedef struct weir_file_info {
     uint64_t number;
 } weir_file_info;
 
+/* Everything that the library asks of the system: memory, files, time, threads. Calls return what their
+ * POSIX namesakes do and set errno. A test replaces single entries to inject faults. `context` is passed to
+ * each call; every call may come from any thread. (SQLite, libpq, libcurl and CUDA use the
+ * system's own.) */
 typedef struct weir_env {
     void *context;
 
@@ -188,9 +188,10 @@ typedef struct weir_env {
     /* An open file, or, if `file` is negative, what is at a path: a link itself, not what it leads to. */
     int (*inspect)(void *context, int file, const char *path, weir_file_info *out);
 
-    /* Locks an open file for as long as it is open here. -1 with EWOULDBLOCK if another process holds it,
-     * with another number if this file system has no locks. */
+    /* Locks an open file until it is unlocked, or until nobody has it open: a child of fork has it open too.
+     * -1 with EWOULDBLOCK if it is locked already, with another number if this file system has no locks. */
     int (*lock)(void *context, int file);
+    int (*unlock)(void *context, int file);
 
     /* Bytes that nobody can foresee. */
     int (*random)(void *context, void *out, size_t size);

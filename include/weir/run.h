@@ -174,10 +174,12 @@ WEIR_API void weir_run_cancel(weir_run *run);
 
 /* Makes the trace durable, then saves the checkpoint: the state after the last batch that was given. Does
  * nothing for a run without files. IO_ERROR; CANCELLED if a batch was lost on the way to the consumer: then
- * the last checkpoint is the one to resume from. */
+ * the last checkpoint is the one to resume from; CONTRACT_VIOLATION in a child of fork, whose parent has the
+ * files. */
 WEIR_API WEIR_CHECKED weir_status weir_run_save(weir_run *run, weir_error *error);
 
-/* Ends the run before its end: cancels it, saves, and closes the files. Batches that are held stay valid. */
+/* Ends the run before its end: cancels it, saves, and closes the files. Batches that are held stay valid;
+ * there is no next one (CANCELLED). In a child of fork it saves nothing. The errors of weir_run_save. */
 WEIR_API WEIR_CHECKED weir_status weir_run_stop(weir_run *run, weir_error *error);
 
 /* The state after the last batch that was given, as a canonical CBOR map that holds a hash of itself

@@ -209,6 +209,11 @@ static int system_lock(void *context, int file) {
     return RETRY_WHEN_INTERRUPTED(flock(file, LOCK_EX | LOCK_NB));
 }
 
+static int system_unlock(void *context, int file) {
+    (void)context;
+    return flock(file, LOCK_UN);
+}
+
 static int system_random(void *context, void *out, size_t size) {
     (void)context;
     for (size_t done = 0; done < size;) {
@@ -308,6 +313,7 @@ const weir_env *weir_env_default(void) {
         .inspect = system_inspect,
         .list = system_list,
         .lock = system_lock,
+        .unlock = system_unlock,
         .random = system_random,
         .memory_size = system_memory_size,
         .scatter = system_scatter,

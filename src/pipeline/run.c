@@ -9,10 +9,11 @@
 #include "pipeline/prefetch.h"
 #include "pipeline/run_files.h"
 #include "pipeline/staging.h"
+#include "trace/writer.h"
 
 static const char operator_name[] = "weir.run";
 
-typedef enum run_phase { OPENED, STARTED, ENDED, FAILED } run_phase;
+typedef enum run_phase { OPENED, STARTED, ENDED, STOPPED, FAILED } run_phase;
 
 struct weir_run {
     const weir_env *env;
@@ -86,7 +87,8 @@ static weir_status copy_bytes(const weir_env *env, const void *from, size_t size
     void *copy = weir__allocate(env, size ? size : 1, 1);
     if (!copy)
         return weir__out_of_memory(error, operator_name, size);
-    memcpy(copy, from, size);
+    if (size > 0) /* `from` may be NULL else */
+        memcpy(copy, from, size);
     memcpy(to, &copy, sizeof copy);
     return WEIR_OK;
 }
@@ -178,7 +180,9 @@ static bool is_elsewhere(const weir_run *run) {
 
 /* In a child of fork the trace is the parent's: what is buffered here is written there. */
 static void close_trace(weir_run *run) {
-    if (!is_elsewhere(run))
+    if (is_elsewhere(run))
+        weir__trace_writer_leave(run->trace);
+    else
         weir_trace_writer_close(run->trace);
     run->trace = NULL;
 }
@@ -233,6 +237,9 @@ static weir_status save_checkpoint(weir_run *run, weir_error *error) {
 }
 
 weir_status weir_run_save(weir_run *run, weir_error *error) {
+    if (is_elsewhere(run))
+        return weir__fail(error, WEIR_CONTRACT_VIOLATION, operator_name,
+                          "this is a child of fork, and the run's files are the parent's; save there");
     weir_status status = run->trace ? weir_trace_sync(run->trace, error) : WEIR_OK;
     bool is_saved = run->files.checkpoint && weir__loader_prefetch(&run->loader);
     return status == WEIR_OK && is_saved ? save_checkpoint(run, error) : status;
@@ -243,6 +250,8 @@ weir_status weir_run_stop(weir_run *run, weir_error *error) {
     weir_run_cancel(run);
     weir_status status = has_files ? weir_run_save(run, error) : WEIR_OK;
     close_trace(run);
+    if (has_files)
+        run->phase = STOPPED;
     return status;
 }
 
@@ -418,25 +427,34 @@ static weir_status hand_over(weir_run *run, const weir_taken *taken, weir_error 
     }
     if (status == WEIR_OK && run->trace)
         status = record(run, taken, error);
-    run->is_lost = status != WEIR_OK;
+    run->is_lost = run->is_lost || status != WEIR_OK;
     run->given += status == WEIR_OK;
     if (status != WEIR_OK)
         (void)!weir_run_release(run, taken, 0, NULL);
     return status;
 }
 
+/* Batches that are on the device already are not given after a failure: what comes after a batch that was
+ * lost, or is in no trace, is no run. */
+static weir_status refuse_next(weir_run *run, weir_error *error) {
+    weir_status status = run->trace ? weir_trace_sync(run->trace, error) : WEIR_OK;
+    if (status != WEIR_OK) /* the trace says that it failed before */
+        return status;
+    return weir__fail(error, WEIR_CANCELLED, operator_name, "the run %s; open a new one, and resume it",
+                      run->phase == FAILED ? "failed before" : "was stopped");
+}
+
 static weir_status take_next(weir_run *run, bool waits, weir_taken *out, bool *is_ready, weir_error *error) {
     weir_status status = weir_run_start(run, error);
-    if (status == WEIR_OK && run->phase == STARTED && !is_elsewhere(run) && is_due(run))
+    bool is_here = !is_elsewhere(run);
+    if (status == WEIR_OK && is_here && (run->phase == FAILED || run->phase == STOPPED))
+        status = refuse_next(run, error);
+    else if (status == WEIR_OK && is_here && is_due(run))
         status = weir_run_save(run, error);
-    else if (status == WEIR_OK && run->phase == FAILED && run->trace)
-        status = weir_trace_sync(run->trace, error); /* which says that it failed before */
     if (status != WEIR_OK)
         return status;
-    if (!weir__loader_prefetch(&run->loader))
-        return weir__fail(error, WEIR_CANCELLED, operator_name, "the run failed to start; open a new one");
-    status = run->device ? weir__staging_next(&run->staging, waits, out, is_ready, error)
-                         : weir__loader_next(&run->loader, waits, out, is_ready, error);
+    status = run->device && is_here ? weir__staging_next(&run->staging, waits, out, is_ready, error)
+                                    : weir__loader_next(&run->loader, waits, out, is_ready, error);
     if (status != WEIR_OK || !*is_ready)
         return status;
     return out->batch ? hand_over(run, out, error) : finish(run, error);

@@ -8,6 +8,7 @@
 #include "base/file.h"
 #include "trace/record.h"
 #include "trace/tally.h"
+#include "trace/writer.h"
 
 static const char operator_name[] = "weir.trace.write";
 
@@ -50,12 +51,10 @@ static weir_status new_writer(const weir_env *env, const char *path, const weir_
     return WEIR_OK;
 }
 
-void weir_trace_writer_close(weir_trace_writer *w) {
+void weir__trace_writer_leave(weir_trace_writer *w) {
     if (!w)
         return;
     const weir_env *env = w->env;
-    if (w->file >= 0 && !w->is_broken)
-        (void)weir__write_all(env, w->file, w->pending.data, w->pending.size);
     if (w->file >= 0)
         env->close(env->context, w->file);
     if (w->lock >= 0)
@@ -66,6 +65,18 @@ void weir_trace_writer_close(weir_trace_writer *w) {
     weir_cbor_release(&w->body);
     weir_cbor_release(&w->pending);
     weir__release(env, w);
+}
+
+/* A child of fork that lives on has the file open, and would keep the lock. */
+void weir_trace_writer_close(weir_trace_writer *w) {
+    if (!w)
+        return;
+    int locked = w->lock >= 0 ? w->lock : w->file;
+    if (w->file >= 0 && !w->is_broken)
+        (void)weir__write_all(w->env, w->file, w->pending.data, w->pending.size);
+    if (locked >= 0)
+        (void)!w->env->unlock(w->env->context, locked);
+    weir__trace_writer_leave(w);
 }
 
 static weir_status flush(weir_trace_writer *w, weir_error *error) {

@@ -218,6 +218,7 @@ void memory_env_init(memory_env *memory) {
     memory->env.inspect = memory_inspect;
     memory->env.list = memory_list;
     memory->env.lock = memory_lock;
+    memory->env.unlock = memory_lock;
 }
 
 void memory_env_close(memory_env *memory) {

@@ -252,7 +252,7 @@ static void test_reading_back(void **state) {
     weir_error error;
     weir_taken taken;
     consumer c;
-    weir_run_options options = trial_of(2, 2, 0); /* late: a wait that is missing shows */
+    weir_run_options options = trial_of(2, 4, 0); /* late: a wait that is missing shows */
     options.read_back = true;
     options.with_digests = false; /* it has them all the same */
     begin(&c, &options);
@@ -266,7 +266,25 @@ static void test_reading_back(void **state) {
     assert_int_equal(error.t, 5);
     const void *data;
     size_t size;
+    assert_fails(weir_run_next(c.run, &taken, &error), WEIR_CANCELLED, &error); /* though more are queued */
     assert_fails(weir_run_state(c.run, &data, &size, &error), WEIR_CANCELLED, &error);
+    assert_fails(weir_run_next(c.run, &taken, &error), WEIR_CANCELLED, &error);
+    end(&c);
+}
+
+/* What is queued on the device is not given after the files were closed: no trace would have it. */
+static void test_a_run_that_was_stopped_gives_nothing(void **state) {
+    (void)state;
+    weir_error error;
+    weir_taken taken;
+    consumer c;
+    weir_run_options options = trial_of(2, 4, 0);
+    begin(&c, &options);
+    for (int i = 0; i < 6; i++)
+        assert_true(consume(&c));
+    assert_ok(weir_run_stop(c.run, &error), &error);
+    assert_fails(weir_run_next(c.run, &taken, &error), WEIR_CANCELLED, &error);
+    assert_int_equal(weir_run_step(c.run), 6);
     end(&c);
 }
 
@@ -509,6 +527,7 @@ int main(void) {
         cmocka_unit_test(test_a_failure_comes_at_its_step),
         cmocka_unit_test(test_a_copy_that_fails),
         cmocka_unit_test(test_reading_back),
+        cmocka_unit_test(test_a_run_that_was_stopped_gives_nothing),
         cmocka_unit_test(test_a_transform_on_the_device),
         cmocka_unit_test(test_what_cannot_be_opened),
         cmocka_unit_test(test_tables_are_there),

@@ -2,6 +2,8 @@
  */
 #include <stdlib.h>
 #include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include "support/loading.h"
 
@@ -158,6 +160,61 @@ static void test_a_trace_goes_on_under_both_policies(void **state) {
         }
 }
 
+/* ---- Children of fork ---------------------------------------------------------------------------- */
+
+/* Its run and its files are the parent's: it can neither take nor save, and ends without writing. */
+static int be_a_child(weir_run *run, int until) {
+    char byte;
+    weir_taken taken;
+    bool is_refused = weir_run_next(run, &taken, NULL) == WEIR_CONTRACT_VIOLATION &&
+                      weir_run_save(run, NULL) == WEIR_CONTRACT_VIOLATION;
+    ssize_t size = read(until, &byte, 1);
+    bool is_stopped = weir_run_stop(run, NULL) == WEIR_OK;
+    weir_run_close(run);
+    return size == 0 && is_refused && is_stopped ? 0 : 1;
+}
+
+/* A child that lives on does not keep the trace from being resumed. */
+static void test_a_child_of_fork_leaves_the_trace(void **state) {
+    (void)state;
+    for (int on_device = 0; on_device < 2; on_device++) {
+        char path[160];
+        int ends[2], status;
+        weir_error error;
+        weir_run *run;
+        loading_batch batches[STEPS];
+        weir_run_options options = loading_options(&fixture, manifest);
+        snprintf(path, sizeof path, "%s/forked.trace", fixture.folder);
+        options.trace = path;
+        options.steps = STEPS;
+        options.device = on_device ? "host" : NULL;
+        assert_ok(weir_run_open(NULL, &options, &run, &error), &error);
+        assert_int_equal(loading_take(run, 4, batches), 4);
+        assert_int_equal(pipe(ends), 0);
+        fflush(NULL);
+        pid_t child = fork();
+        assert_true(child >= 0);
+        if (child == 0) {
+            close(ends[1]);
+            _exit(be_a_child(run, ends[0]));
+        }
+        close(ends[0]);
+        size_t size;
+        uint8_t *from = loading_checkpoint(run, &size);
+        assert_ok(weir_run_stop(run, &error), &error);
+        weir_run_close(run);
+        options.state = from;
+        options.state_size = size;
+        assert_int_equal(loading_run(&options, STEPS, batches), STEPS - 4);
+        close(ends[1]);
+        assert_int_equal(waitpid(child, &status, 0), child);
+        assert_int_equal(status, 0);
+        assert_replays(path, &options, 2, STEPS, 0);
+        remove(path);
+        free(from);
+    }
+}
+
 /* A trace of the run's first two steps, written by hand: what is in it is up to the test. */
 static weir_trace_writer *begin_trace(const char *path) {
     weir_error error;
@@ -245,6 +302,7 @@ int main(void) {
         cmocka_unit_test(test_a_recorded_run_replays),
         cmocka_unit_test(test_a_padded_batch_is_checked_by_its_samples),
         cmocka_unit_test(test_a_trace_goes_on_under_both_policies),
+        cmocka_unit_test(test_a_child_of_fork_leaves_the_trace),
         cmocka_unit_test(test_a_digest_that_is_another),
         cmocka_unit_test(test_replay_wants_the_stores_of_the_trace),
     };

@@ -1,0 +1,10 @@
+/* What a run needs of a trace's writer besides weir/trace.h. */
+#ifndef WEIR_SRC_TRACE_WRITER_H
+#define WEIR_SRC_TRACE_WRITER_H
+
+#include "weir/trace.h"
+
+/* Closes a writer in a child of fork: the file, what is buffered and the lock are the parent's. */
+void weir__trace_writer_leave(weir_trace_writer *writer);
+
+#endif
