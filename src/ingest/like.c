@@ -200,8 +200,10 @@ void weir__like_positions(const weir__ingest *ingest, const char *name, const we
     }
     const weir_table *t = &earlier(ingest)->tables[table];
     for (uint32_t c = t->column_start; c < t->column_start + t->column_count; c++) {
-        uint32_t at = weir__catalog_find_column(source, earlier(ingest)->columns[c].name);
-        if (at != WEIR_NONE)
+        const char *column = earlier(ingest)->columns[c].name;
+        uint32_t at = weir__catalog_find_column(source, column);
+        if (at != WEIR_NONE &&
+            find_column(earlier(ingest), table, column) == c) /* damaged, it has it twice */
             positions[count++] = at;
     }
     for (uint32_t i = 0; i < source->column_count; i++)
@@ -274,9 +276,10 @@ static weir_status check_edges(const weir__ingest *ingest, uint32_t t, weir_erro
     const weir_table *table = &ingest->info_tables[t], *old = &was->tables[t];
     for (uint32_t i = 0; i < old->edge_count; i++) {
         const weir_edge *from = &was->edges[old->edge_start + i];
-        const weir_edge *edge = &ingest->info_edges[table->edge_start + i];
-        if (i >= table->edge_count || !is_same_text(edge->name, from->name))
+        if (i >= table->edge_count ||
+            !is_same_text(ingest->info_edges[table->edge_start + i].name, from->name))
             return misfit(ingest, error, "foreign key %.100s.%.100s is missing", table->name, from->name);
+        const weir_edge *edge = &ingest->info_edges[table->edge_start + i];
         if (edge->parent_table != from->parent_table)
             return misfit(ingest, error, "foreign key %.100s.%.100s leads to another table", table->name,
                           from->name);
@@ -314,8 +317,12 @@ static weir_status check_tasks(const weir__ingest *ingest, weir_error *error) {
         if (!is_same)
             return misfit(ingest, error, "task %.100s is about another target", old->name);
         if (task->has_label_times != old->has_label_times || task->has_horizon != old->has_horizon ||
-            (task->has_horizon && task->horizon != old->horizon))
+            (task->has_horizon && task->horizon != old->horizon) ||
+            (task->label_known_column && !is_same_text(task->label_known_column, old->label_known_column)))
             return misfit(ingest, error, "the labels of task %.100s are known at another time", old->name);
+        if (task->has_label_times && !is_same_text(ingest->info_columns[task->observed_column].name,
+                                                   was->columns[old->observed_column].name))
+            return misfit(ingest, error, "task %.100s has another observation_time_column", old->name);
         if (task->before_anchor != old->before_anchor)
             return misfit(ingest, error, "task %.100s has another before_anchor", old->name);
         if (memcmp(task->column_dropped, old->column_dropped, was->column_count) != 0 ||

@@ -159,15 +159,16 @@ static bool label_is_sound(const weir_store *store, uint32_t number, const weir_
                            uint32_t entry, uint32_t anchor_row) {
     const weir_task *task = &store->info.tasks[number];
     uint32_t seed = weir__load32(list->rows + 4 * (size_t)entry) - store->info.row_count;
-    int64_t known = (int64_t)weir__load64(list->times + 8 * (size_t)entry);
+    int64_t known = (int64_t)weir__load64(list->times + 8 * (size_t)entry), due;
     uint32_t end = list == &task->labels ? task->seed_count : task->split_start[WEIR_TRAIN + 1];
     weir_seed_row row;
     if (seed >= end || !weir_store_seed(store, number, seed, &row))
         return false;
     return row.row == anchor_row && !row.target.is_null && row.observation_time != INT64_MAX &&
            known != WEIR_TIME_NEVER &&
-           (task->has_horizon ? known - task->horizon == row.observation_time
-                              : known >= row.observation_time);
+           (task->has_horizon
+                ? !__builtin_add_overflow(row.observation_time, task->horizon, &due) && known == due
+                : known >= row.observation_time);
 }
 
 /* A list of labels has every anchor's in order. */

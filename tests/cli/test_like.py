@@ -5,10 +5,16 @@ import csv
 import json
 import os
 import sqlite3
+import struct
 import subprocess
+import sys
 import tempfile
 import unittest
 from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
+
+from reference import blake3  # noqa: E402
 
 PROGRAM = os.environ["WEIR"]
 
@@ -224,6 +230,25 @@ class Like(unittest.TestCase):
         self.refuse("embeddings are hash_v1 of 16 dimensions, but were hash_v1 of 8", lambda s: s["embedding"].update(dim=16))
         self.refuse("embeddings are none of 0 dimensions", lambda s: None, options=("--no-embeddings",))
 
+    def test_labels_that_do_not_fit_are_refused(self) -> None:
+        fill(self.folder / "labels.sqlite", 20, 30)
+
+        def labelled(schema: dict, **keys) -> dict:
+            schema["tasks"]["kind"].update(query="SELECT id, at, at AS seen, paid_at, at AS later, 'x' AS kind FROM orders", **keys)
+            return schema
+
+        for first, second, message in (
+            ({"horizon": "1d"}, {"horizon": "2d"}, "the labels of task kind are known at another time"),
+            ({"horizon": "1d"}, {"label_known_column": "paid_at"}, "the labels of task kind are known at another time"),
+            ({"label_known_column": "paid_at"}, {"label_known_column": "later"}, "the labels of task kind are known at another time"),
+            ({"horizon": "1d"}, {"horizon": "1d", "observation_time_column": "seen"}, "another observation_time_column"),
+        ):
+            self.ingest("labels.sqlite", "said", schema=labelled(copy.deepcopy(SCHEMA), **first))
+            changed = labelled(copy.deepcopy(SCHEMA), **second)
+            refused = self.ingest("labels.sqlite", "bad", "--like", "said.weir", schema=changed, ok=False)["error"]
+            self.assertEqual(refused["code_id"], "SCHEMA_INVALID")
+            self.assertIn(message, refused["message"])
+
     def test_a_time_through_what_is_left_out_is_refused(self) -> None:
         def change(schema):
             schema["tables"]["extras"] = {"primary_key": "id", "columns": {"x": {"stype": "timestamp", "unit": "s"}}}
@@ -242,6 +267,33 @@ class Like(unittest.TestCase):
         self.assertEqual(self.ingest("first.sqlite", "again", "--like", "cut.weir", ok=False)["error"]["code_id"], "STORE_CORRUPT")
         self.assertEqual(self.ingest("first.sqlite", "again", "--like", "none.weir", ok=False)["error"]["code_id"], "IO_ERROR")
         self.assertEqual(self.bytes_of("first"), before)
+
+    def test_a_store_with_one_column_many_times_is_refused(self) -> None:
+        """No ingest writes such a store, but its hashes can be made right."""
+        with sqlite3.connect(self.folder / "wide.sqlite") as database:
+            database.execute("CREATE TABLE wide (id INTEGER PRIMARY KEY, c1 REAL, c2 REAL, c3 REAL, c4 REAL)")
+            database.execute("INSERT INTO wide VALUES (1, 1, 2, 3, 4), (2, 5, 6, 7, 8)")
+        columns = {"id": {"stype": "identifier"}, **{name: {"stype": "numerical"} for name in ("c1", "c2", "c3", "c4")}}
+        schema = {"name": "w", "tables": {"wide": {"primary_key": "id", "columns": columns}}}
+        self.ingest("wide.sqlite", "wide", "--no-embeddings", schema=schema)
+        store = bytearray(self.bytes_of("wide"))
+        offset, size = struct.unpack_from("<QQ", store, 64 + 8)
+        metadata = store[offset : offset + size]
+        for name in (b"\x62c2", b"\x62c3", b"\x62c4"):
+            metadata = metadata.replace(name, b"\x62c1")
+        store[offset : offset + size] = metadata
+        store[64 + 24 : 64 + 56] = blake3.plain_hash(bytes(metadata))
+        frame_size = 64 + 64 * struct.unpack_from("<I", store, 12)[0]
+        store[32:64] = bytes(32)
+        store[32:64] = blake3.plain_hash(bytes(store[:frame_size]))
+        (self.folder / "odd.weir").write_bytes(store)
+        self.assertEqual([column["name"] for column in self.info("odd")["columns"]].count("c1"), 4)
+        with sqlite3.connect(self.folder / "turned.sqlite") as database:
+            database.execute("CREATE TABLE wide (c1 REAL, id INTEGER PRIMARY KEY, d1 REAL, d2 REAL, d3 REAL, d4 REAL)")
+        del columns["c2"], columns["c3"], columns["c4"]
+        refused = self.ingest("turned.sqlite", "bad", "--like", "odd.weir", "--no-embeddings", schema=schema, ok=False)["error"]
+        self.assertEqual(refused["code_id"], "SCHEMA_INVALID")
+        self.assertIn("column wide.c1 is missing", refused["message"])
 
 
 if __name__ == "__main__":
