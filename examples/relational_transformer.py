@@ -168,7 +168,7 @@ class CellEncoder(nn.Module):
         types = batch["semantic_types"][..., None]
 
         def of(stype: SemanticType, values: Tensor) -> Tensor:
-            return values * ((types == stype) & shown)
+            return values * ((types == int(stype)) & shown)  # int: torch.compile takes a comparison with an enum for False
 
         ones = torch.ones_like(shown)
         truth = batch["bool_values"][..., None]

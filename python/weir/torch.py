@@ -192,7 +192,7 @@ def text_embeddings(tensors: Mapping[str, torch.Tensor]) -> torch.Tensor:
     table, numbers = tensors["text_batch_embeddings"], tensors["text_embed_ids"].long()
     if len(table) == 0:
         return table.new_zeros(*numbers.shape, table.shape[1])
-    is_text = (tensors["semantic_types"] == SemanticType.TEXT) & ~tensors["is_null"] & ~tensors["is_padding"]
+    is_text = (tensors["semantic_types"] == int(SemanticType.TEXT)) & ~tensors["is_null"] & ~tensors["is_padding"]
     return table[numbers] * is_text[..., None]
 
 
