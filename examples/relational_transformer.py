@@ -46,8 +46,8 @@ WEIR = {"column": weir.torch.column_attention, "outbound": weir.torch.outbound_a
 
 
 class Attention(nn.Module):
-    """One of the three attentions. `seen` is what says who sees whom: the batch itself for weir's operators, a dense mask
-    or a BlockMask for PyTorch's."""
+    """One of the three attentions. `seen` is what says who sees whom: the batch and its lists for weir's operators, a dense
+    mask or a BlockMask for PyTorch's."""
 
     def __init__(self, kind: str, width: int, heads: int, dropout: float, how: str) -> None:
         super().__init__()
@@ -59,7 +59,8 @@ class Attention(nn.Module):
 
     def attend(self, query: Tensor, key: Tensor, value: Tensor, seen: object) -> Tensor:
         if self.how == "weir":
-            return WEIR[self.kind](query, key, value, seen)
+            batch, lists = seen
+            return WEIR[self.kind](query, key, value, batch, lists=lists)
         if self.how == "sdpa":
             mask, sees_any = seen
             return functional.scaled_dot_product_attention(query, key, value, attn_mask=mask) * sees_any
@@ -78,10 +79,12 @@ class Attention(nn.Module):
 
 
 def who_sees_whom(batch: dict[str, Tensor], how: str) -> list[object]:
-    """What each of the three attentions takes. To PyTorch's, a cell that sees nothing (padding) must be shown something,
+    """What each of the three attentions takes, made once for all layers. To PyTorch's, a cell that sees nothing (padding) must be shown something,
     and what it gets is taken away again."""
-    if how in ("weir", "none"):
-        return [batch] * 3
+    if how == "weir":
+        return [(batch, weir.torch.attention_lists(batch))] * 3
+    if how == "none":
+        return [None] * 3
     masks = weir.torch.masks(batch)
     if how == "flex":
         return [masks.block(kind) for kind in KINDS]
@@ -168,7 +171,7 @@ class CellEncoder(nn.Module):
         types = batch["semantic_types"][..., None]
 
         def of(stype: SemanticType, values: Tensor) -> Tensor:
-            return values * ((types == stype) & shown)
+            return values * ((types == int(stype)) & shown)  # int: torch.compile takes a comparison with an enum for False
 
         ones = torch.ones_like(shown)
         truth = batch["bool_values"][..., None]
@@ -212,10 +215,11 @@ class RelationalTransformer(nn.Module):
         self.number_head = nn.Linear(width, 1)
         self.boolean_head = nn.Linear(width, 1)
 
-    def compile_layers(self) -> None:
-        """torch.compile, layer by layer: all layers are one piece of code, so that it takes seconds however many there are."""
+    def compile_layers(self, **options: object) -> None:
+        """torch.compile, layer by layer: all layers are one piece of code, so that it takes seconds however many there are.
+        What says who sees whom is made before them, once per batch."""
         for part in (self.encoder, *self.layers):
-            part.compile(dynamic=False)
+            part.compile(dynamic=False, **options)
 
     def forward(self, batch: dict[str, Tensor]) -> Tensor:
         """The vector at each sequence's target, [B, width]. The target comes first of all cells."""

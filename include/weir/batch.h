@@ -61,8 +61,8 @@ typedef struct weir_batch {
     const uint64_t *indices; /* sample_index of each sequence but those of padding */
     const uint32_t *rows; /* RowIdx of each sequence's rows, in visit order: from rows[i * row_stride] on */
     uint32_t row_stride;
-    const uint32_t *visits; /* beside rows: how often walks came to a row that starts a part of its sequence, 0
-                               if it was drawn; WEIR_NONE of all others */
+    const uint32_t *visits; /* beside rows: how often walks came to a row that starts a part of its sequence,
+                               0 if it was drawn; WEIR_NONE of all others */
     weir_tensor tensors[WEIR_BATCH_PARTS];
     bool has_digests;
     uint8_t batch_digest[16];       /* XXH3-128, canonical form */

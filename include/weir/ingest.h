@@ -126,9 +126,9 @@ typedef struct weir_ingest_report {
  * OUT_OF_MEMORY, CANCELLED, and what `inspect` returns; STORE_CORRUPT,
  * STORE_VERSION (of `like`). CONTRACT_VIOLATION if there is no source or the
  * preset is not known, before the source is opened; and if store or manifest would replace the source, the
- * schema (if schema_name is its path), the store of `like`, each other, or a file that is not of their kind, once the schema is
- * known and before the rows are read for the store. Any thread; ingests of different targets may run at the
- * same time. */
+ * schema (if schema_name is its path), the store of `like`, each other, or a file that is not of their kind,
+ * once the schema is known and before the rows are read for the store. Any thread; ingests of different
+ * targets may run at the same time. */
 WEIR_API WEIR_CHECKED weir_status weir_ingest(const weir_env *env, const weir_ingest_options *options,
                                               weir_ingest_report *report, weir_error *error);
 

@@ -165,6 +165,17 @@ def _place(tensor: Tensor) -> tuple[int, int, int, int]:
     return tensor.data_ptr(), tensor.stride(0), tensor.stride(1), tensor.stride(2)
 
 
+def _address(lists: Tensor, q: Tensor, rows: int) -> int:
+    """Of lists that have the size of such a batch's; the kernels could not tell."""
+    words = _weir.Attention._lists_size(q.shape[0], q.shape[2], rows) // 4
+    if lists.dtype != torch.int32 or tuple(lists.shape) != (words,) or lists.device != q.device or not lists.is_contiguous():
+        raise ValueError(
+            f"lists is {lists.dtype} {tuple(lists.shape)} on {lists.device}, not the torch.int32 ({words},) on {q.device} that "
+            "attention_lists makes of this batch"
+        )
+    return lists.data_ptr()
+
+
 def _shape_of(q: Tensor, rows: int) -> tuple[int, int, int, int, int]:
     return q.shape[0], q.shape[2], rows, q.shape[1], q.shape[3]
 
@@ -173,7 +184,7 @@ def _forward(q: Tensor, k: Tensor, v: Tensor, lists: Tensor, rows: int, pattern:
     q, k, v, o, lse = _ready(q), _ready(k), _ready(v), _empty(q), _sums(q)
     engine, stream = _engine(q.device)
     engine._run(
-        False, pattern, _DTYPES[q.dtype], _shape_of(q, rows), torch.get_num_threads(), scale, lists.data_ptr(),
+        False, pattern, _DTYPES[q.dtype], _shape_of(q, rows), torch.get_num_threads(), scale, _address(lists, q, rows),
         _place(q), _place(k), _place(v), _place(o), lse.data_ptr(), _NOTHING, _NOTHING, _NOTHING, _NOTHING, 0, stream,
     )  # fmt: skip
     return o, lse
@@ -192,7 +203,7 @@ def _backward(
     made, delta = (_empty(q), _empty(q), _empty(q)), _sums(q)
     engine, stream = _engine(q.device)
     engine._run(
-        True, pattern, _DTYPES[q.dtype], _shape_of(q, rows), torch.get_num_threads(), scale, lists.data_ptr(),
+        True, pattern, _DTYPES[q.dtype], _shape_of(q, rows), torch.get_num_threads(), scale, _address(lists, q, rows),
         _place(q), _place(k), _place(v), _place(o), lse.data_ptr(), _place(g), *map(_place, made), delta.data_ptr(), stream,
     )  # fmt: skip
     return made
@@ -270,6 +281,11 @@ def _make_lists(batch: Mapping[str, Tensor]) -> Tensor:
 
 
 def lists_of(batch: Mapping[str, Tensor]) -> Tensor:
+    _check_batch(batch)
+    return _kept_lists(batch)
+
+
+def _kept_lists(batch: Mapping[str, Tensor]) -> Tensor:
     """The lists of a batch; kept with weir's own Tensors, for as long as the tensors stay the same."""
     if _is_compiling():  # equal calls become one there
         return _make_lists(batch)
@@ -306,13 +322,19 @@ def _autocast(q: Tensor, k: Tensor, v: Tensor) -> tuple[Tensor, Tensor, Tensor]:
     return q, k, v
 
 
-def attend(pattern: str, q: Tensor, k: Tensor, v: Tensor, batch: Mapping[str, Tensor], scale: float | None) -> Tensor:
+def attend(
+    pattern: str, q: Tensor, k: Tensor, v: Tensor, batch: Mapping[str, Tensor], scale: float | None, lists: Tensor | None
+) -> Tensor:
     _check_batch(batch)
     if all(torch.is_tensor(tensor) for tensor in (q, k, v)):
         q, k, v = _autocast(q, k, v)
     _check_heads(q, k, v, batch)
     factor = q.shape[3] ** -0.5 if scale is None else float(scale)
-    given = (q, k, v, lists_of(batch), batch["fk_adj"].shape[-1], PATTERNS.index(pattern), factor)
+    if lists is None:
+        lists = _kept_lists(batch)
+    elif not torch.is_tensor(lists):
+        raise TypeError(f"lists is not a tensor but {type(lists).__name__}: give what attention_lists(batch) gave")
+    given = (q, k, v, lists, batch["fk_adj"].shape[-1], PATTERNS.index(pattern), factor)
     if _library is not None:
         return torch.ops.weir.attention(*given)[0]
     return _Attention.apply(*given)
@@ -363,7 +385,7 @@ class Masks(Mapping[str, Tensor]):
 
     def _from_lists(self, pattern: str) -> Tensor:
         sequences, length = self._rows.shape
-        lists = lists_of(self._batch)
+        lists = _kept_lists(self._batch)
         mask = torch.empty(sequences, 1, length, length, dtype=torch.bool)
         _weir.Attention._mask(
             lists.data_ptr(), sequences, length, self._edges.shape[-1], PATTERNS.index(pattern), mask.data_ptr()

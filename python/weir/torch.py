@@ -22,7 +22,7 @@ from typing import Any
 import torch
 from torch.utils.data import IterableDataset, get_worker_info
 
-from weir._attention import Masks, attend
+from weir._attention import Masks, attend, lists_of
 from weir._batch import TENSOR_NAMES, Batch, SemanticType
 from weir._loader import Loader
 
@@ -30,6 +30,7 @@ __all__ = [
     "Dataset",
     "Masks",
     "Tensors",
+    "attention_lists",
     "column_attention",
     "embeddings",
     "inbound_attention",
@@ -192,21 +193,44 @@ def text_embeddings(tensors: Mapping[str, torch.Tensor]) -> torch.Tensor:
     table, numbers = tensors["text_batch_embeddings"], tensors["text_embed_ids"].long()
     if len(table) == 0:
         return table.new_zeros(*numbers.shape, table.shape[1])
-    is_text = (tensors["semantic_types"] == SemanticType.TEXT) & ~tensors["is_null"] & ~tensors["is_padding"]
+    is_text = (tensors["semantic_types"] == int(SemanticType.TEXT)) & ~tensors["is_null"] & ~tensors["is_padding"]
     return table[numbers] * is_text[..., None]
 
 
 # ---- Attention ----------------------------------------------------------------------------------
 
 
+def attention_lists(batch: Mapping[str, torch.Tensor]) -> torch.Tensor:
+    """Who sees whom in a batch, as the attentions read it: one int32 tensor for all three of them and all layers.
+
+    A batch of weir's keeps its lists, and torch.compile makes them once per graph, so few need this: models that are
+    compiled layer by layer, and batches that are plain dicts. Make them before the layers, and give them to each.
+
+        >>> data = Dataset("shop.weir", "shop.manifest.json", dataset="shop/churn/train", epochs=1)
+        >>> tensors = next(iter(data))
+        >>> q, k, v = torch.randn(3, 32, 2, 1024, 16)
+        >>> lists = attention_lists(tensors)
+        >>> column_attention(q, k, v, tensors, lists=lists).shape
+        torch.Size([32, 2, 1024, 16])
+    """
+    return lists_of(batch)
+
+
 def column_attention(
-    q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, batch: Mapping[str, torch.Tensor], *, scale: float | None = None
+    q: torch.Tensor,
+    k: torch.Tensor,
+    v: torch.Tensor,
+    batch: Mapping[str, torch.Tensor],
+    *,
+    scale: float | None = None,
+    lists: torch.Tensor | None = None,
 ) -> torch.Tensor:
     """softmax(scale q k^T) v, in which a cell sees the cells of its column and nothing else is computed (docs/attention.md).
 
     q, k, v: [B, H, S, D] as scaled_dot_product_attention has them, with any strides; D is 16 to 128 in steps of 16.
     float32, float16, bfloat16; float64 on the CPU. batch: the batch's tensors, on the same device. scale: 1/sqrt(D) if
-    it is not given. Cells that see nothing, and padding, get zeros. The same inputs give the same bits.
+    it is not given. lists: what attention_lists(batch) gave, if you have it. Cells that see nothing, and padding, get zeros.
+    The same inputs give the same bits.
 
         >>> data = Dataset("shop.weir", "shop.manifest.json", dataset="shop/churn/train", epochs=1)
         >>> tensors = next(iter(data))
@@ -214,21 +238,33 @@ def column_attention(
         >>> column_attention(q, k, v, tensors).shape
         torch.Size([32, 2, 1024, 16])
     """
-    return attend("column", q, k, v, batch, scale)
+    return attend("column", q, k, v, batch, scale, lists)
 
 
 def outbound_attention(
-    q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, batch: Mapping[str, torch.Tensor], *, scale: float | None = None
+    q: torch.Tensor,
+    k: torch.Tensor,
+    v: torch.Tensor,
+    batch: Mapping[str, torch.Tensor],
+    *,
+    scale: float | None = None,
+    lists: torch.Tensor | None = None,
 ) -> torch.Tensor:
     """As column_attention, but a cell sees the cells of its row and of the rows that it has a foreign key to."""
-    return attend("outbound", q, k, v, batch, scale)
+    return attend("outbound", q, k, v, batch, scale, lists)
 
 
 def inbound_attention(
-    q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, batch: Mapping[str, torch.Tensor], *, scale: float | None = None
+    q: torch.Tensor,
+    k: torch.Tensor,
+    v: torch.Tensor,
+    batch: Mapping[str, torch.Tensor],
+    *,
+    scale: float | None = None,
+    lists: torch.Tensor | None = None,
 ) -> torch.Tensor:
     """As column_attention, but a cell sees the cells of the rows that have a foreign key to its row."""
-    return attend("inbound", q, k, v, batch, scale)
+    return attend("inbound", q, k, v, batch, scale, lists)
 
 
 def masks(batch: Mapping[str, torch.Tensor]) -> Masks:

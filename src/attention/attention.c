@@ -69,13 +69,15 @@ static weir_status check_tensor(const weir_attention_call *call, const weir_atte
     bool is_right = tensor->data || call->sequences == 0 || call->heads == 0;
     if (!is_right)
         return weir__fail(error, WEIR_CONTRACT_VIOLATION, WEIR__ATTENTION_OPERATOR, "%s is missing", name);
-    is_right = (uintptr_t)tensor->data % (is_aligned ? 16 : (uintptr_t)size) == 0;
+    uint32_t multiple = is_aligned ? 16 : WEIR__NARROW(uint32_t, size);
+    is_right = (uintptr_t)tensor->data % multiple == 0;
     for (int i = 0; i < 3 && is_aligned; i++)
         is_right = is_right && tensor->strides[i] % (16 / size) == 0;
     if (is_right)
         return WEIR_OK;
     return weir__fail(error, WEIR_CONTRACT_VIOLATION, WEIR__ATTENTION_OPERATOR,
-                      "%s does not lie at multiples of 16 bytes; copy it to memory of its own", name);
+                      "%s does not lie at multiples of %u bytes; copy it to memory of its own", name,
+                      multiple);
 }
 
 static weir_status check_call(const weir_attention *attention, const weir_attention_call *call,

@@ -1,5 +1,5 @@
 /* Attention for float32: no tensor cores, so that nothing is rounded to fewer bits. Compiled by NVRTC for one
- * pass (PASS) and one head size (HEAD_SIZE), behind lists_kernel.h and pass_kernel.h.
+ * pass (PASS) and one head size (HEAD_SIZE), after lists_kernel.h and pass_kernel.h.
  *
  * A block takes a record of one head; a warp takes its cells one after the other. What a cell sees comes by
  * 32 at a time: each lane computes the products with one of them; the sums are taken with a lane for every

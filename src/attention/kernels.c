@@ -11,6 +11,7 @@ enum {
     THREADS = 128, /* of a block */
     LISTS_THREADS = 256,
     BLOCKS_PER_PROCESSOR = 64, /* at most: what is left over is taken by those that are done */
+    UNITS_MAX = INT32_MAX,     /* of work in a launch on tensor cores */
     CELLS_PER_UNIT = 24,       /* for tensor cores, of two heads: fewer would be unusual */
     OLDEST_CAPABILITY = 8,
     OPTIONS = 5,
@@ -170,7 +171,7 @@ weir_status weir__attention_kernels_pass(weir__attention_kernels *kernels, const
                                          const weir__attention_arguments *arguments,
                                          weir__attention_pass pass, uint64_t room, weir_stream stream,
                                          weir_error *error) {
-    uint64_t turns = (call->heads + 1) / 2,
+    uint64_t turns = ((uint64_t)call->heads + 1) / 2,
              processors = weir_device_describe(kernels->device)->multiprocessors;
     uint64_t usual = (uint64_t)call->sequences * call->length * turns / CELLS_PER_UNIT + processors;
     uint64_t most = room * (call->heads > turns ? call->heads : turns); /* if all records were hubs' */
@@ -182,6 +183,10 @@ weir_status weir__attention_kernels_pass(weir__attention_kernels *kernels, const
         return WEIR_OK;
     if (call->dtype == WEIR_ATTENTION_FLOAT32)
         return launch_pass(kernels, call, &given, false, at_most(most, kernels->device), stream, error);
+    if (most > UNITS_MAX)
+        return weir__fail(error, WEIR_CONTRACT_VIOLATION, WEIR__ATTENTION_OPERATOR,
+                          "%u sequences of %u cells with %u heads are too many for one call; split the batch",
+                          call->sequences, call->length, call->heads);
     uint64_t blocks = most < usual ? most : usual;
     weir_status status = launch_pass(kernels, call, &given, false, blocks, stream, error);
     given.done = WEIR__LOW(uint32_t, blocks);

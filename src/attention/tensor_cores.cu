@@ -1,5 +1,5 @@
 /* Attention for float16 and bfloat16 on tensor cores (mma.sync, processors from 8.0 on), with sums in float.
- * Compiled by NVRTC for one pass (PASS), one head size (HEAD_SIZE) and one type (BFLOAT16: 1 or 0), behind
+ * Compiled by NVRTC for one pass (PASS), one head size (HEAD_SIZE) and one type (BFLOAT16: 1 or 0), after
  * lists_kernel.h and pass_kernel.h; MANY: see the end.
  *
  * All three passes are one loop: 16 cells stay in a warp's registers, what they see comes by in steps of 16

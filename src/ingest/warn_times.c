@@ -202,7 +202,8 @@ static void warn_of_statistics(weir__ingest *ingest) {
     uint32_t task = 0;
     uint64_t later = 0;
     char time[40];
-    if (ingest->like || ingest->info.has_statistics_until || !weir__earliest_end_of_train(ingest, &end, &task))
+    if (ingest->like || ingest->info.has_statistics_until ||
+        !weir__earliest_end_of_train(ingest, &end, &task))
         return;
     for (uint32_t t = 0; t < ingest->table_count; t++)
         for (uint32_t r = 0; r < ingest->tables[t].row_count && has_time(&ingest->tables[t]); r++)

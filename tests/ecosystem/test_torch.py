@@ -1,4 +1,4 @@
-"""The PyTorch of today: plans of models through torch.export, and the training example with its torchrun."""
+"""The PyTorch of today: plans of models through torch.export, and functions of weir.torch inside torch.compile."""
 
 import os
 import subprocess
@@ -12,6 +12,7 @@ require("torch", "numpy")
 
 import torch
 import weir
+import weir.torch
 
 
 class Torch(unittest.TestCase):
@@ -27,8 +28,21 @@ class Torch(unittest.TestCase):
     def test_plans(self) -> None:
         self.run_tests("tests/python/test_plan.py")
 
-    def test_training_and_torchrun(self) -> None:
-        self.run_tests("tests/python/test_training.py")
+    def test_text_embeddings_are_the_same_when_compiled(self) -> None:
+        """Also of types that were made in the graph: torch.compile takes their comparison with an enum for False."""
+        no = torch.zeros(2, 3, dtype=torch.bool)
+        tensors = {
+            "semantic_types": torch.tensor([[5, 1, 5], [0, 5, 2]], dtype=torch.int8), "is_null": no, "is_padding": no,
+            "text_embed_ids": torch.tensor([[1, 0, 2], [0, 2, 0]]).to(torch.uint32), "text_batch_embeddings": torch.randn(3, 4),
+        }  # fmt: skip
+
+        def look(types: torch.Tensor) -> torch.Tensor:
+            return weir.torch.text_embeddings({**tensors, "semantic_types": types[:]})
+
+        expected = look(tensors["semantic_types"])
+        self.assertEqual(expected.abs().sum(-1).bool().tolist(), [[True, False, True], [False, True, False]])
+        found = torch.compile(look, backend="eager", fullgraph=True)(tensors["semantic_types"])
+        self.assertTrue(torch.equal(found, expected))
 
 
 if __name__ == "__main__":

@@ -129,6 +129,21 @@ class Attention(unittest.TestCase):
         self.check(batch, torch.float32)
         self.assertTrue(torch.equal(weir.torch.inbound_attention(q, k, v, dict(batch)), torch.zeros_like(q)))
 
+    def test_lists_that_are_given(self) -> None:
+        batch, other = made_batch(2, 40, 10, density=0.3), made_batch(2, 40, 9)
+        q, k, v, _ = heads(batch)
+        lists = weir.torch.attention_lists(batch)
+        for attention in ATTENTIONS.values():
+            found = attention(q, k, v, dict(batch), lists=lists)
+            self.assertTrue(torch.equal(found, attention(q, k, v, batch)))
+        for wrong in (weir.torch.attention_lists(other), lists.long(), lists[:-1], torch.stack([lists, lists], 1)[:, 0]):
+            with self.assertRaisesRegex(ValueError, "^lists is torch.int.* that attention_lists makes of this batch"):
+                weir.torch.column_attention(q, k, v, batch, lists=wrong)
+        with self.assertRaisesRegex(TypeError, "^lists is not a tensor but list"):
+            weir.torch.column_attention(q, k, v, batch, lists=[1])
+        with self.assertRaisesRegex(ValueError, "the batch has no tensor 'fk_adj'"):
+            weir.torch.attention_lists({name: tensor for name, tensor in batch.items() if name != "fk_adj"})
+
     def test_sizes_are_those_of_c(self) -> None:
         for b, s, r in ((0, 1, 0), (1, 1, 1), (3, 64, 20), (32, 1024, 256), (4, 8192, 4096), (1, 65536, 65535), (2, 17, 300)):
             self.assertEqual(4 * _attention._words(b, s, r), _weir.Attention._lists_size(b, s, r), (b, s, r))

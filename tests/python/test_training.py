@@ -5,6 +5,7 @@ import re
 import subprocess
 import sys
 import unittest
+import unittest.mock
 from pathlib import Path
 
 from tests.python.support import ShopTest
@@ -54,6 +55,35 @@ class Training(ShopTest):
             found[how] = model(models.inputs_of(weir.batch("shop.weir", manifest, "shop/churn/train")))
         torch.testing.assert_close(found["weir"], found["sdpa"], rtol=1e-4, atol=1e-4)
         self.assertGreater((found["weir"] - found["none"]).abs().max().item(), 0.01)
+
+    def test_lists_are_made_once_per_batch(self) -> None:
+        """However many layers there are, and if they are compiled one by one."""
+        import torch
+        import weir
+        from weir import _attention
+
+        engine, made = _attention._engine(torch.device("cpu"))[0], []
+
+        class Counting:
+            def _lists(self, *given: object) -> None:
+                made.append(given)
+                engine._lists(*given)
+
+            def _run(self, *given: object) -> None:
+                engine._run(*given)
+
+        counted = unittest.mock.patch.dict(_attention._engines, {None: Counting()})
+        counted.start()
+        self.addCleanup(counted.stop)
+        model = models.RelationalTransformer(weir.Store("shop.weir"), width=32, layers=3, heads=2)
+        batch = weir.batch("shop.weir", self.changed_manifest(global_batch_size=4), "shop/churn/train")
+        first = model(models.inputs_of(batch))
+        self.assertEqual(len(made), 1)
+        if not hasattr(model, "compile"):
+            self.skipTest("torch 1 has no torch.compile")
+        model.compile_layers(backend="aot_eager")
+        torch.testing.assert_close(model(models.inputs_of(batch)), first)
+        self.assertEqual(len(made), 2)
 
     def test_times_are_ages(self) -> None:
         """A model that does not look at dates says the same when all times are a leap cycle later; one that does, not."""

@@ -594,6 +594,14 @@ static void test_calls_that_are_wrong(void **state) {
     call = c.call;
     call.dtype = WEIR_ATTENTION_FLOAT64;
     refuse_call(there, &call, "float64");
+    call = c.call;
+    call.dtype = WEIR_ATTENTION_BFLOAT16;
+    call.heads = UINT32_MAX;
+    refuse_call(there, &call, "too many for one call");
+    call = c.call;
+    call.q.data = (uint8_t *)call.q.data + 1;
+    refuse_call(attention, &call, "q does not lie at multiples of 4 bytes");
+    refuse_call(there, &call, "q does not lie at multiples of 16 bytes");
     assert_fails(weir_attention_lists_size(0, 0, 0, &size, &error), WEIR_CONTRACT_VIOLATION, &error);
     assert_fails(weir_attention_lists_size(UINT32_MAX, 65536, 65535, &size, &error), WEIR_CONTRACT_VIOLATION,
                  &error);
