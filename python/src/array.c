@@ -418,9 +418,10 @@ static bool pick(const array *self, int axis, PyObject *key, array *part) {
         Py_ssize_t start, stop, step;
         if (PySlice_Unpack(key, &start, &stop, &step) != 0)
             return false;
-        part->shape[part->rank] = PySlice_AdjustIndices(size, &start, &stop, step);
-        part->strides[part->rank++] = stride * step;
-        part->data += part->shape[part->rank - 1] > 0 ? start * stride : 0;
+        Py_ssize_t count = PySlice_AdjustIndices(size, &start, &stop, step);
+        part->shape[part->rank] = count;
+        part->strides[part->rank++] = count > 1 ? stride * step : stride; /* one element: any step fits */
+        part->data += count > 0 ? start * stride : 0;
         return true;
     }
     Py_ssize_t index = PyNumber_AsSsize_t(key, PyExc_IndexError);

@@ -12,8 +12,7 @@ static char **arguments_of(PyObject *list, Py_ssize_t count) {
         return NULL;
     }
     for (Py_ssize_t i = 0; i < count; i++) {
-        PyObject *item = PyList_GetItem(list, i);
-        argv[i] = item ? PyBytes_AsString(item) : NULL;
+        argv[i] = PyBytes_AsString(PyList_GetItem(list, i));
         if (!argv[i]) {
             PyMem_Free(argv);
             return NULL;
@@ -24,11 +23,9 @@ static char **arguments_of(PyObject *list, Py_ssize_t count) {
 
 PyObject *py_command(PyObject *module, PyObject *arguments) {
     (void)module;
+    if (!PyList_Check(arguments) || PyList_Size(arguments) > INT_MAX)
+        return PyErr_Format(PyExc_TypeError, "the arguments are a list of bytes");
     Py_ssize_t count = PyList_Size(arguments);
-    if (count < 0)
-        return NULL;
-    if (count > INT_MAX)
-        return PyErr_Format(PyExc_OverflowError, "too many arguments");
     char **argv = arguments_of(arguments, count);
     int status = CLI_FAILED;
     if (!argv)

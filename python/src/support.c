@@ -66,6 +66,8 @@ void py_object_dealloc(PyObject *self) {
 
 PyTypeObject *py_add_type(PyObject *module, PyType_Spec *spec) {
     PyObject *type = PyType_FromSpec(spec);
+    if (!type && !PyErr_Occurred()) /* Python 3.11 forgets to say so */
+        PyErr_NoMemory();
     if (type && PyModule_AddObjectRef(module, strrchr(spec->name, '.') + 1, type) != 0)
         Py_CLEAR(type);
     return (PyTypeObject *)type;

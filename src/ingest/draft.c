@@ -22,7 +22,7 @@ const char *weir__draft_text(weir__draft *draft, const char *format, ...) {
     va_start(arguments, format);
     const char *text = format_text(draft, format, arguments);
     va_end(arguments);
-    return text;
+    return text ? text : "";
 }
 
 void weir__draft_reason(weir__draft *draft, uint32_t table, uint32_t column, const char *topic,

@@ -227,7 +227,7 @@ typedef struct weir__draft {
 void weir__draft_reason(weir__draft *draft, uint32_t table, uint32_t column, const char *topic,
                         bool is_doubtful, const char *choice, const char *format, ...)
     __attribute__((format(printf, 7, 8)));
-/* Text of the draft's own; NULL, which sticks, where memory is short. */
+/* Text of the draft's own; "", and the draft fails in the end, if memory is short. */
 const char *weir__draft_text(weir__draft *draft, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
 weir_status weir__draft_status(const weir__draft *draft, weir_error *error);

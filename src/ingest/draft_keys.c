@@ -32,9 +32,9 @@ static void mark_key(weir__draft *draft, uint32_t table, const uint32_t *columns
 /* "a, b" */
 static const char *names_of(weir__draft *draft, uint32_t table, const uint32_t *columns, uint32_t count) {
     const char *names = column_of(draft, table, columns[0])->name;
-    for (uint32_t i = 1; i < count && names; i++)
+    for (uint32_t i = 1; i < count; i++)
         names = weir__draft_text(draft, "%s, %s", names, column_of(draft, table, columns[i])->name);
-    return names ? names : "";
+    return names;
 }
 
 /* ---- Primary keys ---------------------------------------------------------------------------- */
@@ -227,9 +227,8 @@ static uint32_t find_table(const weir__draft *draft, const char *name) {
 
 static const char *target_of(weir__draft *draft, const weir__draft_key *key) {
     const char *columns = names_of(draft, key->parent, key->parent_columns, key->column_count);
-    const char *text = weir__draft_text(draft, key->column_count == 1 ? "%s.%s" : "%s (%s)",
-                                        draft->tables[key->parent].source->name, columns);
-    return text ? text : "";
+    return weir__draft_text(draft, key->column_count == 1 ? "%s.%s" : "%s (%s)",
+                            draft->tables[key->parent].source->name, columns);
 }
 
 static void take_foreign_keys(weir__draft *draft, uint32_t t) {

@@ -491,16 +491,16 @@ static bool is_parent(const weir__draft *draft, uint32_t t) {
 /* As the schema says it: key -> table.column. */
 static const char *time_text(weir__draft *draft, const weir__draft_table *table) {
     const char *text = "";
-    for (int depth = 0; table->time == WEIR_NONE && depth < DEPTH_MAX && text; depth++) {
+    for (int depth = 0; table->time == WEIR_NONE && depth < DEPTH_MAX; depth++) {
         const weir__draft_key *key = &table->keys[table->time_key];
         const weir__draft_table *parent = &draft->tables[key->parent];
         text = weir__draft_text(draft, "%s%s -> %s.", text, weir__draft_key_name(draft, table, key),
                                 parent->source->name);
         table = parent;
     }
-    if (text && table->time != WEIR_NONE)
+    if (table->time != WEIR_NONE)
         text = weir__draft_text(draft, "%s%s", text, table->columns[table->time].name);
-    return text ? text : "";
+    return text;
 }
 
 static weir_status settle_through_key(weir__draft *draft, uint32_t t, weir_error *error) {

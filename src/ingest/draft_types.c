@@ -25,17 +25,14 @@ static void decide_doubtful(const column_at *at, weir_stype stype, const char *w
 }
 
 static const char *say(const column_at *at, const char *format, uint64_t number) {
-    const char *text = weir__draft_text(at->draft, format, (unsigned long long)number);
-    return text ? text : "";
+    return weir__draft_text(at->draft, format, (unsigned long long)number);
 }
 
 static const char *say_few(const column_at *at, const char *what) {
     unsigned long long count = at->column->sample.count;
     if (count == 1)
         return "all values are the same";
-    const char *text =
-        weir__draft_text(at->draft, "%llu different %s, each in 20 rows or more on average", count, what);
-    return text ? text : "";
+    return weir__draft_text(at->draft, "%llu different %s, each in 20 rows or more on average", count, what);
 }
 
 /* Whether a column's values are few enough for categories. */
@@ -76,7 +73,7 @@ static bool decide_integer_time(const column_at *at) {
         const char *why = weir__draft_text(
             at->draft, "the name says time, and as %s since 1970 all values lie between 1990 and 2100",
             units[unit]);
-        decide(at, WEIR_TIMESTAMP, why ? why : "");
+        decide(at, WEIR_TIMESTAMP, why);
         return true;
     }
     return false;
@@ -111,12 +108,12 @@ static bool decide_text_time(const column_at *at) {
                              "dates whose day and month cannot be told apart: make it a timestamp with "
                              "\"format\": \"%s\" or \"%s\"",
                              first->pattern, other->pattern);
-        decide_doubtful(at, WEIR_IGNORED, why ? why : "");
+        decide_doubtful(at, WEIR_IGNORED, why);
         return true;
     }
     use_format(column, first);
     const char *why = weir__draft_text(at->draft, "every text is a time of the form %s", first->pattern);
-    decide(at, WEIR_TIMESTAMP, why ? why : "");
+    decide(at, WEIR_TIMESTAMP, why);
     return true;
 }
 

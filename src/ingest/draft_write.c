@@ -35,9 +35,9 @@ enum { WAY_MAX = 16 };
 const char *weir__draft_key_name(weir__draft *draft, const weir__draft_table *table,
                                  const weir__draft_key *key) {
     const char *name = table->columns[key->columns[0]].name;
-    for (uint32_t i = 1; i < key->column_count && name; i++)
+    for (uint32_t i = 1; i < key->column_count; i++)
         name = weir__draft_text(draft, "%s+%s", name, table->columns[key->columns[i]].name);
-    return name ? name : "";
+    return name;
 }
 
 static bool put_time(weir__draft *draft, weir_json_writer *w, const weir__draft_table *table) {
@@ -213,10 +213,10 @@ static const char *task_name(weir__draft *draft, uint32_t number) {
     const char *table = draft->tables[task->table].source->name;
     const char *column = draft->tables[task->table].columns[task->column].name;
     const char *name = weir__draft_text(draft, "%s.%s", table, column);
-    for (unsigned i = 2; name && is_name_of_earlier(draft, number, name); i++)
+    for (unsigned i = 2; !draft->is_short_of_memory && is_name_of_earlier(draft, number, name); i++)
         name = weir__draft_text(draft, "%s.%s#%u", table, column, i);
-    task->name = name ? name : "";
-    return task->name;
+    task->name = name;
+    return name;
 }
 
 static bool put_task(weir__draft *draft, weir_json_writer *w, uint32_t number) {

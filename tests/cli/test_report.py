@@ -326,6 +326,27 @@ class Manifests(unittest.TestCase):
         self.assertTrue(any("a new dataset, shop/other/train" in note for note in notes))
         self.assertTrue(any("the store no longer has shop/late/train" in note for note in notes))
 
+    def test_edits_of_every_kind_are_kept(self):
+        written = json.loads(self.manifest.read_text())
+        dataset = written["datasets"]["shop/late/train"]
+        without = {key: value for key, value in written.items() if key not in ("datasets", "global_batch_size")}
+        many = {f"gone{i}": dataset for i in range(25)} | {"x" * 600: dataset}
+        for edited, text in (
+            (without, "a new dataset, shop/late/train"), ({**without, "datasets": 3}, "a new dataset, shop/late/train"),
+            ({**written, "global_batch_size": "many"}, "was edited"), ({**written, "global_batch_size": -1}, "was edited"),
+            ({**written, "data": {"preset": "unheard_of"}}, "was edited"), ({**written, "data": {"preset": 3}}, "was edited"),
+            ({**written, "data": {}}, "was edited"), ({**written, "datasets": written["datasets"] | many}, "no longer has gone1"),
+            ({**written, "datasets": {**written["datasets"], "shop/late/train": {**dataset, "version": "10"}}}, "another hash"),
+        ):  # fmt: skip
+            with self.subTest(text, edited=str(edited)[:80]):
+                self.manifest.write_text(json.dumps(edited))
+                report = self.ingest()
+                notes = [note["message"] for note in report["notes"]]
+                self.assertTrue(report["manifest_kept"])
+                self.assertTrue(any(text in note for note in notes), notes)
+                self.assertLess(len(notes), 25)
+                self.assertEqual(json.loads(self.manifest.read_text()), edited)
+
     def test_broken_is_kept(self):
         self.manifest.write_text('{"seed": 7,')
         self.assertTrue(self.ingest()["manifest_kept"])

@@ -1,5 +1,6 @@
 """weir.Array and weir.Batch: memory that is shown, not copied, and kept while anyone looks at it."""
 
+import contextlib
 import ctypes
 import gc
 import sys
@@ -156,6 +157,13 @@ class Arrays(ShopTest):
             self.batch["fk_adj"][::-1].__dlpack__()
         self.assertEqual(self.batch["fk_adj"][1:, 2].torch().tolist(), self.batch["fk_adj"].numpy()[1:, 2].tolist())
 
+    def test_a_step_of_any_size(self) -> None:
+        array = self.batch["column_ids"]
+        for step in (2**62, -(2**62), sys.maxsize, 1024):
+            with self.subTest(step):
+                self.assertEqual((array[::step, ::step].shape, array[::step, ::step].strides), ((1, 1), array.strides))
+                self.assertEqual(array[0, ::step].tolist(), array.numpy()[0, ::step].tolist())
+
     def test_buffers_of_all_kinds(self) -> None:
         array = self.batch["fk_adj"]
         self.assertEqual(bytes(array), array.numpy().tobytes())
@@ -174,6 +182,12 @@ class Arrays(ShopTest):
             release(view)
             with self.assertRaises(BufferError, msg=name):
                 get(ctypes.py_object(row[::2]), view, order)
+        whole, own = self.batch["column_ids"], self.batch.copy()["column_ids"]
+        for array, flags, fits in ((whole, 0, True), (whole, 8, True), (whole[:, ::2], 0x18, True), (own, 1, True), (whole, 1, False),
+                                   (whole, 0x58, False), (whole[:, ::2], 0, False), (whole[:, ::2], 8, False)):  # fmt: skip
+            with self.subTest(flags=flags, fits=fits), contextlib.nullcontext() if fits else self.assertRaises(BufferError):
+                get(ctypes.py_object(array), view, flags)  # PyBUF_SIMPLE, PyBUF_ND, PyBUF_STRIDES, PyBUF_WRITABLE
+                release(view)
 
     def test_torch_gets_memory_of_a_gpu_for_its_current_stream(self) -> None:
         from weir._convert import to_torch

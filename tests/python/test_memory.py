@@ -2,6 +2,7 @@
 exception. (Not of a Prefetcher's calls: Python itself crashes if it has no memory for the state of a thread.) And arguments that
 no caller of the package would give."""
 
+import ctypes
 import json
 import os
 import unittest
@@ -18,6 +19,7 @@ except ImportError:
     set_nomemory = None
 
 FAULTS_MAX = 4000  # a call that allocates more is swept so far
+FAKE = os.environ["WEIR_FAKE_CUDA"]
 CALM = 25  # calls in a row without a fault end a sweep
 
 
@@ -87,6 +89,18 @@ class Faults(ShopTest):
                      lambda: batch._capsules(0, True), lambda: batch._capsules(0, False)):
             self.sweep(call)
 
+    def test_contexts_and_attention(self) -> None:
+        store, manifest = weir.Store(self.store), weir.Manifest(self.changed_manifest())
+        contexts = weir.Contexts(store, "churn", manifest)
+        row = contexts(1).anchor_row.tolist()[0]
+        attention = _weir.Attention._open(None, 0)
+        lists = ctypes.create_string_buffer(_weir.Attention._lists_size(0, 1, 0) + 64)
+        at = -(-ctypes.addressof(lists) // 64) * 64
+        for call in (lambda: weir.Contexts(store, "churn", manifest), lambda: contexts([1, 2], "2024-05-01"), lambda: contexts(row=row),
+                     lambda: _weir.Attention._open(None, 0), lambda: _weir.Attention._lists_size(1, 1000, 300),
+                     lambda: attention._lists(0, 1, 0, 1, (0,) * 5, at, 0)):
+            self.sweep(call)
+
     def test_samplers(self) -> None:
         sampler = weir.Sampler(self.changed_manifest(), TRAIN)
         for call in (lambda: weir.Sampler(self.manifest, TRAIN), lambda: sampler.step(0, 0), lambda: sampler._take(0, 0),
@@ -146,8 +160,9 @@ class Arguments(ShopTest):
         loader = weir.Loader(store, self.changed_manifest(), dataset=TRAIN, steps=2)
         items = weir.Prefetcher([1, 2, 3])
         kept = next(iter(loader)), next(items)
-        things = [store, manifest, batch, batch["numeric_values"], weir.Sampler(manifest, TRAIN), plan, weir.Cursors(manifest),
-                  loader._run, items._opened(), _weir, *(kind for kind in vars(_weir).values() if isinstance(kind, type))]
+        contexts = weir.Contexts(store, "churn", manifest)
+        things = [store, manifest, contexts, _weir.Attention._open(None, 0), batch, batch["numeric_values"],
+                  weir.Sampler(manifest, TRAIN), plan, weir.Cursors(manifest), loader._run, items._opened(), _weir, *(kind for kind in vars(_weir).values() if isinstance(kind, type))]
         for thing in things:
             kinds = [kind for kind in type(thing).__mro__ if kind in vars(_weir).values()] or [thing]
             for name in vars(kinds[0]):
@@ -163,6 +178,42 @@ class Arguments(ShopTest):
         del kept
         loader.close()
         items.close()
+
+    def refuse(self, kind: type[Exception], text: str, call: Callable[..., Any], *arguments: Any) -> None:
+        with self.subTest(arguments), self.assertRaisesRegex(kind, text):
+            call(*arguments)
+
+    def test_requests(self) -> None:
+        """Of weir.Contexts, which has checked most of this before."""
+        build = weir.Contexts(self.store, "churn", self.manifest)._build
+        for kind, text, request in (
+            (TypeError, "3 arguments", ()), (TypeError, "integer", (([],), None, None)), (ValueError, "at least one value", ((), None, None)),
+            (OverflowError, "2.64-1", (0, None, -1)), (OverflowError, "2.32-1", (2**40, None, None)), (TypeError, "integer", ("0", None, None)),
+            (UnicodeError, "surrogates", (0, "\ud800", None)), (TypeError, "integer", (0, 1.5, None)), (OverflowError, "64 bits", (0, 2**63, None)),
+            (LookupError, "row 4294967295 is not one", (2**32 - 1, None, None)),
+        ):  # fmt: skip
+            self.refuse(kind, text, build, weir.Batch, [request])
+        self.refuse(ValueError, "1048577 requests; there may be 1 to 1048576", build, weir.Batch, [()] * (2**20 + 1))
+        self.refuse(TypeError, "bytes", _weir.Contexts._open, (weir.Store(self.store),), weir.Manifest(self.manifest), "churn", "token", False)
+        self.refuse(TypeError, "Store", _weir.Contexts._open, (1,), weir.Manifest(self.manifest), "churn", None, False)
+
+    def test_attention(self) -> None:
+        """On the host and on the fake driver's device."""
+        kind, size = weir.errors.ContractViolation, 2**32 - 1
+        self.refuse(weir.errors.DeviceError, "no device 99", _weir.Attention._open, FAKE, 99)
+        self.refuse(kind, "1 to 65536 cells", _weir.Attention._lists_size, 1, size, size)
+        self.refuse(kind, "1 to 65536 cells", _weir.Attention._mask, 0, 1, size, size, 0, 0)
+        tensor = (0, 0, 0, 0)
+        for attention in _weir.Attention._open(None, 0), _weir.Attention._open(FAKE, 0):
+            self.refuse(kind, "1 to 65536 cells", attention._lists, 1, size, size, 1, (0,) * 5, 0, 0)
+            for is_backward in False, True:
+                for text, pattern, shape in ("the pattern is not", 7, (1, 1, 1, 1, 16)), ("heads of 7", 0, (1, 1, 1, 1, 7)):
+                    self.refuse(kind, text, attention._run, is_backward, pattern, 1, shape, 1, 1.0, 0, *(tensor,) * 4, 0, *(tensor,) * 4, 0, 0)
+            self.refuse(TypeError, "4 arguments", attention._run, 0, 0, 1, (1, 1, 1, 1, 16), 1, 1.0, 0, (0,), *(tensor,) * 3, 0, *(tensor,) * 4, 0, 0)
+
+    def test_commands(self) -> None:
+        self.refuse(TypeError, "bytes", _weir._command, [b"weir", "info"])
+        self.refuse(TypeError, "a list", _weir._command, (b"weir",))
 
 
 if __name__ == "__main__":

@@ -1,0 +1,171 @@
+"""C's memory runs out, at every allocation of the module's calls in turn (tests/support/fail_memory.c): MemoryError or an
+answer, never a crash or another error. And the module's import, which fails at every allocation of Python's."""
+
+import contextlib
+import ctypes
+import json
+import subprocess
+import sys
+import unittest
+from typing import Any, Callable
+
+import weir
+from weir import _weir
+
+from support import TRAIN, ShopTest, run_weir
+
+C = ctypes.CDLL(None)
+HAS_FAULTS = hasattr(C, "fail_memory_begin")
+ROUNDS_MAX = 3000
+
+# Each attempt that fails leaves no module behind, so that the next one makes it anew.
+IMPORTS = """
+import _imp, importlib.machinery, sys
+from _testcapi import remove_mem_hooks, set_nomemory
+loader = importlib.machinery.ExtensionFileLoader("weir._weir", sys.argv[1])
+spec = importlib.machinery.ModuleSpec("weir._weir", loader, origin=sys.argv[1])
+failed = 0
+for at in range(100_000):
+    set_nomemory(at, at + 1)
+    try:
+        try:
+            module = _imp.create_dynamic(spec)
+        finally:
+            remove_mem_hooks()
+    except (ImportError, MemoryError):
+        failed += 1
+    else:
+        break
+print(failed, module.version)
+"""
+
+
+@unittest.skipUnless(HAS_FAULTS, "the library that makes C's allocations fail is not preloaded")
+class Faults(ShopTest):
+    scale = 1000
+
+    @classmethod
+    def setUpClass(cls) -> None:
+        super().setUpClass()
+        if not C.fail_memory_of(b"/_weir."):
+            raise AssertionError("the module is not among the loaded libraries")
+
+    def setUp(self) -> None:
+        self.failed = 0
+
+    def tearDown(self) -> None:
+        self.assertGreater(self.failed, 0)
+
+    def sweep(self, *calls: Callable[[], Any]) -> None:
+        for call in calls:
+            call()  # what is made once
+            for _ in range(ROUNDS_MAX):
+                C.fail_memory_begin()
+                try:
+                    call()
+                except MemoryError:
+                    self.failed += 1
+                finally:
+                    has_failed = C.fail_memory_end()
+                if not has_failed:
+                    break
+            else:
+                self.fail(f"{call} still fails after {ROUNDS_MAX} rounds")
+
+    def test_stores(self) -> None:
+        store = weir.Store(self.store)
+        several = store.keys("order_items")
+        self.sweep(lambda: weir.Store(self.store), lambda: store.tables["customers"]["birth_year"],
+                   lambda: store.tables["customers"].nulls("birth_year"), lambda: several.row((1, 1)),
+                   lambda: store._info(), lambda: weir.batch(store, self.manifest, TRAIN))
+
+    def test_batches(self) -> None:
+        store = weir.Store(self.store)
+        batch = weir.batch(store, self.changed_manifest(), TRAIN)
+        self.sweep(lambda: batch.copy(), lambda: batch._arrays(), lambda: batch._edges(), lambda: batch._capsules(0, True),
+                   lambda: batch.sample_digests)
+
+    def test_contexts(self) -> None:
+        manifest = weir.Manifest(self.changed_manifest())
+        store = weir.Store(self.store)
+        contexts = weir.Contexts(store, "churn", manifest)
+        self.sweep(lambda: weir.Contexts(store, "churn", manifest, token=b"some"), lambda: contexts(5, "2024-05-01"))
+        kept = []
+        self.sweep(lambda: kept.append(contexts([1, 2, 3])), lambda: weir.Contexts(store, "churn", manifest)([4, 5]))
+        kept.clear()
+
+    def test_manifests(self) -> None:
+        manifest = weir.Manifest(self.manifest)
+        cursors = weir.Cursors(manifest)
+        saved, sampler = cursors._bytes(), weir.Sampler(manifest, TRAIN)
+        self.sweep(lambda: weir.Manifest(self.manifest), lambda: manifest._documents(), lambda: weir.Cursors(manifest),
+                   lambda: cursors._bytes(), lambda: cursors._restore(saved), lambda: _weir.Mix(manifest)._locate(3),
+                   lambda: weir.Sampler(manifest, TRAIN), lambda: sampler.step(0, 0), lambda: sampler.range(0, 0, 5))
+
+    def test_errors(self) -> None:
+        def fail() -> None:
+            with contextlib.suppress(FileNotFoundError):
+                weir.Store("/no/such/store")
+
+        self.sweep(fail)
+
+    def test_plans(self) -> None:
+        graph = json.loads(run_weir("graph", "chain", "--nodes", "3"))
+        plan = weir.plan(graph, mode="inference")
+        data = plan.to_bytes()
+        self.sweep(lambda: weir.plan(graph, mode="inference"), lambda: plan.to_bytes(), lambda: weir.Plan.from_bytes(data),
+                   lambda: weir.pack([(0, 3, 8), (1, 4, 8)]))
+
+    def test_drafts(self) -> None:
+        self.sweep(lambda: _weir._draft("shop.sqlite"))
+
+    def test_attention(self) -> None:
+        self.sweep(lambda: _weir.Attention._open(None, 0))
+
+    def test_runs(self) -> None:
+        manifest = weir.Manifest(self.changed_manifest())
+
+        def run() -> None:
+            with weir.Loader(self.store, manifest, dataset=TRAIN, workers=1, steps=2) as loader:
+                held = []
+                for batch in loader:
+                    held = [batch.copy()]
+                    loader.metrics()
+                loader.state_dict()
+                held.clear()
+
+        def copies() -> None:
+            with weir.Loader(self.store, manifest, dataset=TRAIN, workers=1, steps=2, copy=True) as loader:
+                for _ in loader:
+                    pass
+
+        self.sweep(run, copies)
+
+    def test_prefetchers(self) -> None:
+        def run() -> None:
+            with weir.Prefetcher([1, 2, 3], workers=2) as items:
+                next(items)
+                items.metrics()
+                state = items.state_dict()
+            with weir.Prefetcher([1, 2, 3], workers=2) as items:
+                items.load_state_dict(state)
+                next(items)
+
+        self.sweep(run)
+
+
+class Imports(unittest.TestCase):
+    def test_an_import_that_runs_out_of_memory(self) -> None:
+        try:
+            import _testcapi  # noqa: F401
+        except ImportError:
+            self.skipTest("this Python has no _testcapi, which makes allocations fail")
+        done = subprocess.run([sys.executable, "-c", IMPORTS, _weir.__file__], capture_output=True, text=True, timeout=120)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        failed, version = done.stdout.split()
+        self.assertGreater(int(failed), 100)
+        self.assertEqual(version, _weir.version)
+
+
+if __name__ == "__main__":
+    unittest.main()
