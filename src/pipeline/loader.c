@@ -62,18 +62,27 @@ static uint32_t size_of_unit(const weir__loader *loader, const weir__slot *slot,
     return left < loader->unit ? left : loader->unit;
 }
 
+/* A lead's time is counted with its step, and has the units that it does in it. */
+static void count_help(weir__loader *loader, uint32_t thread, uint64_t began_ns) {
+    if (thread >= loader->lane_count)
+        (void)atomic_fetch_add(&loader->build_ns, weir__loader_now(loader) - began_ns);
+}
+
 static void walk_unit(void *context, void *job, uint32_t unit, uint32_t thread) {
-    const weir__loader *loader = context;
+    weir__loader *loader = context;
     const weir__slot *slot = job;
+    uint64_t began_ns = weir__loader_now(loader);
     weir__builder_walk(loader->workers[thread].list[slot->member], slot->buffer, unit * loader->unit,
                        size_of_unit(loader, slot, unit));
+    count_help(loader, thread, began_ns);
 }
 
 static void expand_unit(void *context, void *job, uint32_t unit, uint32_t thread) {
-    const weir__loader *loader = context;
+    weir__loader *loader = context;
     const weir__slot *slot = job;
-    (void)thread;
+    uint64_t began_ns = weir__loader_now(loader);
     weir__batch_expand(slot->buffer, unit * loader->unit, size_of_unit(loader, slot, unit));
+    count_help(loader, thread, began_ns);
 }
 
 /* Builds a step with all workers. */
