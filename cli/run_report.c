@@ -159,11 +159,6 @@ static void write_rate(weir_json_writer *w, const char *key, uint64_t count, uin
     weir_json_double(w, per_second(count, ns));
 }
 
-static void write_count(weir_json_writer *w, const char *key, uint64_t value) {
-    weir_json_key(w, key);
-    weir_json_uint(w, value);
-}
-
 static void write_datasets(weir_json_writer *w, const cli_running *run) {
     weir_json_key(w, "datasets");
     weir_json_object(w);
@@ -171,10 +166,10 @@ static void write_datasets(weir_json_writer *w, const cli_running *run) {
         const cli_run_dataset *d = &run->datasets[i];
         weir_json_key(w, d->dataset->key);
         weir_json_object(w);
-        write_count(w, "batches", d->batches);
-        write_count(w, "samples", d->samples);
-        write_count(w, "epoch", d->epoch);
-        write_count(w, "blocks_materialized_this_epoch", d->blocks_this_epoch);
+        cli_json_uint(w, "batches", d->batches);
+        cli_json_uint(w, "samples", d->samples);
+        cli_json_uint(w, "epoch", d->epoch);
+        cli_json_uint(w, "blocks_materialized_this_epoch", d->blocks_this_epoch);
         cli_json_cursor(w, "cursor_next", d->next);
         weir_json_end_object(w);
     }
@@ -199,8 +194,8 @@ static void write_device(weir_json_writer *w, const cli_running *run, const weir
     weir_run_measure(run->run, &metrics, NULL);
     weir_json_object(w);
     cli_json_text(w, "name", weir_device_describe(device)->name);
-    write_count(w, "compact_bytes", metrics.compact_bytes);
-    write_count(w, "verified", metrics.read_back);
+    cli_json_uint(w, "compact_bytes", metrics.compact_bytes);
+    cli_json_uint(w, "verified", metrics.read_back);
     weir_json_end_object(w);
 }
 
@@ -209,8 +204,8 @@ static int print_json(const cli_running *run) {
     weir_json_writer w;
     weir_json_writer_memory(&w, NULL);
     weir_json_object(&w);
-    write_count(&w, "first_step", info->first_step);
-    write_count(&w, "step", weir_run_step(run->run));
+    cli_json_uint(&w, "first_step", info->first_step);
+    cli_json_uint(&w, "step", weir_run_step(run->run));
     weir_json_key(&w, "end");
     if (info->end == WEIR_ENDLESS)
         weir_json_null(&w);
@@ -223,11 +218,11 @@ static int print_json(const cli_running *run) {
         weir_json_null(&w);
     cli_json_text(&w, "stage", weir_stage_name(info->stage));
     cli_json_text(&w, "policy", weir_policy_name(info->policy));
-    write_count(&w, "world_size", info->world_size);
-    write_count(&w, "rank", info->rank);
-    write_count(&w, "batches", run->batches);
-    write_count(&w, "samples", run->samples);
-    write_count(&w, "bytes", run->bytes);
+    cli_json_uint(&w, "world_size", info->world_size);
+    cli_json_uint(&w, "rank", info->rank);
+    cli_json_uint(&w, "batches", run->batches);
+    cli_json_uint(&w, "samples", run->samples);
+    cli_json_uint(&w, "bytes", run->bytes);
     write_seconds(&w, "seconds", run->loop_ns);
     write_seconds(&w, "first_batch_seconds", run->first_batch_ns);
     write_rate(&w, "batches_per_second", run->batches, run->loop_ns);

@@ -25,8 +25,8 @@ typedef struct py_run {
     pid_t owner;
 } py_run;
 
-/* Streams that a batch of a device was handed to: none, one (which the slot is given back behind), or more or
- * an unknown one (then all work of the device is waited for). */
+/* Streams that a batch of a device was handed to: none, one (the slot is given back after its work), or more
+ * or an unknown one (then all work of the device is waited for). */
 enum { NO_STREAM, ONE_STREAM, MANY_STREAMS };
 
 typedef struct lease {
@@ -117,7 +117,7 @@ static int to_path(PyObject *value, void *out) {
 
 /* (stores, manifest, dataset, stage, rank, world_size, token, any_hash, pad, with_digests, steps, first_step,
  * workers, buffer_size, queue_size, policy, max_lead, max_skips, memory_limit, device, depth, trace,
- * trace_indices, state). free_arguments also where it fails. */
+ * trace_indices, state). free_arguments also if it fails. */
 static bool parse_arguments(PyObject *args, run_arguments *a) {
     PyObject *stores = NULL, *manifest = NULL;
     const char *stage = NULL, *policy = NULL;
@@ -302,7 +302,7 @@ static PyObject *run_save(PyObject *self, PyObject *nothing) {
     (void)nothing;
     weir_error error;
     if (weir_run_save(run_of(self)->run, &error) != WEIR_OK)
-        return py_raise(&error);
+        return raise_for(run_of(self), &error);
     Py_RETURN_NONE;
 }
 

@@ -1,5 +1,5 @@
-/* Rank and world size from a launcher's environment variables. The first launcher that set both of its
- * variables counts: torchrun first, because it may itself have been started by one of the others. */
+/* Rank and world size from a launcher's environment variables. The first launcher that has set one of
+ * its variables counts: torchrun first, because it may itself have been started by one of the others. */
 #include <errno.h>
 #include <stdlib.h>
 
