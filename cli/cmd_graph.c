@@ -124,7 +124,7 @@ const cli_command cli_graph = {
         "  llama    --size 7b (default), 8b, 13b, 70b, 405b: grouped-query attention and FFN as published\n"
         "  resnet   --size 50 (default), 18, 34, 101, 152; --image pixels a side (224)\n"
         "  unet     --layers depth (4), --image (512)\n"
-        "  chain    --nodes in-place operators one behind the other (8)\n"
+        "  chain    --nodes in-place operators one after the other (8)\n"
         "  random   --nodes operators (64) with --seed (0)\n"
         "  import   an ONNX model ('-': standard input) whose tensors all have full shapes; weights are not "
         "read\n\n"

@@ -270,7 +270,7 @@ const cli_command cli_info = {
         "  --json            everything, as one JSON object\n\n"
         "Tables, columns with statistics and the rows that they are over, edges, tasks, splits, sizes. Keys "
         "are there\n"
-        "where the schema says \"keys\": true.\n",
+        "if the schema says \"keys\": true.\n",
     .example = "  weir info shop.weir\n",
     .run = run,
 };

@@ -47,7 +47,7 @@ const cli_command cli_verify = {
     .help = "  STORE         a file that weir ingest wrote\n"
             "  --threads N   sections that are read at once (default: the number of processors)\n"
             "  --json        print {\"name\": …, \"store_hash\": …, \"bytes\": …}\n\n"
-            "Exit status 1, with the section that is damaged, where a byte is not what was written.\n",
+            "Exit status 1, with the section that is damaged, if a byte is not what was written.\n",
     .example = "  weir verify shop.weir\n",
     .run = run,
 };

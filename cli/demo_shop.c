@@ -577,7 +577,7 @@ weir_status demo_shop_check(const char *path, bool *is_there, weir_error *error)
         (void)fclose(file);
     if (size == sizeof header && memcmp(header + APPLICATION_ID_OFFSET, "weir", 4) == 0)
         return WEIR_OK;
-    return cli_error(error, WEIR_IO_ERROR, "%s is there already and is no demo shop; choose another --dir",
+    return cli_error(error, WEIR_IO_ERROR, "%s is there already and is not a demo shop; choose another --dir",
                      path);
 }
 

@@ -72,13 +72,13 @@ typedef enum weir_key_form {
 /* A table's rows lie one after the other, `stride` bytes each, row r at records + (r - row_start) * stride.
  * In a record, all little-endian:
  *   - 8-byte slots: int64 microseconds of every timestamp column, then of every stored time;
- *     WEIR_TIME_ALWAYS where it is null;
+ *     WEIR_TIME_ALWAYS if it is null;
  *   - 4-byte slots: float32 (normalised), category or text number of every numerical, categorical and text
- *     column; 0 where it is null;
- *   - 4-byte slots: the parent's RowIdx of every edge type of the table; WEIR_NONE where there is none;
- *   - bits: one a column, set where the cell is null; then one a boolean column, its value. Bit i is bit i
+ *     column; 0 if it is null;
+ *   - 4-byte slots: the parent's RowIdx of every edge type of the table; WEIR_NONE if there is none;
+ *   - bits: one per column, set if the cell is null; then one per boolean column, its value. Bit i is bit i
  *     % 8 of byte i / 8 from `bits_offset` on. A row's time is the slot at time_offset (which is right for
- *     null too), or always where that is WEIR_NONE. */
+ *     null too), or always if that is WEIR_NONE. */
 typedef struct weir_table {
     const char *name;
     uint32_t row_start;
@@ -106,15 +106,15 @@ typedef struct weir_table {
     const uint8_t *records;
 } weir_table;
 
-/* By ColumnIdx: the tables' columns, then one a derived task. */
+/* By ColumnIdx: the tables' columns, then one per derived task. */
 typedef struct weir_column {
     const char *name;
-    const char *description; /* "" where there is none */
+    const char *description; /* "" if there is none */
     uint32_t table;          /* WEIR_NONE for a derived task's */
     uint32_t task;           /* WEIR_NONE for a table's */
     weir_stype stype;
     uint32_t slot;       /* offset of the value's slot in the record; WEIR_NONE for identifier and boolean */
-    uint32_t null_bit;   /* number of the bit that is set where the cell is null */
+    uint32_t null_bit;   /* number of the bit that is set if the cell is null */
     uint32_t bool_bit;   /* number of the value's bit of a boolean; else WEIR_NONE */
     uint32_t known_at;   /* ColumnIdx of the timestamp column that says when the cell is known, as it holds (a
                             timestamp column's own too), or WEIR_NONE */
@@ -180,13 +180,13 @@ typedef struct weir_task {
     weir_label_list train_labels;   /* … and of train */
     uint32_t split_start[WEIR_SPLITS + 1];
     const uint8_t
-        *column_dropped; /* a byte a ColumnIdx: 1 where the task leaves the column out (not the target) */
-    const uint8_t *edge_hidden;      /* a byte an edge type: 1 where the task does not show it */
+        *column_dropped; /* a byte per ColumnIdx: 1 if the task leaves the column out (not the target) */
+    const uint8_t *edge_hidden;      /* a byte per edge type: 1 if the task does not show it */
     const char *const *drop_columns; /* "table.column", in order of table and column */
     uint32_t drop_column_count;
     bool drops_target;           /* a cell task whose target column is among them: no other row shows it */
     const uint8_t *seed_rows;    /* uint32 RowIdx */
-    const uint8_t *seed_times;   /* int64; NULL: the anchor row's time, 2^63-1 where that is always */
+    const uint8_t *seed_times;   /* int64; NULL: the anchor row's time, 2^63-1 if that is always */
     const uint8_t *seed_targets; /* 8 bytes a seed; NULL in a cell task */
     const uint8_t *seed_nulls;   /* bits: a derived task's null targets; NULL in a cell task */
     const char *weight_column;   /* the query's column that the weights come from; NULL: there are none */
@@ -302,7 +302,7 @@ WEIR_API const uint8_t *weir_store_record(const weir_store *store, uint32_t row)
 WEIR_API int64_t weir_store_row_time(const weir_store *store, uint32_t row);
 WEIR_API uint32_t weir_store_parent(const weir_store *store, uint32_t row, uint32_t edge);
 
-/* The time at an 8-byte slot of a row's record, such as a column's known_slot; WEIR_TIME_ALWAYS where it is
+/* The time at an 8-byte slot of a row's record, such as a column's known_slot; WEIR_TIME_ALWAYS if it is
  * null or there is none. */
 WEIR_API int64_t weir_store_time_at(const weir_store *store, uint32_t row, uint32_t slot);
 
@@ -312,7 +312,7 @@ WEIR_API size_t weir_store_time_text(const weir_store *store, uint32_t table, ui
                                      size_t size);
 
 /* A cell. `number` is the normalised value of a numerical one, `integer` the microseconds of a timestamp, 0
- * or 1 of a boolean, the category or text number; all 0 where it is null. False where there is no such
+ * or 1 of a boolean, the category or text number; all 0 if it is null. False if there is no such
  * cell. */
 typedef struct weir_cell {
     weir_stype stype;
@@ -344,17 +344,17 @@ typedef struct weir_key_value {
  * else. */
 WEIR_API weir_key_value weir_key_value_of(const weir_cbor_value *item);
 
-/* The value of a row's key in column `part` of the primary key; false where the table keeps no keys, or
+/* The value of a row's key in column `part` of the primary key; false if the table keeps no keys, or
  * there is no such row or column. */
 WEIR_API bool weir_store_key(const weir_store *store, uint32_t row, uint32_t part, weir_key_value *out);
 
 /* The row of a table that has this key (one value a column of the primary key; an integer and a real that
- * are equal are the same key), by binary search; WEIR_NONE where there is none or the table keeps no keys. */
+ * are equal are the same key), by binary search; WEIR_NONE if there is none or the table keeps no keys. */
 WEIR_API uint32_t weir_store_find_row(const weir_store *store, uint32_t table, const weir_key_value *values,
                                       uint32_t count);
 
 /* A row's key for people: 27005, 'AA', (1, 'x'). Written to `out`, cut to size and terminated; returns the
- * full length, 0 where there is no key. And as JSON: the value, or an array of several; bytes as
+ * full length, 0 if there is no key. And as JSON: the value, or an array of several; bytes as
  * {"bytes": hex}, a missing key as null. */
 WEIR_API size_t weir_store_key_text(const weir_store *store, uint32_t row, char *out, size_t size);
 WEIR_API size_t weir_store_key_part_text(const weir_key_value *value, char *out, size_t size);
@@ -365,7 +365,7 @@ WEIR_API void weir_store_key_json(const weir_store *store, uint32_t row, weir_js
 WEIR_API uint32_t weir_store_children(const weir_store *store, uint32_t edge, uint32_t parent_row,
                                       int64_t observation_time, uint32_t *count);
 
-/* Seed `index` of a task: false where there is none or its row is none. The target is that of the seed: in
+/* Seed `index` of a task: false if there is none or its row is none. The target is that of the seed: in
  * a cell task the row's own cell. */
 typedef struct weir_seed_row {
     uint32_t row;
@@ -396,7 +396,7 @@ WEIR_API weir_text_view weir_store_text(const weir_store *store, uint32_t index)
 WEIR_API size_t weir_store_column_text(const weir_store *store, uint32_t column, char *out, size_t size);
 WEIR_API size_t weir_store_category_text(const weir_store *store, uint32_t index, char *out, size_t size);
 
-/* The task, split and cardinality of dataset "<name>/<task>/<split>"; INVALID_DATASET_KEY where there is
+/* The task, split and cardinality of dataset "<name>/<task>/<split>"; INVALID_DATASET_KEY if there is
  * none. The hash is that of the manifest: SHA-256(CBOR(["dataset_v1", store_hash, task, split])). */
 typedef struct weir_stored_dataset {
     uint32_t task;
@@ -416,7 +416,7 @@ WEIR_API void weir_timestamp_floats(int64_t micros, const weir_statistics *stati
 /* (value - mean) / std in f64, rounded once to f32, beyond its range the largest finite of its sign. */
 WEIR_API float weir_normalise(double value, const weir_statistics *statistics);
 
-/* ISO 8601 text (the contract's forms) as microseconds; false where it is none. And back,
+/* ISO 8601 text (the contract's forms) as microseconds; false if it is none. And back,
  * "2024-02-29T12:34:56.789Z", for people. */
 WEIR_API bool weir_timestamp_parse(const char *text, size_t size, int64_t *micros);
 WEIR_API void weir_timestamp_format(int64_t micros, char out[40]);

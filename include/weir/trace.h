@@ -52,7 +52,7 @@ typedef struct weir_trace_iter {
     const char *dataset;
     const weir_step *step;
     const uint64_t *indices;        /* step->count of them, or NULL: not recorded */
-    const uint8_t *batch_digest;    /* 16 bytes, or NULL where no batch was built */
+    const uint8_t *batch_digest;    /* 16 bytes, or NULL if no batch was built */
     const uint64_t *sample_digests; /* step->valid_count of them, or NULL */
 } weir_trace_iter;
 
@@ -63,10 +63,10 @@ WEIR_API WEIR_CHECKED weir_status weir_trace_create(const weir_env *env, const c
                                                     const weir_trace_run *run, const weir_trace_start *start,
                                                     weir_trace_writer **out, weir_error *error);
 
-/* Opens the trace of a run that goes on at `step`: checks it up to there, cuts what lies behind (a torn
+/* Opens the trace of a run that resumes at `step`: checks it up to there, cuts what lies after it (a torn
  * last record too), and records the resume. Of a best-effort run `step` is the number of steps. A file that
  * has no more than a part of a trace's beginning, as a killed run leaves it, is begun anew. TRACE_CORRUPT
- * where the trace does not reach the step, CHECKPOINT_MISMATCH where it is another run's, OUT_OF_MEMORY: then
+ * if the trace does not reach the step, CHECKPOINT_MISMATCH if it is another run's, OUT_OF_MEMORY: then
  * the file is as it was. After an IO_ERROR it may be cut already; what lies before the step is there, and the
  * next resume works. */
 WEIR_API WEIR_CHECKED weir_status weir_trace_resume(const weir_env *env, const char *path,

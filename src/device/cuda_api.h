@@ -28,7 +28,7 @@ enum {
     WEIR__CUDA_MAX_DYNAMIC_SHARED = 8,   /* of FuncSetAttribute */
 };
 
-/* Every function of the driver that is used: X(name without "cu", symbol, parameters). Where the interface
+/* Every function of the driver that is used: X(name without "cu", symbol, parameters). If the interface
  * of a name has changed since its first version, the symbol carries the version's number. */
 #define WEIR__CUDA_FUNCTIONS(X)                                                                              \
     X(GetErrorName, "cuGetErrorName", (int, const char **))                                                  \

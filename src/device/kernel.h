@@ -36,7 +36,7 @@ typedef struct weir__launch {
 WEIR_CHECKED weir_status weir__device_hold(weir_device *device, bool *is_held, weir_error *error);
 void weir__device_let_go(weir_device *device, bool is_held);
 
-/* DEVICE_ERROR where there is no compiler, with how to get it, or the compiler's own words. */
+/* DEVICE_ERROR if there is no compiler, with how to get it, or the compiler's own words. */
 WEIR_CHECKED weir_status weir__kernel_open(weir_device *device, const weir__kernel_source *source,
                                            weir__kernel *out, weir_error *error);
 void weir__kernel_close(weir_device *device, weir__kernel *kernel);

@@ -29,7 +29,7 @@ static weir_status failed(compilation *c, int result, const char *function, weir
 #define CALL(c, error, function, arguments)                                                                  \
     (result = (c)->api.function arguments, result == 0 ? WEIR_OK : failed(c, result, #function, error))
 
-/* What the compiler said, for the message; nothing where it says nothing. */
+/* What the compiler said, for the message; nothing if it says nothing. */
 static void read_log(compilation *c) {
     size_t size = 0;
     if (c->api.GetProgramLogSize(c->program, &size) != 0 || size < 2)

@@ -244,7 +244,7 @@ static weir_status compare(const weir_env *env, const weir_cbor_value *checkpoin
     return status;
 }
 
-/* In best effort the step is the first one and all that the workers gave since; where they do not add up,
+/* In best effort the step is the first one and all that the workers gave since; if they do not add up,
  * somebody has changed one of them. */
 static weir_status check_taken(const weir_cbor_value *prefetch, uint64_t step, uint64_t *start,
                                weir_error *error) {

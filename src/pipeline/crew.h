@@ -44,9 +44,8 @@ typedef struct weir__crew {
 WEIR_CHECKED weir_status weir__crew_open(weir__crew *crew, const weir_env *env, uint32_t lane_count,
                                          uint32_t helper_count, void *context, weir_error *error);
 
-/* Waits for the helpers; no lane may be at work. In a child of fork, where there are none, `is_here` is
- * false.
- */
+/* Waits for the helpers; no lane may be at work. In a child of fork, which has none, `is_here` is
+ * false. */
 void weir__crew_close(weir__crew *crew, bool is_here);
 
 /* The lead of a lane: has `count` units of a step done by everybody, and returns when they are. */

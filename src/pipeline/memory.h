@@ -13,7 +13,7 @@ typedef struct weir__memory_need {
     uint64_t workers;
     uint64_t builder_size; /* what the builders of one worker keep */
 
-    /* On a device; 0 where there is none. */
+    /* On a device; 0 if there is none. */
     uint64_t places;     /* batches there */
     uint64_t table_size; /* the stores' embeddings */
     uint64_t rules_size; /* by which batches are expanded, each dataset's at a multiple of 256 */
@@ -25,7 +25,7 @@ WEIR_CHECKED weir_status weir__memory_measure(weir__memory_need *need, const wei
 
 /* A compact batch for each slot in the arena `slots`, and its tensors in `tensors`, unless they are on a
  * device or there are none; the lists of each slot and the builders of each worker in `builders`; what is on
- * a device in `device`. ARENA_TOO_SMALL where the arenas of the host together need more than `limit` (0: no
+ * a device in `device`. ARENA_TOO_SMALL if the arenas of the host together need more than `limit` (0: no
  * limit). */
 WEIR_CHECKED weir_status weir__memory_plan(const weir_env *env, const weir__memory_need *need, uint64_t limit,
                                            weir_plan **out, weir_error *error);

@@ -387,7 +387,7 @@ weir_status weir_run_start(weir_run *run, weir_error *error) {
 
 /* Saves what can be saved of a run that failed, and ends its trace with the failure. Without a trace, a run
  * that failed before its first batch has nothing to resume from, and leaves nothing. A batch that is still
- * held, a fork and a cancelled run are no failures. */
+ * held, a fork and a cancelled run are not failures. */
 static void fail(weir_run *run, const weir_error *failure) {
     bool is_a_batch = failure->replay_token_size > 0;
     bool has_nothing = run->given == 0 && !run->info.is_resumed;
@@ -435,7 +435,7 @@ static weir_status hand_over(weir_run *run, const weir_taken *taken, weir_error 
 }
 
 /* Batches that are on the device already are not given after a failure: what comes after a batch that was
- * lost, or is in no trace, is no run. */
+ * lost, or is not in the trace, is not the run any more. */
 static weir_status refuse_next(weir_run *run, weir_error *error) {
     weir_status status = run->trace ? weir_trace_sync(run->trace, error) : WEIR_OK;
     if (status != WEIR_OK) /* the trace says that it failed before */

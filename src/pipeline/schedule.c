@@ -225,7 +225,7 @@ bool weir__schedule_next_cursor(const weir__schedule *run, weir_mix *mix, uint64
     const weir__schedule_member *m = &run->members[member];
     uint64_t batch = weir_manifest_global_batch_size(run->manifest);
     if (run->stage !=
-        WEIR_STAGE_TRAIN) { /* behind its one pass a dataset stands where the sampler leaves it */
+        WEIR_STAGE_TRAIN) { /* after its one pass a dataset stands where the sampler leaves it */
         bool is_over = step >= m->dataset->cardinality / batch + (m->dataset->cardinality % batch != 0);
         *cursor = is_over ? (weir_cursor){1, 0} : (weir_cursor){0, step * batch};
         return true;

@@ -40,20 +40,20 @@ WEIR_CHECKED weir_status weir__schedule_open(weir__schedule *run, const weir_env
                                              const weir_run_options *options, weir_error *error);
 void weir__schedule_close(weir__schedule *run);
 
-/* The member and cursor of a step below the end. `mix` is the calling thread's own, NULL where the run is
+/* The member and cursor of a step below the end. `mix` is the calling thread's own, NULL if the run is
  * not mixed. CARDINALITY_MISMATCH, BATCH_SIZE_INCONSISTENT, COUNTER_OVERFLOW. */
 WEIR_CHECKED weir_status weir__schedule_locate(const weir__schedule *run, weir_mix *mix, uint64_t step,
                                                size_t *member, weir_cursor *cursor, weir_error *error);
 
-/* The cursor of a member's first batch at or behind `step`; false where there is none below epoch 2^64-1. */
+/* The cursor of a member's first batch at or after `step`; false if there is none below epoch 2^64-1. */
 bool weir__schedule_next_cursor(const weir__schedule *run, weir_mix *mix, uint64_t step, size_t member,
                                 weir_cursor *cursor);
 
 /* What one thread needs to build the run's batches. */
 typedef struct weir__builders {
     const weir_env *env;
-    weir_mix *mix;             /* NULL where the run is not mixed */
-    weir_batch_builder **list; /* one a member */
+    weir_mix *mix;             /* NULL if the run is not mixed */
+    weir_batch_builder **list; /* one per member */
     size_t count;
 } weir__builders;
 

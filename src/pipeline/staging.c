@@ -77,8 +77,8 @@ static weir_status expand(weir__staging *s, weir__place *place, weir_error *erro
     return status ? status : weir_event_record(s->device, place->ready, s->expansions, error);
 }
 
-/* Copies and expansions go on at the same time, on a stream each: one batch is copied while the one before it
- * is expanded. What came into this place before has been expanded when `ready` is done; the tensors are
+/* Copies and expansions are done at the same time, on a stream each: one batch is copied while the one before
+ * it is expanded. What came into this place before has been expanded when `ready` is done; the tensors are
  * written again only when the consumer is done with them. */
 static weir_status start_copy(weir__staging *s, weir__place *place, weir_error *error) {
     const weir_batch *batch = place->loaded.batch;
@@ -112,8 +112,8 @@ static void keep_view(weir__place *place) {
 
 /* ---- Taking ------------------------------------------------------------------------------------ */
 
-/* Starts the copy of a batch that the loader gave. Where that fails the batch is lost, and the run with it:
- * its slot goes back behind what may still read it. */
+/* Starts the copy of a batch that the loader gave. If that fails the batch is lost, and the run with it:
+ * its slot goes back after what may still read it. */
 static weir_status queue(weir__staging *s, weir__place *place, const weir_taken *loaded, weir_error *error) {
     weir_prefetch *prefetch = weir__loader_prefetch(s->loader);
     place->loaded = *loaded;
@@ -149,7 +149,7 @@ static weir_status all_held(const weir__staging *s, weir_error *error) {
     return status;
 }
 
-/* Takes one batch from the loader and queues it; *is_taken false where there is no place, or none is built
+/* Takes one batch from the loader and queues it; *is_taken false if there is no place, or none is built
  * yet and nobody wants to wait, or the run is over. */
 static weir_status take(weir__staging *s, bool waits, bool *is_taken, weir_error *error) {
     weir__place *place = free_place(s);
@@ -237,7 +237,7 @@ weir_status weir__staging_next(weir__staging *s, bool waits, weir_taken *out, bo
     return status;
 }
 
-/* Where the event cannot be recorded the place stays held: nothing says when its reader is done. */
+/* If the event cannot be recorded the place stays held: nothing says when its reader is done. */
 weir_status weir__staging_release(weir__staging *s, const weir_taken *taken, weir_stream stream,
                                   weir_error *error) {
     weir__place *place = &s->places[taken->slot];
@@ -262,7 +262,7 @@ static weir_status open_verifier(weir__staging *s, weir_error *error) {
     return refused.status;
 }
 
-/* The staging's own stream reads, behind what fills the place. */
+/* The staging's own stream reads, after what fills the place. */
 weir_status weir__staging_verify(weir__staging *s, const weir_taken *taken, weir_error *error) {
     const weir_batch *batch = taken->batch;
     uint8_t digest[16];

@@ -264,7 +264,7 @@ static void keep_link(weir_trace_writer *w, const weir_cbor_value *map) {
 }
 
 /* Reads up to the first record that the resumed run makes anew: a step at or after `step`, a resume at a
- * later one, a failure, or the run_end. Returns where the kept part ends. Faults behind the last step that is
+ * later one, a failure, or the run_end. Returns where the kept part ends. Faults after the last step that is
  * kept do not matter: that part is cut. Steps of a best-effort run are counted, since their own numbers come
  * in any order. */
 static weir_status find_cut(weir_trace_writer *w, weir_trace_reader *reader, uint64_t step, uint64_t *cut,
@@ -306,13 +306,13 @@ static weir_status reopen_at(weir_trace_writer *w, uint64_t cut, weir_error *err
     if (w->file < 0)
         return weir__io_error(error, operator_name, "open", w->path);
     if (env->truncate(env->context, w->file, cut) != 0) {
-        w->is_broken = true; /* what is buffered belongs behind the cut, not behind what is there */
+        w->is_broken = true; /* what is buffered belongs after the cut, not after what is there */
         return weir__io_error(error, operator_name, "cut", w->path);
     }
     return WEIR_OK;
 }
 
-/* Whether the file holds no more than a part of what is buffered. Where it cannot be read, the caller finds
+/* Whether the file holds no more than a part of what is buffered. If it cannot be read, the caller finds
  * out why. */
 static weir_status find_part(const weir_trace_writer *w, bool *is_part, weir_error *error) {
     const weir_env *env = w->env;
@@ -331,7 +331,7 @@ static weir_status find_part(const weir_trace_writer *w, bool *is_part, weir_err
 }
 
 /* A run that is killed while it makes its trace leaves a part of the beginning: no step is in it, so it is
- * made anew. Sets *is_begun where that was the case. */
+ * made anew. Sets *is_begun if that was the case. */
 static weir_status begin_again(weir_trace_writer *w, const weir_trace_run *run, const weir_trace_start *start,
                                bool *is_begun, weir_error *error) {
     weir_status status = buffer_beginning(w, run, start, error);
@@ -345,7 +345,7 @@ static weir_status begin_again(weir_trace_writer *w, const weir_trace_run *run, 
     return status == WEIR_OK ? weir_trace_sync(w, error) : status;
 }
 
-/* Goes on behind the steps that are kept. */
+/* Resumes after the steps that are kept. */
 static weir_status append_resume(weir_trace_writer *w, const weir_trace_run *run,
                                  const weir_trace_start *start, weir_error *error) {
     weir_trace_reader *reader = NULL;
