@@ -173,7 +173,7 @@ def _address(lists: Tensor, q: Tensor, rows: int) -> int:
             f"lists is {lists.dtype} {tuple(lists.shape)} on {lists.device}, not the torch.int32 ({words},) on {q.device} that "
             "attention_lists makes of this batch"
         )
-    return lists.data_ptr()
+    return int(lists.data_ptr())
 
 
 def _shape_of(q: Tensor, rows: int) -> tuple[int, int, int, int, int]:
