@@ -396,17 +396,21 @@ def main() -> None:
     parser.add_argument("--steps", type=int, help="per model; fewer are quicker and worse")
     parser.add_argument("--workers", type=int, default=2, help="threads that build batches")
     parser.add_argument("--attention", choices=("weir", "sdpa"), default="weir")
-    parser.add_argument("--store", type=Path, help="one that an earlier run has made; the CSV files are not read then")
+    parser.add_argument("--store", type=Path, help="one that an earlier run has made; FOLDER may be left out, or is compared with it")
     parser.add_argument("--report", action="store_true", help="only print what the predictions in --out say")
     arguments = parser.parse_args()
     if not arguments.report:
-        arguments.out.mkdir(parents=True, exist_ok=True)
         if arguments.store is None and arguments.folder is None:
             parser.error("name the folder with the CSV files")
+        settings = ON_CPU if arguments.device == "cpu" else Settings()
+        if arguments.steps is not None and arguments.steps < settings.evaluations:
+            parser.error(f"--steps {arguments.steps} is too few: there are {settings.evaluations} evaluations on the way")
+        if arguments.device != "cpu" and not torch.cuda.is_available():
+            parser.error(f"--device {arguments.device}: the torch of {sys.executable} sees no GPU; make f1 PYTHON=... names another")
+        arguments.out.mkdir(parents=True, exist_ok=True)
         store = weir.Store(arguments.store) if arguments.store else ingest(arguments.folder, arguments.out)
         if arguments.folder:
             check(store, arguments.folder)
-        settings = ON_CPU if arguments.device == "cpu" else Settings()
         settings = settings._replace(steps=arguments.steps or settings.steps)
         trainer = Trainer(store, settings, arguments)
         for seed in arguments.seeds or ([0] if arguments.device == "cpu" else [0, 1, 2]):

@@ -65,4 +65,6 @@ def add_race(tables: dict[str, list[dict[str, object]]], race: int, points: dict
 
 
 if __name__ == "__main__":
+    if len(sys.argv) != 2:
+        sys.exit(__doc__)
     main(Path(sys.argv[1]))

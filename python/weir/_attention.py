@@ -50,8 +50,10 @@ def _engine(device: torch.device) -> tuple[_weir.Attention, int]:
 def _check_batch(batch: Mapping[str, Tensor]) -> None:
     for name in TENSORS:
         tensor = batch[name] if name in batch else None
-        if not torch.is_tensor(tensor):
+        if tensor is None:
             raise ValueError(f"the batch has no tensor {name!r}: attention needs {', '.join(TENSORS)}")
+        if not torch.is_tensor(tensor):
+            raise TypeError(f"the batch's {name} is not a tensor of torch but {type(tensor).__name__}: give batch.torch()")
         if tensor.dtype not in _KINDS[name]:
             raise TypeError(f"the batch's {name} is {tensor.dtype}, not {_KINDS[name][0]}")
     shape = batch["seq_row_ids"].shape
@@ -173,7 +175,7 @@ def _address(lists: Tensor, q: Tensor, rows: int) -> int:
             f"lists is {lists.dtype} {tuple(lists.shape)} on {lists.device}, not the torch.int32 ({words},) on {q.device} that "
             "attention_lists makes of this batch"
         )
-    return lists.data_ptr()
+    return int(lists.data_ptr())
 
 
 def _shape_of(q: Tensor, rows: int) -> tuple[int, int, int, int, int]:
@@ -330,6 +332,8 @@ def attend(
         q, k, v = _autocast(q, k, v)
     _check_heads(q, k, v, batch)
     factor = q.shape[3] ** -0.5 if scale is None else float(scale)
+    if factor == 0:  # which is C's word for 1/sqrt(D)
+        q, factor = q * 0, 1.0
     if lists is None:
         lists = _kept_lists(batch)
     elif not torch.is_tensor(lists):

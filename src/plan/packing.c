@@ -35,9 +35,12 @@ static weir_status pack_rounded(const weir_env *env, const weir_buffer *buffers,
 weir_status weir__pack_ranked(const weir_env *env, const weir_buffer *buffers, size_t count,
                               const uint32_t *rank, const weir_packing_options *options, uint64_t *offsets,
                               weir_packing_result *result, weir_error *error) {
-    if (options->size < sizeof *options || options->effort_plus_one > WEIR_EFFORT_MAX + 1)
+    if (options->size < sizeof *options)
         return weir__fail(error, WEIR_CONTRACT_VIOLATION, WEIR__PACK_OPERATOR,
-                          "the options' size is not set, or the effort is not from 0 to %d", WEIR_EFFORT_MAX);
+                          "the options' size is not set");
+    if (options->effort_plus_one > WEIR_EFFORT_MAX + 1)
+        return weir__fail(error, WEIR_CONTRACT_VIOLATION, WEIR__PACK_OPERATOR,
+                          "the effort is a number from 0 to %d", WEIR_EFFORT_MAX);
     uint64_t start_ns = env->now_ns(env->context);
     weir__pack_options pack = {.effort = options->effort_plus_one ? options->effort_plus_one - 1
                                                                   : WEIR_EFFORT_DEFAULT,

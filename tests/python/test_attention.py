@@ -102,6 +102,8 @@ class Attention(unittest.TestCase):
         q, k, v, _ = heads(batch)
         a, b = (weir.torch.outbound_attention(x, k, v, batch, scale=s) for x, s in ((q, 0.5), (q * 2, None)))
         self.assertLess(float((a - b).abs().max().detach()), 1e-6)
+        a, b = (weir.torch.outbound_attention(x, k, v, batch, scale=s) for x, s in ((q, 0), (torch.zeros_like(q), None)))
+        self.assertTrue(torch.equal(a, b), "everything that is seen counts the same")
 
     def test_the_same_bits_with_any_number_of_threads(self) -> None:
         batch = made_batch(3, 120, 30, widest=5)
@@ -209,6 +211,8 @@ class Refusals(unittest.TestCase):
     def test_the_batch(self) -> None:
         for name in _attention.TENSORS:
             self.refuse(ValueError, f"no tensor '{name}'", batch={k: v for k, v in self.batch.items() if k != name})
+        arrays = {name: tensor.numpy() for name, tensor in self.batch.items()}
+        self.refuse(TypeError, r"seq_row_ids is not a tensor of torch but ndarray: give batch.torch\(\)", batch=arrays)
         self.refuse(TypeError, "fk_adj is torch.float32", batch={**self.batch, "fk_adj": self.batch["fk_adj"].float()})
         self.refuse(ValueError, "not of one batch", batch={**self.batch, "fk_adj": self.batch["fk_adj"][:1]})
         self.refuse(ValueError, "not of one batch", batch={**self.batch, "col_perm": self.batch["col_perm"][:, :20]})

@@ -85,6 +85,12 @@ class EndToEnd(unittest.TestCase):
         self.assertIn("top3/train: ", shown)
         self.assertIn("seeds are not as the task defines them", shown)
 
+    def test_options_that_cannot_be(self) -> None:
+        folder = self.out / "unwritten"
+        self.assertIn("--steps 1 is too few: there are 2 evaluations", run(self.data, "--out", folder, "--steps", 1, succeeds=False))
+        self.assertIn("name the folder with the CSV files", run("--out", folder, succeeds=False))
+        self.assertFalse(folder.exists())
+
     def test_missing_files(self) -> None:
         shown = run(self.out, "--out", self.out, succeeds=False)
         self.assertIn("lacks circuits.csv, constructors.csv", shown)

@@ -119,7 +119,7 @@ class Plans(unittest.TestCase):
         for wrong in [(-1, 1, 8)], [(0, 1, 2**64)]:
             with self.assertRaises(OverflowError):
                 weir.pack(wrong)
-        with self.assertRaises(ValueError):
+        with self.assertRaisesRegex(ValueError, "the effort is a number from 0 to 9"):
             weir.pack(buffers, effort=10)
         with self.assertRaises(weir.errors.AllocationOverflow):
             weir.pack([(0, 1, 2**63), (0, 1, 2**63)])
