@@ -2,6 +2,7 @@
  * itself would have written for the store that stands there tells whether it was. Then the differences are
  * told, and the file stays, or takes the new datasets and keeps the rest, or is replaced, as the caller says.
  */
+#include <errno.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -51,34 +52,43 @@ static weir_status read_json(const weir_env *env, const char *text, size_t size,
     return status == WEIR_OK ? weir_cbor_finish(out, error) : status;
 }
 
-static bool is_default_of(const weir_env *env, const weir_store_info *info,
-                          const weir__manifest_settings *settings, const weir_cbor_writer *found) {
+static weir_status compare_with_default(const weir_env *env, const weir_store_info *info,
+                                        const weir__manifest_settings *settings,
+                                        const weir_cbor_writer *found, bool *is_default, weir_error *error) {
     weir_json_writer w;
     weir_cbor_writer expected = {0};
     weir_json_writer_memory(&w, env);
-    bool is_default = weir__manifest_write(info, settings, &w, NULL) == WEIR_OK &&
-                      read_json(env, w.data, w.size, "a manifest", &expected, NULL) == WEIR_OK &&
-                      are_equal(&expected, found);
+    weir_status status = weir__manifest_write(info, settings, &w, error);
+    if (status == WEIR_OK)
+        status = read_json(env, w.data, w.size, "a manifest", &expected, error);
+    *is_default = status == WEIR_OK && are_equal(&expected, found);
     weir_json_release(&w);
     if (expected.env)
         weir_cbor_release(&expected);
-    return is_default;
+    return status;
 }
 
-/* Whether the manifest that stands there is what ingest wrote, for the store beside it or for the new one. */
-static bool is_untouched(const weir__ingest *ingest, const char *store_path, const weir_cbor_writer *found) {
+/* Whether the manifest that stands there is not what ingest wrote, for the store beside it or for the new
+ * one. A store that cannot be opened tells nothing. */
+static weir_status look_for_edits(const weir__ingest *ingest, const char *store_path,
+                                  const weir_cbor_writer *found, bool *is_edited, weir_error *error) {
     weir_cbor_value document = weir_cbor_view(found->data), size;
     weir__manifest_settings settings = {.preset = preset_of(&document)};
     weir_store *old = NULL;
-    if (!weir_cbor_get(&document, "global_batch_size", &size) ||
-        !weir_cbor_get_uint(&size, &settings.batch_size))
-        return false;
-    bool is_known = is_default_of(ingest->env, &ingest->info, &settings, found);
-    if (!is_known && weir_store_open(ingest->env, store_path, &old, NULL) == WEIR_OK) {
-        is_known = is_default_of(ingest->env, weir_store_describe(old), &settings, found);
+    bool is_default = false;
+    weir_status status = WEIR_OK;
+    if (weir_cbor_get(&document, "global_batch_size", &size) &&
+        weir_cbor_get_uint(&size, &settings.batch_size)) {
+        status = compare_with_default(ingest->env, &ingest->info, &settings, found, &is_default, error);
+        if (status == WEIR_OK && !is_default)
+            status = weir_store_open(ingest->env, store_path, &old, error);
+        if (old)
+            status = compare_with_default(ingest->env, weir_store_describe(old), &settings, found,
+                                          &is_default, error);
         weir_store_close(old);
     }
-    return is_known;
+    *is_edited = !is_default;
+    return status;
 }
 
 /* ---- What would change ----------------------------------------------------------------------- */
@@ -136,24 +146,35 @@ static void tell_changes(weir__ingest *ingest, const char *path, const weir_cbor
 
 /* What stands at the manifest's path. */
 typedef struct standing {
-    bool is_there;
     bool is_readable;
     bool is_edited;
     uint8_t *text;
     weir_cbor_writer document;
 } standing;
 
+static bool is_absent(const weir_error *error) {
+    return error->diagnostic_count > 0 && strcmp(error->diagnostics[0].name, "errno") == 0 &&
+           error->diagnostics[0].number == ENOENT;
+}
+
+/* One that is there but cannot be read is an error: it may have been edited. */
 static weir_status look_at_standing(const weir__ingest *ingest, const char *store_path, const char *path,
                                     standing *out, weir_error *error) {
     size_t size = 0;
+    weir_error unread;
     *out = (standing){0};
-    out->is_there = weir__file_read(ingest->env, path, FILE_SIZE_MAX, &out->text, &size,
-                                    WEIR__INGEST_OPERATOR, NULL) == WEIR_OK;
-    if (!out->is_there)
-        return WEIR_OK;
-    weir_status status = read_json(ingest->env, (const char *)out->text, size, path, &out->document, error);
+    weir_status status =
+        weir__file_read(ingest->env, path, FILE_SIZE_MAX, &out->text, &size, WEIR__INGEST_OPERATOR, &unread);
+    if (status != WEIR_OK) {
+        if (error)
+            *error = unread;
+        return is_absent(&unread) ? WEIR_OK : status;
+    }
+    status = read_json(ingest->env, (const char *)out->text, size, path, &out->document, error);
     out->is_readable = status == WEIR_OK;
-    out->is_edited = !out->is_readable || !is_untouched(ingest, store_path, &out->document);
+    out->is_edited = true;
+    if (out->is_readable)
+        status = look_for_edits(ingest, store_path, &out->document, &out->is_edited, error);
     return status == WEIR_OUT_OF_MEMORY ? status : WEIR_OK;
 }
 

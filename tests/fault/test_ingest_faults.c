@@ -198,6 +198,38 @@ static void faults_of_the_shop(void **state) {
     assert_memory_equal(s->hash, hash, sizeof hash);
 }
 
+static const char edited[] = "{\"global_batch_size\": 32, \"seed\": 7}";
+
+static weir_status ingest_beside_an_edit(const weir_env *env, void *context, weir_error *error) {
+    static const char schema[] = "{\"tables\": {\"n\": {\"columns\": {\"x\": {\"stype\": \"numerical\"}}}}}";
+    const attempt_state *s = context;
+    weir_ingest_options options = WEIR_INGEST_OPTIONS;
+    write_whole_file(s->manifest, edited, sizeof edited - 1);
+    options.source = s->source;
+    options.output = s->store;
+    options.threads = 1;
+    options.schema = schema;
+    options.schema_size = sizeof schema - 1;
+    return as_fault(weir_ingest(env, &options, NULL, error), error);
+}
+
+static void edit_is_there(void *context) {
+    const attempt_state *s = context;
+    char text[sizeof edited] = "";
+    FILE *file = fopen(s->manifest, "r");
+    assert_non_null(file);
+    (void)!fread(text, 1, sizeof text - 1, file);
+    fclose(file);
+    assert_string_equal(text, edited);
+}
+
+/* A manifest that somebody has edited is kept, also if it cannot be read. */
+static void faults_beside_an_edited_manifest(void **state) {
+    attempt_state *s = *state;
+    make_database(s->source, "CREATE TABLE n (x REAL); INSERT INTO n VALUES (1), (0.5);");
+    assert_true(sweep_faults(ingest_beside_an_edit, edit_is_there, s) >= 100);
+}
+
 static weir_status open_store(const weir_env *env, void *context, weir_error *error) {
     weir_store *store;
     weir_status status = weir_store_open(env, ((attempt_state *)context)->store, &store, error);
@@ -222,6 +254,7 @@ int main(void) {
         cmocka_unit_test(faults_of_an_ingest_with_tasks),
         cmocka_unit_test(faults_of_an_ingest_with_every_form),
         cmocka_unit_test(faults_of_an_ingest_like_another),
+        cmocka_unit_test(faults_beside_an_edited_manifest),
     };
     return cmocka_run_group_tests(tests, begin, finish);
 }
