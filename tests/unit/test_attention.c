@@ -240,10 +240,10 @@ static void expect_cell(const made_call *c, const made_batch *m, uint32_t b, uin
                         const double *weights, expected *e) {
     double delta = 0;
     for (uint32_t j = 0; j < m->length; j++)
-        delta += weights[j] ? weights[j] * product(c, G, i, V, j, b, h) : 0;
+        delta += weights[j] != 0 ? weights[j] * product(c, G, i, V, j, b, h) : 0;
     for (uint32_t j = 0; j < m->length; j++) {
-        double change = weights[j] ? weights[j] * (product(c, G, i, V, j, b, h) - delta) / 4 : 0;
-        for (uint32_t d = 0; d < SIZE && weights[j]; d++) {
+        double change = weights[j] != 0 ? weights[j] * (product(c, G, i, V, j, b, h) - delta) / 4 : 0;
+        for (uint32_t d = 0; d < SIZE && weights[j] != 0; d++) {
             e->of[O][i * SIZE + d] += weights[j] * number_at(c, V, b, h, j, d);
             e->of[DQ][i * SIZE + d] += change * number_at(c, K, b, h, j, d);
             e->of[DK][j * SIZE + d] += change * number_at(c, Q, b, h, i, d);
