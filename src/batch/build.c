@@ -103,8 +103,8 @@ weir_status weir__batch_begin(const weir__recipe *r, weir_sampler *sampler, weir
 static bool begin_walk(const weir__recipe *r, const weir_batch_buffer *b, uint32_t index, weir__walk *walk,
                        weir_seed_row *seed) {
     const weir__sample *sample = &b->samples[index];
-    uint32_t number = sample->is_request ? sample->stored
-                                         : r->first_seed + WEIR__NARROW(uint32_t, sample->index);
+    uint32_t number =
+        sample->is_request ? sample->stored : r->first_seed + WEIR__NARROW(uint32_t, sample->index);
     if (sample->is_request)
         *seed = sample->seed;
     else if (!weir_store_seed(r->store, r->task, number, seed))
