@@ -4,6 +4,7 @@
 
 #include <string.h>
 
+#include "base/heap_sort.h"
 #include "base/narrow.h"
 #include "base/philox.h"
 #include "base/vectors.h"
@@ -42,33 +43,6 @@ static bool add_to_table(weir__chooser *c, uint32_t number) {
     return true;
 }
 
-static void sift(uint32_t *values, uint32_t at, uint32_t count) {
-    uint32_t value = values[at];
-    for (;;) {
-        uint32_t below = 2 * at + 1;
-        if (below >= count)
-            break;
-        if (below + 1 < count && values[below + 1] > values[below])
-            below++;
-        if (values[below] <= value)
-            break;
-        values[at] = values[below];
-        at = below;
-    }
-    values[at] = value;
-}
-
-static void sort_wide(uint32_t *values, uint32_t count) {
-    for (uint32_t i = count / 2; i-- > 0;)
-        sift(values, i, count);
-    for (uint32_t end = count - 1; end > 0; end--) {
-        uint32_t greatest = values[0];
-        values[0] = values[end];
-        values[end] = greatest;
-        sift(values, 0, end);
-    }
-}
-
 static void choose_wide(weir__chooser *c, weir__walk_draws *draws, uint32_t n) {
     const weir__draws *block = NULL;
     for (uint32_t i = 0; i < c->width; i++) {
@@ -82,7 +56,7 @@ static void choose_wide(weir__chooser *c, weir__walk_draws *draws, uint32_t n) {
         c->taken[i] = t;
     }
     memset(c->table, 0, ((size_t)c->table_mask + 1) * sizeof *c->table);
-    sort_wide(c->taken, c->width);
+    weir__heap_sort(c->taken, c->width);
 }
 
 void weir__choose(weir__chooser *c, weir__walk_draws *draws, uint32_t n) {

@@ -5,6 +5,8 @@
 
 #include <string.h>
 
+#include "base/heap_sort.h"
+
 enum { FEW = 64 }; /* neighbours that are sorted by insertion */
 
 void weir__row_orders_carve(weir__row_orders *orders, weir__block *block, uint64_t rows, uint64_t edges) {
@@ -104,29 +106,6 @@ static void insert(const uint32_t *first, uint32_t *end, uint32_t ranked) {
     *end = ranked;
 }
 
-/* Lets the row at a place of a heap sink to where it belongs. */
-static void sink(uint32_t *heap, uint32_t count, uint32_t at) {
-    uint32_t ranked = heap[at];
-    for (uint32_t below = 2 * at + 1; below < count; at = below, below = 2 * at + 1) {
-        below += below + 1 < count && heap[below] < heap[below + 1];
-        if (heap[below] <= ranked)
-            break;
-        heap[at] = heap[below];
-    }
-    heap[at] = ranked;
-}
-
-void weir__sort_ranked(uint32_t *rows, uint32_t count) {
-    for (uint32_t at = count / 2; at-- > 0;)
-        sink(rows, count, at);
-    for (uint32_t end = count; end-- > 1;) {
-        uint32_t largest = rows[0];
-        rows[0] = rows[end];
-        rows[end] = largest;
-        sink(rows, end, 0);
-    }
-}
-
 void weir__rank_rows(const weir__row_orders *o, uint32_t rows, const uint32_t *key) {
     for (uint32_t r = 0; r < rows; r++)
         o->ranked[r] = key[r] << 16 | r;
@@ -150,7 +129,7 @@ void weir__spread_rows(const weir__row_orders *o, uint32_t rows, uint32_t count)
                 end++;
             }
         if (end - first > FEW)
-            weir__sort_ranked(first, WEIR__LOW(uint32_t, end - first));
+            weir__heap_sort(first, WEIR__LOW(uint32_t, end - first));
     }
 }
 

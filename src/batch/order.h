@@ -50,10 +50,8 @@ void weir__best_row_order(const weir__row_orders *orders, uint32_t rows, const s
 
 /* ---- For the two files that share the scratch ------------------------------------------------- */
 
-/* `ranked`, the rows by (key, number) in the order of their numbers; keys are at most 65535. And that order
- * sorted. */
+/* `ranked`, the rows by (key, number) in the order of their numbers; keys are at most 65535. */
 void weir__rank_rows(const weir__row_orders *o, uint32_t rows, const uint32_t *key);
-void weir__sort_ranked(uint32_t *ranked, uint32_t count);
 
 /* Fills `queue` from `count` on with the rows that are not placed: first what those that are lead to, breadth
  * first and by rank; then the least unplaced row and what it leads to, until all are. */

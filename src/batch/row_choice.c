@@ -3,6 +3,7 @@
  * a few operations an edge; the tiles are bits. */
 #include <string.h>
 
+#include "base/heap_sort.h"
 #include "batch/order.h"
 
 enum { TILE = 64, HUB_CHILDREN = 5, WORD = 64, SHARED_ORDERS = 3 };
@@ -29,7 +30,7 @@ static void queue_by_children(const weir__row_orders *o, uint32_t rows) {
         o->choice.key[r] = rows - o->children[r];
     weir__rank_rows(o, rows, o->choice.key);
     memcpy(o->queue, o->ranked, rows * sizeof *o->queue);
-    weir__sort_ranked(o->queue, rows);
+    weir__heap_sort(o->queue, rows);
 }
 
 static void order_in_groups(const weir__row_orders *o, uint32_t rows, uint16_t *order) {
@@ -63,7 +64,7 @@ static void order_parents_first(const weir__row_orders *o, uint32_t rows,
         o->choice.key[r] = o->choice.key[r] ? o->choice.key[r] - 1 : rows;
     weir__rank_rows(o, rows, o->choice.key);
     memcpy(o->queue, o->ranked, rows * sizeof *o->queue);
-    weir__sort_ranked(o->queue, rows);
+    weir__heap_sort(o->queue, rows);
     for (uint32_t i = 0, next = parents; i < rows; i++) {
         uint16_t row = WEIR__LOW(uint16_t, o->queue[i]);
         if (o->children[row] == 0)

@@ -434,6 +434,7 @@ weir_status weir__rules_open(weir__rules *rules, const weir_env *env, const weir
     make_rules(rules);
     if (!weir__block_open(&rules->memory, env))
         return weir__out_of_memory(error, operator_name, (size_t)rules->memory.size);
+    make_label_edge(rules); /* its number of entries, at most */
     make_rules(rules);
     if (filters_labels(rules) && !filter_labels(rules, store, rules->label_splits))
         return damaged(rules, store, error);

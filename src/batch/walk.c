@@ -210,7 +210,7 @@ static bool hides_label(weir__walk *walk, const weir__table_rules *table, uint32
     uint32_t index = row - table->row_start;
     if (rules->held_out != rules->own_held_out)
         touch(walk, WEIR__SECTION_SEED_BITS, rules->held_out + index / 8, 1);
-    return rules->held_out[index / 8] >> index % 8 & 1;
+    return weir__bit(rules->held_out, index);
 }
 
 /* Notes the row's visible foreign keys, and queues the parents that are new. */

@@ -13,7 +13,7 @@ static int compare_known(const void *context, uint32_t a, uint32_t b) {
     return (known[a] > known[b]) - (known[a] < known[b]);
 }
 
-/* The first `seed_count` seeds of `sorted` that are below `end`, as a list. */
+/* Those of the `count` seeds of `sorted` that are below `end`, as a list. */
 static bool make_list(const weir__ingest *ingest, const weir__task_plan *task, const weir__sort_item *sorted,
                       uint32_t count, uint32_t end, weir__label_list *list) {
     const weir__table_plan *anchor = &ingest->tables[task->anchor_table];

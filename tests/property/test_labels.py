@@ -13,6 +13,7 @@ import random
 import sqlite3
 import struct
 import sys
+import tempfile
 import unittest
 from dataclasses import dataclass
 from pathlib import Path
@@ -254,7 +255,7 @@ class Labels(RandomCases):
                     "label_visibility": rng.choice(["train", "all", "all", ["val", "train"]]),
                     "child_policy": rng.choice(["uniform", "latest"]), "max_hops": rng.choice([0, 1, 3]),
                     "retrieval": {
-                        "walks": rng.choice([3, 40, 70, [64, 65, 129]]), "length": rng.choice([2, 5, 20, [7, 8]]),
+                        "walks": rng.choice([0, 3, 40, 70, [64, 65, 129]]), "length": rng.choice([2, 5, 20, [7, 8]]),
                         "local_cells": rng.choice([1, 8, 20, [3, 30]]), "width": rng.choice([0, 1, 2, [0, 20]]),
                         "order": rng.choice(["visits", "latest"]), "fill": rng.choice([True, False]),
                     },
@@ -269,6 +270,47 @@ class Labels(RandomCases):
 
         self.cases("examples", check, CASES // 2)
         self.assertTrue(ONLY_CASE or compared > CASES, "hardly anything was compared")
+
+    def test_the_smallest_tasks(self) -> None:
+        """A seed that is the only one, or has no foreign keys around it, with and without walks to look for others."""
+        for seeds, others in ((1, 0), (1, 2), (3, 0)):
+            for visibility, walks in (("all", 9), ("all", 0), ("none", 9)):
+                with self.subTest(seeds=seeds, others=others, visibility=visibility, walks=walks):
+                    self.check_small(seeds, others, visibility, walks)
+
+    def check_small(self, seeds: int, others: int, visibility: str, walks: int) -> None:
+        with tempfile.TemporaryDirectory() as name:
+            folder = Path(name)
+            with sqlite3.connect(folder / "db.sqlite") as database:
+                database.execute("CREATE TABLE things (id INTEGER PRIMARY KEY, colour TEXT)")
+                database.execute("CREATE TABLE seen (thing INTEGER, at INTEGER, y REAL)")
+                database.executemany("INSERT INTO things VALUES (?, 'red')", [(i,) for i in range(seeds + others)])
+                database.executemany("INSERT INTO seen VALUES (?, ?, ?)", [(i, 1000 * i, 0.5 * i) for i in range(seeds)])
+            task = {
+                "query": "SELECT * FROM seen", "anchor_table": "things", "anchor_key": "thing", "target_column": "y",
+                "target_stype": "numerical", "observation_time_column": "at", "unit": "s", "horizon": "1m",
+                "split": {"method": "temporal", "val": "2001-01-01", "test": "2002-01-01"},
+            }  # fmt: skip
+            columns = {"id": {"stype": "identifier"}, "colour": {"stype": "categorical"}}
+            tables = {"things": {"primary_key": "id", "columns": columns}}
+            schema = {"name": "db", "tables": tables, "tasks": {"y": task}, "embedding": {"provider": "hash_v1", "dim": 4}}
+            store, datasets, _ = self.store(folder / "db.sqlite", schema, "s")
+            document = {
+                "seed": 3, "global_batch_size": 4, "datasets": datasets,
+                "batch": {"labels": True, "sequence_length": 40, "max_rows": 20, "label_visibility": visibility,
+                          "retrieval": {"walks": walks, "length": 3, "local_cells": 4, "width": 0}},
+            }  # fmt: skip
+            (folder / "m.json").write_text(json.dumps(document))
+            step = {"dataset": "db/y/train", "stage": "eval", "epoch": 0, "position": 0, "world_size": 1, "rank": 0}
+            built = run(*batch_arguments(step, store, folder / "m.json"), "--tensors")
+            reference = Store.ingest(folder / "db.sqlite", json.dumps(schema))
+            expected = reference_batch(reference, (folder / "m.json").read_text(), step)
+            self.assertNotIn("error", built)
+            self.assertEqual(differences(built, expected), [])
+            shown = [sequence["num_rows"] for sequence in built["sequences"] if sequence["num_cells"]]
+            # Its own task row and its anchor; with fill, those that were known before it, each with its anchor.
+            drawn = 2 if visibility == "all" else 0
+            self.assertEqual(sorted(shown), [2 + drawn * earlier for earlier in range(seeds)])
 
     def test_damaged_lists_are_survived(self) -> None:
         """Bytes of labels, seeds and lists of children that are not what was written, with nothing verified: a batch,

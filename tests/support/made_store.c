@@ -22,10 +22,18 @@ typedef struct maker {
     weir_task *tasks;
     char (*names)[NAME];
     uint32_t name_count;
-    uint8_t **records; /* by table */
+    uint8_t **records;          /* by table */
+    struct made_label **labels; /* by task: its seeds, if it says when labels are known */
     weir__store_writer writer;
     bool has_failed;
 } maker;
+
+typedef struct made_label {
+    uint32_t anchor;
+    uint32_t seed;
+    int64_t time;  /* of observation */
+    int64_t known; /* WEIR_TIME_NEVER: never */
+} made_label;
 
 static uint32_t below(maker *m, uint32_t range) {
     uint64_t z = m->state += 0x9E3779B97F4A7C15u;
@@ -158,6 +166,33 @@ static void mark_dropped(maker *m, weir_task *task) {
     task->edge_hidden = hidden;
 }
 
+/* The seeds of a task that says when its labels are known, and what it says of them. */
+static void describe_labels(maker *m, uint32_t number) {
+    weir_task *task = &m->tasks[number];
+    const weir_table *anchor = &m->tables[task->anchor_table];
+    task->observed_column = WEIR_NONE;
+    if (!m->sizes.has_labels || task->is_cell || !task->seed_times)
+        return;
+    made_label *labels = m->labels[number] = take(m, task->seed_count, sizeof *labels);
+    task->has_label_times = true;
+    task->has_horizon = below(m, 2);
+    task->horizon = task->has_horizon ? below(m, TIMES / 4) : 0;
+    task->label_known_column = task->has_horizon ? NULL : "known";
+    task->observed_column = m->info.column_count++;
+    m->columns[task->observed_column] = weir__task_column("observed", number, WEIR_TIMESTAMP);
+    for (uint32_t i = 0; labels && i < task->seed_count; i++) {
+        int64_t time = below(m, 8) ? below(m, TIMES) : INT64_MAX;
+        int64_t later = task->has_horizon ? task->horizon : below(m, TIMES / 4);
+        bool is_known = time != INT64_MAX && (task->has_horizon || below(m, 5) > 0);
+        labels[i] = (made_label){.anchor = anchor->row_start + below(m, anchor->row_count),
+                                 .seed = i,
+                                 .time = time,
+                                 .known = is_known ? time + later : WEIR_TIME_NEVER};
+        task->labels.count += is_known;
+        task->train_labels.count += is_known && i < task->split_start[WEIR_TRAIN + 1];
+    }
+}
+
 static void describe(maker *m) {
     weir_store_info *info = &m->info;
     *info = (weir_store_info){.name = "made",
@@ -173,6 +208,8 @@ static void describe(maker *m) {
     info->task_count = how_many(m, m->sizes.tasks, 1);
     for (uint32_t k = 0; k < info->task_count; k++)
         describe_task(m, k);
+    for (uint32_t k = 0; k < info->task_count; k++)
+        describe_labels(m, k);
     for (uint32_t k = 0; k < info->task_count; k++)
         mark_dropped(m, &m->tasks[k]);
     info->tables = m->tables;
@@ -321,12 +358,14 @@ static void write_seeds(maker *m) {
     for (uint32_t k = 0; k < m->info.task_count; k++)
         for (uint32_t i = 0; i < m->tasks[k].seed_count; i++) {
             const weir_table *anchor = &m->tables[m->tasks[k].anchor_table];
-            put32(m, anchor->row_start + below(m, anchor->row_count));
+            put32(m, m->labels[k] ? m->labels[k][i].anchor : anchor->row_start + below(m, anchor->row_count));
         }
     weir__store_writer_begin(&m->writer, WEIR__SECTION_SEED_TIMES);
     for (uint32_t k = 0; k < m->info.task_count; k++)
         for (uint32_t i = 0; m->tasks[k].seed_times && i < m->tasks[k].seed_count; i++)
-            put64(m, below(m, 4) ? below(m, TIMES) : (uint64_t)INT64_MAX);
+            put64(m, m->labels[k]  ? (uint64_t)m->labels[k][i].time
+                     : below(m, 4) ? below(m, TIMES)
+                                   : (uint64_t)INT64_MAX);
     weir__store_writer_begin(&m->writer, WEIR__SECTION_SEED_TARGETS);
     for (uint32_t k = 0; k < m->info.task_count; k++)
         for (uint32_t i = 0; !m->tasks[k].is_cell && i < m->tasks[k].seed_count; i++)
@@ -337,6 +376,45 @@ static void write_seeds(maker *m) {
         uint64_t bits = task->is_cell ? m->tables[task->anchor_table].row_count : task->seed_count;
         for (uint64_t word = 0; word < weir__bits_size(bits) / 8; word++)
             put64(m, task->is_cell ? below(m, UINT32_MAX) : 0);
+    }
+}
+
+static int compare_labels(const void *a, const void *b) {
+    const made_label *x = a, *y = b;
+    if (x->anchor != y->anchor)
+        return x->anchor < y->anchor ? -1 : 1;
+    if (x->known != y->known)
+        return x->known < y->known ? -1 : 1;
+    return x->seed < y->seed ? -1 : 1;
+}
+
+/* A list of the labels of seeds below `end`; `labels` are in its order. */
+static void write_label_list(maker *m, const weir_task *task, const made_label *labels, uint32_t end) {
+    const weir_table *anchor = &m->tables[task->anchor_table];
+    uint32_t at = 0, listed = 0;
+    weir__store_writer_begin(&m->writer, WEIR__SECTION_LABELS);
+    weir__store_writer_align(&m->writer, WEIR__LABEL_ALIGNMENT);
+    for (uint32_t i = 0; i < task->seed_count; i++)
+        if (labels[i].seed < end && labels[i].known != WEIR_TIME_NEVER)
+            put64(m, (uint64_t)labels[i].known);
+    for (uint32_t a = 0; a <= anchor->row_count; a++) {
+        for (; at < task->seed_count && labels[at].anchor < anchor->row_start + a; at++)
+            listed += labels[at].seed < end && labels[at].known != WEIR_TIME_NEVER;
+        put32(m, listed);
+    }
+    for (uint32_t i = 0; i < task->seed_count; i++)
+        if (labels[i].seed < end && labels[i].known != WEIR_TIME_NEVER)
+            put32(m, m->info.row_count + labels[i].seed);
+}
+
+static void write_labels(maker *m) {
+    for (uint32_t k = 0; k < m->info.task_count; k++) {
+        const weir_task *task = &m->tasks[k];
+        if (!m->labels[k])
+            continue;
+        qsort(m->labels[k], task->seed_count, sizeof *m->labels[k], compare_labels);
+        write_label_list(m, task, m->labels[k], task->seed_count);
+        write_label_list(m, task, m->labels[k], task->split_start[WEIR_TRAIN + 1]);
     }
 }
 
@@ -373,6 +451,7 @@ static void write_sections(maker *m, child *const *children) {
     write_embeddings(m, WEIR__SECTION_COLUMN_EMBEDDINGS, m->info.column_count);
     write_embeddings(m, WEIR__SECTION_CATEGORY_EMBEDDINGS, CATEGORIES);
     write_embeddings(m, WEIR__SECTION_TEXT_EMBEDDINGS, TEXTS);
+    write_labels(m);
 }
 
 /* ---- From beginning to end ------------------------------------------------------------------- */
@@ -401,13 +480,14 @@ static uint8_t *write_store(maker *m, child *const *children, size_t *size) {
 
 uint8_t *make_store_bytes(uint64_t seed, const made_sizes *sizes, size_t *size) {
     maker m = {.state = seed, .sizes = *sizes};
-    size_t columns = (size_t)sizes->tables * sizes->columns + sizes->tasks;
+    size_t columns = (size_t)sizes->tables * sizes->columns + 2 * (size_t)sizes->tasks;
     size_t edges = (size_t)sizes->tables * sizes->edges;
     m.tables = take(&m, sizes->tables, sizeof *m.tables);
     m.columns = take(&m, columns, sizeof *m.columns);
     m.edges = take(&m, edges, sizeof *m.edges);
     m.tasks = take(&m, sizes->tasks, sizeof *m.tasks);
     m.records = take(&m, sizes->tables, sizeof *m.records);
+    m.labels = take(&m, sizes->tasks, sizeof *m.labels);
     m.names = take(&m, sizes->tables + columns + edges + sizes->tasks, sizeof *m.names);
     child **children = NULL;
     if (!m.has_failed) {
@@ -423,8 +503,10 @@ uint8_t *make_store_bytes(uint64_t seed, const made_sizes *sizes, size_t *size) 
     for (uint32_t k = 0; m.tasks && k < m.info.task_count; k++) {
         free((void *)m.tasks[k].column_dropped);
         free((void *)m.tasks[k].edge_hidden);
+        free(m.labels ? m.labels[k] : NULL);
     }
     free(children);
+    free(m.labels);
     free(m.records);
     free(m.names);
     free(m.tasks);

@@ -17,7 +17,8 @@ typedef struct made_sizes {
     uint32_t tasks;
     uint32_t seeds; /* of a task's split */
     uint32_t dim;
-    uint32_t hubs; /* foreign keys lead to so many of the first rows, 0: to any */
+    uint32_t hubs;   /* foreign keys lead to so many of the first rows, 0: to any */
+    bool has_labels; /* derived tasks whose seeds have times say when their labels are known */
     bool is_exact;
 } made_sizes;
 

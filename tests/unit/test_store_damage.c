@@ -226,7 +226,7 @@ static void verify_finds_labels_that_are_wrong(void **state) {
     weir_error error;
     uint8_t *copy = malloc(size);
     (void)state;
-    for (int fault = 0; fault < 5; fault++) {
+    for (int fault = 0; fault < 6; fault++) {
         memcpy(copy, original, size);
         assert_ok(weir_store_open_memory(NULL, copy, size, &store, &error), &error);
         const weir_store_info *info = weir_store_describe(store);
@@ -244,6 +244,8 @@ static void verify_finds_labels_that_are_wrong(void **state) {
             weir__store32(starts + 4, weir__load32(starts + 4) - 1); /* of another anchor */
         else if (fault == 3)
             weir__store32(starts + 4, 7); /* beyond the end */
+        else if (fault == 4)
+            weir__store64(times, (uint64_t)INT64_MIN); /* no time is a horizon before it */
         else
             weir__store32(rows + 4, weir__load32(rows)); /* twice */
         rehash_store(copy, size);

@@ -104,17 +104,24 @@ static void ask(const weir_store *store, const weir_manifest *manifest, uint32_t
 
 static void build_all(const weir_store *store, const uint8_t knobs[KNOBS]) {
     static const char *const policies[] = {"uniform", "recent", "latest"};
-    static const char *const labels[] = {"train", "all", "none"};
+    static const char *const labels[] = {"\"train\"", "\"all\"", "\"none\"", "[\"train\", \"val\"]"};
     const weir_store_info *info = weir_store_describe(store);
     for (uint32_t task = 0; task < info->task_count && task < 3; task++) {
-        char config[256], dataset[32];
+        char config[512], retrieval[160], dataset[32];
+        int mode = knobs[11] / 40 % 3; /* without labels, with them, and with examples */
         weir_split split = (weir_split)(knobs[8] % WEIR_SPLITS);
+        snprintf(retrieval, sizeof retrieval,
+                 ", \"retrieval\": {\"walks\": [%d, 33], \"length\": %d, \"local_cells\": %d, \"width\": %d, "
+                 "\"order\": \"%s\", \"fill\": %s}",
+                 knobs[12] % 70, 1 + knobs[10] / 8, 1 + knobs[9] % 60, knobs[11] % 40,
+                 knobs[12] & 0x80 ? "latest" : "visits", knobs[13] & 0x80 ? "true" : "false");
         snprintf(config, sizeof config,
                  "\"sequence_length\": %d, \"max_hops\": %d, \"child_width\": %d, \"max_rows\": %d, "
                  "\"pad_rows\": %s, "
-                 "\"child_policy\": \"%s\", \"label_visibility\": \"%s\"",
+                 "\"child_policy\": \"%s\", \"label_visibility\": %s, \"labels\": %s%s",
                  1 + knobs[9], knobs[10] % 8, knobs[11] % 40, 1 + knobs[12] % 70,
-                 knobs[13] & 1 ? "true" : "false", policies[(knobs[13] >> 1) % 3], labels[knobs[14] % 3]);
+                 knobs[13] & 1 ? "true" : "false", policies[(knobs[13] >> 1) % 3], labels[knobs[14] % 4],
+                 mode > 0 ? "true" : "false", mode > 1 ? retrieval : "");
         snprintf(dataset, sizeof dataset, "made/k%u/%s", task, weir_split_name(split));
         weir_manifest *manifest = make_store_manifest(store, task, split, 1 + knobs[15] % 6, config);
         weir_batch_options options = {.size = sizeof options,
@@ -141,8 +148,14 @@ static void damage(uint8_t *bytes, size_t size, const uint8_t *edits, size_t edi
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
-    static const made_sizes sizes = {
-        .tables = 5, .columns = 6, .edges = 4, .rows = 30, .tasks = 3, .seeds = 9, .dim = 6};
+    static const made_sizes sizes = {.tables = 5,
+                                     .columns = 6,
+                                     .edges = 4,
+                                     .rows = 30,
+                                     .tasks = 3,
+                                     .seeds = 9,
+                                     .dim = 6,
+                                     .has_labels = true};
     uint8_t knobs[KNOBS] = {0};
     memcpy(knobs, data, size < KNOBS ? size : KNOBS);
     size_t store_size = 0;
