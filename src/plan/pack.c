@@ -434,7 +434,8 @@ weir_status weir__pack_choose(const char *names, uint32_t *without, weir_error *
     for (const char *at = names; at;) {
         size_t size = strcspn(at, ",");
         unsigned i = 0;
-        while (i < STRATEGIES && (strlen(strategies[i].name) != size || memcmp(at, strategies[i].name, size)))
+        while (i < STRATEGIES &&
+               (strlen(strategies[i].name) != size || memcmp(at, strategies[i].name, size) != 0))
             i++;
         if (i == STRATEGIES)
             return refuse_strategy(at, size, error);

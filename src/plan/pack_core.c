@@ -70,9 +70,9 @@ static weir_status search_core(const weir_env *env, const core *c, const weir__c
                                weir__search_end *end, uint64_t *steps, weir_error *error) {
     weir__corner *corner = NULL;
     uint64_t *offsets = weir__allocate(env, part->count, sizeof *offsets);
-    weir_status status = offsets
-                             ? weir__corner_open(env, part, &corner, error)
-                             : weir__out_of_memory(error, WEIR__PACK_OPERATOR, part->count * sizeof *offsets);
+    if (!offsets)
+        return weir__out_of_memory(error, WEIR__PACK_OPERATOR, part->count * sizeof *offsets);
+    weir_status status = weir__corner_open(env, part, &corner, error);
     weir__search_task task = {.rule = WEIR__RULE_FEWEST,
                               .order = setting->order,
                               .seed = setting->seed,
@@ -94,12 +94,12 @@ weir_status weir__fit_core(const weir_env *env, const weir__sweep *sweep, const 
     core c = {.w = window_around(sweep, setting->reach)};
     weir__part part = {0};
     weir__search_end end = WEIR__SEARCH_SPENT;
-    weir_status status = open_core(env, sweep, &c) ? WEIR_OK
-                                                   : weir__out_of_memory(error, WEIR__PACK_OPERATOR,
-                                                                         sweep->count * sizeof *c.items);
-    if (!status) {
+    weir_status status;
+    if (open_core(env, sweep, &c)) {
         list_items(sweep, setting->slant, &c, offsets);
         status = weir__part_open(env, c.items, c.count, &part, error);
+    } else {
+        status = weir__out_of_memory(error, WEIR__PACK_OPERATOR, sweep->count * sizeof *c.items);
     }
     if (!status && !part.oversized)
         status = search_core(env, &c, setting, &part, target, offsets, &end, steps, error);
