@@ -163,9 +163,10 @@ static int answer(const asked *a, const weir_store *store, const weir_manifest *
     weir_batch_builder *builder = NULL;
     weir_batch_buffer *buffer = NULL;
     requests *r = calloc(1, sizeof *r);
-    weir_status status = r ? WEIR_OK : cli_error(&error, WEIR_OUT_OF_MEMORY, "no memory for the requests");
-    if (!r)
+    if (!r) {
+        (void)cli_error(&error, WEIR_OUT_OF_MEMORY, "no memory for the requests");
         return cli_fail(&error, a->as_json);
+    }
     weir_context_options options = {.size = sizeof options,
                                     .store = store,
                                     .manifest = manifest,
@@ -174,7 +175,7 @@ static int answer(const asked *a, const weir_store *store, const weir_manifest *
                                     .token = a->of.token,
                                     .token_size = a->of.token_size,
                                     .with_digests = true};
-    status = weir_context_builder_open(NULL, &options, &builder, &error);
+    weir_status status = weir_context_builder_open(NULL, &options, &builder, &error);
     if (status == WEIR_OK)
         status = read_requests(a, store, r, &error);
     if (status == WEIR_OK)
