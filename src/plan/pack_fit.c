@@ -290,20 +290,7 @@ static void load_layout(allocator *a, weir__stacked *live, uint32_t count) {
     }
 }
 
-/* Where `time` falls in the two lists: rows born before it, and rows dead by it. */
-static uint32_t born_before(const weir__sweep *sweep, uint64_t time) {
-    uint32_t low = 0;
-    uint32_t high = sweep->count;
-    while (low < high) {
-        uint32_t middle = low + (high - low) / 2;
-        if (sweep->rows[middle].lower < time)
-            low = middle + 1;
-        else
-            high = middle;
-    }
-    return low;
-}
-
+/* How many rows are dead by `time`. */
 static uint32_t dead_by(const weir__sweep *sweep, uint64_t time) {
     uint32_t low = 0;
     uint32_t high = sweep->count;
@@ -320,14 +307,14 @@ static uint32_t dead_by(const weir__sweep *sweep, uint64_t time) {
 static void play_outward(allocator *a, const weir__sweep *sweep, uint64_t from, uint64_t to,
                          weir__stacked *live) {
     uint32_t count = 0;
-    uint32_t born = born_before(sweep, to);
+    uint32_t born = weir__born_before(sweep, to);
     for (uint32_t i = 0; i < born; i++)
         if (sweep->rows[i].upper > to)
             live[count++].row = i;
     load_layout(a, live, count);
     play_forward(a, sweep, born, dead_by(sweep, to));
     count = 0;
-    born = born_before(sweep, from);
+    born = weir__born_before(sweep, from);
     for (uint32_t i = 0; i < born; i++)
         if (sweep->rows[i].upper > from)
             live[count++].row = i;
@@ -340,7 +327,7 @@ static void play_outward(allocator *a, const weir__sweep *sweep, uint64_t from, 
 uint64_t weir__slanted(const weir__sweep *sweep, const weir__row *row, uint32_t slant) {
     if (slant == WEIR__SLANT_LONG)
         return ~(row->upper - row->lower);
-    uint64_t birth = born_before(sweep, row->lower);
+    uint64_t birth = weir__born_before(sweep, row->lower);
     uint64_t death = sweep->count - dead_by(sweep, row->upper);
     return birth * slant + death * (WEIR__SLANT_ONE - slant);
 }

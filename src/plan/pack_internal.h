@@ -48,6 +48,9 @@ weir_status weir__sweep_open(const weir_env *env, const weir_buffer *buffers, si
                              const uint32_t *rank, weir__sweep *sweep, weir_error *error);
 void weir__sweep_close(const weir_env *env, weir__sweep *sweep);
 
+/* How many rows are born before `time`: the first that is not. */
+uint32_t weir__born_before(const weir__sweep *sweep, uint64_t time);
+
 /* ---- Fits in time order ---------------------------------------------------------------------- */
 
 typedef enum weir__fit_from {

@@ -188,6 +188,19 @@ weir_status weir__sweep_open(const weir_env *env, const weir_buffer *buffers, si
     return WEIR_OK;
 }
 
+uint32_t weir__born_before(const weir__sweep *sweep, uint64_t time) {
+    uint32_t low = 0;
+    uint32_t high = sweep->count;
+    while (low < high) {
+        uint32_t middle = low + (high - low) / 2;
+        if (sweep->rows[middle].lower < time)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return low;
+}
+
 void weir__sweep_close(const weir_env *env, weir__sweep *sweep) {
     weir__release(env, sweep->rows);
     weir__release(env, sweep->deaths);

@@ -61,20 +61,6 @@ void weir__windows_fit(weir__windows *w, uint64_t *offsets, uint64_t *steps) {
 
 /* ---- One window ---------------------------------------------------------------------------------- */
 
-/* The first row born at `time` or after it. */
-static uint32_t born_from(const weir__sweep *sweep, uint64_t time) {
-    uint32_t low = 0;
-    uint32_t high = sweep->count;
-    while (low < high) {
-        uint32_t middle = low + (high - low) / 2;
-        if (sweep->rows[middle].lower < time)
-            low = middle + 1;
-        else
-            high = middle;
-    }
-    return low;
-}
-
 /* Takes out what lives wholly in a window around a moment of the row's life, and the row; returns how many
  * rows that are. A window holds the row's whole life unless that is far longer than the window. */
 static uint32_t take_window(weir__windows *w, uint32_t row, uint32_t widest) {
@@ -95,7 +81,7 @@ static uint32_t take_window(weir__windows *w, uint32_t row, uint32_t widest) {
     }
     uint32_t taken = 0;
     w->taken[taken++] = row;
-    for (uint32_t i = born_from(w->sweep, from); i < count && rows[i].lower < to; i++)
+    for (uint32_t i = weir__born_before(w->sweep, from); i < count && rows[i].lower < to; i++)
         if (rows[i].upper <= to && i != row)
             w->taken[taken++] = i;
     for (uint32_t i = 0; i < taken; i++) {
