@@ -63,13 +63,13 @@ function reasonOfLabel(sequence, row) {
   return `The label of another seed (${row.split} split). It is shown because it was known${known}, and because label_visibility (${batch.label_visibility}) shows its split. ${exampleOf(sequence, sequence.rows.indexOf(row))}`;
 }
 
-// Why a sequence has the labels of other seeds, or has none.
-function labelsText(sequence) {
-  if (batch.task.is_cell) return "";
-  if (!batch.task.has_label_times) return "Labels of other seeds are not shown: the task does not say when they are known (horizon or label_known_column in the schema).";
-  if (!batch.shows_labels) return "Labels of other seeds are not shown: the manifest does not say \"labels\": true.";
+// The labels of other seeds in a sequence: how many, and in a few words and in a sentence why. A cell task's are cells of its rows.
+function labelsOf(sequence) {
+  if (batch.task.is_cell) return null;
   const shown = sequence.rows.filter((row, number) => number > 0 && tableOf(row).is_task).length;
-  return `${count(shown, "label")} of other seeds: those that were known by then, of the splits that label_visibility (${batch.label_visibility}) shows.`;
+  if (!batch.task.has_label_times) return [shown, "the task has no horizon", "They are not shown, because the schema does not say when they are known: give the task a horizon or a label_known_column."];
+  if (!batch.shows_labels) return [shown, "not asked for", "They are not shown, because the manifest does not say \"labels\": true."];
+  return [shown, "known by then", `Those that were known by then, of the splits that label_visibility (${batch.label_visibility}) shows.`];
 }
 
 function stepOf(sequence) {

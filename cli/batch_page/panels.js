@@ -27,7 +27,12 @@ function drawStats(sequence) {
     stat("not known yet", tally(LATE).toLocaleString("en"), "cells that the model gets as null", tally(LATE) ? "is-late" : ""),
     stat("left out", tally(DROPPED, LABEL, CUT).toLocaleString("en"),
          `${tally(DROPPED)} dropped, ${count(tally(LABEL), "label")}, ${tally(CUT)} cut`));
-  if (labelsText(sequence)) stats.append(stat("labels of others", sequence.rows.filter((row, number) => number > 0 && tableOf(row).is_task).length.toLocaleString("en"), labelsText(sequence)));
+  const labels = labelsOf(sequence);
+  if (labels) {
+    const made = stat("labels of others", labels[0].toLocaleString("en"), labels[1]);
+    made.title = labels[2];
+    stats.append(made);
+  }
   if (sequence.parts.length > 1) stats.append(stat("examples", (sequence.parts.length - 1).toLocaleString("en"), `found by walks: ${sequence.parts.filter(([, visits], part) => part > 0 && visits > 0).length}`));
 }
 

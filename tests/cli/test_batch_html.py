@@ -455,6 +455,14 @@ class Page(PageCase):
         self.assertIn("shown because it was known on 2024-03-", text)
         self.assertIn("Example 1: found by walks", text)
 
+    def test_the_labels_of_others_are_counted_with_a_reason(self) -> None:
+        for labels, note, why in ((True, "known by then", "label_visibility (all)"), (False, "not asked for", '"labels": true')):
+            data = self.open("shop/again/train", labels=labels, label_visibility="all")
+            shown = sum(1 for row in data["sequences"][0]["rows"][1:] if data["tables"][row["table"]].get("is_task"))
+            self.assertIn(f"labels of others{shown}{note}", self.browser.text("#stats"))
+            title = "return [...document.querySelectorAll('#stats .stat')].at(-1).title"
+            self.assertIn(why, self.browser.run(title))
+
     def test_hover_says_why_a_cell_is_hidden(self) -> None:
         self.open_order_2()
         self.browser.move(*self.browser.centre_of(self.cell(0, "sent_at")))
