@@ -286,6 +286,15 @@ class Processes(unittest.TestCase):
         os.kill(child, signal.SIGKILL)
         self.fail("a process outlived the test that started it")
 
+    def test_what_they_start_hears_an_interrupt(self):
+        """Also if a shell has the tests ignore it, because they run in its background."""
+        script = ("from tests.support.processes import start\n"
+                  "start(['grep', '^SigIgn:', '/proc/self/status']).wait()")
+        done = subprocess.run([sys.executable, "-B", "-c", script], capture_output=True, text=True, check=True, cwd=ROOT,
+                              preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_IGN))
+        ignored = int(done.stdout.split()[1], 16)
+        self.assertEqual(ignored >> (signal.SIGINT - 1) & 1, 0)
+
 
 class Size(unittest.TestCase):
     patterns = "src/*/*.[ch]", "include/weir/*.h", "cli/*.[ch]", "python/src/*.[ch]", "tests/*/*.[ch]", "tests/fuzz/targets/*.[ch]"

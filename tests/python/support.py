@@ -12,6 +12,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import tests.support.processes  # noqa: F401  (Ctrl-C is heard, also if the tests run in a shell's background)
 import weir
 
 try:

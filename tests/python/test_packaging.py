@@ -11,6 +11,7 @@ import unittest
 import zipfile
 from pathlib import Path
 
+import tests.support.processes  # noqa: F401  (Ctrl-C is heard, also if the tests run in a shell's background)
 import weir
 
 ROOT = Path(__file__).resolve().parents[2]

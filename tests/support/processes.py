@@ -10,6 +10,9 @@ LAUNCHER_VARIABLES = ["RANK", "WORLD_SIZE", "OMPI_COMM_WORLD_RANK", "OMPI_COMM_W
 PR_SET_PDEATHSIG = 1
 libc = ctypes.CDLL(None, use_errno=True)
 
+# A shell has its background jobs ignore SIGINT, and so would the tests there, and all that they start.
+signal.signal(signal.SIGINT, signal.default_int_handler)
+
 
 def start(command, *, at_death=signal.SIGKILL, preexec_fn=None, **options):
     """subprocess.Popen of a program that gets the signal `at_death` when this process ends, however that happens.
