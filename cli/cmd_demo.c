@@ -237,8 +237,8 @@ static void print_what_next(const demo *d) {
     printf(
         "\nThen, with your own database (a SQLite or DuckDB file, a folder of Parquet or CSV files, or\n"
         "postgresql://USER@HOST/NAME):\n"
-        "  weir init MINE                           asks what to predict; makes schema, store and report\n"
-        "  weir ingest MINE --schema mine.schema.json -o mine.weir    after you have edited the schema\n"
+        "  weir init mine.sqlite                    asks what to predict; makes schema, store and report\n"
+        "  weir ingest mine.sqlite --schema mine.schema.json -o mine.weir     after an edit of the schema\n"
         "  weir info mine.weir                      its tables, tasks and datasets\n"
         "  weir batch --store mine.weir --manifest mine.manifest.json --dataset DATASET --html batch.html\n");
 }

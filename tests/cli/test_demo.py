@@ -122,9 +122,11 @@ class Demo(unittest.TestCase):
                 self.assertEqual(run(*command[1:]).returncode, 0)
         self.assertIn(b"<!doctype html", (self.folder / "batch.html").read_bytes()[:100])
         with contextlib.chdir(self.folder):  # the shop stands in for one's own
-            Path("MINE").write_bytes(Path("shop.sqlite").read_bytes())
+            Path("mine.sqlite").write_bytes(Path("shop.sqlite").read_bytes())
             for line in own.splitlines()[2:]:
                 command = line.split("     ")[0].replace("DATASET", "shop/churn/train")
+                if command.startswith("  weir init"):  # nobody is there to be asked
+                    command += " --yes"
                 if command.startswith("  weir batch"):  # a draft has other tasks
                     dataset = next(iter(json.loads(Path("mine.manifest.json").read_text())["datasets"]))
                     command = command.replace("shop/churn/train", dataset)
