@@ -64,15 +64,17 @@ typedef struct weir_attention_batch {
 WEIR_API WEIR_CHECKED weir_status weir_attention_lists_size(uint32_t sequences, uint32_t length,
                                                             uint32_t rows, uint64_t *out, weir_error *error);
 
-/* Makes the lists in the caller's memory (aligned to 256 bytes). On the host tensors that are not of a batch
- * are CONTRACT_VIOLATION; on a device they harm nothing but the result. The lists have room for 64 foreign
+/* Makes the lists in the caller's memory (aligned to 4 bytes). CONTRACT_VIOLATION if a tensor or the memory
+ * is NULL (tensors without elements may be). On the host tensors that are not of a batch are
+ * CONTRACT_VIOLATION too; on a device they harm nothing but the result. The lists have room for 64 foreign
  * keys per row, on average over a sequence: with more, the host says so, and a device's results are NaN. */
 WEIR_API WEIR_CHECKED weir_status weir_attention_lists(weir_attention *attention,
                                                        const weir_attention_batch *batch, void *lists,
                                                        weir_stream stream, weir_error *error);
 
-/* Whether cells see cells, as bytes (0 or 1) of [B, S, S], from lists of the host: for tests and for those
- * who want masks. Any thread. */
+/* Whether cells see cells, as bytes (0 or 1) of [B, S, S] in the caller's memory, from lists that the host
+ * has made for this shape: for attentions that want masks. Any thread. CONTRACT_VIOLATION: a pattern that
+ * there is not, or something that is missing. */
 WEIR_API WEIR_CHECKED weir_status weir_attention_mask(const void *lists, uint32_t sequences, uint32_t length,
                                                       uint32_t rows, weir_attention_pattern pattern,
                                                       uint8_t *out, weir_error *error);

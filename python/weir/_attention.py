@@ -114,7 +114,10 @@ def _words(sequences: Any, length: Any, rows: Any) -> Any:
 
 
 def _as_uint16(tensor: Tensor) -> Tensor:
-    return tensor.contiguous() if tensor.dtype in _UINT16 else tensor.to(torch.int16).contiguous()
+    """Numbers that 16 bits do not hold become the largest, which no row has: the host says so, and a device is not asked."""
+    if tensor.dtype in _UINT16:
+        return tensor.contiguous()
+    return tensor.masked_fill((tensor < 0) | (tensor > 0xFFFF), 0xFFFF).to(torch.int16).contiguous()
 
 
 def _lists(seq_row_ids: Tensor, column_ids: Tensor, is_padding: Tensor, fk_adj: Tensor, col_perm: Tensor) -> Tensor:

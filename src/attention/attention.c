@@ -40,6 +40,22 @@ void weir_attention_close(weir_attention *attention) {
 
 /* ---- Lists ---------------------------------------------------------------------------------------- */
 
+static weir_status check_batch(const weir_attention_batch *batch, const void *lists, weir_error *error) {
+    bool has_cells = batch->sequences > 0 && batch->length > 0, has_rows = has_cells && batch->rows > 0;
+    const struct {
+        const void *data;
+        const char *name;
+        bool is_needed;
+    } given[] = {{batch->seq_row_ids, "seq_row_ids", has_cells}, {batch->column_ids, "column_ids", has_cells},
+                 {batch->is_padding, "is_padding", has_cells},   {batch->fk_adj, "fk_adj", has_rows},
+                 {batch->col_perm, "col_perm", has_cells},       {lists, "memory for the lists", true}};
+    for (size_t i = 0; i < sizeof given / sizeof given[0]; i++)
+        if (given[i].is_needed && !given[i].data)
+            return weir__fail(error, WEIR_CONTRACT_VIOLATION, WEIR__ATTENTION_OPERATOR, "%s is missing",
+                              given[i].name);
+    return WEIR_OK;
+}
+
 weir_status weir_attention_lists(weir_attention *attention, const weir_attention_batch *batch, void *lists,
                                  weir_stream stream, weir_error *error) {
     attention_lists made = {.seq_row_ids = batch->seq_row_ids,
@@ -48,8 +64,9 @@ weir_status weir_attention_lists(weir_attention *attention, const weir_attention
                             .fk_adj = batch->fk_adj,
                             .col_perm = batch->col_perm,
                             .words = lists};
-    weir_status status =
-        weir__attention_layout(batch->sequences, batch->length, batch->rows, &made.at, error);
+    weir_status status = check_batch(batch, lists, error);
+    if (status == WEIR_OK)
+        status = weir__attention_layout(batch->sequences, batch->length, batch->rows, &made.at, error);
     if (status != WEIR_OK)
         return status;
     if (attention->kernels)
@@ -84,8 +101,9 @@ static weir_status check_call(const weir_attention *attention, const weir_attent
                               bool is_backward, weir_error *error) {
     if (call->size < sizeof *call)
         return refuse("the call's size is not set; set it to sizeof(weir_attention_call)", error);
-    if (WEIR__LOW(uint32_t, call->pattern) > WEIR_ATTENTION_INBOUND)
-        return refuse("the pattern is not column, outbound or inbound", error);
+    weir_status status = weir__attention_check_pattern(call->pattern, error);
+    if (status != WEIR_OK)
+        return status;
     if (WEIR__LOW(uint32_t, call->dtype) > WEIR_ATTENTION_BFLOAT16)
         return refuse("the dtype is not float64, float32, float16 or bfloat16", error);
     if (attention->kernels && call->dtype == WEIR_ATTENTION_FLOAT64)
@@ -109,7 +127,6 @@ static weir_status check_call(const weir_attention *attention, const weir_attent
                    {&call->q_gradient, "q's gradient"},
                    {&call->k_gradient, "k's gradient"},
                    {&call->v_gradient, "v's gradient"}};
-    weir_status status = WEIR_OK;
     for (size_t i = 0; i < (is_backward ? 8 : 4) && status == WEIR_OK; i++)
         status = check_tensor(call, tensors[i].tensor, tensors[i].name, attention->kernels != NULL, error);
     return status;

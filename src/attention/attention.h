@@ -18,6 +18,9 @@ WEIR_CHECKED weir_status weir__attention_layout(uint32_t sequences, uint32_t len
 WEIR_CHECKED weir_status weir__attention_lists(const weir_env *env, const attention_lists *lists,
                                                uint32_t threads, weir_error *error);
 
+/* CONTRACT_VIOLATION unless it is one of the three. */
+WEIR_CHECKED weir_status weir__attention_check_pattern(weir_attention_pattern pattern, weir_error *error);
+
 /* The lists of a pattern: of the records of its queries, and of its keys. */
 uint32_t weir__attention_list(weir_attention_pattern pattern, bool is_transposed);
 

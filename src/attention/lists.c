@@ -73,6 +73,13 @@ weir_status weir_attention_lists_size(uint32_t sequences, uint32_t length, uint3
     return status;
 }
 
+weir_status weir__attention_check_pattern(weir_attention_pattern pattern, weir_error *error) {
+    if (WEIR__LOW(uint32_t, pattern) <= WEIR_ATTENTION_INBOUND)
+        return WEIR_OK;
+    return weir__fail(error, WEIR_CONTRACT_VIOLATION, WEIR__ATTENTION_OPERATOR,
+                      "the pattern is not column, outbound or inbound");
+}
+
 uint32_t weir__attention_list(weir_attention_pattern pattern, bool is_transposed) {
     switch (pattern) {
     case WEIR_ATTENTION_OUTBOUND:
@@ -192,10 +199,17 @@ weir_status weir_attention_mask(const void *lists, uint32_t sequences, uint32_t 
                                 weir_attention_pattern pattern, uint8_t *out, weir_error *error) {
     attention_layout at;
     const uint32_t *words = lists;
-    uint32_t list = weir__attention_list(pattern, false), count = 0;
-    weir_status status = weir__attention_layout(sequences, length, rows, &at, error);
+    weir_status status = weir__attention_check_pattern(pattern, error);
+    if (status == WEIR_OK)
+        status = weir__attention_layout(sequences, length, rows, &at, error);
     if (status != WEIR_OK)
         return status;
+    if (sequences == 0)
+        return WEIR_OK;
+    if (!lists || !out)
+        return weir__fail(error, WEIR_CONTRACT_VIOLATION, WEIR__ATTENTION_OPERATOR,
+                          "the lists, or the mask to be written, are missing");
+    uint32_t list = weir__attention_list(pattern, false), count = 0;
     memset(out, 0, (size_t)sequences * length * length);
     for (uint32_t kind = 0; kind < KINDS; kind++)
         count += words[at.counts + (uint64_t)list * KINDS + kind];

@@ -1,6 +1,7 @@
 """weir.torch's attention: equal to dense attention in float64, forward and backward, on random batches and on real ones;
 masks that say the same; the same bits every time; and what is refused, by name."""
 
+import itertools
 import unittest
 from typing import Any
 
@@ -228,6 +229,12 @@ class Refusals(unittest.TestCase):
         padding = self.batch["is_padding"].clone()
         padding[0, 3] = True
         self.refuse(weir.errors.ContractViolation, "is_padding is not a batch's", batch={**self.batch, "is_padding": padding})
+        for name, kind, far in itertools.product(("seq_row_ids", "col_perm"), (torch.int32, torch.int64), (0x10000, -0x10000)):
+            wide = self.batch[name].to(kind) & 0xFFFF
+            right = weir.torch.column_attention(*self.given, {**self.batch, name: wide})
+            self.assertTrue(torch.equal(right, weir.torch.column_attention(*self.given, self.batch)))
+            wide[0, 0] += far  # the last 16 bits are still right
+            self.refuse(weir.errors.ContractViolation, f"{name} is not a batch's", batch={**self.batch, name: wide})
         few = {**self.batch, "fk_adj": self.batch["fk_adj"][:, :2, :2]}
         self.refuse(weir.errors.ContractViolation, "seq_row_ids.*fk_adj's size", batch=few)
 

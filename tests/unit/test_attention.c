@@ -496,6 +496,48 @@ static void test_tensors_that_are_not_a_batchs(void **state) {
     weir_attention_close(attention);
 }
 
+static void test_tensors_that_are_missing(void **state) {
+    (void)state;
+    static const char *const names[] = {"seq_row_ids", "column_ids", "is_padding", "fk_adj", "col_perm"};
+    weir_error error;
+    weir_attention *attention;
+    made_batch m = make_batch(&shapes[0], 1);
+    made_call c = make_call(&m, WEIR_ATTENTION_FLOAT32, 1);
+    assert_ok(weir_attention_open(NULL, NULL, &attention, &error), &error);
+    for (size_t i = 0; i < 5; i++) {
+        weir_attention_batch batch = given_batch(&m, 1);
+        const void **tensors[] = {&batch.seq_row_ids, &batch.column_ids, &batch.is_padding, &batch.fk_adj,
+                                  &batch.col_perm};
+        *tensors[i] = NULL;
+        assert_fails(weir_attention_lists(attention, &batch, c.lists, 0, &error), WEIR_CONTRACT_VIOLATION,
+                     &error);
+        assert_names(&error, names[i]);
+    }
+    weir_attention_batch batch = given_batch(&m, 1), none = {.length = m.length, .rows = m.rows};
+    assert_fails(weir_attention_lists(attention, &batch, NULL, 0, &error), WEIR_CONTRACT_VIOLATION, &error);
+    assert_names(&error, "memory for the lists is missing");
+    assert_ok(weir_attention_lists(attention, &none, c.lists, 0, &error), &error);
+    weir_attention_close(attention);
+    free_call(&c);
+    free_batch(&m);
+}
+
+static void test_masks_that_are_wrong(void **state) {
+    (void)state;
+    weir_error error;
+    uint32_t lists[1] = {0};
+    uint8_t mask[1];
+    assert_fails(weir_attention_mask(lists, 1, 1, 1, (weir_attention_pattern)3, mask, &error),
+                 WEIR_CONTRACT_VIOLATION, &error);
+    assert_names(&error, "pattern");
+    assert_fails(weir_attention_mask(NULL, 1, 1, 1, WEIR_ATTENTION_COLUMN, mask, &error),
+                 WEIR_CONTRACT_VIOLATION, &error);
+    assert_names(&error, "missing");
+    assert_fails(weir_attention_mask(lists, 1, 1, 1, WEIR_ATTENTION_COLUMN, NULL, &error),
+                 WEIR_CONTRACT_VIOLATION, &error);
+    assert_names(&error, "missing");
+}
+
 static void test_too_many_foreign_keys(void **state) {
     (void)state;
     static const batch_rules rules = {1, 100, 100, 1, 3, 0};
@@ -619,6 +661,8 @@ int main(void) {
         cmocka_unit_test(test_threads_change_nothing),
         cmocka_unit_test(test_a_device),
         cmocka_unit_test(test_tensors_that_are_not_a_batchs),
+        cmocka_unit_test(test_tensors_that_are_missing),
+        cmocka_unit_test(test_masks_that_are_wrong),
         cmocka_unit_test(test_too_many_foreign_keys),
         cmocka_unit_test(test_noise_on_a_device),
         cmocka_unit_test(test_calls_that_are_wrong),
