@@ -128,7 +128,7 @@ WEIR_API WEIR_CHECKED weir_status weir_batch_build(weir_batch_builder *builder, 
                                                    weir_batch_buffer *buffer, weir_error *error);
 
 /* The batch that was built last; valid until the next build into the buffer. It refers to the buffer and to
- * the builder. */
+ * the builder. If the buffer holds none, all of it is 0. */
 WEIR_API const weir_batch *weir_batch_view(const weir_batch_buffer *buffer);
 
 /* The tensors of a batch (weir_batch.size bytes, laid out as its tensors say) from its compact form and

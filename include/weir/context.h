@@ -14,7 +14,8 @@
  * evaluation. Any other derived target is null.
  *
  * A builder belongs to one thread; open one for each thread that answers requests. They share the store. All
- * memory is taken at open: answering allocates nothing, takes no lock and makes no system call. */
+ * memory is taken at open: answering allocates nothing, and takes locks or calls the system only as building
+ * any batch does (weir/batch.h). */
 #ifndef WEIR_CONTEXT_H
 #define WEIR_CONTEXT_H
 

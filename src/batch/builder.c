@@ -111,5 +111,7 @@ weir_status weir_batch_build(weir_batch_builder *b, weir_cursor cursor, weir_bat
     weir__floating kept = weir__enter_floating();
     weir_status status = build(b, cursor, buffer, error);
     weir__leave_floating(&kept);
+    if (status != WEIR_OK)
+        buffer->batch = (weir_batch){0};
     return status;
 }

@@ -209,7 +209,6 @@ static __attribute__((noinline)) weir_status build(weir_batch_builder *b,
     for (uint32_t i = 0; i < count; i++) {
         status = make_sample(b, &requests[i], &buffer->samples[i], error);
         if (status != WEIR_OK) {
-            buffer->batch = (weir_batch){0};
             weir__note_uint(error, "request", i);
             return status;
         }
@@ -230,5 +229,7 @@ weir_status weir_context_build(weir_batch_builder *b, const weir_context_request
     weir__floating kept = weir__enter_floating();
     weir_status status = build(b, requests, count, buffer, error);
     weir__leave_floating(&kept);
+    if (status != WEIR_OK)
+        buffer->batch = (weir_batch){0};
     return status;
 }

@@ -52,4 +52,12 @@ static inline weir_manifest *shop_manifest(const shop_store *shop, uint64_t batc
     return manifest;
 }
 
+/* What a buffer is after an error. */
+static inline void assert_holds_no_batch(const weir_batch_buffer *buffer) {
+    const weir_batch *batch = weir_batch_view(buffer);
+    assert_int_equal(batch->sequence_count, 0);
+    assert_int_equal(batch->step.valid_count, 0);
+    assert_null(batch->data);
+}
+
 #endif

@@ -173,6 +173,35 @@ static void test_a_dataset_must_be_the_stores(void **state) {
     }
 }
 
+/* Nor does it keep the batch that it held before: whoever goes on after an error has nothing to train on. */
+static void test_after_an_error_the_buffer_holds_no_batch(void **state) {
+    (void)state;
+    static const weir_cursor start = {0, 0}, outside = {0, UINT64_MAX};
+    weir_error error;
+    weir_batch_builder *builder, *larger;
+    weir_batch_buffer *buffer;
+    weir_manifest *manifest = shop_manifest(&shop, 2, "", configs[0]);
+    weir_manifest *of_more = shop_manifest(&shop, 5, "", configs[0]);
+    weir_batch_options options = options_of(manifest, datasets[0], 1, 0);
+    assert_ok(weir_batch_builder_open(NULL, &options, &builder, &error), &error);
+    options.manifest = of_more;
+    assert_ok(weir_batch_builder_open(NULL, &options, &larger, &error), &error);
+    assert_ok(weir_batch_buffer_open(&builder, 1, NULL, &buffer, &error), &error);
+    assert_ok(weir_batch_build(builder, start, buffer, &error), &error);
+    assert_int_equal(weir_batch_view(buffer)->sequence_count, 2);
+    assert_fails(weir_batch_build(builder, outside, buffer, &error), WEIR_GLOBAL_POSITION_EXCEEDS_CARDINALITY,
+                 &error);
+    assert_holds_no_batch(buffer);
+    assert_ok(weir_batch_build(builder, start, buffer, &error), &error);
+    assert_fails(weir_batch_build(larger, start, buffer, &error), WEIR_CONTRACT_VIOLATION, &error);
+    assert_holds_no_batch(buffer);
+    weir_batch_buffer_close(buffer);
+    weir_batch_builder_close(builder);
+    weir_batch_builder_close(larger);
+    weir_manifest_close(manifest);
+    weir_manifest_close(of_more);
+}
+
 /* Random damage behind the metadata, which opening does not look at: a batch or STORE_CORRUPT, never a
  * stray access (the sanitizers watch). */
 static void test_a_damaged_store_never_leads_outside(void **state) {
@@ -202,6 +231,8 @@ static void test_a_damaged_store_never_leads_outside(void **state) {
                 weir_status status = weir_batch_build(builder, (weir_cursor){0, position}, buffer, &error);
                 assert_true(status == WEIR_OK || status == WEIR_STORE_CORRUPT);
                 refused += status == WEIR_STORE_CORRUPT;
+                if (status != WEIR_OK)
+                    assert_holds_no_batch(buffer);
             }
             weir_batch_buffer_close(buffer);
             weir_batch_builder_close(builder);
@@ -239,6 +270,7 @@ int main(void) {
         cmocka_unit_test(test_samples_do_not_depend_on_the_world),
         cmocka_unit_test(test_nothing_is_allocated_after_open),
         cmocka_unit_test(test_a_dataset_must_be_the_stores),
+        cmocka_unit_test(test_after_an_error_the_buffer_holds_no_batch),
         cmocka_unit_test(test_a_damaged_store_never_leads_outside),
     };
     return cmocka_run_group_tests(tests, set_up, tear_down);

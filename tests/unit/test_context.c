@@ -130,12 +130,14 @@ static void test_wrong_requests_are_refused(void **state) {
     weir_context_request good = {.row = row}, bad = good;
     assert_ok(weir_batch_buffer_open(&builder, 1, NULL, &buffer, &error), &error);
     weir_context_request list[3] = {good, good, good};
+    assert_ok(weir_context_build(builder, list, 2, buffer, &error), &error);
     assert_fails(weir_context_build(builder, list, 3, buffer, &error), WEIR_CONTRACT_VIOLATION, &error);
+    assert_holds_no_batch(buffer);
     assert_fails(weir_context_build(builder, list, 0, buffer, &error), WEIR_CONTRACT_VIOLATION, &error);
     bad.row = WEIR_NONE;
     list[1] = bad;
     assert_fails(weir_context_build(builder, list, 2, buffer, &error), WEIR_KEY_NOT_FOUND, &error);
-    assert_int_equal(weir_batch_view(buffer)->sequence_count, 0);
+    assert_holds_no_batch(buffer);
     bad = (weir_context_request){.key = &key, .key_count = 1}; /* the golden shop keeps no keys */
     assert_fails(weir_context_build(builder, &bad, 1, buffer, &error), WEIR_CONTRACT_VIOLATION, &error);
     assert_fails(weir_batch_build(builder, (weir_cursor){0, 0}, buffer, &error), WEIR_CONTRACT_VIOLATION,
@@ -254,6 +256,8 @@ static void test_a_damaged_store_never_leads_outside(void **state) {
             weir_status status = weir_context_build(builder, &request, 1, buffer, &error);
             assert_true(status == WEIR_OK || status == WEIR_STORE_CORRUPT);
             refused += status == WEIR_STORE_CORRUPT;
+            if (status != WEIR_OK)
+                assert_holds_no_batch(buffer);
         }
         weir_batch_buffer_close(buffer);
         weir_batch_builder_close(builder);
