@@ -204,7 +204,7 @@ static void write_record(const sequence *s, uint8_t *out, const weir__sample *sa
     weir__store32(out + SEQUENCE_CUT_TABLE, s->walk->rows[s->walk->row_count - 1].table);
     weir__store32(out + SEQUENCE_CUT_CELLS, s->last_cells);
     weir__store64(out + SEQUENCE_TARGET_IS_NULL, seed->target.is_null);
-    weir__store64(out + SEQUENCE_CUTOFF, (uint64_t)s->walk->cutoff);
+    weir__store64(out + SEQUENCE_CUTOFF, (uint64_t)s->walk->outlook.cutoff);
 }
 
 static void order_rows(const sequence *s, const weir__compact_writer *writer) {
@@ -231,7 +231,7 @@ void weir__write_sequence(const weir__compact_writer *writer, weir_batch_buffer 
         .edges = walk->rules->may_repeat_parents
                      ? weir__unique_edges(&writer->orders, walk->row_count, walk->edges, walk->edge_count)
                      : walk->edge_count,
-        .seen = moment_of((uint64_t)walk->cutoff),
+        .seen = moment_of((uint64_t)walk->outlook.cutoff),
     };
     uint64_t size =
         edges_offset(walk->row_count) + up_to_8((uint64_t)s.edges * EDGE_SIZE) + walk->record_bytes;

@@ -126,21 +126,10 @@ static inline void touch(weir__retriever *r, weir__lies_in kind, const uint8_t *
         r->is_corrupt |= !weir__store_touch(r->store, (weir__section_kind)kind, at, size);
 }
 
-static inline const uint8_t *record_of(const weir__table_rules *table, uint32_t row) {
-    return table->records + (size_t)(row - table->row_start) * table->stride;
-}
-
-static inline bool is_known(const uint8_t *record, uint32_t known_slot, int64_t cutoff) {
-    if (known_slot == WEIR_NONE)
-        return true;
-    int64_t known = (int64_t)weir__load64(record + known_slot);
-    return known != WEIR_TIME_ALWAYS && known <= cutoff;
-}
-
 static inline bool is_visible(weir__retriever *r, const weir__table_rules *table, uint32_t row) {
     if (table->time_offset == WEIR_NONE || row == r->outlook->anchor_row)
         return true;
-    const uint8_t *time = record_of(table, row) + table->time_offset;
+    const uint8_t *time = weir__record_of(table, row) + table->time_offset;
     touch(r, WEIR__SECTION_ROWS, time, 8);
     return (int64_t)weir__load64(time) <= r->outlook->cutoff;
 }
@@ -159,14 +148,15 @@ static bool shows_cell(weir__retriever *r, uint32_t row, int64_t *known) {
         if (weir__bit(rules->held_out, index))
             return false;
     }
-    const uint8_t *record = record_of(table, row);
+    const uint8_t *record = weir__record_of(table, row);
     touch(r, WEIR__SECTION_ROWS, record, table->stride);
     const uint8_t *bits = record + rules->info->tables[rules->label_table].bits_offset;
     int64_t time = table->time_offset == WEIR_NONE ? WEIR_TIME_ALWAYS
                                                    : (int64_t)weir__load64(record + table->time_offset);
     int64_t at = column->known_slot == WEIR_NONE ? time : (int64_t)weir__load64(record + column->known_slot);
     *known = at > time ? at : time;
-    return !weir__bit(bits, column->null_bit) && is_known(record, column->known_slot, r->outlook->cutoff);
+    return !weir__bit(bits, column->null_bit) &&
+           weir__is_known(record, column->known_slot, r->outlook->cutoff);
 }
 
 /* ---- Visits ------------------------------------------------------------------------------------ */
@@ -215,7 +205,7 @@ static inline run *runs_of(const weir__retriever *r, const neighbours *n) {
 /* The known foreign keys of a row; whether they lead to visible rows is seen when those are near. */
 static inline void find_parents(weir__retriever *r, const weir__table_rules *table, uint32_t row,
                                 neighbours *n) {
-    const uint8_t *record = record_of(table, row);
+    const uint8_t *record = weir__record_of(table, row);
     uint32_t *next = n->words;
     if (__builtin_expect(row == r->outlook->anchor_row && r->blank_anchor, 0))
         record = r->blank_anchor;
@@ -225,7 +215,7 @@ static inline void find_parents(weir__retriever *r, const weir__table_rules *tab
         const weir__parent_rule *rule = &table->parents[i];
         const weir__table_rules *parents = rule->parents;
         uint32_t parent = weir__load32(record + rule->slot), index = parent - parents->row_start;
-        if (parent == WEIR_NONE || !is_known(record, rule->known_slot, r->outlook->cutoff))
+        if (parent == WEIR_NONE || !weir__is_known(record, rule->known_slot, r->outlook->cutoff))
             continue;
         if (__builtin_expect(index >= parents->row_count, 0)) {
             r->is_corrupt = true;
@@ -462,10 +452,6 @@ static void sift_up(ranked_example *heap, uint32_t at, ranked_example example) {
     heap[at] = example;
 }
 
-static uint64_t newest_first(int64_t time) {
-    return UINT64_MAX - ((uint64_t)time + ((uint64_t)1 << 63));
-}
-
 /* When an example's label is known. */
 static int64_t time_of(weir__retriever *r, uint32_t example) {
     int64_t known = WEIR_TIME_ALWAYS;
@@ -493,7 +479,7 @@ static uint32_t rank_examples(weir__retriever *r, weir__example *out) {
     for (uint32_t i = 0; i < r->used_count; i++) {
         uint32_t place = r->used[i], key = r->keys[place];
         ranked_example example = {
-            .by_time = r->config->order == WEIR_EXAMPLES_LATEST ? newest_first(time_of(r, key)) : 0,
+            .by_time = r->config->order == WEIR_EXAMPLES_LATEST ? weir__newest_first(time_of(r, key)) : 0,
             .by_visits = (uint64_t)~r->visits[place] << 32 | key};
         r->keys[place] = WEIR_NONE;
         if (count < r->most)
@@ -549,7 +535,7 @@ static void look_out(weir__retriever *r, const weir__outlook *o) {
     r->blank_anchor = NULL;
     if (anchors->time_offset == WEIR_NONE || r->rules->shows_early_anchors)
         return;
-    const uint8_t *time = record_of(anchors, o->anchor_row) + anchors->time_offset;
+    const uint8_t *time = weir__record_of(anchors, o->anchor_row) + anchors->time_offset;
     touch(r, WEIR__SECTION_ROWS, time, 8);
     if ((int64_t)weir__load64(time) > o->anchor_cutoff)
         r->blank_anchor = r->rules->blank_record;

@@ -5,6 +5,7 @@
 #define WEIR_SRC_BATCH_RULES_H
 
 #include "base/block.h"
+#include "base/bytes.h"
 #include "store/format.h"
 #include "weir/manifest.h"
 
@@ -112,6 +113,24 @@ void weir__rules_close(weir__rules *rules, const weir_env *env);
 /* The table of a kind. */
 static inline const weir__table_rules *weir__table_of_kind(const weir__rules *rules, uint32_t kind) {
     return &rules->tables[kind == rules->unlabelled ? rules->label_table : kind];
+}
+
+/* What walks and retrieval see of a table: the record of one of its rows; … */
+static inline const uint8_t *weir__record_of(const weir__table_rules *table, uint32_t row) {
+    return table->records + (size_t)(row - table->row_start) * table->stride;
+}
+
+/* … whether what a timestamp slot of it says is known (null is never); … */
+static inline bool weir__is_known(const uint8_t *record, uint32_t known_slot, int64_t cutoff) {
+    if (known_slot == WEIR_NONE)
+        return true;
+    int64_t known = (int64_t)weir__load64(record + known_slot);
+    return known != WEIR_TIME_ALWAYS && known <= cutoff;
+}
+
+/* … and the rank of a time, the newest first. */
+static inline uint64_t weir__newest_first(int64_t time) {
+    return UINT64_MAX - ((uint64_t)time + ((uint64_t)1 << 63));
 }
 
 #endif

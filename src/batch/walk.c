@@ -89,10 +89,6 @@ void weir__walk_carve(weir__walk *walk, weir__block *block, const weir_store *st
 
 /* ---- What the store says --------------------------------------------------------------------- */
 
-static const uint8_t *record_of(const weir__table_rules *table, uint32_t row) {
-    return table->records + (size_t)(row - table->row_start) * table->stride;
-}
-
 static bool has_row(const weir__table_rules *table, uint32_t row) {
     return row - table->row_start < table->row_count;
 }
@@ -116,7 +112,7 @@ static void fetch_record(const weir__walk *walk, const weir__table_rules *table,
         fetch_seed(walk->rules->task, row - table->row_start);
         return;
     }
-    const uint8_t *record = record_of(table, row);
+    const uint8_t *record = weir__record_of(table, row);
     weir__fetch(record);
     weir__fetch(record + table->stride - 1);
 }
@@ -133,9 +129,10 @@ static uint64_t bits_of_label(const weir_cell *label) {
 static const uint8_t *make_task_row(weir__walk *walk, uint32_t row) {
     const weir__rules *rules = walk->rules;
     uint8_t *record = walk->task_rows + (size_t)walk->row_count * WEIR__TASK_ROW_SIZE;
-    weir_seed_row seed = {
-        .row = walk->anchor_row, .observation_time = walk->observation_time, .target = {.is_null = true}};
-    if (row != walk->own_row)
+    weir_seed_row seed = {.row = walk->outlook.anchor_row,
+                          .observation_time = walk->observation_time,
+                          .target = {.is_null = true}};
+    if (row != walk->outlook.own_row)
         walk->is_corrupt |=
             !weir_store_seed(walk->store, rules->task_number, row - rules->info->row_count, &seed);
     bool has_time = seed.observation_time != INT64_MAX;
@@ -154,7 +151,7 @@ static const uint8_t *make_task_row(weir__walk *walk, uint32_t row) {
 static const uint8_t *open_record(weir__walk *walk, const weir__table_rules *table, uint32_t row) {
     if (!table->records)
         return make_task_row(walk, row);
-    const uint8_t *record = record_of(table, row);
+    const uint8_t *record = weir__record_of(table, row);
     touch(walk, WEIR__SECTION_ROWS, record, table->stride);
     return record;
 }
@@ -162,14 +159,6 @@ static const uint8_t *open_record(weir__walk *walk, const weir__table_rules *tab
 /* A row is visible if its time has come; the anchor always is. */
 static bool is_from_the_future(const weir__table_rules *table, const uint8_t *record, int64_t cutoff) {
     return table->time_offset != WEIR_NONE && (int64_t)weir__load64(record + table->time_offset) > cutoff;
-}
-
-/* A timestamp slot that says when something is known; null is never. */
-static bool is_known(const uint8_t *record, uint32_t known_slot, int64_t cutoff) {
-    if (known_slot == WEIR_NONE)
-        return true;
-    int64_t known = (int64_t)weir__load64(record + known_slot);
-    return known != WEIR_TIME_ALWAYS && known <= cutoff;
 }
 
 /* ---- Known rows ------------------------------------------------------------------------------ */
@@ -221,7 +210,7 @@ static void link_parents(weir__walk *walk, const weir__table_rules *table, const
     for (uint32_t i = 0; i < table->parent_count; i++) {
         const weir__parent_rule *rule = &table->parents[i];
         uint32_t parent = weir__load32(record + rule->slot);
-        if (parent == WEIR_NONE || !is_known(record, rule->known_slot, walk->cutoff))
+        if (parent == WEIR_NONE || !weir__is_known(record, rule->known_slot, walk->outlook.cutoff))
             continue;
         if (!has_row(rule->parents, parent)) {
             walk->is_corrupt = true;
@@ -368,7 +357,7 @@ static uint32_t count_up_to(const uint8_t *times, uint32_t count, int64_t limit)
 static bool search_lists(weir__walk *walk) {
     enum { SHORT = 32 };
     uint32_t left = 0;
-    int64_t limit = walk->cutoff - (walk->cutoff == WEIR_TIME_NEVER);
+    int64_t limit = walk->outlook.cutoff - (walk->outlook.cutoff == WEIR_TIME_NEVER);
     for (uint32_t i = 0; i < walk->search_count; i++) {
         weir__listing *listing = &walk->listings[walk->searches[i]];
         const uint8_t *times =
@@ -394,10 +383,8 @@ static bool search_lists(weir__walk *walk) {
     return left > 0;
 }
 
-/* Newest first: the priority of a time. */
 static uint64_t priority_of(const uint8_t *times, uint32_t i) {
-    int64_t time = times ? (int64_t)weir__load64(times + 8 * (size_t)i) : WEIR_TIME_ALWAYS;
-    return UINT64_MAX - ((uint64_t)time + ((uint64_t)1 << 63));
+    return weir__newest_first(times ? (int64_t)weir__load64(times + 8 * (size_t)i) : WEIR_TIME_ALWAYS);
 }
 
 /* Lists those of `count` children that were neither visited when the row was, nor listed, without a branch on
@@ -600,8 +587,9 @@ static bool step_to_row(weir__walk *walk) {
         weir__queued_row queued = walk->queue[walk->queue_begin++];
         const weir__table_rules *table = &walk->rules->tables[queued.table];
         const uint8_t *record = open_record(walk, table, queued.row);
-        bool is_anchor = queued.row == walk->anchor_row;
-        if (is_from_the_future(table, record, is_anchor ? walk->anchor_cutoff : walk->cutoff)) {
+        bool is_anchor = queued.row == walk->outlook.anchor_row;
+        if (is_from_the_future(table, record,
+                               is_anchor ? walk->outlook.anchor_cutoff : walk->outlook.cutoff)) {
             if (!is_anchor)
                 continue;
             if (!walk->rules->shows_early_anchors)
@@ -644,12 +632,13 @@ bool weir__walk_step(weir__walk *walk) {
 
 /* The latest time that is shown, and that of the anchor row itself. */
 static void find_cutoffs(weir__walk *walk) {
+    weir__outlook *o = &walk->outlook;
     int64_t observed = walk->observation_time;
     bool is_frozen = walk->has_context_until && walk->context_until < observed;
-    walk->anchor_cutoff = is_frozen ? walk->context_until : observed;
-    walk->cutoff = walk->anchor_cutoff;
-    if (walk->is_strictly_before && walk->cutoff == observed && observed > INT64_MIN + 1)
-        walk->cutoff--;
+    o->anchor_cutoff = is_frozen ? walk->context_until : observed;
+    o->cutoff = o->anchor_cutoff;
+    if (walk->is_strictly_before && o->cutoff == observed && observed > INT64_MIN + 1)
+        o->cutoff--;
 }
 
 void weir__walk_begin(weir__walk *walk, const weir__walk_start *start) {
@@ -661,19 +650,16 @@ void weir__walk_begin(weir__walk *walk, const weir__walk_start *start) {
     walk->part = walk->example_count = walk->next_example = walk->fill_tries = 0;
     walk->record_bytes = 0;
     walk->has_grown = walk->is_corrupt = false;
-    walk->anchor_row = start->row;
-    walk->own_row = rules->has_task_rows ? rules->info->row_count + seed : WEIR_NONE;
     walk->observation_time = start->observation_time;
+    walk->outlook =
+        (weir__outlook){.seed = start->walk_seed,
+                        .position = start->position,
+                        .anchor_row = start->row,
+                        .own_row = rules->has_task_rows ? rules->info->row_count + seed : WEIR_NONE};
     find_cutoffs(walk);
-    walk->outlook = (weir__outlook){.seed = start->walk_seed,
-                                    .position = start->position,
-                                    .anchor_row = start->row,
-                                    .own_row = walk->own_row,
-                                    .cutoff = walk->cutoff,
-                                    .anchor_cutoff = walk->anchor_cutoff};
     if (walk->retriever)
         walk->budget = weir__budget_of(walk->retriever->config, &walk->outlook);
     walk->chooser.width = walk->budget.width;
-    begin_part(walk, rules->has_task_rows ? walk->own_row : start->row, table, 0);
+    begin_part(walk, rules->has_task_rows ? walk->outlook.own_row : start->row, table, 0);
     fetch_record(walk, &rules->tables[rules->task->anchor_table], start->row);
 }

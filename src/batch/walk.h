@@ -103,12 +103,8 @@ typedef struct weir__walk {
     uint32_t fill_tries;
     uint32_t *part_visits; /* how often walks came to the row that starts each part */
     uint32_t part;
-    uint32_t part_end; /* it ends when the sequence has so many cells */
-    uint32_t anchor_row;
-    uint32_t own_row;         /* the seed's own task row; WEIR_NONE: there are none */
+    uint32_t part_end;        /* it ends when the sequence has so many cells */
     int64_t observation_time; /* of the seed */
-    int64_t cutoff;           /* the latest time that is shown, … */
-    int64_t anchor_cutoff;    /* … and of the anchor row itself */
     bool has_grown;           /* known rows have moved: places in links are old */
     bool is_corrupt;          /* a part of the store is damaged, or a number of it led nowhere */
 } weir__walk;
