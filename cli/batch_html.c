@@ -181,7 +181,7 @@ static void write_time(weir_json_writer *w, int64_t time) {
 
 /* ---- Values ---------------------------------------------------------------------------------- */
 
-static void write_cut_text(weir_json_writer *w, weir_text_view text) {
+static void write_cut_text(weir_json_writer *w, weir_text text) {
     size_t size = text.size < LONGEST_VALUE ? text.size : LONGEST_VALUE;
     while (size < text.size && size > 0 && ((uint8_t)text.data[size] & 0xC0) == 0x80)
         size--; /* not in the middle of a character */

@@ -21,7 +21,7 @@ static float float_from_half(uint16_t half) {
 /* The text of item `index` into memory that the caller frees. */
 static char *text_of(const weir_store *store, char kind, uint32_t index, size_t *size) {
     if (kind == 't') {
-        weir_text_view view = weir_store_text(store, index);
+        weir_text view = weir_store_text(store, index);
         char *copy = malloc(view.size + 1);
         if (copy)
             memcpy(copy, view.data, view.size);

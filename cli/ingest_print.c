@@ -153,7 +153,7 @@ static void print_labels(const weir_store *store, const weir_task *of, const wei
     } else if (of->stype == WEIR_NUMERICAL) {
         printf(" (mean %.4g)", labels->mean);
     } else if (of->stype == WEIR_CATEGORICAL && task->class_count > 0) {
-        weir_text_view text = weir_store_category(store, task->classes[0].category);
+        weir_text text = weir_store_category(store, task->classes[0].category);
         char name[24];
         snprintf(name, sizeof name, "%.*s", text.size < 20 ? (int)text.size : 20, text.data);
         printf(" (%s: %.1f %%)", cli_shown(name), 100 * labels->mean);

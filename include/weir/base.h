@@ -69,6 +69,13 @@ WEIR_API const weir_build_part *weir_build_info(size_t *count);
 /* The i-th status of the table, WEIR_OK past its end: for programs that list them. */
 WEIR_API weir_status weir_status_at(size_t index);
 
+/* Text that need not be terminated. What is given is borrowed for the call; what comes out of a handle lives
+ * as long as the handle. */
+typedef struct weir_text {
+    const char *data;
+    size_t size;
+} weir_text;
+
 /* ---- Error records (UML_OS.Error.Emit_v1) ---------------------------------------------------- */
 
 enum {

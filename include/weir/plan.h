@@ -79,12 +79,6 @@ typedef enum weir_saves {
 WEIR_API const char *weir_tensor_type_name(weir_tensor_type type);
 WEIR_API const char *weir_tensor_role_name(weir_tensor_role role);
 
-/* Text that need not be terminated. Borrowed for the call; what comes out of a handle lives as long as it. */
-typedef struct weir_text {
-    const char *data;
-    size_t size;
-} weir_text;
-
 typedef struct weir_tensor_info {
     weir_text id;
     weir_tensor_type type;

@@ -289,11 +289,6 @@ WEIR_API WEIR_CHECKED weir_status weir_store_verify(const weir_store *store, uin
  * What they read is verified first, as the store's `verify` says; what is damaged is none (or 0), and
  * weir_store_status says so. */
 
-typedef struct weir_text_view {
-    const char *data; /* not terminated */
-    size_t size;
-} weir_text_view;
-
 /* The table of a row; WEIR_NONE for a row that is none. */
 WEIR_API uint32_t weir_store_table_of(const weir_store *store, uint32_t row);
 
@@ -337,7 +332,7 @@ typedef struct weir_key_value {
     weir_key_type type;
     int64_t integer;
     double real;
-    weir_text_view bytes; /* of text and bytes; points into the store */
+    weir_text bytes; /* of text and bytes; points into the store */
 } weir_key_value;
 
 /* A CBOR integer, float, text or byte string as a key's value (it borrows the bytes); WEIR_KEY_NONE for all
@@ -388,8 +383,8 @@ WEIR_API int64_t weir_store_label_time(const weir_store *store, uint32_t task, u
 WEIR_API bool weir_store_is_held_out(const weir_store *store, uint32_t task, uint32_t row);
 
 /* The text of a category (its value) or of a text; empty for a number that is none. */
-WEIR_API weir_text_view weir_store_category(const weir_store *store, uint32_t index);
-WEIR_API weir_text_view weir_store_text(const weir_store *store, uint32_t index);
+WEIR_API weir_text weir_store_category(const weir_store *store, uint32_t index);
+WEIR_API weir_text weir_store_text(const weir_store *store, uint32_t index);
 
 /* What is embedded for a column ("price of books: in euro") or a category ("genre is crime"): written to
  * `out`, cut to size and terminated; returns the full length. */

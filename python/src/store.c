@@ -226,7 +226,7 @@ bool py_key_value(PyObject *object, weir_key_value *out) {
     }
     if (PyBytes_Check(object)) {
         out->type = WEIR_KEY_BYTES;
-        out->bytes = (weir_text_view){PyBytes_AsString(object), (size_t)PyBytes_Size(object)};
+        out->bytes = (weir_text){PyBytes_AsString(object), (size_t)PyBytes_Size(object)};
         return true;
     }
     if (PyFloat_Check(object)) {
@@ -265,7 +265,7 @@ static PyObject *find_row(PyObject *self, PyObject *args) {
 
 /* ---- Texts and datasets ------------------------------------------------------------------------ */
 
-static PyObject *text_of(const weir_store *store, weir_text_view text) {
+static PyObject *text_of(const weir_store *store, weir_text text) {
     weir_error error;
     if (text.size == 0 && weir_store_status(store, &error) != WEIR_OK)
         return py_raise(&error);

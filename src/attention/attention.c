@@ -6,7 +6,7 @@
 #include "attention/attention.h"
 #include "attention/kernels.h"
 #include "base/floating.h"
-#include "store/parallel.h"
+#include "base/parallel.h"
 
 struct weir_attention {
     const weir_env *env;

@@ -3,7 +3,7 @@
 #include <string.h>
 
 #include "attention/attention.h"
-#include "store/parallel.h"
+#include "base/parallel.h"
 
 enum { LENGTH_MAX = 65536, ROWS_MAX = 65535, PIECE = 4096 };
 

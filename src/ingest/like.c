@@ -366,14 +366,14 @@ weir_status weir__like_check_embeddings(const weir__ingest *ingest, weir_error *
 weir_status weir__like_categories(const weir__ingest *ingest, uint32_t column_idx,
                                   weir__dictionary *dictionary, weir__arena *arena, uint32_t *count,
                                   weir_error *error) {
-    weir_text_view before = {"", 0};
+    weir_text before = {"", 0};
     *count = WEIR_NONE;
     if (!ingest->like || column_idx == WEIR_NONE ||
         earlier(ingest)->columns[column_idx].stype != WEIR_CATEGORICAL)
         return WEIR_OK;
     const weir_column *column = &earlier(ingest)->columns[column_idx];
     for (uint32_t i = 0; i < column->category_count; i++) {
-        weir_text_view text = weir_store_category(ingest->like, column->category_start + i);
+        weir_text text = weir_store_category(ingest->like, column->category_start + i);
         size_t least = text.size < before.size ? text.size : before.size;
         int order = memcmp(before.data, text.data, least);
         uint32_t number;
@@ -458,7 +458,7 @@ static weir_key_value key_value(weir__key key) {
     case WEIR__KEY_BLOB: {
         const weir__string *string = (const weir__string *)(uintptr_t)key.payload;
         value.type = key.tag == WEIR__KEY_TEXT ? WEIR_KEY_TEXT : WEIR_KEY_BYTES;
-        value.bytes = (weir_text_view){string->bytes, string->size};
+        value.bytes = (weir_text){string->bytes, string->size};
         break;
     }
     }

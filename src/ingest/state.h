@@ -18,9 +18,9 @@
 #include <stdatomic.h>
 
 #include "base/file.h"
+#include "base/parallel.h"
 #include "ingest/dictionary.h"
 #include "ingest/schema.h"
-#include "store/parallel.h"
 #include "store/writer.h"
 #include "weir/ingest.h"
 

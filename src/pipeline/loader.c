@@ -7,9 +7,9 @@
 #include <string.h>
 
 #include "base/floating.h"
+#include "base/parallel.h"
 #include "batch/build.h"
 #include "pipeline/prefetch.h"
-#include "store/parallel.h"
 
 static const char operator_name[] = "weir.run.open";
 

@@ -5,7 +5,7 @@
 #define WEIR_PLAN_GRAPH_H
 
 #include "base/internal.h"
-#include "plan/names.h"
+#include "base/names.h"
 #include "weir/plan.h"
 
 #define WEIR__PREPARE_OPERATOR "UML_OS.TMMU.PrepareMemory_v2"

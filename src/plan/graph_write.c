@@ -1,8 +1,8 @@
 /* A graph as a document again, and its identity: graph_hash covers the whole meaning with all defaults
  * filled in, so two files that say the same have one hash. Keys are written in the order of canonical CBOR.
  */
+#include "base/stream.h"
 #include "plan/graph.h"
-#include "plan/stream.h"
 
 static void write_text(weir_cbor_writer *w, weir_text text) {
     weir_cbor_text_n(w, text.data, text.size);

@@ -2,8 +2,8 @@
 #ifndef WEIR_PLAN_PACK_WINDOWS_H
 #define WEIR_PLAN_PACK_WINDOWS_H
 
+#include "base/sort.h"
 #include "plan/pack_first_fit.h"
-#include "plan/sort.h"
 
 typedef struct weir__windows {
     const weir__sweep *sweep;

@@ -3,8 +3,8 @@
 #include <string.h>
 
 #include "base/bytes.h"
+#include "base/stream.h"
 #include "plan/planning.h"
-#include "plan/stream.h"
 
 #define FILE_OPERATOR "weir.plan.file"
 

@@ -3,8 +3,8 @@
  */
 #include <string.h>
 
+#include "base/stream.h"
 #include "plan/planning.h"
-#include "plan/stream.h"
 
 #define LOOKS_OPERATOR "weir.plan.restore"
 #define LOOKS_FORMAT   "weir-plan-tensors/1"

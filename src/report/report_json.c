@@ -158,7 +158,7 @@ static void put_classes(const weir_store *store, const weir_report_task *task, w
         if (stype == WEIR_BOOLEAN) {
             weir_json_text(w, class->category ? "true" : "false");
         } else {
-            weir_text_view text = weir_store_category(store, class->category);
+            weir_text text = weir_store_category(store, class->category);
             weir_json_text_n(w, text.data, text.size);
         }
         put_seeds("seeds", class->seeds, w);

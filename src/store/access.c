@@ -325,9 +325,8 @@ bool weir_store_is_held_out(const weir_store *store, uint32_t task_number, uint3
 /* ---- Texts ----------------------------------------------------------------------------------- */
 
 /* The index-th text of a pair of sections: offsets, and behind them in the order of kinds, bytes. */
-static weir_text_view text_at(const weir_store *store, weir__section_kind kind, uint32_t index,
-                              uint32_t count) {
-    weir_text_view none = {"", 0};
+static weir_text text_at(const weir_store *store, weir__section_kind kind, uint32_t index, uint32_t count) {
+    weir_text none = {"", 0};
     const weir_section *section = weir__section(store, (weir__section_kind)(kind + 1));
     if (index >= count)
         return none;
@@ -341,14 +340,14 @@ static weir_text_view text_at(const weir_store *store, weir__section_kind kind, 
     const uint8_t *bytes = store->data + section->offset + start;
     if (!weir__store_touch(store, (weir__section_kind)(kind + 1), bytes, (size_t)(end - start)))
         return none;
-    return (weir_text_view){(const char *)bytes, (size_t)(end - start)};
+    return (weir_text){(const char *)bytes, (size_t)(end - start)};
 }
 
-weir_text_view weir_store_category(const weir_store *store, uint32_t index) {
+weir_text weir_store_category(const weir_store *store, uint32_t index) {
     return text_at(store, WEIR__SECTION_CATEGORY_OFFSETS, index, store->info.category_count);
 }
 
-weir_text_view weir_store_text(const weir_store *store, uint32_t index) {
+weir_text weir_store_text(const weir_store *store, uint32_t index) {
     return text_at(store, WEIR__SECTION_TEXT_OFFSETS, index, store->info.text_count);
 }
 
@@ -380,7 +379,7 @@ static const weir_column *column_of_category(const weir_store_info *info, uint32
 
 size_t weir_store_category_text(const weir_store *store, uint32_t index, char *out, size_t size) {
     const weir_column *column = column_of_category(&store->info, index);
-    weir_text_view value = weir_store_category(store, index);
+    weir_text value = weir_store_category(store, index);
     weir__cut_text text = {out, size, 0};
     add_text(&text, column ? column->name : "");
     if (!column)

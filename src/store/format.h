@@ -3,6 +3,8 @@
 #ifndef WEIR_SRC_STORE_FORMAT_H
 #define WEIR_SRC_STORE_FORMAT_H
 
+#include "base/arena.h"
+#include "base/bits.h"
 #include "base/internal.h"
 #include "weir/cbor.h"
 #include "weir/store.h"
@@ -64,23 +66,6 @@ static inline size_t weir__frame_size(uint32_t section_count) {
 
 const char *weir__section_name(weir__section_kind kind);
 
-static inline uint64_t weir__align(uint64_t value, uint64_t to) {
-    return (value + to - 1) / to * to;
-}
-
-/* Bits of `count` items, as whole 8-byte words. */
-static inline uint64_t weir__bits_size(uint64_t count) {
-    return weir__align(count, 64) / 8;
-}
-
-static inline bool weir__bit(const uint8_t *bits, uint64_t index) {
-    return (bits[index / 8] >> (index % 8) & 1) != 0;
-}
-
-static inline void weir__set_bit(uint8_t *bits, uint64_t index) {
-    bits[index / 8] = WEIR__LOW(uint8_t, bits[index / 8] | 1u << index % 8);
-}
-
 bool weir__stype_can_be_target(weir_stype stype);
 
 /* Sets stride, offsets and bits of a table, its columns and its edges, from their semantic types. False
@@ -110,23 +95,6 @@ bool weir__names_target(const weir_store_info *info, const weir_task *task);
 /* The metadata of `info` as one CBOR map. Of an edge, child_times != NULL says that it has times; of a
  * task, seed_times. */
 void weir__metadata_write(const weir_store_info *info, weir_cbor_writer *w);
-
-/* ---- Memory that is freed at once ------------------------------------------------------------ */
-
-typedef struct weir__arena_block weir__arena_block;
-typedef struct weir__arena {
-    const weir_env *env;
-    weir__arena_block *blocks;
-    size_t used;
-    size_t capacity; /* of the newest block */
-} weir__arena;
-
-void weir__arena_init(weir__arena *arena, const weir_env *env);
-void weir__arena_release(weir__arena *arena);
-/* 8-byte aligned, not zeroed; NULL where memory is short. */
-void *weir__arena_take(weir__arena *arena, size_t size);
-void *weir__arena_take_zero(weir__arena *arena, size_t count, size_t size);
-char *weir__arena_text(weir__arena *arena, const char *text, size_t size); /* terminated */
 
 /* Reads metadata (checked CBOR) into `info`: all but the pointers into sections. Everything is from the
  * arena. STORE_CORRUPT names the path. */

@@ -31,7 +31,7 @@ weir_key_value weir_key_value_of(const weir_cbor_value *item) {
     case WEIR_CBOR_TEXT:
     case WEIR_CBOR_BYTES:
         value.type = item->type == WEIR_CBOR_TEXT ? WEIR_KEY_TEXT : WEIR_KEY_BYTES;
-        value.bytes = (weir_text_view){(const char *)item->data, (size_t)item->number};
+        value.bytes = (weir_text){(const char *)item->data, (size_t)item->number};
         break;
     default:
         break;

@@ -1,5 +1,4 @@
-/* What writer and reader agree on beside the frame: section names, the layout of a record, and an arena. */
-#include <stdalign.h>
+/* What writer and reader agree on beside the frame: section names and the layout of a record. */
 #include <string.h>
 
 #include "store/format.h"
@@ -147,63 +146,4 @@ bool weir__layout_record(weir_table *table, weir_column *columns, weir_edge *edg
     for (uint32_t i = 0; i < table->edge_count; i++)
         edges[i].known_slot = slot_of_time(table, columns, edges[i].known_at, edges[i].known_time);
     return true;
-}
-
-/* ---- Arena ----------------------------------------------------------------------------------- */
-
-struct weir__arena_block {
-    weir__arena_block *next;
-    alignas(16) uint8_t data[];
-};
-
-enum { ARENA_BLOCK = 64 * 1024 };
-
-void weir__arena_init(weir__arena *arena, const weir_env *env) {
-    *arena = (weir__arena){.env = env};
-}
-
-void weir__arena_release(weir__arena *arena) {
-    for (weir__arena_block *block = arena->blocks; block;) {
-        weir__arena_block *next = block->next;
-        weir__release(arena->env, block);
-        block = next;
-    }
-    weir__arena_init(arena, arena->env);
-}
-
-void *weir__arena_take(weir__arena *arena, size_t size) {
-    if (size > SIZE_MAX / 2)
-        return NULL;
-    size = (size + 7) / 8 * 8;
-    if (!arena->blocks || arena->capacity - arena->used < size) {
-        size_t capacity = size > ARENA_BLOCK ? size : ARENA_BLOCK;
-        weir__arena_block *block = weir__allocate(arena->env, 1, sizeof *block + capacity);
-        if (!block)
-            return NULL;
-        block->next = arena->blocks;
-        arena->blocks = block;
-        arena->capacity = capacity;
-        arena->used = 0;
-    }
-    void *memory = arena->blocks->data + arena->used;
-    arena->used += size;
-    return memory;
-}
-
-void *weir__arena_take_zero(weir__arena *arena, size_t count, size_t size) {
-    size_t total;
-    void *memory = __builtin_mul_overflow(count, size, &total) ? NULL : weir__arena_take(arena, total);
-    if (memory)
-        memset(memory, 0, total);
-    return memory;
-}
-
-char *weir__arena_text(weir__arena *arena, const char *text, size_t size) {
-    char *copy = size == SIZE_MAX ? NULL : weir__arena_take(arena, size + 1);
-    if (!copy)
-        return NULL;
-    if (size)
-        memcpy(copy, text, size);
-    copy[size] = 0;
-    return copy;
 }

@@ -3,8 +3,8 @@
 #include <string.h>
 
 #include "base/bytes.h"
+#include "base/parallel.h"
 #include "store/keys.h"
-#include "store/parallel.h"
 #include "store/reader.h"
 
 static const char operator_name[] = "weir.store.verify";

@@ -197,7 +197,7 @@ static void check_target(const weir_store *store, const weir_task *task, const w
         float wanted = weir_normalise(json_number_value(expected), &column->statistics);
         assert_memory_equal(&target->number, &wanted, sizeof wanted);
     } else if (task->stype == WEIR_CATEGORICAL) {
-        weir_text_view text = weir_store_category(store, (uint32_t)target->integer);
+        weir_text text = weir_store_category(store, (uint32_t)target->integer);
         assert_int_equal(text.size, json_string_length(expected));
         assert_memory_equal(text.data, json_string_value(expected), text.size);
     } else if (task->stype == WEIR_BOOLEAN) {
@@ -255,7 +255,7 @@ static void check_texts(shop *s, const char *key, uint32_t count, const uint8_t 
 }
 
 static size_t copy_text(const weir_store *store, uint32_t index, char *out, size_t size) {
-    weir_text_view text = weir_store_text(store, index);
+    weir_text text = weir_store_text(store, index);
     assert_true(text.size < size);
     memcpy(out, text.data, text.size);
     out[text.size] = 0;

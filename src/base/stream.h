@@ -1,7 +1,7 @@
 /* A CBOR value too large to hold, written through a small buffer into a hash or into a file: the writer's
  * own memory is drained whenever it has grown enough, between two items. */
-#ifndef WEIR_PLAN_STREAM_H
-#define WEIR_PLAN_STREAM_H
+#ifndef WEIR_BASE_STREAM_H
+#define WEIR_BASE_STREAM_H
 
 #include "base/file.h"
 #include "weir/cbor.h"

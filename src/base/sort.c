@@ -1,6 +1,6 @@
 /* A bottom-up merge sort: runs of eight by insertion, then merges that copy only the left half and do
  * nothing where the halves are in order already. */
-#include "plan/sort.h"
+#include "base/sort.h"
 
 #include <stdbool.h>
 #include <string.h>

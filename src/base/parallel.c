@@ -2,7 +2,7 @@
 #include <stdatomic.h>
 #include <unistd.h>
 
-#include "store/parallel.h"
+#include "base/parallel.h"
 
 typedef struct shared_work {
     atomic_size_t next;

@@ -1,11 +1,10 @@
 /* Names as small integers: each distinct text is kept once, in one pool, and found again through a hash
  * table. A million ids cost two allocations that grow, not a million. */
-#ifndef WEIR_PLAN_NAMES_H
-#define WEIR_PLAN_NAMES_H
+#ifndef WEIR_BASE_NAMES_H
+#define WEIR_BASE_NAMES_H
 
 #include "base/internal.h"
-#include "plan/sort.h"
-#include "weir/plan.h"
+#include "base/sort.h"
 
 #define WEIR__NO_NAME UINT32_MAX
 
@@ -15,7 +14,7 @@ typedef struct weir__name_cell {
 } weir__name_cell;
 
 typedef struct weir__names {
-    char *text; /* all names, one behind the other */
+    char *text; /* all names, one after the other */
     size_t text_capacity;
     uint64_t *ends; /* where name i ends; it begins where the one before it ends */
     size_t capacity;
@@ -44,7 +43,7 @@ typedef enum weir__name_result {
 weir__name_result weir__names_add(const weir_env *env, weir__names *names, const char *text, size_t size,
                                   uint32_t *index);
 
-/* Fills sorted[0, count) with the indexes in the order of CBOR keys. False where memory is short. */
+/* Fills sorted[0, count) with the indexes in the order of CBOR keys. False if memory is short. */
 bool weir__names_sort(const weir_env *env, const char *text, const uint64_t *ends, uint32_t count,
                       uint32_t *sorted);
 

@@ -1,8 +1,7 @@
-/* One sort for everything that the planner orders: records of a number and an index, where ties of the
- * number are settled by a function of the two indexes. Stable, O(n log n), linear on input that is sorted
- * already. */
-#ifndef WEIR_PLAN_SORT_H
-#define WEIR_PLAN_SORT_H
+/* Sorts records of a number and an index; ties of the number are settled by a function of the two indexes.
+ * Stable, O(n log n), linear on input that is sorted already. */
+#ifndef WEIR_BASE_SORT_H
+#define WEIR_BASE_SORT_H
 
 #include <stddef.h>
 #include <stdint.h>

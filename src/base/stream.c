@@ -1,5 +1,5 @@
 /* See stream.h. */
-#include "plan/stream.h"
+#include "base/stream.h"
 
 enum { ENOUGH = 1 << 15 };
 

@@ -1,6 +1,6 @@
 /* See names.h. The table has linear probing; a cell keeps 32 bits of the hash, so that a search rarely
  * touches a text that is not the right one. */
-#include "plan/names.h"
+#include "base/names.h"
 
 #include <string.h>
 
@@ -41,7 +41,7 @@ static size_t find_cell(const weir__names *names, const char *text, size_t size,
         weir__name_cell cell = names->cells[at];
         if (cell.index == 0)
             return at;
-        if (cell.hash != (uint32_t)(hash >> 32))
+        if (cell.hash != WEIR__LOW(uint32_t, hash >> 32))
             continue;
         weir_text name = weir__name(names, cell.index - 1);
         if (name.size == size && memcmp(name.data, text, size) == 0)
@@ -107,7 +107,7 @@ weir__name_result weir__names_add(const weir_env *env, weir__names *names, const
     }
     if (!append_text(env, names, text, size))
         return WEIR__NAME_NO_MEMORY;
-    *cell = (weir__name_cell){(uint32_t)(hash >> 32), names->count};
+    *cell = (weir__name_cell){WEIR__LOW(uint32_t, hash >> 32), names->count};
     *index = names->count - 1;
     return WEIR__NAME_ADDED;
 }

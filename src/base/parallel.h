@@ -1,6 +1,6 @@
 /* Runs independent pieces of work on several threads. */
-#ifndef WEIR_SRC_STORE_PARALLEL_H
-#define WEIR_SRC_STORE_PARALLEL_H
+#ifndef WEIR_BASE_PARALLEL_H
+#define WEIR_BASE_PARALLEL_H
 
 #include "base/internal.h"
 
@@ -12,7 +12,7 @@ enum { WEIR__THREADS_MAX = 256 };
 void weir__parallel(const weir_env *env, uint32_t threads, size_t count,
                     void (*run)(void *context, size_t index, uint32_t worker), void *context);
 
-/* The number of threads to use where the caller says 0. */
+/* The number of threads to use if the caller says 0. */
 uint32_t weir__threads_or_processors(uint32_t threads);
 
 #endif

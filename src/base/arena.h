@@ -1,0 +1,22 @@
+/* Memory that is taken piece by piece and freed at once. */
+#ifndef WEIR_BASE_ARENA_H
+#define WEIR_BASE_ARENA_H
+
+#include "base/internal.h"
+
+typedef struct weir__arena_block weir__arena_block;
+typedef struct weir__arena {
+    const weir_env *env;
+    weir__arena_block *blocks;
+    size_t used;
+    size_t capacity; /* of the newest block */
+} weir__arena;
+
+void weir__arena_init(weir__arena *arena, const weir_env *env);
+void weir__arena_release(weir__arena *arena);
+/* 8-byte aligned, not zeroed; NULL if memory is short. */
+void *weir__arena_take(weir__arena *arena, size_t size);
+void *weir__arena_take_zero(weir__arena *arena, size_t count, size_t size);
+char *weir__arena_text(weir__arena *arena, const char *text, size_t size); /* terminated */
+
+#endif
