@@ -12,7 +12,7 @@ typedef struct request {
     cli_selection of;
     cli_texts stores;
     weir_run_options run;
-    const char *policy, *verify;
+    const char *policy, *shards, *verify;
     weir_verify verification;
     bool no_digests, plan, as_json;
     uint64_t began_ns;
@@ -122,6 +122,8 @@ static int run_opened(const cli_command *self, request *r) {
     weir_status status = weir_stage_parse(r->of.stage, &o->stage, &error);
     if (status == WEIR_OK && r->policy)
         status = weir_policy_parse(r->policy, &o->policy, &error);
+    if (status == WEIR_OK && r->shards)
+        status = weir_shard_mode_parse(r->shards, &o->shard_mode, &error);
     if (status == WEIR_OK)
         status = weir_run_open(NULL, o, &opened, &error);
     if (status != WEIR_OK)
@@ -173,6 +175,8 @@ static int run(const cli_command *self, int argc, char **argv) {
         {"--policy", CLI_TEXT, &r.policy, false, false},
         {"--max-lead", CLI_UINT32, &o->max_lead, false, false},
         {"--max-skips", CLI_UINT32, &o->max_skips_per_round, false, false},
+        {"--shards", CLI_TEXT, &r.shards, false, false},
+        {"--drop-remainder", CLI_FLAG, &o->drop_remainder, false, false},
         {"--trace", CLI_TEXT, &o->trace, false, false},
         {"--trace-indices", CLI_FLAG, &o->trace_indices, false, false},
         {"--no-digests", CLI_FLAG, &r.no_digests, false, false},
@@ -214,8 +218,9 @@ const cli_command cli_run = {
     .name = "run",
     .summary = "iterate over a run's batches as a training loop would",
     .usage =
-        "weir run --store S… --manifest M [--dataset K] [--stage S] [--steps N]\n"
+        "weir run --store S… --manifest M [--dataset K] [--stage S] [--steps N] [--drop-remainder]\n"
         "                [--workers N] [--buffer N] [--queue N] [--policy P] [--max-lead N] [--max-skips N]\n"
+        "                [--shards S]\n"
         "                [--trace F [--trace-indices] [--no-digests]]\n"
         "                [--checkpoint F [--checkpoint-seconds N] [--checkpoint-every STEPS]] [--resume F]\n"
         "                [--device cuda[:N]|host [--depth N] [--read-back]]\n"
@@ -231,12 +236,16 @@ const cli_command cli_run = {
         "                   a shuffled order that is always the same\n"
         "  --steps N        where the run ends, counted from step 0, also if it is resumed; without it a\n"
         "                   run in train continues until it is stopped\n"
+        "  --drop-remainder all stages but train: leave out the last batch if it is not full; in train\n"
+        "                   the manifest says so (data.drop_last)\n"
         "  --workers N      threads that build batches (default 1)\n"
         "  --buffer N       batches that each of them may be ahead (default 2)\n"
         "  --queue N        batches that the loop may hold at a time (default 4)\n"
         "  --policy P       strict (default): steps in order; best_effort: whichever batch is ready\n"
         "  --max-lead N     best effort: how far a worker may be ahead of the slowest (default 16)\n"
         "  --max-skips N    best effort: how many workers without a batch are passed over (default 4)\n"
+        "  --shards S       best effort: a worker has every n-th step (interleaved, default) or a block of\n"
+        "                   them (contiguous, if the run has an end)\n"
         "  --trace F        record every step with its digests, for 'weir replay', 'diff' and 'merge'\n"
         "  --trace-indices  with the indices themselves\n"
         "  --no-digests     without digests, which cost some time\n"

@@ -75,6 +75,8 @@ typedef struct weir_run_options {
     uint64_t steps;      /* where the run ends, counted from step 0; 0: never in train, after one pass over
                             the dataset else */
     uint64_t first_step; /* where it begins, unless a checkpoint says; at most `steps` */
+    bool drop_remainder; /* all stages but train: leave out the last batch if it is not full. In train the
+                            manifest says so (data.drop_last) */
 
     /* How: workers, queues, memory. */
     uint32_t workers;             /* 0: WEIR_RUN_WORKERS. Batches of more than 64 sequences are built by all
@@ -85,6 +87,7 @@ typedef struct weir_run_options {
     weir_policy policy;           /* as in weir_prefetch_options … */
     uint32_t max_lead;            /* … */
     uint32_t max_skips_per_round; /* … */
+    weir_shard_mode shard_mode;   /* which steps are a worker's. Contiguous: best effort, with an end */
     uint64_t memory_limit;        /* bytes of the host, 0: none. ARENA_TOO_SMALL if the plan needs more */
     weir_transform transform;
 
@@ -163,7 +166,8 @@ WEIR_API WEIR_CHECKED weir_status weir_run_wait(weir_run *run, const weir_taken 
                                                 weir_error *error);
 
 /* Gives a batch back, in any order. On a device its memory is written again only after all that the stream
- * was given so far. Without a device it does not fail, and the stream says nothing. */
+ * was given so far; CONTRACT_VIOLATION if it was released before, DEVICE_ERROR. Without a device it does not
+ * fail: the stream says nothing, and releasing a batch again does nothing. */
 WEIR_API WEIR_CHECKED weir_status weir_run_release(weir_run *run, const weir_taken *taken, weir_stream stream,
                                                    weir_error *error);
 

@@ -102,10 +102,11 @@ static void free_arguments(run_arguments *a) {
         py_drop(&a->sources->shared);
 }
 
-static bool parse_names(const char *stage, const char *policy, run_arguments *a) {
+static bool parse_names(const char *stage, const char *policy, const char *shards, run_arguments *a) {
     weir_error error;
     if (weir_stage_parse(stage, &a->options.stage, &error) == WEIR_OK &&
-        weir_policy_parse(policy, &a->options.policy, &error) == WEIR_OK)
+        weir_policy_parse(policy, &a->options.policy, &error) == WEIR_OK &&
+        weir_shard_mode_parse(shards, &a->options.shard_mode, &error) == WEIR_OK)
         return true;
     py_raise(&error);
     return false;
@@ -116,23 +117,23 @@ static int to_path(PyObject *value, void *out) {
 }
 
 /* (stores, manifest, dataset, stage, rank, world_size, token, any_hash, pad, with_digests, steps, first_step,
- * workers, buffer_size, queue_size, policy, max_lead, max_skips, memory_limit, device, depth, trace,
- * trace_indices, state). free_arguments also if it fails. */
+ * drop_remainder, workers, buffer_size, queue_size, policy, max_lead, max_skips, shards, memory_limit,
+ * device, depth, trace, trace_indices, state). free_arguments also if it fails. */
 static bool parse_arguments(PyObject *args, run_arguments *a) {
     PyObject *stores = NULL, *manifest = NULL;
-    const char *stage = NULL, *policy = NULL;
-    int any_hash = 0, pad = 0, with_digests = 0, trace_indices = 0;
+    const char *stage = NULL, *policy = NULL, *shards = NULL;
+    int any_hash = 0, pad = 0, with_digests = 0, trace_indices = 0, drop_remainder = 0;
     weir_run_options *o = &a->options;
     *a = (run_arguments){.options = {.size = sizeof *o}};
-    if (!PyArg_ParseTuple(args, "O!O!zsO&O&O&pppO&O&O&O&O&sO&O&O&zO&O&pO&", &PyTuple_Type, &stores,
-                          py_the.manifest, &manifest, &o->dataset, &stage, py_to_uint32, &o->rank,
-                          py_to_uint32, &o->world_size, py_to_bytes, &a->token, &any_hash, &pad,
-                          &with_digests, py_to_uint64, &o->steps, py_to_uint64, &o->first_step, py_to_uint32,
-                          &o->workers, py_to_uint32, &o->buffer_size, py_to_uint32, &o->queue_size, &policy,
-                          py_to_uint32, &o->max_lead, py_to_uint32, &o->max_skips_per_round, py_to_uint64,
-                          &o->memory_limit, &o->device, py_to_uint32, &o->depth, to_path, &a->trace,
-                          &trace_indices, py_to_bytes, &a->state) ||
-        !parse_names(stage, policy, a) || !(a->sources = py_sources_new(stores, manifest)))
+    if (!PyArg_ParseTuple(
+            args, "O!O!zsO&O&O&pppO&O&pO&O&O&sO&O&sO&zO&O&pO&", &PyTuple_Type, &stores, py_the.manifest,
+            &manifest, &o->dataset, &stage, py_to_uint32, &o->rank, py_to_uint32, &o->world_size, py_to_bytes,
+            &a->token, &any_hash, &pad, &with_digests, py_to_uint64, &o->steps, py_to_uint64, &o->first_step,
+            &drop_remainder, py_to_uint32, &o->workers, py_to_uint32, &o->buffer_size, py_to_uint32,
+            &o->queue_size, &policy, py_to_uint32, &o->max_lead, py_to_uint32, &o->max_skips_per_round,
+            &shards, py_to_uint64, &o->memory_limit, &o->device, py_to_uint32, &o->depth, to_path, &a->trace,
+            &trace_indices, py_to_bytes, &a->state) ||
+        !parse_names(stage, policy, shards, a) || !(a->sources = py_sources_new(stores, manifest)))
         return false;
     o->stores = a->sources->opened;
     o->store_count = a->sources->count;
@@ -140,6 +141,7 @@ static bool parse_arguments(PyObject *args, run_arguments *a) {
     o->any_hash = any_hash;
     o->pad = pad;
     o->with_digests = with_digests;
+    o->drop_remainder = drop_remainder;
     o->token = a->token.data;
     o->token_size = a->token.size;
     o->trace = a->trace ? PyBytes_AsString(a->trace) : NULL;

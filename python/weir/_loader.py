@@ -25,6 +25,15 @@ from weir._weir import Array
 from weir.errors import Error
 
 
+def _check_together(stage: str, steps: int | None, epochs: int | None, copies_from: object) -> None:
+    if copies_from is not None:
+        raise ValueError("batches on a device are not copied; clone what you want to keep of their tensors")
+    if steps == 0 or epochs == 0:
+        raise ValueError("a run of 0 steps has no batches; leave steps and epochs out for one without end")
+    if epochs is not None and stage != "train":
+        raise ValueError("epochs is for training; in other stages each loop is one pass, as often as you loop")
+
+
 class Loader:
     """The batches of a run, in order, for one rank; workers are threads of C that make them ahead.
 
@@ -48,11 +57,13 @@ class Loader:
     that was left early is finished by the next one. epochs: how many loops the run has; without steps a loop is one
     pass over the dataset. Without both, a loop has no end. In "eval" and "infer" each loop is a new pass over one
     dataset, in its order; "eval_seeded" is the same pass in a shuffled order that never changes, for evaluations that look
-    at a part of it. There steps says where a pass ends early.
+    at a part of it. There steps says where a pass ends early, and drop_remainder leaves out the last batch if it is not
+    full (in "train" the manifest says so: data.drop_last).
 
     workers: threads. buffer_size: batches that each makes ahead. queue_size: batches that may be held at a time; a
     batch counts until it and all that was made of its arrays is gone. copy: give batches of their own memory, which may
-    be written to and kept. policy: "strict", or "best_effort", which takes what is ready first. memory_limit: bytes; a
+    be written to and kept. policy: "strict", or "best_effort", which takes what is ready first; then
+    max_lead, max_skips and shards are those of weir.Prefetcher. memory_limit: bytes; a
     run that needs more is refused with the numbers (plan() has them).
 
     trace: a file to record every batch that is taken in, for weir.replay, `weir diff` and `weir merge`; in a world of several
@@ -85,9 +96,11 @@ class Loader:
         policy: str = "strict",
         max_lead: int = 16,
         max_skips: int = 4,
+        shards: str = "interleaved",
         steps: int | None = None,
         epochs: int | None = None,
         first_step: int = 0,
+        drop_remainder: bool = False,
         token: bytes | None = None,
         any_hash: bool = False,
         pad: bool = False,
@@ -108,14 +121,9 @@ class Loader:
             32, rank=self.rank, world_size=self.world_size, workers=workers, buffer_size=buffer_size,
             queue_size=queue_size, max_lead=max_lead, max_skips=max_skips, depth=depth,
         )  # fmt: skip
-        check_texts(dataset="" if dataset is None else dataset, stage=stage, policy=policy)
+        check_texts(dataset="" if dataset is None else dataset, stage=stage, policy=policy, shards=shards)
         self.dataset, self.stage, self.first_step, self.copy = dataset, stage, first_step, copy
-        if device is not None and copy:
-            raise ValueError("batches on a device are not copied; clone what you want to keep of their tensors")
-        if steps == 0 or epochs == 0:
-            raise ValueError("a run of 0 steps has no batches; leave steps and epochs out for one without end")
-        if epochs is not None and stage != "train":
-            raise ValueError("epochs is for training; in other stages each loop is one pass, as often as you loop")
+        _check_together(stage, steps, epochs, copies_from=device if copy else None)
         self.steps, self.epochs = steps, epochs
         self._passes = self._natural_epochs(token) if epochs is not None and steps is None else None
         end = self._find_end()
@@ -125,8 +133,8 @@ class Loader:
         self._options: dict[str, Any] = {  # in the order in which _weir.Run takes them
             "stores": self.stores, "manifest": self.manifest, "dataset": dataset, "stage": stage, "rank": self.rank,
             "world_size": self.world_size, "token": token, "any_hash": any_hash, "pad": pad, "with_digests": with_digests,
-            "steps": end or 0, "first_step": first_step, "workers": workers, "buffer_size": buffer_size,
-            "queue_size": queue_size, "policy": policy, "max_lead": max_lead, "max_skips": max_skips,
+            "steps": end or 0, "first_step": first_step, "drop_remainder": drop_remainder, "workers": workers, "buffer_size": buffer_size,
+            "queue_size": queue_size, "policy": policy, "max_lead": max_lead, "max_skips": max_skips, "shards": shards,
             "memory_limit": memory_limit or 0, "device": None if device is None else str(device), "depth": depth,
             "trace": trace, "trace_indices": trace_indices,
         }  # fmt: skip

@@ -137,6 +137,7 @@ static weir_prefetch_options prefetch_options(const weir__loader *loader) {
     return (weir_prefetch_options){
         .size = sizeof(weir_prefetch_options),
         .epochs = 1,
+        .shard_mode = options->shard_mode,
         .policy = options->policy,
         .max_lead = options->max_lead,
         .max_skips_per_round = options->max_skips_per_round,
@@ -249,9 +250,11 @@ static weir_status find_start(weir__loader *loader, weir_error *error) {
     loader->step = start->step;
     if (status != WEIR_OK || start->step <= loader->schedule.end)
         return status;
-    status = weir__fail(error, WEIR_CONTRACT_VIOLATION, operator_name,
-                        "the run begins at step %llu, after its end at step %llu; raise the number of steps",
-                        (unsigned long long)start->step, (unsigned long long)loader->schedule.end);
+    status = weir__fail(
+        error, WEIR_CONTRACT_VIOLATION, operator_name,
+        "the run begins at step %llu, after its end at step %llu; give it more steps, and leave out "
+        "drop_remainder if it has it",
+        (unsigned long long)start->step, (unsigned long long)loader->schedule.end);
     weir__note_uint(error, "step", start->step);
     weir__note_uint(error, "end", loader->schedule.end);
     return status;
@@ -262,18 +265,27 @@ static const char *describe_end(uint64_t end, char out[32]) {
     return out;
 }
 
-/* Best effort deals the steps out to its workers from the beginning, up to the end. */
-static weir_status check_end(const weir__loader *loader, weir_error *error) {
+/* Best effort deals the steps out to its workers from the beginning, up to the end. What it cannot resume
+ * with is said when the run is opened; the prefetcher checks it all again. */
+static weir_status check_dealing(const weir__loader *loader, weir_error *error) {
     char was[32], is[32];
-    weir_cbor_value end;
-    if (!weir_cbor_get(&loader->start.prefetch, "length", &end) || end.type != WEIR_CBOR_UINT ||
-        end.number == loader->schedule.end)
-        return WEIR_OK;
-    weir_status status = weir__fail(error, WEIR_CHECKPOINT_MISMATCH, operator_name,
-                                    "the checkpoint's run ends %s, and this one %s; in best effort a run "
-                                    "resumes to the end that it began with: give the same number of steps",
-                                    describe_end(end.number, was), describe_end(loader->schedule.end, is));
-    weir__note_text(error, "field", "steps", strlen("steps"));
+    const weir_cbor_value *saved = &loader->start.prefetch;
+    const char *mode = weir_shard_mode_name(loader->options->shard_mode), *field = "steps";
+    weir_status status = WEIR_OK;
+    weir_cbor_value value;
+    if (weir_cbor_get(saved, "length", &value) && value.type == WEIR_CBOR_UINT &&
+        value.number != loader->schedule.end)
+        status = weir__fail(error, WEIR_CHECKPOINT_MISMATCH, operator_name,
+                            "the checkpoint's run ends %s, and this one %s; in best effort a run resumes to "
+                            "the end that it began with: give the same steps and drop_remainder",
+                            describe_end(value.number, was), describe_end(loader->schedule.end, is));
+    else if (weir_cbor_get(saved, field = "shard_mode", &value) && !weir_cbor_is_text(&value, mode))
+        status = weir__fail(error, WEIR_CHECKPOINT_MISMATCH, operator_name,
+                            "the checkpoint's run does not have %s shards; in best effort a run resumes with "
+                            "the shards that it began with",
+                            mode);
+    if (status != WEIR_OK)
+        weir__note_text(error, "field", field, strlen(field));
     return status;
 }
 
@@ -305,6 +317,10 @@ weir_status weir__loader_open(weir__loader *loader, const weir_env *env, const w
     if (options->workers > WEIR__WORKERS_MAX || loader->need.slots > SLOTS_MAX)
         return too_many(&loader->need, error);
     weir_status status = weir__schedule_open(&loader->schedule, env, options, error);
+    if (status == WEIR_OK && options->shard_mode == WEIR_SHARD_CONTIGUOUS &&
+        loader->schedule.end == WEIR_ENDLESS)
+        status = weir__fail(error, WEIR_CONTRACT_VIOLATION, operator_name,
+                            "a run without an end has no contiguous shards; give it steps");
     if (status == WEIR_OK)
         status = open_first_worker(loader, error);
     if (status == WEIR_OK)
@@ -312,7 +328,7 @@ weir_status weir__loader_open(weir__loader *loader, const weir_env *env, const w
     if (status == WEIR_OK)
         status = find_start(loader, error);
     if (status == WEIR_OK && options->state && options->policy == WEIR_POLICY_BEST_EFFORT)
-        status = check_end(loader, error);
+        status = check_dealing(loader, error);
     return status;
 }
 

@@ -58,9 +58,10 @@ static weir_status settle(weir_run_options *o, weir_error *error) {
         status = weir__device_name(o->device, &device, error);
     if (status != WEIR_OK)
         return status;
-    if ((unsigned)o->policy > WEIR_POLICY_BEST_EFFORT)
+    if ((unsigned)o->policy > WEIR_POLICY_BEST_EFFORT || (unsigned)o->shard_mode > WEIR_SHARD_CONTIGUOUS)
         return weir__fail(error, WEIR_CONTRACT_VIOLATION, operator_name,
-                          "the policy is neither strict nor best_effort");
+                          "the policy is not strict or best_effort, or the shard mode is not interleaved or "
+                          "contiguous");
     if (o->depth > WEIR__DEPTH_MAX)
         return weir__fail(error, WEIR_CONTRACT_VIOLATION, operator_name,
                           "a depth of %u batches on the device is too much; %d are the most", o->depth,
@@ -70,6 +71,14 @@ static weir_status settle(weir_run_options *o, weir_error *error) {
             error, WEIR_CONTRACT_VIOLATION, operator_name,
             "read_back compares what was built with what is on a device; it needs a device, and "
             "no transform");
+    if (o->drop_remainder && o->stage == WEIR_STAGE_TRAIN)
+        return weir__fail(error, WEIR_CONTRACT_VIOLATION, operator_name,
+                          "drop_remainder is for eval and infer; in train the manifest says whether the last "
+                          "batch of an epoch is left out: data.drop_last");
+    if (o->shard_mode != WEIR_SHARD_INTERLEAVED && o->policy == WEIR_POLICY_STRICT)
+        return weir__fail(error, WEIR_CONTRACT_VIOLATION, operator_name,
+                          "under the strict policy steps are given in order, so each worker has every n-th; "
+                          "shards of another kind are for best_effort");
     set_default(&o->workers, WEIR_RUN_WORKERS);
     set_default(&o->buffer_size, WEIR_RUN_BUFFER);
     set_default(&o->queue_size, WEIR_RUN_QUEUE);

@@ -128,14 +128,14 @@ static weir_status open_populations(weir__schedule *run, weir_error *error) {
 }
 
 /* Eval and infer end after one pass over the dataset. A batch size of 0 is the builders' to refuse. */
-static uint64_t find_end(const weir__schedule *run, uint64_t steps) {
+static uint64_t find_end(const weir__schedule *run, const weir_run_options *o) {
     uint64_t batch = weir_manifest_global_batch_size(run->manifest);
     uint64_t end = WEIR_ENDLESS;
     if (run->stage != WEIR_STAGE_TRAIN && batch > 0) {
         uint64_t samples = run->members[0].dataset->cardinality;
-        end = samples / batch + (samples % batch != 0);
+        end = samples / batch + (samples % batch != 0 && !o->drop_remainder);
     }
-    return steps > 0 && steps < end ? steps : end;
+    return o->steps > 0 && o->steps < end ? o->steps : end;
 }
 
 static weir_status copy_token(weir__schedule *run, const weir_run_options *options, weir_error *error) {
@@ -169,7 +169,7 @@ weir_status weir__schedule_open(weir__schedule *run, const weir_env *env, const 
     if (status == WEIR_OK)
         status = open_populations(run, error);
     if (status == WEIR_OK) {
-        run->end = find_end(run, options->steps);
+        run->end = find_end(run, options);
         return WEIR_OK;
     }
     if (options->dataset) {

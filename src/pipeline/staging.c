@@ -1,7 +1,8 @@
 /* See staging.h. Whoever takes a batch first gives back the host's slots whose copies are done, then
  * starts the copies of the batches that are built, into the places that are free, and gets the oldest. A copy
- * into a place waits, on the device, for the event with which the consumer released it; so the host waits for
- * builders alone. What goes wrong after batches that are queued is told when those were given. */
+ * into a place waits, on the device, for the event with which the consumer released it. The host waits only
+ * if there is no batch to give: for builders, or for the copy out of a slot. What goes wrong after batches
+ * that are queued is told when those were given. */
 #include "pipeline/staging.h"
 #include "pipeline/prefetch.h"
 
@@ -149,8 +150,8 @@ static weir_status all_held(const weir__staging *s, weir_error *error) {
     return status;
 }
 
-/* Takes one batch from the loader and queues it; *is_taken false if there is no place, or none is built
- * yet and nobody wants to wait, or the run is over. */
+/* Takes one batch from the loader and queues it; *is_taken false if the run is over, or nobody wants to wait
+ * and there is no place, or none whose copy is done, or no batch that is built. */
 static weir_status take(weir__staging *s, bool waits, bool *is_taken, weir_error *error) {
     weir__place *place = free_place(s);
     weir_taken loaded;
@@ -158,7 +159,9 @@ static weir_status take(weir__staging *s, bool waits, bool *is_taken, weir_error
     *is_taken = false;
     if (!place)
         return waits ? all_held(s, error) : WEIR_OK;
-    if (place->has_loaded) { /* the consumer was done with it before the host knew of the copy's end */
+    if (place->has_loaded) { /* the consumer released it before its copy was done */
+        if (!waits)
+            return WEIR_OK;
         uint64_t began_ns = weir__loader_now(s->loader);
         weir_status status = weir_event_sync(s->device, place->copied, error);
         s->wait_ns += weir__loader_now(s->loader) - began_ns;
@@ -191,7 +194,8 @@ static void give(weir__staging *s, weir_taken *out) {
     s->step = place->step;
     s->mark = place->mark;
     place->mark = before;
-    atomic_store_explicit(&place->state, WEIR__PLACE_HELD, memory_order_relaxed);
+    atomic_store_explicit(&place->held_step, place->loaded.step, memory_order_relaxed);
+    atomic_store_explicit(&place->state, WEIR__PLACE_HELD, memory_order_release);
     *out = (weir_taken){.step = place->loaded.step,
                         .dataset = place->loaded.dataset,
                         .store = place->loaded.store,
@@ -240,10 +244,16 @@ weir_status weir__staging_next(weir__staging *s, bool waits, weir_taken *out, bo
 /* If the event cannot be recorded the place stays held: nothing says when its reader is done. */
 weir_status weir__staging_release(weir__staging *s, const weir_taken *taken, weir_stream stream,
                                   weir_error *error) {
-    weir__place *place = &s->places[taken->slot];
+    weir__place *place = taken->slot < s->depth ? &s->places[taken->slot] : NULL;
+    int held = WEIR__PLACE_HELD;
+    if (!place || atomic_load_explicit(&place->held_step, memory_order_relaxed) != taken->step ||
+        !atomic_compare_exchange_strong(&place->state, &held, WEIR__PLACE_RELEASED))
+        return weir__fail(error, WEIR_CONTRACT_VIOLATION, WEIR__STAGING_OPERATOR,
+                          "the batch of step %llu is not held: it was released before",
+                          (unsigned long long)taken->step);
     weir_status status = weir_event_record(s->device, place->free, stream, error);
-    if (status == WEIR_OK)
-        atomic_store_explicit(&place->state, WEIR__PLACE_FREE, memory_order_release);
+    atomic_store_explicit(&place->state, status == WEIR_OK ? WEIR__PLACE_FREE : WEIR__PLACE_HELD,
+                          memory_order_release);
     return status;
 }
 

@@ -13,19 +13,20 @@
 enum { WEIR__DEPTH_MAX = 64 };
 
 /* A place on the device. It is free, or its copy was started (queued), or the consumer has it (held). Only
- * the consumer's thread moves it on, but releasing makes it free from any thread. */
-enum { WEIR__PLACE_FREE, WEIR__PLACE_QUEUED, WEIR__PLACE_HELD };
+ * the consumer's thread moves it on, but any thread may release it, which makes it free. */
+enum { WEIR__PLACE_FREE, WEIR__PLACE_QUEUED, WEIR__PLACE_HELD, WEIR__PLACE_RELEASED };
 
 typedef struct weir__place {
     _Atomic int state;
-    uint64_t order;    /* of taking: batches are given on in this order */
-    weir_taken loaded; /* the host's slot … */
-    bool has_loaded;   /* … which goes back when it is copied */
-    void *data;        /* the batch's tensors, on the device */
-    void *compact;     /* its compact form, on the device */
-    weir_event copied; /* the host's slot is free again */
-    weir_event ready;  /* the tensors are there */
-    weir_event free;   /* the consumer is done with it; never recorded before its first release */
+    _Atomic uint64_t held_step; /* of the batch that is held, or was last */
+    uint64_t order;             /* of taking: batches are given on in this order */
+    weir_taken loaded;          /* the host's slot … */
+    bool has_loaded;            /* … which goes back when it is copied */
+    void *data;                 /* the batch's tensors, on the device */
+    void *compact;              /* its compact form, on the device */
+    weir_event copied;          /* the host's slot is free again */
+    weir_event ready;           /* the tensors are there */
+    weir_event free;            /* the consumer is done with it; never recorded before its first release */
     weir_batch batch;
     uint64_t *epochs;
     uint64_t *indices;

@@ -380,6 +380,20 @@ class Resume(WithFolder):
             record = self.assert_error("CHECKPOINT_MISMATCH", "--resume", self.checkpoint, "--policy", "best_effort",
                                        "--workers", 3, *steps)
             self.assertIn(f"ends at step {STEPS}, and this one {end};", record["message"])
+        self.assert_error("CHECKPOINT_MISMATCH", *call, "--shards", "contiguous")
+
+    def test_shards_and_a_last_batch_that_is_not_full(self):
+        call = ["--stage", "eval", "--dataset", "shop/churn/val", "--policy", "best_effort", "--shards", "contiguous",
+                "--workers", 2]
+        whole = self.run_ok(*call)
+        full = self.run_ok(*call, "--drop-remainder", "--trace", self.trace, "--checkpoint", self.checkpoint)
+        self.assertEqual(full["batches"], whole["batches"] - 1)
+        self.assertEqual(full["samples"], full["batches"] * (whole["samples"] // full["batches"]))
+        result = weir("replay", self.trace, "--store", shop / "shop.weir", "--json")
+        self.assertEqual(json.loads(result.stdout)["checked_digests"], full["batches"], result.stderr)
+        self.assert_error("CHECKPOINT_MISMATCH", *call, "--resume", self.checkpoint)
+        self.assert_error("CONTRACT_VIOLATION", *call[:4], "--shards", "contiguous")
+        self.assert_error("CONTRACT_VIOLATION", "--steps", 3, "--drop-remainder")
 
 
 class Checkpoint(WithFolder):

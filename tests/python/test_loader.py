@@ -117,6 +117,18 @@ class Order(LoaderTest):
     def test_best_effort_gives_every_step_once(self) -> None:
         steps = [batch.step for batch in self.loader(policy="best_effort", workers=3, steps=20)]
         self.assertEqual(sorted(steps), list(range(20)))
+        blocks = self.loader(policy="best_effort", shards="contiguous", workers=2, max_lead=1, epochs=1, steps=20)
+        steps = [batch.step for batch in blocks]
+        self.assertEqual({frozenset(steps[i : i + 2]) for i in range(0, 20, 2)}, {frozenset((i, i + 10)) for i in range(10)})
+
+    def test_a_last_batch_that_is_not_full_can_be_left_out(self) -> None:
+        whole = list(self.loader(stage="eval", dataset="shop/churn/val", copy=True))
+        self.assertLess(whole[-1].valid_count, whole[0].valid_count)
+        full = self.loader(stage="eval", dataset="shop/churn/val", drop_remainder=True)
+        self.assertEqual(len(full), len(whole) - 1)
+        self.assertEqual([batch.digest for batch in full], [batch.digest for batch in whole[:-1]])
+        with self.assertRaisesRegex(weir.errors.ContractViolation, "drop_last"):
+            self.loader(drop_remainder=True)
 
     def test_options_are_checked_when_it_is_made(self) -> None:
         for kind, options in {
@@ -131,7 +143,7 @@ class Order(LoaderTest):
             with self.subTest(kind.__name__), self.assertRaises(kind):
                 self.loader(**options)
         for name, value in (("workers", None), ("steps", "3"), ("depth", 1.5), ("rank", "0"), ("first_step", -1),
-                            ("max_lead", 2**32), ("epochs", "2"), ("stage", 3), ("policy", 3), ("dataset", b"x")):
+                            ("max_lead", 2**32), ("epochs", "2"), ("stage", 3), ("policy", 3), ("shards", 3), ("dataset", b"x")):
             options = {name: value, **({"world_size": 1} if name == "rank" else {})}
             with self.subTest(name), self.assertRaisesRegex((TypeError, OverflowError), f"^{name} is "):
                 self.loader(**options)

@@ -19,6 +19,7 @@ static void test_every_split_point(void **state) {
             weir_run *run;
             size_t size;
             options.workers = 1 + split % 4;
+            options.shard_mode = policy == WEIR_POLICY_STRICT ? WEIR_SHARD_INTERLEAVED : split / 4 % 2;
             options.state = NULL;
             assert_ok(weir_run_open(NULL, &options, &run, &error), &error);
             assert_int_equal(loading_take(run, split, parts), split);
@@ -35,6 +36,38 @@ static void test_every_split_point(void **state) {
             free(checkpoint);
         }
     }
+}
+
+/* How best effort deals steps out is in its checkpoint: another way is refused when the run is opened. */
+static void test_other_shards_are_refused(void **state) {
+    (void)state;
+    weir_error error;
+    weir_run *run;
+    size_t size;
+    loading_batch taken[3];
+    weir_run_options options = loading_options(&fixture, manifest);
+    options.policy = WEIR_POLICY_BEST_EFFORT;
+    options.stage = WEIR_STAGE_EVAL;
+    options.dataset = "shop/churn/val";
+    options.shard_mode = WEIR_SHARD_CONTIGUOUS;
+    options.workers = 2;
+    assert_ok(weir_run_open(NULL, &options, &run, &error), &error);
+    loading_take(run, 1, taken);
+    uint8_t *checkpoint = loading_checkpoint(run, &size);
+    weir_run_close(run);
+    options.state = checkpoint;
+    options.state_size = size;
+    options.shard_mode = WEIR_SHARD_INTERLEAVED;
+    assert_fails(weir_run_open(NULL, &options, &run, &error), WEIR_CHECKPOINT_MISMATCH, &error);
+    assert_string_equal(diagnostic_of_field(&error), "shard_mode");
+    options.shard_mode = WEIR_SHARD_CONTIGUOUS;
+    options.drop_remainder = true; /* another end */
+    assert_fails(weir_run_open(NULL, &options, &run, &error), WEIR_CHECKPOINT_MISMATCH, &error);
+    assert_string_equal(diagnostic_of_field(&error), "steps");
+    options.drop_remainder = false;
+    assert_ok(weir_run_open(NULL, &options, &run, &error), &error);
+    weir_run_close(run);
+    free(checkpoint);
 }
 
 static void test_another_world_goes_on(void **state) {
@@ -187,6 +220,7 @@ static void test_damaged_checkpoints(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_every_split_point),
+        cmocka_unit_test(test_other_shards_are_refused),
         cmocka_unit_test(test_another_world_goes_on),
         cmocka_unit_test(test_another_manifest_is_refused),
         cmocka_unit_test(test_another_run_is_refused),

@@ -115,6 +115,11 @@ static void test_eval_is_one_pass(void **state) {
             assert_int_equal(loading_run(&options, STEPS, got), pass - 1);
             options.steps = pass + 5;
             assert_int_equal(loading_run(&options, STEPS, got), pass);
+            options.drop_remainder = true;
+            size_t full = (size_t)(dataset->cardinality / 8);
+            assert_int_equal(full, pass - 1); /* else the test tests nothing */
+            assert_int_equal(loading_run(&options, STEPS, got), full);
+            assert_batches_equal(expected, got, full);
         }
 }
 
@@ -130,6 +135,25 @@ static void test_best_effort_loses_and_repeats_nothing(void **state) {
         assert_int_equal(loading_run(&options, STEPS + 1, got), STEPS);
         loading_sort(got, STEPS);
         assert_batches_equal(expected, got, STEPS);
+        options.shard_mode = (weir_shard_mode)(workers % 2);
+    }
+}
+
+/* Contiguous shards: the first batches of the workers lie a block apart. */
+static void test_contiguous_shards(void **state) {
+    (void)state;
+    loading_batch got[STEPS];
+    weir_run_options options = loading_options(&fixture, manifest);
+    options.policy = WEIR_POLICY_BEST_EFFORT;
+    options.shard_mode = WEIR_SHARD_CONTIGUOUS;
+    options.steps = STEPS;
+    options.workers = 3;
+    options.max_lead = 1;
+    assert_int_equal(loading_run(&options, STEPS, got), STEPS);
+    for (uint64_t round = 0; round < STEPS / 3; round++) { /* each has given `round` when the round begins */
+        loading_sort(got + 3 * round, 3);
+        for (uint64_t worker = 0; worker < 3; worker++)
+            assert_int_equal(got[3 * round + worker].step, worker * (STEPS / 3) + round);
     }
 }
 
@@ -441,6 +465,19 @@ static void test_what_cannot_be_opened(void **state) {
     options = good;
     options.policy = (weir_policy)9;
     assert_fails(weir_run_open(NULL, &options, &run, &error), WEIR_CONTRACT_VIOLATION, &error);
+    options.policy = WEIR_POLICY_STRICT;
+    options.shard_mode = WEIR_SHARD_CONTIGUOUS;
+    options.steps = 9;
+    assert_fails(weir_run_open(NULL, &options, &run, &error), WEIR_CONTRACT_VIOLATION, &error);
+    options.policy = WEIR_POLICY_BEST_EFFORT;
+    options.steps = 0; /* without an end there are no blocks */
+    assert_fails(weir_run_open(NULL, &options, &run, &error), WEIR_CONTRACT_VIOLATION, &error);
+    options.shard_mode = (weir_shard_mode)2;
+    assert_fails(weir_run_open(NULL, &options, &run, &error), WEIR_CONTRACT_VIOLATION, &error);
+    options = good;
+    options.drop_remainder = true; /* in train the manifest says it */
+    assert_fails(weir_run_open(NULL, &options, &run, &error), WEIR_CONTRACT_VIOLATION, &error);
+    assert_non_null(strstr(error.message, "drop_last"));
     options = good;
     options.read_back = true;
     assert_fails(weir_run_open(NULL, &options, &run, &error), WEIR_CONTRACT_VIOLATION, &error);
@@ -547,6 +584,7 @@ int main(void) {
         cmocka_unit_test(test_one_dataset_by_name),
         cmocka_unit_test(test_eval_is_one_pass),
         cmocka_unit_test(test_best_effort_loses_and_repeats_nothing),
+        cmocka_unit_test(test_contiguous_shards),
         cmocka_unit_test(test_a_run_that_begins_later),
         cmocka_unit_test(test_the_step_and_the_end),
         cmocka_unit_test(test_memory_is_planned_and_limited),

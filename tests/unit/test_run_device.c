@@ -204,6 +204,44 @@ static void test_batches_are_held_and_released_in_any_order(void **state) {
 
 /* ---- Errors ---------------------------------------------------------------------------------------- */
 
+/* A batch that was given back is nobody's: neither again nor after its place has another batch. */
+static void test_a_batch_is_released_once(void **state) {
+    (void)state;
+    weir_error error;
+    weir_taken first, second;
+    consumer c;
+    weir_run_options options = trial_of(1, 1, 5);
+    begin(&c, &options);
+    assert_ok(weir_run_next(c.run, &first, &error), &error);
+    assert_ok(weir_run_release(c.run, &first, c.stream, &error), &error);
+    assert_fails(weir_run_release(c.run, &first, c.stream, &error), WEIR_CONTRACT_VIOLATION, &error);
+    assert_ok(weir_run_next(c.run, &second, &error), &error);
+    assert_int_equal(second.slot, first.slot);
+    assert_fails(weir_run_release(c.run, &first, c.stream, &error), WEIR_CONTRACT_VIOLATION, &error);
+    assert_fails(weir_run_next(c.run, &first, &error), WEIR_CONTRACT_VIOLATION, &error); /* still held */
+    assert_ok(weir_run_release(c.run, &second, c.stream, &error), &error);
+    end(&c);
+}
+
+/* The fake does one thing whenever it is asked how far it is: who does not want to wait is not made to. */
+static void test_trying_does_not_wait_for_a_copy(void **state) {
+    (void)state;
+    weir_error error;
+    weir_taken taken;
+    consumer c;
+    bool is_ready;
+    weir_run_options options = trial_of(1, 1, 0);
+    begin(&c, &options);
+    for (uint64_t step = 0; step < STEPS; step++) {
+        for (is_ready = false; !is_ready;)
+            assert_ok(weir_run_try_next(c.run, &taken, &is_ready, &error), &error);
+        assert_int_equal(taken.step, step);
+        assert_ok(weir_run_release(c.run, &taken, c.stream, &error), &error);
+    }
+    assert_int_equal(fake.calls("cuEventSynchronize"), 0);
+    end(&c);
+}
+
 static void test_a_failure_comes_at_its_step(void **state) {
     (void)state;
     uint8_t *memory;
@@ -524,6 +562,8 @@ int main(void) {
         cmocka_unit_test(test_every_batch_arrives),
         cmocka_unit_test(test_a_missing_wait_shows),
         cmocka_unit_test(test_batches_are_held_and_released_in_any_order),
+        cmocka_unit_test(test_a_batch_is_released_once),
+        cmocka_unit_test(test_trying_does_not_wait_for_a_copy),
         cmocka_unit_test(test_a_failure_comes_at_its_step),
         cmocka_unit_test(test_a_copy_that_fails),
         cmocka_unit_test(test_reading_back),
