@@ -59,6 +59,8 @@ typedef struct weir_batch {
     uint64_t rules_size;
     const uint64_t *epochs;  /* of each sequence */
     const uint64_t *indices; /* sample_index of each sequence but those of padding */
+    const uint32_t
+        *anchor_rows;     /* RowIdx of what each sequence is about: the tensor anchor_row, on the host */
     const uint32_t *rows; /* RowIdx of each sequence's rows, in visit order: from rows[i * row_stride] on */
     uint32_t row_stride;
     const uint32_t *visits; /* beside rows: how often walks came to a row that starts a part of its sequence,
@@ -112,6 +114,7 @@ typedef struct weir_batch_memory {
     void *compact;
     void *tensors;
     bool without_tensors; /* batches are built and not expanded */
+    bool without_anchors; /* the tensor anchor_row is empty, and the compact form does not have it */
 } weir_batch_memory;
 
 /* A buffer for batches of these builders, and of others of the same datasets and manifest. `memory` may be

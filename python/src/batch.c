@@ -177,6 +177,7 @@ py_batch *py_batch_copy(const py_batch *from) {
     copy->view.sample_digests = copy->sample_digests =
         copy_of(batch->has_digests ? batch->sample_digests : NULL, 8 * count);
     copy->view.indices = NULL;
+    copy->view.anchor_rows = NULL;
     copy->view.visits = NULL;
     copy->view.compact = copy->view.rules = NULL;
     if (copy->epochs && copy->rows && (copy->sample_digests || !batch->has_digests))
@@ -228,8 +229,7 @@ static PyObject *arrays(PyObject *self, PyObject *nothing) {
 /* What torch is told that a tensor is. Before 2.3 it has no unsigned types but uint8, and takes no bool. */
 static uint8_t code_for_torch(const weir_batch *batch, int id, bool has_unsigned) {
     const py_dtype *dtype = py_dtype_find(batch->tensors[id].dtype);
-    bool is_mask = id == WEIR_IS_NULL || id == WEIR_BOOL_VALUES || id == WEIR_IS_TARGET ||
-                   id == WEIR_IS_PADDING || id == WEIR_FK_ADJ;
+    bool is_mask = dtype->dlpack_code == DL_UINT && dtype->size == 1; /* they hold 0 and 1 */
     if (has_unsigned)
         return is_mask ? DL_BOOL : dtype->dlpack_code;
     return dtype->dlpack_code == DL_UINT && dtype->size > 1 ? DL_INT : dtype->dlpack_code;
@@ -441,10 +441,6 @@ static Py_ssize_t length(PyObject *self) {
 }
 
 /* The fields of each sequence; the closure is the part's number. */
-static PyObject *get_field(PyObject *self, void *closure) {
-    return part(self, &batch_of(self)->batch->tensors[(intptr_t)closure]);
-}
-
 /* What lies beside the tensors, as arrays of one or two dimensions. */
 static PyObject *beside(PyObject *self, const void *data, const char *dtype, uint32_t width) {
     py_batch *owner = batch_of(self);
@@ -455,6 +451,15 @@ static PyObject *beside(PyObject *self, const void *data, const char *dtype, uin
                                          .rank = width ? 2 : 1,
                                          .shape = shape,
                                          .is_writable = owner->is_own});
+}
+
+/* Anchors that nobody asked for on a device are on the host. */
+static PyObject *get_field(PyObject *self, void *closure) {
+    const weir_batch *batch = batch_of(self)->batch;
+    const weir_tensor *field = &batch->tensors[(intptr_t)closure];
+    if ((intptr_t)closure == WEIR_ANCHOR_ROW && field->size == 0)
+        return beside(self, batch->anchor_rows, field->dtype, 0);
+    return part(self, field);
 }
 
 static PyObject *get_epochs(PyObject *self, void *closure) {
@@ -568,8 +573,14 @@ static PyMethodDef methods[] = {
 
 #define NUMBER(name, field, doc)                                                                             \
     { name, get_number, NULL, doc, (void *)offsetof(weir_batch, field) }
-#define FIELD(name, id, doc)                                                                                 \
-    { name, get_field, NULL, doc, (void *)(intptr_t)(id) }
+#define DOC_SAMPLE_INDEX     "which sample of the dataset."
+#define DOC_POSITION         "its position in the epoch."
+#define DOC_ANCHOR_ROW       "the store's row that it is about; on a device only if anchor_rows asks for it."
+#define DOC_OBSERVATION_TIME "microseconds; what was known then is seen."
+#define DOC_NUM_CELLS        "cells before the padding."
+#define DOC_NUM_ROWS         "rows before the padding."
+#define FIELD(id, name, dtype, size, axis)                                                                   \
+    {#name, get_field, NULL, #dtype " [" #axis "]: " DOC_##id, (void *)(intptr_t)(WEIR_##id)},
 
 static PyGetSetDef attributes[] = {
     {"step", get_step, NULL, "The step of the run.", NULL},
@@ -600,13 +611,7 @@ static PyGetSetDef attributes[] = {
     NUMBER("task_index", task, "The task's number in the store."),
     NUMBER("category_start", category_start, "Of a categorical target: its first category in the store."),
     NUMBER("category_count", category_count, "Of a categorical target: the number of its categories."),
-    FIELD("sample_index", WEIR_SAMPLE_INDEX, "uint64 [B]: which sample of the dataset."),
-    FIELD("position", WEIR_POSITION, "uint64 [B]: its position in the epoch."),
-    FIELD("anchor_row", WEIR_ANCHOR_ROW, "uint32 [B]: the store's row that it is about."),
-    FIELD("observation_time", WEIR_OBSERVATION_TIME, "int64 [B]: microseconds; what was known then is seen."),
-    FIELD("num_cells", WEIR_NUM_CELLS, "uint32 [B]: cells before the padding."),
-    FIELD("num_rows", WEIR_NUM_ROWS, "uint32 [B]: rows before the padding."),
-    {NULL, NULL, NULL, NULL, NULL}};
+    WEIR_BATCH_FIELDS(FIELD){NULL, NULL, NULL, NULL, NULL}};
 
 static PyType_Slot slots[] = {{Py_tp_doc, "The tensors of one step; see weir.Batch."},
                               {Py_tp_dealloc, py_object_dealloc},
@@ -620,7 +625,27 @@ static PyType_Spec spec = {"weir._weir.Batch", sizeof(py_object), 0,
                            Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE | Py_TPFLAGS_DISALLOW_INSTANTIATION,
                            slots};
 
+#define PART(id, name, dtype, ...) {#name, #dtype},
+
+/* A tuple of (name, dtype). */
+static bool add_list(PyObject *module, const char *name, const char *const (*parts)[2], Py_ssize_t count) {
+    PyObject *list = PyTuple_New(count);
+    for (Py_ssize_t i = 0; list && i < count; i++) {
+        PyObject *pair = Py_BuildValue("(ss)", parts[i][0], parts[i][1]);
+        if (!pair || PyTuple_SetItem(list, i, pair) != 0)
+            Py_CLEAR(list);
+    }
+    bool is_added = list && PyModule_AddObjectRef(module, name, list) == 0;
+    Py_XDECREF(list);
+    return is_added;
+}
+
 int py_add_batch(PyObject *module) {
+    static const char *const tensors[][2] = {WEIR_BATCH_TENSORS(PART)};
+    static const char *const fields[][2] = {WEIR_BATCH_FIELDS(PART)};
     py_the.batch = py_add_type(module, &spec);
-    return py_the.batch ? 0 : -1;
+    return py_the.batch && add_list(module, "TENSORS", tensors, WEIR_TENSORS) &&
+                   add_list(module, "FIELDS", fields, WEIR_BATCH_PARTS - WEIR_TENSORS)
+               ? 0
+               : -1;
 }

@@ -36,28 +36,11 @@ class SemanticType(enum.IntEnum):
     TEXT = 5
 
 
-TENSOR_NAMES = (
-    "semantic_types",
-    "column_ids",
-    "seq_row_ids",
-    "is_null",
-    "numeric_values",
-    "timestamp_values",
-    "bool_values",
-    "categorical_embed_ids",
-    "text_embed_ids",
-    "is_target",
-    "is_padding",
-    "fk_adj",
-    "col_perm",
-    "out_perm",
-    "in_perm",
-    "text_batch_embeddings",
-)
+TENSOR_NAMES = tuple(name for name, _ in _weir.TENSORS)
 
-# uint8 tensors that hold 0 and 1: torch.bool, as masks are.
-_MASKS = ("is_null", "bool_values", "is_target", "is_padding", "fk_adj")
-_UINT16 = ("seq_row_ids", "col_perm", "out_perm", "in_perm")
+# uint8 tensors hold 0 and 1: torch.bool, as masks are.
+_MASKS = tuple(name for name, dtype in _weir.TENSORS if dtype == "uint8")
+_UINT16 = tuple(name for name, dtype in _weir.TENSORS if dtype == "uint16")
 _VALUES = {
     "boolean": "bool_values",
     "numerical": "numeric_values",

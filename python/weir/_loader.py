@@ -71,7 +71,8 @@ class Loader:
 
     device: "cuda:1" ("cuda" is the first GPU): batches are copied to the GPU ahead of the loop, and their arrays lie there;
     torch and JAX take them with their streams in order (batch.torch(), torch.from_dlpack). At most `depth` can be held at
-    a time, queue_size does not count, and copy is not for them. "host" is a device on any machine.
+    a time, queue_size does not count, and copy is not for them. "host" is a device on any machine. There
+    batch.anchor_row stays on the host, since no model needs the store's row numbers, unless anchor_rows asks for it.
 
     verify: how stores that are given as paths are opened; see Store.
 
@@ -111,6 +112,7 @@ class Loader:
         trace_indices: bool = False,
         device: object = None,
         depth: int = _weir.RUN_DEPTH,
+        anchor_rows: bool = False,
         verify: str = "touched",
     ) -> None:
         self.stores, self.manifest = as_stores(stores, verify), as_manifest(manifest)
@@ -136,7 +138,7 @@ class Loader:
             "steps": end or 0, "first_step": first_step, "drop_remainder": drop_remainder, "workers": workers, "buffer_size": buffer_size,
             "queue_size": queue_size, "policy": policy, "max_lead": max_lead, "max_skips": max_skips, "shards": shards,
             "memory_limit": memory_limit or 0, "device": None if device is None else str(device), "depth": depth,
-            "trace": trace, "trace_indices": trace_indices,
+            "anchor_rows": anchor_rows, "trace": trace, "trace_indices": trace_indices,
         }  # fmt: skip
         self._lock = threading.RLock()
         _loaders.add(self)

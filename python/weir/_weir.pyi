@@ -276,6 +276,8 @@ class Run:
     def _metrics(self) -> dict[str, Any]: ...
     def _tables(self, store: int, /) -> dict[str, Array]: ...
 
+TENSORS: Final[tuple[tuple[str, str], ...]]
+FIELDS: Final[tuple[tuple[str, str], ...]]
 RUN_WORKERS: Final[int]
 RUN_BUFFER: Final[int]
 RUN_QUEUE: Final[int]

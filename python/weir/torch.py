@@ -22,6 +22,7 @@ from typing import Any
 import torch
 from torch.utils.data import IterableDataset, get_worker_info
 
+from weir import _weir
 from weir._attention import Masks, attend, lists_of
 from weir._batch import TENSOR_NAMES, Batch, SemanticType
 from weir._loader import Loader
@@ -100,6 +101,7 @@ class Dataset(IterableDataset[Tensors]):
         elif self.device is not None and self.device.type == "cuda":
             index = torch.cuda.current_device() if self.device.index is None else self.device.index
             options["device"], self.device = f"cuda:{index}", None
+        options.setdefault("anchor_rows", fields)
         self.loader = Loader(stores, manifest, **options)
         self.fields = fields
         self.transform = transform
@@ -156,7 +158,7 @@ class Dataset(IterableDataset[Tensors]):
 
 
 _INTEGERS = ("step", "task_index", "category_start", "category_count")
-_FIELDS = ("sample_index", "position", "anchor_row", "observation_time", "num_cells", "num_rows")
+_FIELDS = tuple(name for name, _ in _weir.FIELDS)
 
 
 def _copied(tensors: Mapping[str, torch.Tensor], device: torch.device) -> Tensors:

@@ -116,6 +116,7 @@ static void carve_lists(weir_batch_buffer *b) {
     b->indices = weir__carve(&b->lists, l->sequences, sizeof *b->indices);
     b->epochs = weir__carve(&b->lists, l->sequences, sizeof *b->epochs);
     b->digests = weir__carve(&b->lists, l->sequences, sizeof *b->digests);
+    b->anchors = weir__carve(&b->lists, l->sequences, sizeof *b->anchors);
     b->rows = weir__carve(&b->lists, times(l->sequences, l->walked_rows), sizeof *b->rows);
     b->visits = weir__carve(&b->lists, times(l->sequences, l->walked_rows), sizeof *b->visits);
     b->uses = weir__carve(&b->lists, times(l->sequences, l->walked_texts), sizeof *b->uses);
@@ -129,6 +130,7 @@ static uint8_t *map(const weir_env *env, uint64_t size) {
 static bool open_memory(weir_batch_buffer *b, const weir_batch_memory *memory) {
     static const weir_batch_memory own = {0};
     memory = memory ? memory : &own;
+    b->hides_anchors = memory->without_anchors;
     b->owns_compact = !memory->compact;
     b->owns_tensors = !memory->tensors && !memory->without_tensors;
     b->compact = memory->compact ? memory->compact : map(b->env, b->room.compact);

@@ -38,6 +38,7 @@ struct weir_batch_buffer {
     uint8_t *tensors; /* NULL: batches are not expanded */
     bool owns_compact;
     bool owns_tensors;
+    bool hides_anchors;
     weir_batch batch;
 
     /* While it is built, by any threads. */
@@ -50,6 +51,7 @@ struct weir_batch_buffer {
     uint64_t *indices;
     uint64_t *epochs;
     uint64_t *digests;
+    uint32_t *anchors;
     uint32_t *rows;   /* limits.walked_rows a sequence */
     uint32_t *visits; /* the same */
     weir__text_use *uses;

@@ -207,6 +207,9 @@ static void describe(const weir__recipe *r, weir_batch_buffer *b) {
     batch->rules_size = r->rules.expansion_size;
     batch->epochs = b->epochs;
     batch->indices = b->indices;
+    batch->anchor_rows = b->anchors;
+    if (b->hides_anchors)
+        batch->tensors[WEIR_ANCHOR_ROW].shape[0] = batch->tensors[WEIR_ANCHOR_ROW].size = 0;
     batch->rows = b->rows;
     batch->visits = b->visits;
     batch->row_stride = WEIR__LOW(uint32_t, b->limits.walked_rows);

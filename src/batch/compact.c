@@ -188,14 +188,17 @@ static uint8_t *record_of_sequence(weir_batch_buffer *buffer, uint32_t index) {
     return buffer->compact + 8 * (size_t)COMPACT_WORDS + (size_t)index * SEQUENCE_SIZE;
 }
 
-static void write_record(const sequence *s, uint8_t *out, const weir__sample *sample,
+static void write_record(const sequence *s, weir_batch_buffer *buffer, uint32_t index,
                          const weir_seed_row *seed) {
+    uint8_t *out = record_of_sequence(buffer, index);
+    const weir__sample *sample = &buffer->samples[index];
+    buffer->anchors[index] = seed->row;
     weir__store64(out + SEQUENCE_SAMPLE_INDEX, sample->index);
     weir__store64(out + SEQUENCE_POSITION, sample->position);
     weir__store64(out + SEQUENCE_OBSERVATION_TIME, (uint64_t)seed->observation_time);
     weir__store64(out + SEQUENCE_BLOB, s->offset);
     weir__store64(out + SEQUENCE_TARGET, bits_of_target(&seed->target));
-    weir__store32(out + SEQUENCE_ANCHOR_ROW, seed->row);
+    weir__store32(out + SEQUENCE_ANCHOR_ROW, buffer->hides_anchors ? 0 : seed->row);
     weir__store32(out + SEQUENCE_CELLS, s->walk->cell_count);
     weir__store32(out + SEQUENCE_ROWS, s->walk->row_count);
     weir__store32(out + SEQUENCE_EDGES, s->edges);
@@ -244,7 +247,7 @@ void weir__write_sequence(const weir__compact_writer *writer, weir_batch_buffer 
     order_rows(&s, writer);
     write_places(&s, writer->out_order, ROW_OUT_PLACE);
     write_places(&s, writer->in_order, ROW_IN_PLACE);
-    write_record(&s, record_of_sequence(buffer, index), &buffer->samples[index], seed);
+    write_record(&s, buffer, index, seed);
     uint32_t count = WEIR__LOW(uint32_t, end - writer->uses);
     uint32_t first = atomic_fetch_add_explicit(&buffer->use_count, count, memory_order_relaxed);
     memcpy(buffer->uses + first, writer->uses, count * sizeof *writer->uses);
@@ -259,4 +262,5 @@ void weir__write_sequence(const weir__compact_writer *writer, weir_batch_buffer 
 
 void weir__write_padding(weir_batch_buffer *buffer, uint32_t index) {
     memset(record_of_sequence(buffer, index), 0, SEQUENCE_SIZE);
+    buffer->anchors[index] = 0;
 }

@@ -184,7 +184,8 @@ static weir_status open_slots(weir__loader *loader, const weir_plan *plan, const
         status = weir__stretch_open(&loader->tensors, &host, plan, "tensors", error);
     for (size_t i = 0; i < count && status == WEIR_OK; i++) {
         weir_batch_memory at = {.compact = loader->compact.base + weir__memory_offset(plan, "slot", i),
-                                .without_tensors = !has_tensors};
+                                .without_tensors = !has_tensors,
+                                .without_anchors = !has_tensors && !loader->options->anchor_rows};
         if (has_tensors)
             at.tensors = loader->tensors.base + weir__memory_offset(plan, "tensors", i);
         loader->slot_pointers[i] = &loader->slots[i];

@@ -102,10 +102,12 @@ static void keep_view(weir__place *place) {
     place->batch.data = place->data;
     place->batch.epochs = place->epochs;
     place->batch.indices = place->indices;
+    place->batch.anchor_rows = place->anchors;
     place->batch.sample_digests = place->digests;
     place->batch.rows = NULL;
     place->batch.compact = place->batch.rules = NULL;
     memcpy(place->epochs, batch->epochs, batch->sequence_count * sizeof *place->epochs);
+    memcpy(place->anchors, batch->anchor_rows, batch->sequence_count * sizeof *place->anchors);
     memcpy(place->indices, batch->indices, (size_t)batch->step.valid_count * sizeof *place->indices);
     if (batch->has_digests)
         memcpy(place->digests, batch->sample_digests, batch->sequence_count * sizeof *place->digests);

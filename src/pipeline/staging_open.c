@@ -18,8 +18,9 @@ static weir_status open_place(weir__staging *s, uint32_t index, uint64_t sequenc
     place->epochs = weir__allocate_zero(s->env, (size_t)sequences, sizeof *place->epochs);
     place->indices = weir__allocate_zero(s->env, (size_t)sequences, sizeof *place->indices);
     place->digests = weir__allocate_zero(s->env, (size_t)sequences, sizeof *place->digests);
+    place->anchors = weir__allocate_zero(s->env, (size_t)sequences, sizeof *place->anchors);
     place->mark = new_mark(s);
-    if (!place->epochs || !place->indices || !place->digests || !place->mark)
+    if (!place->epochs || !place->indices || !place->digests || !place->anchors || !place->mark)
         return weir__out_of_memory(error, WEIR__STAGING_OPERATOR, (size_t)sequences * sizeof(uint64_t));
     place->data = s->there.base + weir__memory_offset(s->plan, "place", index);
     place->compact = s->there.base + weir__memory_offset(s->plan, "place_slot", index);
@@ -38,6 +39,7 @@ static void close_place(weir__staging *s, weir__place *place) {
     weir__release(s->env, place->epochs);
     weir__release(s->env, place->indices);
     weir__release(s->env, place->digests);
+    weir__release(s->env, place->anchors);
     weir__release(s->env, place->mark);
 }
 

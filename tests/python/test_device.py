@@ -51,6 +51,10 @@ class Devices(ShopTest):
         self.assertEqual(batch.device_index, 0)
         self.assertEqual(array.__dlpack_device__(), (2, 0))
         self.assertFalse(hasattr(array, "__array_interface__"))
+        expected = weir.batch(self.store, self.changed_manifest(global_batch_size=4), TRAIN, step=0)
+        self.assertEqual(batch.anchor_row.tolist(), expected.anchor_row.tolist())  # the host's
+        asked = next(self.loader(device=FAKE, anchor_rows=True))
+        self.assertEqual((asked.anchor_row.__dlpack_device__(), asked.anchor_row.shape), ((2, 0), (4,)))
         self.assertEqual(array[1:3].__dlpack_device__(), (2, 0))
         for use in (memoryview, lambda array: array.tolist(), numpy.asarray, lambda array: array[0, 0]):
             with self.assertRaises(BufferError):

@@ -5,6 +5,7 @@
 #include <string.h>
 #include <xxhash.h>
 
+#include "base/bytes.h"
 #include "support/database.h"
 #include "support/fake_driver.h"
 #include "support/loading.h"
@@ -405,6 +406,34 @@ static void assert_table(weir_device *device, const void *there, const uint8_t *
     free(back);
 }
 
+/* The store's numbers of rows are not for models: they are on the device only if somebody asks. */
+static void test_anchors_are_there_if_asked_for(void **state) {
+    (void)state;
+    weir_error error;
+    weir_taken taken;
+    consumer c;
+    weir_run_options options = trial_of(1, 2, 0);
+    for (int asks = 0; asks < 2; asks++) {
+        uint8_t there[4 * 8], zeros[4 * 8] = {0};
+        options.anchor_rows = asks;
+        begin(&c, &options);
+        assert_ok(weir_run_next(c.run, &taken, &error), &error);
+        assert_ok(weir_run_wait(c.run, &taken, c.stream, &error), &error);
+        const weir_tensor *anchors = &taken.batch->tensors[WEIR_ANCHOR_ROW];
+        assert_int_equal(taken.batch->sequence_count, 8);
+        assert_int_equal(anchors->size, asks ? sizeof there : 0);
+        assert_int_equal(anchors->shape[0], asks ? 8 : 0);
+        assert_ok(weir_copy_to_host(c.device, there, taken.batch->data + anchors->offset, sizeof there,
+                                    c.stream, &error),
+                  &error);
+        assert_ok(weir_stream_sync(c.device, c.stream, &error), &error);
+        assert_memory_not_equal(taken.batch->anchor_rows, zeros, sizeof zeros);
+        for (size_t i = 0; i < 8; i++)
+            assert_int_equal(weir__load32(there + 4 * i), asks ? taken.batch->anchor_rows[i] : 0);
+        end(&c);
+    }
+}
+
 static void test_tables_are_there(void **state) {
     (void)state;
     weir_error error;
@@ -570,6 +599,7 @@ int main(void) {
         cmocka_unit_test(test_a_run_that_was_stopped_gives_nothing),
         cmocka_unit_test(test_a_transform_on_the_device),
         cmocka_unit_test(test_what_cannot_be_opened),
+        cmocka_unit_test(test_anchors_are_there_if_asked_for),
         cmocka_unit_test(test_tables_are_there),
         cmocka_unit_test(test_memory_is_planned),
         cmocka_unit_test(test_states),
