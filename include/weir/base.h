@@ -27,6 +27,9 @@ extern "C" {
 
 #define WEIR_VERSION "0.1.0"
 
+/* The same as a number that grows: 10000 * major + 100 * minor + patch. */
+#define WEIR_VERSION_NUMBER 100
+
 /* The version of the library that is linked, as "major.minor.patch". Static; any thread. */
 WEIR_API const char *weir_version(void);
 

@@ -6,6 +6,7 @@
 #include "attention/attention.h"
 #include "attention/kernels.h"
 #include "base/floating.h"
+#include "base/options.h"
 #include "base/parallel.h"
 
 struct weir_attention {
@@ -99,8 +100,6 @@ static weir_status check_tensor(const weir_attention_call *call, const weir_atte
 
 static weir_status check_call(const weir_attention *attention, const weir_attention_call *call,
                               bool is_backward, weir_error *error) {
-    if (call->size < sizeof *call)
-        return refuse("the call's size is not set; set it to sizeof(weir_attention_call)", error);
     weir_status status = weir__attention_check_pattern(call->pattern, error);
     if (status != WEIR_OK)
         return status;
@@ -214,26 +213,35 @@ static weir_status run_pass(weir_attention *attention, const weir_attention_call
     return pass_on_host(attention, call, arguments, pass, error);
 }
 
-weir_status weir_attention_forward(weir_attention *attention, const weir_attention_call *call,
+static weir_status take_call(const weir_attention *attention, const weir_attention_call *given,
+                             bool is_backward, weir_attention_call *call, weir_error *error) {
+    weir_status status =
+        WEIR__TAKE_OPTIONS(*call, given, weir_attention_call, WEIR__ATTENTION_OPERATOR, error);
+    return status == WEIR_OK ? check_call(attention, call, is_backward, error) : status;
+}
+
+weir_status weir_attention_forward(weir_attention *attention, const weir_attention_call *given,
                                    weir_stream stream, weir_error *error) {
     weir__attention_arguments arguments;
-    weir_status status = check_call(attention, call, false, error);
+    weir_attention_call call;
+    weir_status status = take_call(attention, given, false, &call, error);
     if (status == WEIR_OK)
-        status = arguments_of(call, &arguments, error);
+        status = arguments_of(&call, &arguments, error);
     if (status == WEIR_OK)
-        status = run_pass(attention, call, &arguments, WEIR__ATTENTION_FORWARD, stream, error);
+        status = run_pass(attention, &call, &arguments, WEIR__ATTENTION_FORWARD, stream, error);
     return status;
 }
 
-weir_status weir_attention_backward(weir_attention *attention, const weir_attention_call *call,
+weir_status weir_attention_backward(weir_attention *attention, const weir_attention_call *given,
                                     weir_stream stream, weir_error *error) {
     weir__attention_arguments arguments;
-    weir_status status = check_call(attention, call, true, error);
+    weir_attention_call call;
+    weir_status status = take_call(attention, given, true, &call, error);
     if (status == WEIR_OK)
-        status = arguments_of(call, &arguments, error);
+        status = arguments_of(&call, &arguments, error);
     if (status == WEIR_OK)
-        status = run_pass(attention, call, &arguments, WEIR__ATTENTION_QUERIES, stream, error);
+        status = run_pass(attention, &call, &arguments, WEIR__ATTENTION_QUERIES, stream, error);
     if (status == WEIR_OK)
-        status = run_pass(attention, call, &arguments, WEIR__ATTENTION_KEYS, stream, error);
+        status = run_pass(attention, &call, &arguments, WEIR__ATTENTION_KEYS, stream, error);
     return status;
 }

@@ -2,30 +2,32 @@
 #include "batch/builder.h"
 
 #include "base/floating.h"
+#include "base/options.h"
 #include "sampler/sampler.h"
 
 static const char operator_name[] = "weir.batch.build";
 
-weir_status weir_batch_builder_open(const weir_env *env, const weir_batch_options *options,
+weir_status weir_batch_builder_open(const weir_env *env, const weir_batch_options *given,
                                     weir_batch_builder **out, weir_error *error) {
     env = weir__env(env);
-    if (options->size < sizeof *options)
-        return weir__fail(error, WEIR_CONTRACT_VIOLATION, operator_name,
-                          "options.size is %zu; set it to sizeof(weir_batch_options)", options->size);
+    weir_batch_options options;
+    weir_status status = WEIR__TAKE_OPTIONS(options, given, weir_batch_options, operator_name, error);
+    if (status != WEIR_OK)
+        return status;
     weir_batch_builder *b = weir__allocate_zero(env, 1, sizeof *b);
     if (!b)
         return weir__out_of_memory(error, operator_name, sizeof *b);
-    weir_status status = weir__recipe_open(&b->recipe, env, options, &b->sampler, error);
+    status = weir__recipe_open(&b->recipe, env, &options, &b->sampler, error);
     if (status == WEIR_OK)
         status = weir__batch_worker_open(&b->worker, &b->recipe, error);
     if (status != WEIR_OK) {
         weir_sampler_options call = {.size = sizeof call,
-                                     .dataset = options->dataset,
-                                     .world_size = options->world_size,
-                                     .rank = options->rank,
-                                     .token = options->token,
-                                     .token_size = options->token_size};
-        weir_sampler_name_call(options->manifest, &call, error);
+                                     .dataset = options.dataset,
+                                     .world_size = options.world_size,
+                                     .rank = options.rank,
+                                     .token = options.token,
+                                     .token_size = options.token_size};
+        weir_sampler_name_call(options.manifest, &call, error);
         weir_batch_builder_close(b);
         return status;
     }

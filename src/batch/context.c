@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "base/floating.h"
+#include "base/options.h"
 #include "batch/builder.h"
 
 static const char operator_name[] = "weir.context";
@@ -50,24 +51,25 @@ static weir_status prepare_seeds(weir_batch_builder *b, const weir_context_optio
     return WEIR_OK;
 }
 
-weir_status weir_context_builder_open(const weir_env *env, const weir_context_options *options,
+weir_status weir_context_builder_open(const weir_env *env, const weir_context_options *given,
                                       weir_batch_builder **out, weir_error *error) {
     env = weir__env(env);
-    if (options->size < sizeof *options)
-        return weir__fail(error, WEIR_CONTRACT_VIOLATION, operator_name,
-                          "options.size is %zu; set it to sizeof(weir_context_options)", options->size);
-    const weir_store_info *info = weir_store_describe(options->store);
-    uint32_t task = find_task(info, options->task);
+    weir_context_options options;
+    weir_status status = WEIR__TAKE_OPTIONS(options, given, weir_context_options, operator_name, error);
+    if (status != WEIR_OK)
+        return status;
+    const weir_store_info *info = weir_store_describe(options.store);
+    uint32_t task = find_task(info, options.task);
     if (task == WEIR_NONE)
-        return unknown_task(info, options->task, error);
+        return unknown_task(info, options.task, error);
     weir_batch_builder *b = weir__allocate_zero(env, 1, sizeof *b);
     if (!b)
         return weir__out_of_memory(error, operator_name, sizeof *b);
-    weir_status status = weir__recipe_open_for_requests(&b->recipe, env, options, task, error);
+    status = weir__recipe_open_for_requests(&b->recipe, env, &options, task, error);
     if (status == WEIR_OK)
         status = weir__batch_worker_open(&b->worker, &b->recipe, error);
     if (status == WEIR_OK)
-        status = prepare_seeds(b, options, error);
+        status = prepare_seeds(b, &options, error);
     if (status != WEIR_OK) {
         weir_batch_builder_close(b);
         return status;

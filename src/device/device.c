@@ -1,20 +1,21 @@
 /* The public calls: each leads to the device's operation of the same name. */
 #include "device/device.h"
+#include "base/options.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-weir_status weir_device_open(const weir_env *env, const weir_device_options *options, weir_device **out,
+weir_status weir_device_open(const weir_env *env, const weir_device_options *given, weir_device **out,
                              weir_error *error) {
-    static const weir_device_options defaults = {.size = sizeof defaults};
-    options = options ? options : &defaults;
-    if (options->size < sizeof *options)
-        return weir__fail(error, WEIR_CONTRACT_VIOLATION, WEIR__DEVICE_OPERATOR,
-                          "the options' size is not set");
-    bool is_host = options->library && strcmp(options->library, "host") == 0;
+    weir_device_options options;
+    weir_status status =
+        WEIR__TAKE_OPTIONS(options, given, weir_device_options, WEIR__DEVICE_OPERATOR, error);
+    if (status != WEIR_OK)
+        return status;
+    bool is_host = options.library && strcmp(options.library, "host") == 0;
     weir_device *device;
-    weir_status status = is_host ? weir__host_device_open(weir__env(env), &device, error)
-                                 : weir__cuda_device_open(weir__env(env), options, &device, error);
+    status = is_host ? weir__host_device_open(weir__env(env), &device, error)
+                     : weir__cuda_device_open(weir__env(env), &options, &device, error);
     if (status != WEIR_OK)
         return status;
     for (int kind = WEIR__DEVICE_MEMORY; kind <= WEIR__PINNED_MEMORY; kind++)

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/floating.h"
+#include "base/options.h"
 #include "ingest/like.h"
 #include "store/writer.h"
 
@@ -368,10 +369,15 @@ draft_all(const weir_env *env, const weir_ingest_options *options, weir_json_wri
     return status;
 }
 
-weir_status weir_schema_draft(const weir_env *env, const weir_ingest_options *options, weir_json_writer *w,
+weir_status weir_schema_draft(const weir_env *env, const weir_ingest_options *given, weir_json_writer *w,
                               weir_error *error) {
+    weir_ingest_options options;
+    weir_status status =
+        WEIR__TAKE_OPTIONS(options, given, weir_ingest_options, WEIR__INGEST_OPERATOR, error);
+    if (status != WEIR_OK)
+        return status;
     weir__floating kept = weir__enter_floating();
-    weir_status status = draft_all(env, options, w, error);
+    status = draft_all(env, &options, w, error);
     weir__leave_floating(&kept);
     return status;
 }
@@ -540,10 +546,15 @@ static __attribute__((noinline)) weir_status ingest_all(const weir_env *env,
 }
 
 /* Threads, DuckDB's too, begin with the floating-point state of their starter. */
-weir_status weir_ingest(const weir_env *env, const weir_ingest_options *options, weir_ingest_report *report,
+weir_status weir_ingest(const weir_env *env, const weir_ingest_options *given, weir_ingest_report *report,
                         weir_error *error) {
+    weir_ingest_options options;
+    weir_status status =
+        WEIR__TAKE_OPTIONS(options, given, weir_ingest_options, WEIR__INGEST_OPERATOR, error);
+    if (status != WEIR_OK)
+        return status;
     weir__floating kept = weir__enter_floating();
-    weir_status status = ingest_all(env, options, report, error);
+    status = ingest_all(env, &options, report, error);
     weir__leave_floating(&kept);
     return status;
 }

@@ -1,6 +1,7 @@
 /* The options of a prefetcher: names, defaults, and what is refused. */
 #include <string.h>
 
+#include "base/options.h"
 #include "pipeline/prefetch.h"
 
 /* ---- Names ----------------------------------------------------------------------------------- */
@@ -98,15 +99,15 @@ static weir_status check_slots(const weir_prefetch_options *options, weir_error 
     return WEIR_OK;
 }
 
-weir_status weir__prefetch_options_check(const weir_prefetch_options *options, weir_prefetch_options *out,
+weir_status weir__prefetch_options_check(const weir_prefetch_options *given, weir_prefetch_options *out,
                                          weir_error *error) {
-    if (options->size < sizeof *options)
-        return weir__fail(error, WEIR_CONTRACT_VIOLATION, WEIR__PREFETCH_OPERATOR,
-                          "options.size is %zu; set it to sizeof(weir_prefetch_options)", options->size);
-    if ((unsigned)options->policy > WEIR_POLICY_BEST_EFFORT)
-        return refuse(error, "policy", (unsigned)options->policy, "there is no such policy");
-    *out = *options;
+    weir_status status =
+        WEIR__TAKE_OPTIONS(*out, given, weir_prefetch_options, WEIR__PREFETCH_OPERATOR, error);
+    if (status != WEIR_OK)
+        return status;
+    if ((unsigned)out->policy > WEIR_POLICY_BEST_EFFORT)
+        return refuse(error, "policy", (unsigned)out->policy, "there is no such policy");
     fill_defaults(out);
-    weir_status status = check_iterator(out, error);
+    status = check_iterator(out, error);
     return status == WEIR_OK ? check_slots(out, error) : status;
 }

@@ -5,6 +5,7 @@
  * run that is killed at any moment can be resumed. */
 #include <string.h>
 
+#include "base/options.h"
 #include "device/device.h"
 #include "pipeline/prefetch.h"
 #include "pipeline/run_files.h"
@@ -160,19 +161,20 @@ static weir_status open_run(weir_run *run, weir_error *error) {
     return status;
 }
 
-weir_status weir_run_open(const weir_env *env, const weir_run_options *options, weir_run **out,
+weir_status weir_run_open(const weir_env *env, const weir_run_options *given, weir_run **out,
                           weir_error *error) {
+    weir_run_options options;
+    weir_status status = WEIR__TAKE_OPTIONS(options, given, weir_run_options, operator_name, error);
+    if (status != WEIR_OK)
+        return status;
     env = weir__env(env);
-    if (options->size < sizeof *options)
-        return weir__fail(error, WEIR_CONTRACT_VIOLATION, operator_name,
-                          "options.size is %zu; set it to sizeof(weir_run_options)", options->size);
     weir_run *run = weir__allocate_zero(env, 1, sizeof *run);
     if (!run)
         return weir__out_of_memory(error, operator_name, sizeof *run);
     run->env = env;
-    run->options = *options;
+    run->options = options;
     weir_cbor_writer_memory(&run->written, env);
-    weir_status status = open_run(run, error);
+    status = open_run(run, error);
     if (status != WEIR_OK) {
         weir_run_close(run);
         return status;

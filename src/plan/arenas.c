@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/bytes.h"
+#include "base/options.h"
 #include "plan/planning.h"
 #include "weir/hash.h"
 
@@ -194,7 +195,7 @@ static weir_status open_set(weir_arenas *set, const weir_arenas_options *options
         status = list_addresses(set, error);
     for (uint32_t a = 0; status == WEIR_OK && a < set->arena_count; a++)
         status = map_arena(set, a, error);
-    if (status != WEIR_OK || !options || !options->fill_token)
+    if (status != WEIR_OK || !options->fill_token)
         return status;
     for (uint32_t a = 0; a < set->arena_count && status == WEIR_OK; a++)
         status = fill(&set->memory, set->arenas[a].base, set->arenas[a].size, a, options->fill_token,
@@ -202,26 +203,24 @@ static weir_status open_set(weir_arenas *set, const weir_arenas_options *options
     return status;
 }
 
-weir_status weir_arenas_open(const weir_env *env, const weir_plan *plan, const weir_arenas_options *options,
+weir_status weir_arenas_open(const weir_env *env, const weir_plan *plan, const weir_arenas_options *given,
                              weir_arenas **arenas, weir_error *error) {
+    weir_arenas_options options;
+    weir_status status = WEIR__TAKE_OPTIONS(options, given, weir_arenas_options, ARENA_OPERATOR, error);
+    if (status == WEIR_OK && options.fill_token)
+        status = check_token(options.fill_token, options.fill_token_size, error);
+    if (status != WEIR_OK)
+        return status;
     env = weir__env(env);
-    if (options && options->size < sizeof *options)
-        return weir__fail(error, WEIR_CONTRACT_VIOLATION, ARENA_OPERATOR, "the options' size is not set");
-    if (options && options->fill_token) {
-        weir_status status = check_token(options->fill_token, options->fill_token_size, error);
-        if (status != WEIR_OK)
-            return status;
-    }
     weir_arenas *set = weir__allocate_zero(env, 1, sizeof *set);
     if (!set)
         return weir__out_of_memory(error, ARENA_OPERATOR, sizeof *set);
     set->env = env;
-    set->memory = options && options->memory.allocate ? options->memory : weir__host_memory(env);
+    set->memory = options.memory.allocate ? options.memory : weir__host_memory(env);
     set->plan = copy_plan(env, plan);
     set->arena_count = plan->arena_count;
-    weir_status status = set->plan
-                             ? open_set(set, options, error)
-                             : weir__out_of_memory(error, ARENA_OPERATOR, plan->count * sizeof *plan->rows);
+    status = set->plan ? open_set(set, &options, error)
+                       : weir__out_of_memory(error, ARENA_OPERATOR, plan->count * sizeof *plan->rows);
     if (status != WEIR_OK) {
         weir_arenas_close(set);
         return status;

@@ -1,5 +1,6 @@
 /* weir_pack: buffers in, offsets out. Options are checked, sizes rounded up to the alignment, and the
  * packer's answer told in the caller's terms. */
+#include "base/options.h"
 #include "plan/pack.h"
 #include "plan/planning.h"
 
@@ -33,31 +34,32 @@ static weir_status pack_rounded(const weir_env *env, const weir_buffer *buffers,
 }
 
 weir_status weir__pack_ranked(const weir_env *env, const weir_buffer *buffers, size_t count,
-                              const uint32_t *rank, const weir_packing_options *options, uint64_t *offsets,
+                              const uint32_t *rank, const weir_packing_options *given, uint64_t *offsets,
                               weir_packing_result *result, weir_error *error) {
-    if (options->size < sizeof *options)
-        return weir__fail(error, WEIR_CONTRACT_VIOLATION, WEIR__PACK_OPERATOR,
-                          "the options' size is not set");
-    if (options->effort_plus_one > WEIR_EFFORT_MAX + 1)
+    weir_packing_options options;
+    weir_status status = WEIR__TAKE_OPTIONS(options, given, weir_packing_options, WEIR__PACK_OPERATOR, error);
+    if (status != WEIR_OK)
+        return status;
+    if (options.effort_plus_one > WEIR_EFFORT_MAX + 1)
         return weir__fail(error, WEIR_CONTRACT_VIOLATION, WEIR__PACK_OPERATOR,
                           "the effort is a number from 0 to %d", WEIR_EFFORT_MAX);
     uint64_t start_ns = env->now_ns(env->context);
-    weir__pack_options pack = {.effort = options->effort_plus_one ? options->effort_plus_one - 1
-                                                                  : WEIR_EFFORT_DEFAULT,
-                               .threads = options->threads,
-                               .alignment = options->alignment,
-                               .capacity = options->has_capacity ? options->capacity : UINT64_MAX,
+    weir__pack_options pack = {.effort = options.effort_plus_one ? options.effort_plus_one - 1
+                                                                 : WEIR_EFFORT_DEFAULT,
+                               .threads = options.threads,
+                               .alignment = options.alignment,
+                               .capacity = options.has_capacity ? options.capacity : UINT64_MAX,
                                .rank = rank};
     weir__pack_result found;
-    weir_status status = weir__pack_choose(options->strategies, &pack.without, error);
+    status = weir__pack_choose(options.strategies, &pack.without, error);
     if (status == WEIR_OK)
         status = pack_rounded(env, buffers, count, &pack, offsets, &found, error);
     if (status != WEIR_OK)
         return status;
-    if (options->has_capacity && found.peak > options->capacity)
-        return weir__report_too_small(
-            (weir_text){"buffers", 7}, found.peak, options->capacity, found.lower_bound,
-            found.infeasible_proven || found.lower_bound > options->capacity, error);
+    if (options.has_capacity && found.peak > options.capacity)
+        return weir__report_too_small((weir_text){"buffers", 7}, found.peak, options.capacity,
+                                      found.lower_bound,
+                                      found.infeasible_proven || found.lower_bound > options.capacity, error);
     *result = (weir_packing_result){.buffers = count,
                                     .lower_bound = found.lower_bound,
                                     .peak_bytes = found.peak,

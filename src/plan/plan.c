@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "base/floating.h"
+#include "base/options.h"
 #include "plan/pack.h"
 #include "plan/planning.h"
 #include "weir/hash.h"
@@ -56,9 +57,9 @@ static void release_request(const weir_env *env, request *r) {
 
 static weir_status check_options(const weir_graph *graph, const weir_plan_options *options, request *r,
                                  weir_error *error) {
-    if (options->size < sizeof *options || !graph->is_finished)
+    if (!graph->is_finished)
         return weir__fail(error, WEIR_CONTRACT_VIOLATION, WEIR__PREPARE_OPERATOR,
-                          "the options' size is not set, or the graph is not finished");
+                          "the graph is not finished; call weir_graph_finish first");
     if (options->effort_plus_one > WEIR_EFFORT_MAX + 1)
         return weir__fail(error, WEIR_CONTRACT_VIOLATION, WEIR__PREPARE_OPERATOR,
                           "the effort is a number from 0 to %d", WEIR_EFFORT_MAX);
@@ -159,8 +160,12 @@ static weir_status make(weir_plan *plan, const weir_graph *graph, const weir_pla
     return status;
 }
 
-weir_status weir_plan_make(const weir_env *env, const weir_graph *graph, const weir_plan_options *options,
+weir_status weir_plan_make(const weir_env *env, const weir_graph *graph, const weir_plan_options *given,
                            weir_plan **plan, weir_error *error) {
+    weir_plan_options options;
+    weir_status status = WEIR__TAKE_OPTIONS(options, given, weir_plan_options, WEIR__PREPARE_OPERATOR, error);
+    if (status != WEIR_OK)
+        return status;
     env = weir__env(env);
     uint64_t start_ns = env->now_ns(env->context);
     request r = {0};
@@ -169,13 +174,13 @@ weir_status weir_plan_make(const weir_env *env, const weir_graph *graph, const w
         return weir__out_of_memory(error, WEIR__PREPARE_OPERATOR, sizeof *made);
     made->env = env;
     memcpy(made->hashes.graph, graph->hash, WEIR_HASH_SIZE);
-    weir_status status = check_options(graph, options, &r, error);
+    status = check_options(graph, &options, &r, error);
     if (status == WEIR_OK)
-        status = weir__mode_find(options, &made->mode, error);
+        status = weir__mode_find(&options, &made->mode, error);
     if (status == WEIR_OK) {
-        status = read_request(env, options, &r, error);
+        status = read_request(env, &options, &r, error);
         if (status == WEIR_OK)
-            status = make(made, graph, options, &r, error);
+            status = make(made, graph, &options, &r, error);
         release_request(env, &r);
     }
     if (status != WEIR_OK) {

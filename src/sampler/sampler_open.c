@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/floating.h"
+#include "base/options.h"
 
 enum { INSTALMENT_MIN = 64 };
 
@@ -262,13 +263,15 @@ static weir_status open_checked(const weir_env *env, const weir_manifest *manife
 }
 
 weir_status weir_sampler_open(const weir_env *env, const weir_manifest *manifest,
-                              const weir_sampler_options *options, weir_sampler **out, weir_error *error) {
-    if (options->size < sizeof *options)
-        return weir__fail(error, WEIR_CONTRACT_VIOLATION, weir_manifest_operator(manifest, WEIR_STAGE_EVAL),
-                          "options.size is %zu; set it to sizeof(weir_sampler_options)", options->size);
-    weir_status status = open_checked(weir__env(env), manifest, options, out, error);
+                              const weir_sampler_options *given, weir_sampler **out, weir_error *error) {
+    weir_sampler_options options;
+    weir_status status = WEIR__TAKE_OPTIONS(options, given, weir_sampler_options,
+                                            weir_manifest_operator(manifest, WEIR_STAGE_EVAL), error);
     if (status != WEIR_OK)
-        weir_sampler_name_call(manifest, options, error);
+        return status;
+    status = open_checked(weir__env(env), manifest, &options, out, error);
+    if (status != WEIR_OK)
+        weir_sampler_name_call(manifest, &options, error);
     return status;
 }
 

@@ -6,6 +6,7 @@
 #include "base/bytes.h"
 #include "base/file.h"
 #include "base/floating.h"
+#include "base/options.h"
 #include "store/reader.h"
 
 static const char operator_name[] = WEIR__STORE_OPERATOR;
@@ -347,16 +348,14 @@ static weir_status finish_open(weir_store *store, const weir_store_options *opti
     return WEIR_OK;
 }
 
-static const weir_store_options no_options = {.size = sizeof no_options};
-
-static weir_status check_options(const weir_store_options **options, weir_error *error) {
-    *options = *options ? *options : &no_options;
-    if ((*options)->size < sizeof **options)
-        return weir__fail(error, WEIR_CONTRACT_VIOLATION, operator_name,
-                          "options.size is %zu; set it to sizeof(weir_store_options)", (*options)->size);
-    if ((unsigned)(*options)->verify > WEIR_VERIFY_ALL)
+static weir_status take_options(weir_store_options *options, const weir_store_options *given,
+                                weir_error *error) {
+    weir_status status = WEIR__TAKE_OPTIONS(*options, given, weir_store_options, operator_name, error);
+    if (status != WEIR_OK)
+        return status;
+    if ((unsigned)options->verify > WEIR_VERIFY_ALL)
         return weir__fail(error, WEIR_CONTRACT_VIOLATION, operator_name, "there is no such way to verify: %d",
-                          WEIR__LOW(int, (*options)->verify));
+                          WEIR__LOW(int, options->verify));
     return WEIR_OK;
 }
 
@@ -392,24 +391,25 @@ static weir_status map_file(weir_store *store, weir_error *error) {
     return WEIR_OK;
 }
 
-weir_status weir_store_open_with(const weir_env *env, const char *path, const weir_store_options *options,
+weir_status weir_store_open_with(const weir_env *env, const char *path, const weir_store_options *given,
                                  weir_store **out, weir_error *error) {
     weir_store *store = NULL;
     *out = NULL;
-    weir_status status = check_options(&options, error);
+    weir_store_options options;
+    weir_status status = take_options(&options, given, error);
     if (status == WEIR_OK)
         status = make_store(weir__env(env), path, &store, error);
     if (status != WEIR_OK)
         return status;
-    store->data = options->data;
-    store->size = options->data_size;
-    if (!options->data)
+    store->data = options.data;
+    store->size = options.data_size;
+    if (!options.data)
         status = map_file(store, error);
     if (status != WEIR_OK) {
         weir_store_close(store);
         return status;
     }
-    return finish_open(store, options, out, error);
+    return finish_open(store, &options, out, error);
 }
 
 weir_status weir_store_open(const weir_env *env, const char *path, weir_store **out, weir_error *error) {

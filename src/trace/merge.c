@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/options.h"
 #include "trace/replay.h"
 
 static const char operator_name[] = "weir.trace.merge";
@@ -301,11 +302,12 @@ static void close_trace(rank_trace *one) {
 }
 
 weir_status weir_trace_merge(const weir_env *env, const char *const *paths, size_t count,
-                             const weir_merge_options *options, weir_merge_report *report,
-                             weir_error *error) {
-    static const weir_merge_options no_options;
+                             const weir_merge_options *given, weir_merge_report *report, weir_error *error) {
+    weir_merge_options options;
+    weir_status status = WEIR__TAKE_OPTIONS(options, given, weir_merge_options, operator_name, error);
+    if (status != WEIR_OK)
+        return status;
     env = weir__env(env);
-    options = options ? options : &no_options;
     *report = (weir_merge_report){.world_size = (uint32_t)count};
     if (count == 0 || count > UINT32_MAX)
         return weir__fail(error, WEIR_CONTRACT_VIOLATION, operator_name,
@@ -314,11 +316,11 @@ weir_status weir_trace_merge(const weir_env *env, const char *const *paths, size
     m.ranks = weir__allocate_zero(env, count, sizeof *m.ranks);
     if (!m.ranks)
         return weir__out_of_memory(error, operator_name, count * sizeof *m.ranks);
-    weir_status status = open_ranks(&m, paths);
+    status = open_ranks(&m, paths);
     if (status == WEIR_OK)
-        status = open_replayers(&m, (weir__replay_stores){options->stores, options->store_count});
+        status = open_replayers(&m, (weir__replay_stores){options.stores, options.store_count});
     if (status == WEIR_OK)
-        status = open_single(&m, options->single);
+        status = open_single(&m, options.single);
     if (status == WEIR_OK)
         status = merge_records(&m);
     const weir__judge *judge = &m.ranks[0].judge;

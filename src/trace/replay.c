@@ -1,6 +1,7 @@
 /* weir replay: every recorded step is made again from the manifest, written as a record, and compared with
  * the recorded one field by field: what is not compared on purpose is named here, everything else is. */
 #include "trace/replay.h"
+#include "base/options.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -381,20 +382,22 @@ static weir_status replay_with(const weir_env *env, replay *p, const weir_manife
     return status;
 }
 
-weir_status weir_trace_replay(const weir_env *env, const char *path, const weir_replay_options *options,
+weir_status weir_trace_replay(const weir_env *env, const char *path, const weir_replay_options *given,
                               weir_replay_report *report, weir_error *error) {
-    static const weir_replay_options no_options;
+    weir_replay_options options;
+    weir_status status = WEIR__TAKE_OPTIONS(options, given, weir_replay_options, operator_name, error);
+    if (status != WEIR_OK)
+        return status;
     env = weir__env(env);
-    options = options ? options : &no_options;
     replay p = {.report = report};
     weir_manifest *recorded = NULL;
     *report = (weir_replay_report){0};
-    weir_status status = weir_trace_open(env, path, &p.reader, error);
+    status = weir_trace_open(env, path, &p.reader, error);
     if (status == WEIR_OK)
-        status = options->manifest ? check_given_manifest(p.reader, options, error)
-                                   : weir_trace_manifest(p.reader, &recorded, error);
+        status = options.manifest ? check_given_manifest(p.reader, &options, error)
+                                  : weir_trace_manifest(p.reader, &recorded, error);
     if (status == WEIR_OK)
-        status = replay_with(env, &p, options->manifest ? options->manifest : recorded, options, error);
+        status = replay_with(env, &p, options.manifest ? options.manifest : recorded, &options, error);
     weir_manifest_close(recorded);
     weir_trace_close(p.reader);
     return status;

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/file.h"
+#include "base/options.h"
 #include "trace/record.h"
 #include "trace/tally.h"
 #include "trace/writer.h"
@@ -147,11 +148,14 @@ static weir_status buffer_beginning(weir_trace_writer *w, const weir_trace_run *
     return status;
 }
 
-weir_status weir_trace_create(const weir_env *env, const char *path, const weir_trace_run *run,
+weir_status weir_trace_create(const weir_env *env, const char *path, const weir_trace_run *given,
                               const weir_trace_start *start, weir_trace_writer **out, weir_error *error) {
     env = weir__env(env);
     weir_trace_writer *w;
-    weir_status status = new_writer(env, path, run, &w, error);
+    weir_trace_run run;
+    weir_status status = WEIR__TAKE_OPTIONS(run, given, weir_trace_run, operator_name, error);
+    if (status == WEIR_OK)
+        status = new_writer(env, path, &run, &w, error);
     if (status != WEIR_OK)
         return status;
     w->file = env->open(env->context, path, O_WRONLY | O_CREAT | O_EXCL | O_APPEND, 0666);
@@ -162,7 +166,7 @@ weir_status weir_trace_create(const weir_env *env, const char *path, const weir_
     }
     status = lock(w, w->file, error);
     if (status == WEIR_OK)
-        status = buffer_beginning(w, run, start, error);
+        status = buffer_beginning(w, &run, start, error);
     if (status == WEIR_OK)
         status = flush(w, error);
     if (status == WEIR_OK && !weir__sync_directory(env, path)) /* or a crash takes the name with it */
@@ -369,21 +373,24 @@ static weir_status append_resume(weir_trace_writer *w, const weir_trace_run *run
     return status == WEIR_OK ? weir_trace_sync(w, error) : status;
 }
 
-weir_status weir_trace_resume(const weir_env *env, const char *path, const weir_trace_run *run, uint64_t step,
-                              const uint8_t checkpoint_hash[WEIR_HASH_SIZE], weir_trace_writer **out,
-                              weir_error *error) {
+weir_status weir_trace_resume(const weir_env *env, const char *path, const weir_trace_run *given,
+                              uint64_t step, const uint8_t checkpoint_hash[WEIR_HASH_SIZE],
+                              weir_trace_writer **out, weir_error *error) {
     weir_trace_writer *w;
     weir_trace_start start = {step, checkpoint_hash};
     bool is_begun = false;
-    weir_status status = new_writer(weir__env(env), path, run, &w, error);
+    weir_trace_run run;
+    weir_status status = WEIR__TAKE_OPTIONS(run, given, weir_trace_run, operator_name, error);
+    if (status == WEIR_OK)
+        status = new_writer(weir__env(env), path, &run, &w, error);
     if (status != WEIR_OK)
         return status;
     w->lock = w->env->open(w->env->context, path, O_RDONLY, 0);
     status = lock(w, w->lock, error);
     if (status == WEIR_OK)
-        status = begin_again(w, run, &start, &is_begun, error);
+        status = begin_again(w, &run, &start, &is_begun, error);
     if (status == WEIR_OK && !is_begun)
-        status = append_resume(w, run, &start, error);
+        status = append_resume(w, &run, &start, error);
     if (status != WEIR_OK) {
         weir_trace_writer_close(w);
         return status;

@@ -1,5 +1,6 @@
 """An installed copy: programs in C that find it by pkg-config and by CMake's find_package, linked both ways."""
 import os
+import re
 import subprocess
 import tempfile
 import unittest
@@ -72,6 +73,11 @@ class Installed(unittest.TestCase):
         run("cmake", "--build", self.folder / "build")
         self.assert_works(self.folder / "build" / "shared")
         self.assert_works(self.folder / "build" / "static")
+
+    def test_symbols_have_a_version(self):
+        exported = run("readelf", "--wide", "--dyn-syms", self.library / "libweir.so")
+        self.assertIn("weir_version@@WEIR_0.1", exported)
+        self.assertNotRegex(exported, re.compile(r" weir_\w+$", re.M))
 
     def test_the_headers_are_all_there(self):
         ours = {path.name for path in Path(__file__).resolve().parents[2].glob("include/weir/*.h")}

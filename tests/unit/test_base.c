@@ -1,9 +1,11 @@
 /* The rest of base: the table of statuses, error records in their three notations, memory helpers and text
  * helpers. */
 #include <errno.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "base/internal.h"
+#include "base/options.h"
 #include "support/testing.h"
 
 /* ---- Statuses -------------------------------------------------------------------------------- */
@@ -501,6 +503,54 @@ static void hex_goes_both_ways(void **state) {
     }
 }
 
+typedef struct older_options {
+    size_t size;
+    uint64_t first;
+} older_options;
+
+typedef struct some_options {
+    size_t size;
+    uint64_t first;
+    uint64_t second;
+} some_options;
+
+typedef struct newer_options {
+    size_t size;
+    uint64_t first;
+    uint64_t second;
+    uint64_t third;
+} newer_options;
+
+static void options_of_other_versions_are_taken(void **state) {
+    (void)state;
+    weir_error error;
+    some_options own;
+    older_options older = {sizeof older, 7};
+    newer_options newer = {sizeof newer, 7, 8, 0};
+    assert_ok(WEIR__TAKE_OPTIONS(own, NULL, some_options, "test", &error), &error);
+    assert_true(own.size == sizeof own && own.first == 0 && own.second == 0);
+    assert_ok(WEIR__TAKE_OPTIONS(own, &newer, some_options, "test", &error), &error);
+    assert_true(own.size == sizeof own && own.first == 7 && own.second == 8);
+    assert_ok(WEIR__TAKE_OPTIONS(own, &older, some_options, "test", &error), &error);
+    assert_true(own.size == sizeof own && own.first == 7 && own.second == 0);
+    newer.third = (uint64_t)1 << 63;
+    assert_fails(WEIR__TAKE_OPTIONS(own, &newer, some_options, "test", &error), WEIR_CONTRACT_VIOLATION,
+                 &error);
+    assert_non_null(
+        strstr(error.message, "some_options has options that weir " WEIR_VERSION " does not know"));
+    older.size = 0;
+    assert_fails(WEIR__TAKE_OPTIONS(own, &older, some_options, "test", &error), WEIR_CONTRACT_VIOLATION,
+                 &error);
+    assert_non_null(strstr(error.message, "set it to sizeof(some_options)"));
+}
+
+static void the_version_is_also_a_number(void **state) {
+    (void)state;
+    unsigned major, minor, patch;
+    assert_int_equal(sscanf(weir_version(), "%u.%u.%u", &major, &minor, &patch), 3);
+    assert_int_equal(WEIR_VERSION_NUMBER, 10000 * major + 100 * minor + patch);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(codes_are_pinned),
@@ -526,6 +576,8 @@ int main(void) {
         cmocka_unit_test(a_fault_is_seen_at_every_place),
         cmocka_unit_test(decimals_are_strict),
         cmocka_unit_test(hex_goes_both_ways),
+        cmocka_unit_test(options_of_other_versions_are_taken),
+        cmocka_unit_test(the_version_is_also_a_number),
     };
     return cmocka_run_group_tests_name("base", tests, NULL, NULL);
 }

@@ -482,7 +482,7 @@ static void test_what_cannot_be_opened(void **state) {
     options.read_back = true;
     assert_fails(weir_run_open(NULL, &options, &run, &error), WEIR_CONTRACT_VIOLATION, &error);
     options.read_back = false;
-    options.size--;
+    options.size = 0;
     assert_fails(weir_run_open(NULL, &options, &run, &error), WEIR_CONTRACT_VIOLATION, &error);
 }
 
