@@ -17,8 +17,7 @@ from pathlib import Path
 
 import torch
 import weir
-import weir.torch
-from relational_transformer import RelationalTransformer
+from relational_transformer import RelationalTransformer, inputs_of
 
 GROUPS, MEMBERS, STEPS, BATCH_SIZE = 400, 10, 160, 32
 HIGH, COIN = 0.8, 0.08
@@ -69,19 +68,18 @@ def auc_of(store: weir.Store, batch: dict) -> float:
         Path(store.path).with_suffix(".manifest.json"), global_batch_size=BATCH_SIZE, batch=settings,
         mix={"planted/secret/train": 1},
     )  # fmt: skip
-    tables = weir.torch.embeddings(store)
-    model = RelationalTransformer(tables["columns"], tables["categories"], width=32, layers=1)
+    model = RelationalTransformer(store, width=32, layers=1, heads=2)
     optimizer = torch.optim.Adam(model.parameters(), lr=5e-3)
     with weir.Loader(store, manifest, steps=STEPS, epochs=None) as loader:
         for step in loader:
-            losses, _ = model.losses(step.torch(hide_target=True), step.target)
+            losses, _ = model.losses(inputs_of(step), step.target)
             optimizer.zero_grad(set_to_none=True)
             losses.mean().backward()
             optimizer.step()
     predictions, answers = [], []
     with torch.no_grad(), weir.Loader(store, manifest, dataset="planted/secret/val", stage="eval") as loader:
         for step in loader:
-            predictions += model.losses(step.torch(hide_target=True), step.target)[1].tolist()
+            predictions += model.losses(inputs_of(step), step.target)[1].tolist()
             answers += step.target.torch()[0].tolist()
     return weir.metrics.usual("boolean", predictions, answers)["auroc"]
 

@@ -6,7 +6,8 @@ column), *outbound* (a cell's own row and the rows that its foreign keys lead to
 keys lead to it). The target is the first cell of every sequence; its value is hidden in the inputs
 (batch.torch(hide_target=True)), and the prediction is read at its place.
 
-    model = RelationalTransformer(store, width=512, layers=12, heads=8).to("cuda")
+    tables = {name: table.torch() for name, table in loader.tables(store).items()}    # on the GPU already, float16
+    model = RelationalTransformer(store, width=512, layers=12, heads=8, tables=tables).to("cuda")
     with torch.autocast("cuda", torch.bfloat16):
         losses, predictions = model.losses(inputs_of(batch), batch.target, batch.category_start)
 
@@ -124,13 +125,13 @@ class CellEncoder(nn.Module):
 
     NUMBER, AGE, MOMENT = 8, 5, 9
 
-    def __init__(self, store: weir.Store, width: int, dropout: float, dates: bool) -> None:
+    def __init__(self, store: weir.Store, width: int, dropout: float, dates: bool, tables: dict[str, Tensor] | None) -> None:
         super().__init__()
-        tables = weir.torch.embeddings(store)
+        tables = tables or weir.torch.embeddings(store)
         embedding = tables["columns"].shape[1]
         self.scale = embedding**0.5  # embeddings have length 1: this makes their parts about as large as numbers
         for name in ("columns", "categories"):
-            self.register_buffer(name, tables[name].float() * self.scale, persistent=False)
+            self.register_buffer(name, tables[name], persistent=False)
         times = store.info["timestamps"]
         self.mean, self.std = times["mean"], times["std"] or 1.0
         self.dates = dates
@@ -138,8 +139,13 @@ class CellEncoder(nn.Module):
         self.project = nn.Linear(self.width_of_features, width)
         self.feed_forward = FeedForward(width, dropout)
 
-    def of_categories(self, embeddings: Tensor) -> Tensor:
+    def embedded(self, embeddings: Tensor) -> Tensor:
+        """What was looked up in float16, as a feature."""
+        return embeddings.float() * self.scale
+
+    def of_classes(self, first_class: int, count: int) -> Tensor:
         """What the matrix makes of categories alone: what a prediction is compared with if it is a class."""
+        embeddings = self.embedded(self.categories[first_class : first_class + count])
         first = self.width_of_features - self.MOMENT - 2 - 2 * embeddings.shape[1]
         return embeddings @ self.project.weight[:, first : first + embeddings.shape[1]].T
 
@@ -175,14 +181,13 @@ class CellEncoder(nn.Module):
 
         ones = torch.ones_like(shown)
         truth = batch["bool_values"][..., None]
-        categories = self.categories[batch["categorical_embed_ids"].long()]
         parts = (
-            self.columns[batch["column_ids"].long()],
+            self.embedded(self.columns[batch["column_ids"].long()]),
             of(SemanticType.NUMERICAL, self.of_numbers(batch["numeric_values"])),
             of(SemanticType.TIMESTAMP, self.of_times(batch["timestamp_values"], now.float())),
             of(SemanticType.BOOLEAN, torch.cat((truth, ~truth), -1).float()),
-            of(SemanticType.CATEGORICAL, categories),
-            of(SemanticType.TEXT, batch["texts"].float() * self.scale),
+            of(SemanticType.CATEGORICAL, self.embedded(self.categories[batch["categorical_embed_ids"].long()])),
+            of(SemanticType.TEXT, self.embedded(batch["texts"])),
             batch["is_null"][..., None] & ones,
             batch["is_target"][..., None] & ones,
             batch["is_target"][..., None] * moments[:, None, :],
@@ -205,10 +210,12 @@ class RelationalTransformer(nn.Module):
         dropout: float = 0.0,
         dates: bool = True,
         attention: str = "weir",
+        tables: dict[str, Tensor] | None = None,
     ) -> None:
+        """tables: the store's embeddings of columns and categories, where the model will be; without them the store's own."""
         super().__init__()
         self.attention = attention
-        self.encoder = CellEncoder(store, width, dropout, dates)
+        self.encoder = CellEncoder(store, width, dropout, dates, tables)
         self.layers = nn.ModuleList(Layer(width, heads, dropout, attention) for _ in range(layers))
         self.norm = nn.LayerNorm(width)
         self.null_head = nn.Linear(width, 1)
@@ -231,8 +238,8 @@ class RelationalTransformer(nn.Module):
     def predict(self, at_target: Tensor, target: weir.Target, category_start: int) -> Tensor:
         """Scores by the target's semantic type: a number, a logit, or one score per class."""
         if target.stype == "categorical":
-            classes = self.encoder.categories[category_start : category_start + target.class_count]
-            return at_target @ self.encoder.of_categories(classes).T * at_target.shape[1] ** -0.5
+            classes = self.encoder.of_classes(category_start, target.class_count)
+            return at_target @ classes.T * at_target.shape[1] ** -0.5
         head = self.boolean_head if target.stype == "boolean" else self.number_head
         return head(at_target)[:, 0]
 

@@ -99,18 +99,21 @@ def average_gradients(model: torch.nn.Module) -> None:
 def train(arguments: argparse.Namespace, store: weir.Store, manifest: weir.Manifest) -> RelationalTransformer:
     torch.manual_seed(0)
     torch.use_deterministic_algorithms(True)
-    model = RelationalTransformer(store, **SIZES[arguments.size], attention=arguments.attention).to(arguments.device or "cpu")
-    if arguments.size == "large":
-        model.compile_layers()
-    optimizer = torch.optim.Adam(model.parameters(), lr=arguments.learning_rate)
     loader = weir.Loader(store, manifest, steps=arguments.steps, epochs=1, workers=arguments.workers, with_digests=True,
                          device=arguments.device)
     checkpoint = arguments.checkpoint and Path(f"{arguments.checkpoint}.rank{RANK}")
-    if checkpoint and checkpoint.exists():
-        saved = torch.load(checkpoint, map_location=arguments.device)
+    saved = torch.load(checkpoint, map_location=arguments.device) if checkpoint and checkpoint.exists() else None
+    if saved:  # before the tables are asked for, which begins the run
+        loader.load_state_dict(saved["loader"])
+    tables = {name: table.torch() for name, table in loader.tables(store).items()}
+    model = RelationalTransformer(store, **SIZES[arguments.size], attention=arguments.attention, tables=tables)
+    model.to(arguments.device or "cpu")  # the tables are there already
+    if arguments.size == "large":
+        model.compile_layers()
+    optimizer = torch.optim.Adam(model.parameters(), lr=arguments.learning_rate)
+    if saved:
         model.load_state_dict(saved["model"])
         optimizer.load_state_dict(saved["optimizer"])
-        loader.load_state_dict(saved["loader"])
         print(f"rank {RANK}: resuming at step {loader.step}", flush=True)
     record = arguments.record and open(f"{arguments.record}.rank{RANK}", "a", encoding="utf-8")
     recent, began = defaultdict(list), time.monotonic()

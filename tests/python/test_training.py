@@ -85,6 +85,24 @@ class Training(ShopTest):
         torch.testing.assert_close(model(models.inputs_of(batch)), first)
         self.assertEqual(len(made), 2)
 
+    def test_tables_are_the_loaders_own(self) -> None:
+        """On a device the model keeps no copy of the embeddings, in whatever type."""
+        import torch
+        import weir
+
+        store = weir.Store("shop.weir")
+        with weir.Loader(store, self.changed_manifest(global_batch_size=4), device="host") as loader:
+            tables = {name: table.torch() for name, table in loader.tables(store).items()}
+            found = []
+            for given in (tables, None):
+                torch.manual_seed(0)
+                model = models.RelationalTransformer(store, width=32, heads=2, tables=given)
+                found.append(model(models.inputs_of(weir.batch(store, loader.manifest, "shop/churn/train"))))
+                for name, table in given.items() if given else ():
+                    kept = model.to("cpu").get_buffer(f"encoder.{name}")
+                    self.assertEqual((kept.dtype, kept.data_ptr()), (torch.float16, table.data_ptr()))
+            self.assertTrue(torch.equal(*found))
+
     def test_times_are_ages(self) -> None:
         """A model that does not look at dates says the same when all times are a leap cycle later; one that does, not."""
         import torch
