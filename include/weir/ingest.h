@@ -8,6 +8,7 @@
 #ifndef WEIR_INGEST_H
 #define WEIR_INGEST_H
 
+#include "weir/arrow.h"
 #include "weir/cbor.h"
 
 #ifdef __cplusplus
@@ -59,7 +60,7 @@ typedef weir_status (*weir_store_inspect)(void *context, const char *path, weir_
 
 typedef struct weir_ingest_options {
     size_t size;             /* sizeof(weir_ingest_options) */
-    const char *source;      /* path or URL */
+    const char *source;      /* path or URL; NULL if arrow_tables are given */
     const char *search_path; /* schemas of PostgreSQL or DuckDB in which bare names are found, "sales,public";
                                 NULL: what the schema says, else the source's own */
     weir_csv_options csv;
@@ -90,6 +91,8 @@ typedef struct weir_ingest_options {
     weir_json_writer *reasons;
     const char *like; /* the path of an earlier store, whose numbers this one is to have: columns, categories,
                          statistics, splits (docs/spec/04c-like.md); or NULL */
+    const weir_arrow_table *arrow_tables; /* the source, instead of a path or URL (weir/arrow.h) */
+    uint32_t arrow_table_count;
 } weir_ingest_options;
 
 /* A source's location for a person's eyes: without the passwords that it holds. Cut to capacity, which is not
@@ -124,18 +127,18 @@ typedef struct weir_ingest_report {
 /* Reads the source and writes store and manifest, each whole or not at all (the store first). `report` may
  * be NULL. Starts threads of its own and ends them. SCHEMA_INVALID, SOURCE_ERROR, TASK_INVALID, IO_ERROR,
  * OUT_OF_MEMORY, CANCELLED, and what `inspect` returns; STORE_CORRUPT,
- * STORE_VERSION (of `like`). CONTRACT_VIOLATION if there is no source or the
- * preset is not known, before the source is opened; and if store or manifest would replace the source, the
- * schema (if schema_name is its path), the store of `like`, each other, or a file that is not of their kind,
- * once the schema is known and before the rows are read for the store. Any thread; ingests of different
- * targets may run at the same time. */
+ * STORE_VERSION (of `like`). CONTRACT_VIOLATION if there is no source, or
+ * both a path and Arrow tables, or the preset is not known, before the source is opened; and if store or
+ * manifest would replace the source, the schema (if schema_name is its path), the store of `like`, each
+ * other, or a file that is not of their kind, once the schema is known and before the rows are read for the
+ * store. Any thread; ingests of different targets may run at the same time. */
 WEIR_API WEIR_CHECKED weir_status weir_ingest(const weir_env *env, const weir_ingest_options *options,
                                               weir_ingest_report *report, weir_error *error);
 
 /* Writes the draft of a schema as JSON into `w` (one object; the caller finishes the writer). Of the options
- * source, search_path, csv, threads, progress, silence_s, target_table, target_column and reasons count.
- * SOURCE_ERROR, SCHEMA_INVALID (a search path that the source cannot have), TASK_INVALID (there is no such
- * target), OUT_OF_MEMORY, CANCELLED, CONTRACT_VIOLATION (no source). Any thread. */
+ * source, arrow_tables, search_path, csv, threads, progress, silence_s, target_table, target_column and
+ * reasons count. SOURCE_ERROR, SCHEMA_INVALID (a search path that the source cannot have), TASK_INVALID
+ * (there is no such target), OUT_OF_MEMORY, CANCELLED, CONTRACT_VIOLATION (no source, or two). Any thread. */
 WEIR_API WEIR_CHECKED weir_status weir_schema_draft(const weir_env *env, const weir_ingest_options *options,
                                                     weir_json_writer *w, weir_error *error);
 

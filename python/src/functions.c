@@ -7,11 +7,11 @@ typedef unsigned long long ull; /* what "K" takes */
 
 /* ---- Ingest ------------------------------------------------------------------------------------ */
 
-/* The callback runs in any of ingest's threads; the first exception that it raises ends the work, and is
- * what the caller gets. */
+/* The callback runs in any of ingest's threads; the first exception that it, or a function that opens a
+ * table, raises ends the work, and is what the caller gets. */
 typedef struct progress {
     PyObject *callback;
-    PyObject *type, *value, *traceback;
+    py_failure *failure;
 } progress;
 
 static bool report_progress(void *context, const weir_progress *now) {
@@ -21,8 +21,8 @@ static bool report_progress(void *context, const weir_progress *now) {
         PyObject_CallFunction(self->callback, "sKKKKK", now->phase, (ull)now->done, (ull)now->total,
                               (ull)now->done_bytes, (ull)now->total_bytes, (ull)now->elapsed_ns);
     bool goes_on = answer && answer != Py_False;
-    if (!answer && !self->type)
-        PyErr_Fetch(&self->type, &self->value, &self->traceback);
+    if (!answer && !self->failure->type)
+        PyErr_Fetch(&self->failure->type, &self->failure->value, &self->failure->traceback);
     PyErr_Clear();
     Py_XDECREF(answer);
     PyGILState_Release(gil);
@@ -85,11 +85,26 @@ static PyObject *report_dict(const weir_ingest_report *report) {
         (ull)report->write_ns, "embed_ns", (ull)report->embed_ns, "total_ns", (ull)report->total_ns);
 }
 
-static PyObject *run_ingest(weir_ingest_options *options, PyObject *callback, PyObject *warnings) {
+/* Whether the failure is what the caller gets: then it is raised. Lets it go in any case. */
+static bool raise_failure(py_failure *failure, weir_status status) {
+    bool is_raised = failure->type && status != WEIR_OK;
+    if (is_raised) {
+        PyErr_Restore(failure->type, failure->value, failure->traceback);
+    } else {
+        Py_XDECREF(failure->type);
+        Py_XDECREF(failure->value);
+        Py_XDECREF(failure->traceback);
+    }
+    *failure = (py_failure){0};
+    return is_raised;
+}
+
+static PyObject *run_ingest(weir_ingest_options *options, PyObject *callback, PyObject *warnings,
+                            py_failure *failure) {
     hearer heard = {.list = warnings};
     weir_ingest_report report;
     weir_error error;
-    progress self = {.callback = callback};
+    progress self = {.callback = callback, .failure = failure};
     weir_status status = WEIR_OK;
     if (callback != Py_None) {
         options->progress = report_progress;
@@ -99,13 +114,7 @@ static PyObject *run_ingest(weir_ingest_options *options, PyObject *callback, Py
     options->warning_context = &heard;
     options->inspect = hear_report;
     Py_BEGIN_ALLOW_THREADS status = weir_ingest(NULL, options, &report, &error);
-    Py_END_ALLOW_THREADS if (self.type && status != WEIR_OK) {
-        PyErr_Restore(self.type, self.value, self.traceback);
-        return NULL;
-    }
-    Py_XDECREF(self.type);
-    Py_XDECREF(self.value);
-    Py_XDECREF(self.traceback);
+    Py_END_ALLOW_THREADS if (raise_failure(failure, status)) return NULL;
     if (status == WEIR_OK && heard.is_short_of_memory)
         return PyErr_NoMemory();
     return status == WEIR_OK ? report_dict(&report) : py_raise(&error);
@@ -121,54 +130,84 @@ static int to_optional_path(PyObject *value, void *out) {
     return value == Py_None ? 1 : PyUnicode_FSConverter(value, out) != 0;
 }
 
+/* A path, or a tuple of Arrow tables. */
+typedef struct py_source {
+    PyObject *path;
+    py_arrow arrow;
+    py_failure failure;
+} py_source;
+
+static bool take_source(PyObject *given, py_source *out, weir_ingest_options *options) {
+    *out = (py_source){0};
+    if (!PyTuple_Check(given)) {
+        if (!PyUnicode_FSConverter(given, &out->path))
+            return false;
+        options->source = path_text(out->path);
+        return true;
+    }
+    if (!py_arrow_take(&out->arrow, given, &out->failure))
+        return false;
+    options->arrow_tables = out->arrow.tables;
+    options->arrow_table_count = out->arrow.count;
+    return true;
+}
+
+static void release_source(py_source *source) {
+    Py_XDECREF(source->path);
+    py_arrow_release(&source->arrow);
+}
+
 /* _ingest(source, schema text, schema name, output, manifest, manifest_mode, batch_size, threads, strict,
  * no_embeddings, like, progress, warnings) */
 static PyObject *ingest(PyObject *module, PyObject *args) {
     (void)module;
     weir_ingest_options options = WEIR_INGEST_OPTIONS;
-    PyObject *source = NULL, *output = NULL, *manifest = NULL, *callback = NULL, *result = NULL;
+    PyObject *given = NULL, *output = NULL, *manifest = NULL, *callback = NULL, *result = NULL;
     PyObject *warnings = NULL, *like = NULL;
+    py_source source = {0};
     Py_ssize_t schema_size = 0;
     int manifest_mode = 0, is_strict = 0, no_embeddings = 0;
-    if (PyArg_ParseTuple(args, "O&z#zO&O&iO&O&ppO&OO!:_ingest", to_optional_path, &source, &options.schema,
-                         &schema_size, &options.schema_name, to_optional_path, &output, to_optional_path,
-                         &manifest, &manifest_mode, py_to_uint64, &options.batch_size, py_to_uint32,
-                         &options.threads, &is_strict, &no_embeddings, to_optional_path, &like, &callback,
-                         &PyList_Type, &warnings)) {
+    if (PyArg_ParseTuple(args, "Oz#zO&O&iO&O&ppO&OO!:_ingest", &given, &options.schema, &schema_size,
+                         &options.schema_name, to_optional_path, &output, to_optional_path, &manifest,
+                         &manifest_mode, py_to_uint64, &options.batch_size, py_to_uint32, &options.threads,
+                         &is_strict, &no_embeddings, to_optional_path, &like, &callback, &PyList_Type,
+                         &warnings) &&
+        take_source(given, &source, &options)) {
         options.schema_size = (size_t)schema_size;
-        options.source = path_text(source);
         options.output = path_text(output);
         options.manifest = path_text(manifest);
         options.manifest_mode = (weir_manifest_mode)manifest_mode;
         options.strict = is_strict;
         options.like = path_text(like);
         options.no_embeddings = no_embeddings;
-        result = run_ingest(&options, callback, warnings);
+        result = run_ingest(&options, callback, warnings, &source.failure);
     }
-    Py_XDECREF(source);
+    release_source(&source);
     Py_XDECREF(output);
     Py_XDECREF(manifest);
     Py_XDECREF(like);
     return result;
 }
 
-static PyObject *draft(PyObject *module, PyObject *args) {
+static PyObject *draft(PyObject *module, PyObject *given) {
     (void)module;
-    PyObject *source = NULL;
-    if (!PyArg_ParseTuple(args, "O&:_draft", PyUnicode_FSConverter, &source))
-        return NULL;
+    py_source source;
     weir_ingest_options options = WEIR_INGEST_OPTIONS;
-    options.source = PyBytes_AsString(source);
     weir_json_writer w;
     weir_error error;
     weir_status status = WEIR_OK;
     weir_json_writer_memory(&w, NULL);
-    Py_BEGIN_ALLOW_THREADS status = weir_schema_draft(NULL, &options, &w, &error);
-    Py_END_ALLOW_THREADS Py_DECREF(source);
-    if (status == WEIR_OK)
+    bool is_taken = take_source(given, &source, &options);
+    if (is_taken) {
+        Py_BEGIN_ALLOW_THREADS status = weir_schema_draft(NULL, &options, &w, &error);
+        Py_END_ALLOW_THREADS
+    }
+    bool is_raised = is_taken && raise_failure(&source.failure, status);
+    release_source(&source);
+    if (is_taken && status == WEIR_OK)
         return py_json(&w);
     weir_json_release(&w);
-    return py_raise(&error);
+    return is_taken && !is_raised ? py_raise(&error) : NULL;
 }
 
 /* ---- Errors ------------------------------------------------------------------------------------ */
@@ -239,7 +278,7 @@ static PyObject *launcher(PyObject *module, PyObject *nothing) {
 PyMethodDef py_functions[] = {
     {"_launcher", launcher, METH_NOARGS, "(rank, world size) by the launcher's variables."},
     {"_ingest", ingest, METH_VARARGS, "Reads a source and writes a store and its manifest."},
-    {"_draft", draft, METH_VARARGS, "The draft of a source's schema, as JSON text."},
+    {"_draft", draft, METH_O, "The draft of a source's schema, as JSON text."},
     {"_replay", replay, METH_VARARGS, "Re-executes a trace and compares every field."},
     {"_pack", py_pack, METH_VARARGS, "Offsets for buffers with lifetimes."},
     {"_command", py_command, METH_O, "Runs the program weir with its arguments; its exit status."},

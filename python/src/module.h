@@ -82,6 +82,29 @@ extern PyMethodDef py_functions[];
 PyObject *py_command(PyObject *module, PyObject *arguments);
 PyObject *py_pack(PyObject *module, PyObject *args);
 
+/* ---- Tables of Python, for ingest -------------------------------------------------------------- */
+
+/* The first exception of a function that ingest calls back; `type` is NULL if there was none. */
+typedef struct py_failure {
+    PyObject *type, *value, *traceback;
+} py_failure;
+
+typedef struct py_arrow_function {
+    PyObject *function; /* borrowed */
+    py_failure *failure;
+} py_arrow_function;
+
+typedef struct py_arrow {
+    weir_arrow_table *tables;
+    uint32_t count;
+    py_arrow_function *functions;
+    PyObject **capsules;
+} py_arrow;
+
+/* From a tuple of (name, table or function, rows), which must outlive it. False with an exception. */
+bool py_arrow_take(py_arrow *self, PyObject *tables, py_failure *failure);
+void py_arrow_release(py_arrow *self);
+
 /* ---- Errors ------------------------------------------------------------------------------------ */
 
 /* Raises the exception that belongs to an error record (weir/errors.py); always NULL. */

@@ -1,4 +1,4 @@
-"""weir.ingest: a database becomes a store."""
+"""weir.ingest: a database, or tables of Python, become a store."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import threading
 import warnings as python_warnings
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal, NamedTuple, Protocol
 
 from weir import _weir
 from weir._store import Store
@@ -70,12 +70,19 @@ class IngestReport:
     notes: tuple[str, ...]
 
 
+class ArrowTable(Protocol):
+    """What has Arrow's C stream interface: tables and data frames of pyarrow, pandas, polars, DuckDB and others."""
+
+    def __arrow_c_stream__(self, requested_schema: object | None = None) -> object: ...
+
+
 Path = str | os.PathLike[str]
+Tables = Mapping[str, ArrowTable | Callable[[], ArrowTable]]
 ProgressCallback = Callable[[Progress], object]
 
 
 def ingest(
-    source: Path,
+    source: Path | Tables,
     out: Path | None = None,
     *,
     schema: Path | Mapping[str, Any] | None = None,
@@ -88,11 +95,15 @@ def ingest(
     like: Store | Path | None = None,
     progress: ProgressCallback | bool = False,
 ) -> IngestReport:
-    """Reads a database (a path or URL, docs/sources.md) and writes a store and its manifest.
+    """Reads a database (a path or URL, docs/sources.md) or tables, and writes a store and its manifest.
 
         >>> report = ingest("shop.sqlite", "again.weir", schema="shop.schema.json")
         >>> report.tables, report.manifest_path
         (8, 'again.manifest.json')
+
+    A dict of tables by name has values with Arrow's C stream interface (pyarrow, pandas 2.2, polars, DuckDB, …), or
+    functions that return such a value each time they are called. A value is read once, and its batches are kept in
+    memory if no schema is given or the schema has queries; of a function's results nothing is kept.
 
     schema: a file, the same thing as a dict, or None for one that is drafted from the source. progress: a function
     that gets a Progress some times a second and ends the work by returning False or raising; True shows a bar where
@@ -106,6 +117,7 @@ def ingest(
     trained on it can be used with new data (docs/serving.md). Give the schema that it was made with.
     """
     prepare()
+    tables = _source(source)
     text, name = _schema_text(schema)
     modes = ("keep", "update", "replace")
     if manifest_mode not in modes:
@@ -114,7 +126,7 @@ def ingest(
     with _Bar(progress) as report:
         def work(on_progress: Callable[..., bool]) -> dict[str, Any]:
             return _weir._ingest(
-                source, text, name, out, manifest, modes.index(manifest_mode), batch_size or 0, threads, strict,
+                tables, text, name, out, manifest, modes.index(manifest_mode), batch_size or 0, threads, strict,
                 not embeddings, like.path if isinstance(like, Store) else like, on_progress, heard,
             )
 
@@ -127,15 +139,45 @@ def ingest(
     return IngestReport(**result, warnings=found, notes=tuple(one[4] for one in heard if one[5]))
 
 
-def draft_schema(source: Path) -> dict[str, Any]:
-    """The schema that ingest would draft from a source.
+def draft_schema(source: Path | Tables) -> dict[str, Any]:
+    """The schema that ingest would draft from a source. It reads all rows: a stream that can be read once is at its end then.
 
         >>> sorted(draft_schema("shop.sqlite")["tables"])[:3]
         ['categories', 'customers', 'employees']
     """
     prepare()
-    draft: dict[str, Any] = json.loads(_weir._draft(source))
+    draft: dict[str, Any] = json.loads(_weir._draft(_source(source)))
     return draft
+
+
+def _source(source: Path | Tables) -> Path | tuple[tuple[str, object, int], ...]:
+    if not isinstance(source, Mapping):
+        return source
+    if not source:
+        raise ValueError("there are no tables; give at least one, by its name")
+    return tuple((name, _table(name, table), _row_count(table)) for name, table in source.items())
+
+
+def _table(name: object, table: object) -> object:
+    if not isinstance(name, str):
+        raise TypeError(f"a table's name is {name!r}, but must be text")
+    if not hasattr(table, "__arrow_c_stream__") and not callable(table):
+        raise TypeError(
+            f"table {name!r} is a {type(table).__name__}, which has no __arrow_c_stream__; give a table of pyarrow, polars, "
+            "DuckDB or pandas 2.2 or later, or a function that returns one"
+        )
+    return table
+
+
+def _row_count(table: object) -> int:
+    """How many rows there are, if that costs nothing to say; else 0."""
+    if type(table).__module__.startswith("pandas."):
+        return len(table)  # type: ignore[arg-type]
+    for name in ("num_rows", "height"):
+        count = getattr(table, name, None)
+        if isinstance(count, int):
+            return max(count, 0)
+    return 0
 
 
 def _schema_text(schema: Path | Mapping[str, Any] | None) -> tuple[str | None, str | None]:

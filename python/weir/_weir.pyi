@@ -308,7 +308,7 @@ class Attention:
     def _run(self, is_backward: bool, pattern: int, dtype: int, *given: Any) -> None: ...
 
 def _ingest(
-    source: _Path,
+    source: _Path | tuple[tuple[str, object, int], ...],
     schema: str | None,
     schema_name: str | None,
     output: _Path | None,
@@ -323,7 +323,7 @@ def _ingest(
     warnings: list[tuple[Any, ...]],
     /,
 ) -> dict[str, Any]: ...
-def _draft(source: _Path, /) -> str: ...
+def _draft(source: _Path | tuple[tuple[str, object, int], ...], /) -> str: ...
 def _replay(trace: _Path, stores: tuple[Store, ...], manifest: Manifest | None, /) -> dict[str, Any]: ...
 def _pack(
     buffers: bytes, alignment: int, capacity: int | None, effort: int, threads: int, /

@@ -4,14 +4,14 @@
  *   csv_reader.c   bytes of a file, compressed or not -> records of fields
  *   csv_sniff.c    delimiter, header, nulls and types, from what files hold
  *   data_files.c   a path or pattern -> tables and their files
- *   source_csv.c   all of it as a source; csv_query.c: SQL over it */
+ *   source_csv.c   all of it as a source */
 #ifndef WEIR_SRC_INGEST_CSV_H
 #define WEIR_SRC_INGEST_CSV_H
 
-#include <pthread.h>
 #include <stdatomic.h>
 
 #include "ingest/source.h"
+#include "ingest/table_query.h"
 
 /* ---- What a user may say ----------------------------------------------------------------------- */
 
@@ -190,9 +190,7 @@ typedef struct weir__csv_source {
     weir__csv_table *tables; /* as files.tables */
     const char *found_nulls[WEIR__CSV_MARKERS];
     uint32_t found_null_count;
-    pthread_mutex_t lock;                /* of the database */
-    struct weir__csv_database *database; /* NULL until a query needs it */
-    _Atomic(void *) connection;          /* the database's, for who interrupts */
+    weir__table_query query;
     atomic_bool is_interrupted;
 } weir__csv_source;
 
@@ -203,14 +201,5 @@ const weir__csv_source *weir__csv_source_of(const weir__source *source);
 WEIR_CHECKED weir_status weir__csv_scan(const weir__csv_source *source, uint32_t table,
                                         const uint32_t *columns, uint32_t column_count, uint32_t part,
                                         uint32_t part_count, weir__cursor **out, weir_error *error);
-
-/* SQL over the tables (csv_query.c): any thread. */
-void weir__csv_database_close(weir__csv_source *source);
-void weir__csv_database_interrupt(weir__csv_source *source);
-WEIR_CHECKED weir_status weir__csv_query(weir__csv_source *source, const char *sql, weir__cursor **out,
-                                         weir_error *error);
-WEIR_CHECKED weir_status weir__csv_describe_query(weir__csv_source *source, const char *sql,
-                                                  weir__catalog *catalog, weir__catalog_table *table,
-                                                  weir_error *error);
 
 #endif

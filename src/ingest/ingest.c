@@ -169,7 +169,7 @@ static weir_status check_csv(const weir__ingest *ingest, weir_error *error) {
     const weir__csv_options *line = &ingest->csv.line;
     char shown[400];
     bool has_csv = false;
-    weir_location_text(ingest->options->source, shown, sizeof shown);
+    weir_location_text(ingest->options->source ? ingest->options->source : "the source", shown, sizeof shown);
     for (uint32_t t = 0; t < ingest->catalog.table_count; t++)
         has_csv = has_csv || ingest->catalog.tables[t].csv;
     if ((line->says_nulls || line->says_delimiter || line->says_quote || line->says_header) && !has_csv)
@@ -191,6 +191,18 @@ static weir_status check_csv(const weir__ingest *ingest, weir_error *error) {
     return WEIR_OK;
 }
 
+/* Whether every table is scanned once: a draft looks at the rows before they are read, and queries load the
+ * tables that they name. */
+static bool reads_once(const weir__ingest *ingest) {
+    const weir__schema *schema = &ingest->schema;
+    bool has_query = false;
+    for (uint32_t t = 0; t < schema->table_count; t++)
+        has_query = has_query || schema->tables[t].query;
+    for (uint32_t i = 0; i < schema->task_count; i++)
+        has_query = has_query || schema->tasks[i].query;
+    return schema->table_count > 0 && !has_query;
+}
+
 /* A schema that is given is read before the source is opened: it may say where names are found. */
 static weir_status prepare_source(weir__ingest *ingest, bool reads_schema, weir_error *error) {
     const weir_ingest_options *options = ingest->options;
@@ -204,6 +216,9 @@ static weir_status prepare_source(weir__ingest *ingest, bool reads_schema, weir_
                                             .search_path = ingest->schema.search_path,
                                             .search_path_count = ingest->schema.search_path_count,
                                             .csv = &ingest->csv,
+                                            .arrow_tables = options->arrow_tables,
+                                            .arrow_table_count = options->arrow_table_count,
+                                            .arrow_is_read_once = reads_once(ingest),
                                             .is_cancelled = &ingest->is_cancelled};
     status = prepare_csv(ingest, error);
     if (status != WEIR_OK)
@@ -226,8 +241,10 @@ static void prepare(weir__ingest *ingest, const weir_env *env, const weir_ingest
 }
 
 static weir_status begin(weir__ingest *ingest, bool reads_schema, weir_error *error) {
-    if (!ingest->options->source)
-        return weir__fail(error, WEIR_CONTRACT_VIOLATION, WEIR__INGEST_OPERATOR, "no source is given");
+    bool has_tables = ingest->options->arrow_table_count > 0;
+    if (!ingest->options->source == !has_tables)
+        return weir__fail(error, WEIR_CONTRACT_VIOLATION, WEIR__INGEST_OPERATOR, "%s",
+                          has_tables ? "both a source and Arrow tables are given" : "no source is given");
     weir_status status = weir__check_preset(ingest->options->preset, error);
     if (status == WEIR_OK)
         status = weir__like_open(ingest, error);

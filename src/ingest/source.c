@@ -26,6 +26,8 @@ static bool is_stream(const weir_env *env, const char *location) {
 weir_status weir__source_open(const weir_env *env, const weir__source_options *options, weir__source **out,
                               weir_error *error) {
     *out = NULL;
+    if (options->arrow_table_count > 0)
+        return weir__source_arrow.open(env, options, out, error);
     if (is_stream(env, options->location))
         return weir__fail(error, WEIR_SOURCE_ERROR, WEIR__SOURCE_OPERATOR,
                           "%s is a device or a pipe, not a database; give the path of a file",

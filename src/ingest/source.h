@@ -1,5 +1,5 @@
-/* A source: a database that rows are read from. SQLite, PostgreSQL, DuckDB and CSV files each
- * implement this; ingest knows nothing else of them.
+/* A source: a database that rows are read from. SQLite, PostgreSQL, DuckDB, CSV files and
+ * Arrow tables each implement this; ingest knows nothing else of them.
  *
  * How a source is added: write source_NAME.c with a `const weir__source_kind weir__source_NAME`, and list
  * it in source.c. The methods are called from one thread at a time a session; sessions made by `fork` run
@@ -81,6 +81,7 @@ typedef enum weir__declared {
 typedef struct weir__catalog_column {
     char *name;
     weir__declared declared;
+    bool is_date; /* of WEIR__DECLARED_TIME: without a time of day, as far as the source knows */
 } weir__catalog_column;
 
 /* A declared foreign key, of one column or several. */
@@ -172,7 +173,10 @@ typedef struct weir__source_options {
     const char *const *search_path; /* schemas; where there are none the source's own */
     uint32_t search_path_count;
     const struct weir__csv_settings *csv; /* how CSV files are read (csv.h), or NULL */
-    const atomic_bool *is_cancelled;      /* set if it is to end, also while it is opened; or NULL */
+    const struct weir_arrow_table *arrow_tables;
+    uint32_t arrow_table_count;      /* not 0: these are the source, and there is no location */
+    bool arrow_is_read_once;         /* no table will be scanned a second time */
+    const atomic_bool *is_cancelled; /* set if it is to end, also while it is opened; or NULL */
 } weir__source_options;
 
 static inline bool weir__source_is_cancelled(const weir__source_options *options) {
@@ -180,7 +184,7 @@ static inline bool weir__source_is_cancelled(const weir__source_options *options
 }
 
 typedef struct weir__source_kind {
-    const char *name; /* "sqlite", "postgresql", "duckdb", "csv" */
+    const char *name; /* "sqlite", "postgresql", "duckdb", "csv", "arrow" */
 
     /* Whether a location (path or URL) is this kind's. Kinds are asked in the order of source.c; it may
      * look at the file's first bytes. */
@@ -276,5 +280,6 @@ extern const weir__source_kind weir__source_postgres;
 extern const weir__source_kind weir__source_duckdb;
 extern const weir__source_kind weir__source_sqlite;
 extern const weir__source_kind weir__source_csv;
+extern const weir__source_kind weir__source_arrow;
 
 #endif

@@ -239,8 +239,7 @@ static weir__csv_options options_of(const weir__csv_settings *settings, const ch
 
 static void release_shared(weir__csv_source *source) {
     const weir_env *env = source->env;
-    weir__csv_database_close(source);
-    pthread_mutex_destroy(&source->lock);
+    weir__table_query_close(&source->query);
     for (size_t t = 0; source->tables && t < source->files.count; t++) {
         weir__csv_table *table = &source->tables[t];
         for (uint32_t c = 0; c < table->column_count; c++)
@@ -305,7 +304,7 @@ weir_status weir__csv_source_open(const weir_env *env, const weir__source_option
         return no_memory(error);
     shared->env = env;
     shared->options = options;
-    pthread_mutex_init(&shared->lock, NULL);
+    weir__table_query_init(&shared->query);
     weir_status status = weir__find_data_files(env, options->location, &shared->files, error);
     if (status == WEIR_OK)
         status = look_at_all(shared, options->csv ? options->csv : &nothing, error);
@@ -535,19 +534,20 @@ static weir_status scan(weir__source *source, const weir__catalog_table *table, 
 }
 
 static weir_status query(weir__source *source, const char *sql, weir__cursor **out, weir_error *error) {
-    return weir__csv_query(((csv_session *)source)->shared, sql, out, error);
+    return weir__table_query_run(&((csv_session *)source)->shared->query, source, sql, out, error);
 }
 
 static weir_status describe_query(weir__source *source, const char *sql, weir__catalog *catalog,
                                   weir__catalog_table *table, weir_error *error) {
-    return weir__csv_describe_query(((csv_session *)source)->shared, sql, catalog, table, error);
+    return weir__table_query_describe(&((csv_session *)source)->shared->query, source, sql, catalog, table,
+                                      error);
 }
 
 /* All sessions share what is open, and end together. */
 static void interrupt(weir__source *source) {
     weir__csv_source *shared = ((csv_session *)source)->shared;
     atomic_store_explicit(&shared->is_interrupted, true, memory_order_relaxed);
-    weir__csv_database_interrupt(shared);
+    weir__table_query_interrupt(&shared->query);
 }
 
 const weir__source_kind weir__source_csv = {

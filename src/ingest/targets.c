@@ -128,9 +128,9 @@ weir_status weir__choose_targets(const weir__ingest *ingest, weir_ingest_report 
         return status;
     if (is_same_file(store, manifest))
         return refuse(error, store, "cannot be both the store and the manifest");
-    if (is_same_file(options->source, store))
+    if (options->source && is_same_file(options->source, store))
         return refuse(error, store, "is the source; the store must be another file");
-    if (is_same_file(options->source, manifest))
+    if (options->source && is_same_file(options->source, manifest))
         return refuse(error, manifest, "is the source; the manifest must be another file");
     if (options->schema && options->schema_name && is_same_file(options->schema_name, store))
         return refuse(error, store, "is the schema; the store must be another file");

@@ -13,6 +13,7 @@ import weir
 from weir import _weir
 
 from support import TRAIN, ShopTest, run_weir
+from tests.support.arrow import Column, Table
 
 C = ctypes.CDLL(None)
 HAS_FAULTS = hasattr(C, "fail_memory_begin")
@@ -117,7 +118,8 @@ class Faults(ShopTest):
                    lambda: weir.pack([(0, 3, 8), (1, 4, 8)]))
 
     def test_drafts(self) -> None:
-        self.sweep(lambda: _weir._draft("shop.sqlite"))
+        table = Table([Column("id", "i", [1, 2, 3]), Column("word", "u", ["a", "b", None])])
+        self.sweep(lambda: _weir._draft("shop.sqlite"), lambda: _weir._draft((("t", table, 0), ("u", lambda: table, 3))))
 
     def test_attention(self) -> None:
         self.sweep(lambda: _weir.Attention._open(None, 0))

@@ -1,0 +1,86 @@
+/* Tables of Python that speak Arrow's C stream interface, for ingest: an object gives one stream at once, a
+ * function gives a new one whenever ingest asks. The streams that objects gave stay with their capsules,
+ * which release them. */
+#include <errno.h>
+#include <stdlib.h>
+
+#include "module.h"
+
+static const char stream_name[] = "arrow_array_stream";
+
+/* The capsule of a stream of an object; NULL with an exception. */
+static PyObject *export_stream(PyObject *table, struct ArrowArrayStream **out) {
+    PyObject *capsule = PyObject_CallMethod(table, "__arrow_c_stream__", NULL);
+    *out = capsule ? PyCapsule_GetPointer(capsule, stream_name) : NULL;
+    if (!*out)
+        Py_CLEAR(capsule);
+    return capsule;
+}
+
+/* Called without the GIL. The first exception is what the caller of ingest gets. */
+static int open_stream(void *context, struct ArrowArrayStream *out) {
+    py_arrow_function *self = context;
+    PyGILState_STATE gil = PyGILState_Ensure();
+    struct ArrowArrayStream *stream = NULL;
+    PyObject *table = PyObject_CallNoArgs(self->function);
+    PyObject *capsule = table ? export_stream(table, &stream) : NULL;
+    if (stream) {
+        *out = *stream;
+        stream->release = NULL; /* moved */
+    } else if (!self->failure->type) {
+        PyErr_Fetch(&self->failure->type, &self->failure->value, &self->failure->traceback);
+    }
+    PyErr_Clear();
+    Py_XDECREF(capsule);
+    Py_XDECREF(table);
+    PyGILState_Release(gil);
+    return stream ? 0 : EIO;
+}
+
+/* One of (name, table or function, rows). */
+static bool add_table(py_arrow *self, PyObject *given, py_failure *failure) {
+    PyObject *table = NULL;
+    unsigned long long rows = 0;
+    weir_arrow_table *out = &self->tables[self->count];
+    if (!PyArg_ParseTuple(given, "sOK", &out->name, &table, &rows))
+        return false;
+    out->row_estimate = rows;
+    if (PyObject_HasAttrString(table, "__arrow_c_stream__")) {
+        self->capsules[self->count] = export_stream(table, &out->stream);
+        if (!self->capsules[self->count])
+            return false;
+    } else {
+        self->functions[self->count] = (py_arrow_function){table, failure};
+        out->open = open_stream;
+        out->context = &self->functions[self->count];
+    }
+    self->count++;
+    return true;
+}
+
+void py_arrow_release(py_arrow *self) {
+    for (uint32_t i = 0; i < self->count; i++)
+        Py_XDECREF(self->capsules[i]);
+    free(self->tables);
+    free(self->functions);
+    free(self->capsules);
+    *self = (py_arrow){0};
+}
+
+bool py_arrow_take(py_arrow *self, PyObject *tables, py_failure *failure) {
+    Py_ssize_t count = PyTuple_Size(tables);
+    *self = (py_arrow){0};
+    if (count < 0)
+        return false;
+    self->tables = calloc((size_t)count + 1, sizeof *self->tables);
+    self->functions = calloc((size_t)count + 1, sizeof *self->functions);
+    self->capsules = calloc((size_t)count + 1, sizeof *self->capsules);
+    bool fits = self->tables && self->functions && self->capsules;
+    if (!fits)
+        PyErr_NoMemory();
+    for (Py_ssize_t i = 0; i < count && fits; i++)
+        fits = add_table(self, PyTuple_GetItem(tables, i), failure);
+    if (!fits)
+        py_arrow_release(self);
+    return fits;
+}

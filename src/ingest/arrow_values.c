@@ -1,0 +1,503 @@
+/* The batches of an Arrow stream: first what the producer says of one is checked, then its columns are read
+ * into cells, some rows at a time. Text and blobs borrow the batch's buffers.
+ *
+ * What must hold: every number of the producer's that leads to an address was checked against every other
+ * that the interface has. */
+#include <math.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "ingest/arrow_source.h"
+#include "ingest/decimal.h"
+
+weir_status weir__arrow_fail(weir_error *error, const char *table, const char *column, const char *format,
+                             ...) {
+    char what[400];
+    va_list arguments;
+    va_start(arguments, format);
+    vsnprintf(what, sizeof what, format, arguments);
+    va_end(arguments);
+    weir_status status = weir__fail(error, WEIR_SOURCE_ERROR, WEIR__SOURCE_OPERATOR, "table %s%s%s %s", table,
+                                    column ? ", column " : "", column ? column : "", what);
+    weir__note_text(error, "table", table, strlen(table));
+    if (column)
+        weir__note_text(error, "column", column, strlen(column));
+    return status;
+}
+
+/* ---- Checks ---------------------------------------------------------------------------------- */
+
+static bool bit_at(const uint8_t *bits, size_t position) {
+    return bits[position / 8] >> (position % 8) & 1;
+}
+
+/* NULL, or what is wrong with the numbers that every array has. */
+static const char *check_numbers(const struct ArrowArray *array) {
+    int64_t end;
+    if (array->length < 0 || array->offset < 0 || array->n_buffers < 0 || array->n_children < 0)
+        return "has a negative length, offset or number of buffers";
+    if (__builtin_add_overflow(array->length, array->offset, &end))
+        return "has a length and offset that no memory holds";
+    if (array->null_count < -1 || array->null_count > array->length)
+        return "says that it has more nulls than values";
+    if (array->n_buffers > 0 && !array->buffers)
+        return "has no list of buffers";
+    return NULL;
+}
+
+static bool has_null_row(const struct ArrowArray *batch) {
+    const uint8_t *validity = batch->n_buffers > 0 && batch->null_count != 0 ? batch->buffers[0] : NULL;
+    if (batch->null_count > 0)
+        return true;
+    for (int64_t row = 0; validity && row < batch->length; row++)
+        if (!bit_at(validity, (size_t)(batch->offset + row)))
+            return true;
+    return false;
+}
+
+weir_status weir__arrow_check_batch(const char *table, uint32_t column_count, const struct ArrowArray *batch,
+                                    weir_error *error) {
+    const char *fault = check_numbers(batch);
+    if (!fault && batch->n_children != column_count)
+        fault = "has another number of columns than its schema";
+    if (!fault && column_count > 0 && !batch->children)
+        fault = "has no list of columns";
+    if (!fault && has_null_row(batch))
+        fault = "has rows that are null as a whole";
+    if (!fault)
+        return WEIR_OK;
+    return weir__arrow_fail(error, table, NULL, "comes with a batch that %s: the producer is at fault",
+                            fault);
+}
+
+static int64_t buffers_of(weir__arrow_layout layout) {
+    switch (layout) {
+    case WEIR__ARROW_BITS:
+    case WEIR__ARROW_FIXED:
+        return 2;
+    case WEIR__ARROW_OFFSETS32:
+    case WEIR__ARROW_OFFSETS64:
+    case WEIR__ARROW_VIEWS: /* or more */
+        return 3;
+    case WEIR__ARROW_REFUSED:
+    case WEIR__ARROW_NOTHING:
+        break;
+    }
+    return 0;
+}
+
+/* NULL, or what is wrong with an array of `length` values that are used. */
+static const char *check_array(const weir__arrow_type *type, const struct ArrowArray *array) {
+    if (!array)
+        return "is not there";
+    const char *fault = check_numbers(array);
+    int64_t wanted = buffers_of(type->layout);
+    if (fault || type->layout == WEIR__ARROW_NOTHING)
+        return fault;
+    bool fits = type->layout == WEIR__ARROW_VIEWS ? array->n_buffers >= wanted : array->n_buffers == wanted;
+    if (!fits)
+        return "has another number of buffers than its type";
+    if (array->null_count > 0 && !array->buffers[0])
+        return "has nulls but no validity bitmap";
+    bool needs_values = type->layout != WEIR__ARROW_FIXED || type->width > 0;
+    if (array->length > 0 && needs_values && !array->buffers[1])
+        return "has no buffer of values";
+    if (type->layout == WEIR__ARROW_VIEWS && array->n_buffers > wanted &&
+        !array->buffers[array->n_buffers - 1])
+        return "has no lengths of its buffers";
+    return NULL;
+}
+
+weir_status weir__arrow_check_column(const char *table, const weir__arrow_column *column,
+                                     const struct ArrowArray *batch, const struct ArrowArray *array,
+                                     weir_error *error) {
+    bool has_dictionary = column->dictionary_format != NULL;
+    const char *fault = check_array(has_dictionary ? &column->index : &column->type, array);
+    if (!fault && array->length < batch->offset + batch->length)
+        fault = "is shorter than its batch";
+    if (!fault && has_dictionary && !array->dictionary)
+        fault = "has no dictionary";
+    if (!fault && has_dictionary)
+        fault = check_array(&column->type, array->dictionary);
+    if (!fault)
+        return WEIR_OK;
+    return weir__arrow_fail(error, table, column->name, "%s in a batch: the producer is at fault", fault);
+}
+
+/* ---- Values of fixed width ------------------------------------------------------------------- */
+
+/* Some values of an array on their way into cells. */
+typedef struct span {
+    const struct ArrowArray *array;
+    const uint8_t *validity; /* NULL: all are valid */
+    size_t first;            /* in the array's buffers */
+    size_t count;
+    weir__value *cells;
+    size_t stride;
+    char *forms;
+} span;
+
+/* Runs `statement` for each value that is not null, with `out` its cell; the others become null. */
+#define FOR_EACH_VALUE(s, statement)                                                                         \
+    for (size_t row = 0; row < (s)->count; row++) {                                                          \
+        weir__value *out = &(s)->cells[row * (s)->stride];                                                   \
+        if ((s)->validity && !bit_at((s)->validity, (s)->first + row))                                       \
+            *out = (weir__value){.type = WEIR__NULL};                                                        \
+        else                                                                                                 \
+            statement;                                                                                       \
+    }
+
+/* Value `first + row` of a buffer, which may lie anywhere. */
+#define LOAD(type_name)                                                                                      \
+    ({                                                                                                       \
+        type_name loaded_;                                                                                   \
+        memcpy(&loaded_, data + row * sizeof loaded_, sizeof loaded_);                                       \
+        loaded_;                                                                                             \
+    })
+
+static const char *values_at(const span *s, size_t width) {
+    const char *data = s->array->buffers[1];
+    return width > 0 && data ? data + s->first * width : "";
+}
+
+#define DEFINE_INTEGERS(name, type_name)                                                                     \
+    static void name(const span *s, const char *data) {                                                      \
+        FOR_EACH_VALUE(s, (*out = (weir__value){.type = WEIR__INT, .integer = LOAD(type_name)}))             \
+    }
+DEFINE_INTEGERS(read_int8, int8_t)
+DEFINE_INTEGERS(read_int16, int16_t)
+DEFINE_INTEGERS(read_int32, int32_t)
+DEFINE_INTEGERS(read_int64, int64_t)
+DEFINE_INTEGERS(read_uint8, uint8_t)
+DEFINE_INTEGERS(read_uint16, uint16_t)
+DEFINE_INTEGERS(read_uint32, uint32_t)
+
+static void read_integers(const weir__arrow_type *type, const span *s) {
+    const char *data = values_at(s, type->width);
+    bool is_signed = type->meaning == WEIR__ARROW_SIGNED;
+    switch (type->width) {
+    case 1:
+        (is_signed ? read_int8 : read_uint8)(s, data);
+        break;
+    case 2:
+        (is_signed ? read_int16 : read_uint16)(s, data);
+        break;
+    case 4:
+        (is_signed ? read_int32 : read_uint32)(s, data);
+        break;
+    default:
+        if (is_signed)
+            read_int64(s, data);
+        else
+            FOR_EACH_VALUE(s, weir__unsigned_value(LOAD(uint64_t), out))
+    }
+}
+
+static double half_value(uint16_t bits) {
+    uint32_t exponent = bits >> 10 & 31, fraction = bits & 1023;
+    double magnitude = exponent == 31  ? (fraction ? (double)NAN : (double)INFINITY)
+                       : exponent == 0 ? (double)fraction * 0x1p-24
+                                       : (double)((uint64_t)(1024 + fraction) << exponent) * 0x1p-25;
+    return bits >> 15 ? -magnitude : magnitude;
+}
+
+static void read_floats(const weir__arrow_type *type, const span *s) {
+    const char *data = values_at(s, type->width);
+    if (type->width == 2)
+        FOR_EACH_VALUE(s, (*out = (weir__value){.type = WEIR__REAL, .real = half_value(LOAD(uint16_t))}))
+    else if (type->width == 4)
+        FOR_EACH_VALUE(s, (*out = (weir__value){.type = WEIR__REAL, .real = (double)LOAD(float)}))
+    else
+        FOR_EACH_VALUE(s, (*out = (weir__value){.type = WEIR__REAL, .real = LOAD(double)}))
+}
+
+/* ---- Decimals -------------------------------------------------------------------------------- */
+
+enum { WORDS = 8, DIGITS_MAX = 80, DECIMAL_TEXT_MAX = 2 * WEIR__ARROW_SCALE_MAX + DIGITS_MAX };
+
+/* The decimal digits of a magnitude in 32-bit words, the lowest first, ending at `end`; returns the first. */
+static char *write_digits(uint32_t words[WORDS], char *end) {
+    bool is_zero;
+    do {
+        uint64_t rest = 0;
+        is_zero = true;
+        for (int i = WORDS - 1; i >= 0; i--) {
+            uint64_t part = rest << 32 | words[i];
+            words[i] = WEIR__LOW(uint32_t, part / 10);
+            rest = part % 10;
+            is_zero = is_zero && words[i] == 0;
+        }
+        *--end = (char)('0' + WEIR__LOW(int, rest));
+    } while (!is_zero);
+    return end;
+}
+
+/* A decimal that weir__scaled_value does not take, through its text. */
+static void read_wide_decimal(uint64_t parts[4], int32_t scale, weir__value *out) {
+    char digits[DIGITS_MAX], text[DECIMAL_TEXT_MAX + 8];
+    uint32_t words[WORDS];
+    bool is_negative = parts[3] >> 63;
+    uint64_t carry = is_negative;
+    for (int i = 0; i < 4; i++) { /* two's complement */
+        uint64_t part = is_negative ? ~parts[i] : parts[i];
+        carry = __builtin_add_overflow(part, carry, &part);
+        words[2 * i] = WEIR__LOW(uint32_t, part);
+        words[2 * i + 1] = WEIR__LOW(uint32_t, part >> 32);
+    }
+    char *end = digits + sizeof digits, *start = write_digits(words, end);
+    size_t count = (size_t)(end - start), size = 0;
+    size_t decimals = scale > 0 ? (size_t)scale : 0, zeros = scale < 0 ? (size_t)-scale : 0;
+    if (is_negative)
+        text[size++] = '-';
+    size_t whole = count > decimals ? count - decimals : 0;
+    if (whole == 0)
+        text[size++] = '0';
+    memcpy(text + size, start, whole);
+    size += whole;
+    memset(text + size, '0', zeros);
+    size += zeros;
+    if (decimals > 0)
+        text[size++] = '.';
+    for (size_t i = count; i < decimals; i++)
+        text[size++] = '0';
+    memcpy(text + size, start + whole, count - whole);
+    size += count - whole;
+    bool is_number = weir__decimal_value(text, size, out);
+    if (!is_number)
+        *out = (weir__value){.type = WEIR__NULL};
+}
+
+static void read_decimal(const weir__arrow_type *type, const char *data, weir__value *out) {
+    uint64_t parts[4] = {0};
+    switch (type->width) {
+    case 4: {
+        int32_t value;
+        memcpy(&value, data, sizeof value);
+        parts[0] = (uint64_t)(int64_t)value;
+        break;
+    }
+    default:
+        memcpy(parts, data, type->width);
+    }
+#if __BYTE_ORDER__ == __ORDER_BIG_ENDIAN__
+    for (uint32_t i = 0, k = type->width / 8; k > 1 && i < k - 1; i++, k--) {
+        uint64_t kept = parts[i];
+        parts[i] = parts[k - 1];
+        parts[k - 1] = kept;
+    }
+#endif
+    uint32_t given = type->width > 8 ? type->width / 8 : 1;
+    for (uint32_t i = given; i < 4; i++)
+        parts[i] = parts[i - 1] >> 63 ? UINT64_MAX : 0;
+    uint64_t sign = parts[1] >> 63 ? UINT64_MAX : 0;
+    if (type->scale >= 0 && parts[2] == sign && parts[3] == sign)
+        weir__scaled_value((__int128)((unsigned __int128)parts[1] << 64 | parts[0]),
+                           WEIR__NARROW(uint32_t, type->scale), out);
+    else
+        read_wide_decimal(parts, type->scale, out);
+}
+
+static void read_decimals(const weir__arrow_type *type, const span *s) {
+    const char *data = values_at(s, type->width);
+    FOR_EACH_VALUE(s, read_decimal(type, data + row * type->width, out))
+}
+
+/* ---- Times ----------------------------------------------------------------------------------- */
+
+static const char *read_times(const weir__arrow_type *type, const span *s) {
+    static const int64_t micros_a_second = 1000000, micros_a_day = 86400000000;
+    const char *data = values_at(s, type->width);
+    int64_t whole = type->is_date ? micros_a_day : micros_a_second;
+    int64_t times = type->unit > whole ? 1 : whole / type->unit;
+    int64_t parts = type->unit > whole ? type->unit / whole : 1; /* nanoseconds round down */
+    bool is_beyond = false;
+    FOR_EACH_VALUE(s, ({
+                       int64_t value = type->width == 4 ? (int64_t)LOAD(int32_t) : LOAD(int64_t);
+                       value = value / parts - (value % parts < 0);
+                       *out = (weir__value){.type = WEIR__TIMESTAMP};
+                       is_beyond = __builtin_mul_overflow(value, times, &out->integer) || is_beyond;
+                   }))
+    return is_beyond ? "has a time beyond what int64 microseconds hold" : NULL;
+}
+
+/* "HH:MM:SS", and the decimals that are not zeros at the end. */
+static size_t format_clock(int64_t value, int64_t unit, char out[WEIR__ARROW_FORM_SIZE]) {
+    int64_t second = value / unit, fraction = value % unit;
+    int size = snprintf(out, WEIR__ARROW_FORM_SIZE, "%02d:%02d:%02d", WEIR__NARROW(int, second / 3600),
+                        WEIR__NARROW(int, second / 60 % 60), WEIR__NARROW(int, second % 60));
+    if (fraction == 0)
+        return (size_t)size;
+    out[size++] = '.';
+    while (fraction > 0) {
+        unit /= 10;
+        out[size++] = (char)('0' + WEIR__NARROW(int, fraction / unit));
+        fraction %= unit;
+    }
+    return (size_t)size;
+}
+
+static const char *read_clocks(const weir__arrow_type *type, const span *s) {
+    const char *data = values_at(s, type->width);
+    bool is_beyond = false;
+    FOR_EACH_VALUE(s, ({
+                       int64_t value = type->width == 4 ? (int64_t)LOAD(int32_t) : LOAD(int64_t);
+                       bool fits = value >= 0 && value <= 86400 * type->unit;
+                       char *form = s->forms + row * WEIR__ARROW_FORM_SIZE;
+                       is_beyond = is_beyond || !fits;
+                       size_t size = fits ? format_clock(value, type->unit, form) : 0;
+                       *out = (weir__value){.type = WEIR__TEXT, .text = {form, size}};
+                   }))
+    return is_beyond ? "has a time of day that is negative or beyond 24 hours" : NULL;
+}
+
+/* ---- Text and blobs -------------------------------------------------------------------------- */
+
+static const char *read_fixed_bytes(const weir__arrow_type *type, const span *s) {
+    const char *data = values_at(s, type->width);
+    FOR_EACH_VALUE(
+        s, (*out = (weir__value){.type = WEIR__BLOB, .text = {data + row * type->width, type->width}}))
+    return NULL;
+}
+
+#define DEFINE_OFFSETS(name, type_name)                                                                      \
+    static const char *name(const weir__arrow_type *type, const span *s) {                                   \
+        const char *data = values_at(s, sizeof(type_name)), *bytes = s->array->buffers[2];                   \
+        weir__value_type value_type = type->is_text ? WEIR__TEXT : WEIR__BLOB;                               \
+        bool is_wrong = false;                                                                               \
+        FOR_EACH_VALUE(s, ({                                                                                 \
+                           type_name ends[2];                                                                \
+                           memcpy(ends, data + row * sizeof(type_name), sizeof ends);                        \
+                           bool fits = ends[0] >= 0 && ends[1] >= ends[0] && (bytes || ends[1] == ends[0]);  \
+                           is_wrong = is_wrong || !fits;                                                     \
+                           weir__bytes text = {"", 0};                                                       \
+                           if (fits && bytes)                                                                \
+                               text = (weir__bytes){bytes + ends[0], (size_t)(ends[1] - ends[0])};           \
+                           *out = (weir__value){.type = value_type, .text = text};                           \
+                       }))                                                                                   \
+        return is_wrong ? "has offsets of text that are negative, fall, or lead into no buffer" : NULL;      \
+    }
+DEFINE_OFFSETS(read_offsets32, int32_t)
+DEFINE_OFFSETS(read_offsets64, int64_t)
+
+enum { VIEW_SIZE = 16, VIEW_INLINE_MAX = 12, BUFFERS_BEFORE = 2 };
+
+/* False if a view does not lie inside a buffer. */
+static bool read_view(const struct ArrowArray *array, const char *view, weir__bytes *out) {
+    int32_t parts[4], size; /* size, the first bytes, which buffer, where */
+    memcpy(parts, view, sizeof parts);
+    size = parts[0];
+    *out = (weir__bytes){view + sizeof size, (size_t)size};
+    if (size < 0 || size <= VIEW_INLINE_MAX)
+        return size >= 0;
+    int64_t buffer_count = array->n_buffers - BUFFERS_BEFORE - 1, length;
+    if (parts[2] < 0 || parts[2] >= buffer_count || parts[3] < 0)
+        return false;
+    const char *lengths = array->buffers[array->n_buffers - 1];
+    memcpy(&length, lengths + (size_t)parts[2] * sizeof length, sizeof length);
+    const char *bytes = array->buffers[BUFFERS_BEFORE + parts[2]];
+    out->data = bytes + parts[3];
+    return bytes && (int64_t)parts[3] + size <= length;
+}
+
+static const char *read_views(const weir__arrow_type *type, const span *s) {
+    const char *data = values_at(s, VIEW_SIZE);
+    weir__value_type value_type = type->is_text ? WEIR__TEXT : WEIR__BLOB;
+    bool is_wrong = false;
+    FOR_EACH_VALUE(s, ({
+                       *out = (weir__value){.type = value_type};
+                       if (!read_view(s->array, data + row * VIEW_SIZE, &out->text)) {
+                           out->text = (weir__bytes){"", 0};
+                           is_wrong = true;
+                       }
+                   }))
+    return is_wrong ? "has views that lie outside their buffers" : NULL;
+}
+
+/* ---- Columns --------------------------------------------------------------------------------- */
+
+static const char *read_fixed(const weir__arrow_type *type, const span *s) {
+    switch (type->meaning) {
+    case WEIR__ARROW_SIGNED:
+    case WEIR__ARROW_UNSIGNED:
+        read_integers(type, s);
+        return NULL;
+    case WEIR__ARROW_FLOAT:
+        read_floats(type, s);
+        return NULL;
+    case WEIR__ARROW_DECIMAL:
+        read_decimals(type, s);
+        return NULL;
+    case WEIR__ARROW_TIME:
+        return read_times(type, s);
+    case WEIR__ARROW_CLOCK:
+        return read_clocks(type, s);
+    case WEIR__ARROW_BYTES:
+        break;
+    }
+    return read_fixed_bytes(type, s);
+}
+
+/* NULL, or what is wrong with a value. */
+static const char *read_span(const weir__arrow_type *type, span *s) {
+    s->validity = type->layout == WEIR__ARROW_NOTHING ? NULL : s->array->buffers[0];
+    switch (type->layout) {
+    case WEIR__ARROW_BITS: {
+        const uint8_t *bits = s->array->buffers[1];
+        FOR_EACH_VALUE(s, (*out = (weir__value){.type = WEIR__BOOL, .integer = bit_at(bits, s->first + row)}))
+        return NULL;
+    }
+    case WEIR__ARROW_FIXED:
+        return read_fixed(type, s);
+    case WEIR__ARROW_OFFSETS32:
+        return read_offsets32(type, s);
+    case WEIR__ARROW_OFFSETS64:
+        return read_offsets64(type, s);
+    case WEIR__ARROW_VIEWS:
+        return read_views(type, s);
+    case WEIR__ARROW_REFUSED:
+    case WEIR__ARROW_NOTHING:
+        break;
+    }
+    for (size_t row = 0; row < s->count; row++)
+        s->cells[row * s->stride] = (weir__value){.type = WEIR__NULL};
+    return NULL;
+}
+
+/* The cells hold indices; each becomes what the dictionary has there. */
+static const char *read_dictionary(const weir__arrow_type *type, const struct ArrowArray *dictionary,
+                                   const span *indices) {
+    const char *fault = NULL;
+    for (size_t row = 0; row < indices->count && !fault; row++) {
+        weir__value *cell = &indices->cells[row * indices->stride];
+        if (cell->type == WEIR__NULL)
+            continue;
+        if (cell->type != WEIR__INT || cell->integer < 0 || cell->integer >= dictionary->length)
+            return "has an index that is not in its dictionary";
+        span one = {.array = dictionary,
+                    .first = (size_t)(dictionary->offset + cell->integer),
+                    .count = 1,
+                    .cells = cell,
+                    .stride = 1,
+                    .forms = indices->forms ? indices->forms + row * WEIR__ARROW_FORM_SIZE : NULL};
+        fault = read_span(type, &one);
+    }
+    return fault;
+}
+
+weir_status weir__arrow_read(const char *table, const weir__arrow_column *column,
+                             const struct ArrowArray *batch, const struct ArrowArray *array, size_t first,
+                             size_t count, weir__value *cells, size_t stride, char *forms,
+                             weir_error *error) {
+    bool has_dictionary = column->dictionary_format != NULL;
+    span s = {.array = array,
+              .first = (size_t)array->offset + (size_t)batch->offset + first,
+              .count = count,
+              .cells = cells,
+              .stride = stride,
+              .forms = forms};
+    const char *fault = read_span(has_dictionary ? &column->index : &column->type, &s);
+    if (!fault && has_dictionary)
+        fault = read_dictionary(&column->type, array->dictionary, &s);
+    return fault ? weir__arrow_fail(error, table, column->name, "%s", fault) : WEIR_OK;
+}

@@ -1,0 +1,624 @@
+/* Tables in Arrow's C stream interface, as a source.
+ *
+ * A scan takes batches from a feed: those of a stream of its own, or of the one stream that the table has,
+ * after those that were kept of it. All parts of a scan share one feed, and each batch is one part's: who is
+ * free takes the next. Rows are handed over in pieces of a batch, so that cells stay in the cache.
+ *
+ * What must hold: a stream is asked by one thread at a time (the table's lock), never after its end or a
+ * failure, and what it gave is released once: by the cursor that read it or, if it is kept, with the table.
+ */
+#include <stdio.h>
+#include <string.h>
+
+#include "ingest/arrow_source.h"
+#include "ingest/sql.h"
+#include "ingest/table_query.h"
+
+enum { PIECE_ROWS = 1024 };
+
+typedef struct feed feed;
+
+typedef struct arrow_table {
+    const weir_env *env;
+    const weir_arrow_table *given;
+    weir__arrow_column *columns;
+    uint32_t column_count;
+    bool keeps; /* the batches of its one stream */
+    pthread_mutex_t lock;
+    struct ArrowArray **kept;
+    size_t kept_count, kept_capacity;
+    bool is_begun; /* its one stream: somebody reads it */
+    bool is_ended; /* its one stream: it gives no more */
+    feed *shared;  /* of a scan whose parts are not all open yet */
+} arrow_table;
+
+struct feed {
+    arrow_table *table;
+    struct ArrowArrayStream own; /* of a table that opens streams */
+    bool is_ended;
+    size_t position;        /* among the batches that were kept */
+    uint32_t parts_to_open; /* that will read from it too */
+    uint32_t reader_count;
+};
+
+typedef struct arrow_source {
+    const weir_env *env;
+    arrow_table *tables;
+    uint32_t table_count;
+    weir__table_query query;
+    atomic_bool is_interrupted;
+} arrow_source;
+
+typedef struct arrow_session {
+    weir__source base;
+    arrow_source *shared;
+    bool is_fork;
+} arrow_session;
+
+static weir_status no_memory(weir_error *error) {
+    return weir__out_of_memory(error, WEIR__SOURCE_OPERATOR, 1);
+}
+
+/* ---- Streams --------------------------------------------------------------------------------- */
+
+static weir_status fail_of_stream(const arrow_table *table, struct ArrowArrayStream *stream, int code,
+                                  const char *what, weir_error *error) {
+    char line[300];
+    const char *message = stream->get_last_error ? stream->get_last_error(stream) : NULL;
+    weir__one_line(message && *message ? message : strerror(code), line, sizeof line);
+    return weir__arrow_fail(error, table->given->name, NULL, "cannot be read: its producer fails %s: %s",
+                            what, line);
+}
+
+static weir_status check_stream(const arrow_table *table, const struct ArrowArrayStream *stream,
+                                weir_error *error) {
+    if (stream->release && stream->get_schema && stream->get_next)
+        return WEIR_OK;
+    return weir__arrow_fail(error, table->given->name, NULL, "%s",
+                            stream->release
+                                ? "has a stream without its functions: the producer is at fault"
+                                : "has a stream that was released already; a stream is read once");
+}
+
+static weir_status open_stream(const arrow_table *table, struct ArrowArrayStream *out, weir_error *error) {
+    *out = (struct ArrowArrayStream){0};
+    int code = table->given->open(table->given->context, out);
+    if (code != 0)
+        return weir__arrow_fail(error, table->given->name, NULL, "cannot be opened: %s", strerror(code));
+    weir_status status = check_stream(table, out, error);
+    if (status != WEIR_OK && out->release)
+        out->release(out);
+    return status;
+}
+
+static weir_status get_schema(const arrow_table *table, struct ArrowArrayStream *stream,
+                              struct ArrowSchema *out, weir_error *error) {
+    *out = (struct ArrowSchema){0};
+    int code = stream->get_schema(stream, out);
+    if (code != 0)
+        return fail_of_stream(table, stream, code, "to give its schema", error);
+    const char *name = table->given->name;
+    weir_status status = WEIR_OK;
+    if (!out->release || !out->format || out->n_children < 0 || (out->n_children > 0 && !out->children))
+        status =
+            weir__arrow_fail(error, name, NULL, "has a schema that lacks parts: the producer is at fault");
+    else if (strcmp(out->format, "+s") != 0)
+        status = weir__arrow_fail(error, name, NULL,
+                                  "is a stream of single values, not of rows; give a table or a data frame");
+    for (int64_t i = 0; status == WEIR_OK && i < out->n_children; i++) {
+        const struct ArrowSchema *child = out->children[i];
+        if (!child || !child->format || (child->dictionary && !child->dictionary->format))
+            status = weir__arrow_fail(
+                error, name, NULL, "has a schema without the type of column %lld: the producer is at fault",
+                (long long)i + 1);
+    }
+    if (status != WEIR_OK && out->release)
+        out->release(out);
+    return status;
+}
+
+/* ---- Columns --------------------------------------------------------------------------------- */
+
+static void describe_type(weir__arrow_column *column) {
+    const char *format = column->dictionary_format ? column->dictionary_format : column->format;
+    column->type = weir__arrow_type_of(format);
+    if (column->type.layout == WEIR__ARROW_REFUSED)
+        column->refused = weir__arrow_type_name(format);
+    if (!column->dictionary_format)
+        return;
+    column->index = weir__arrow_type_of(column->format);
+    bool is_integer =
+        column->index.layout == WEIR__ARROW_FIXED && strlen(column->format) == 1 &&
+        (column->index.meaning == WEIR__ARROW_SIGNED || column->index.meaning == WEIR__ARROW_UNSIGNED);
+    if (!is_integer)
+        column->refused = "a dictionary whose indices are no integers";
+}
+
+static weir_status add_column(arrow_table *table, const struct ArrowSchema *from, weir_error *error) {
+    weir__arrow_column *column = &table->columns[table->column_count];
+    const char *name = from->name ? from->name : "";
+    if (!*name || !weir__utf8_is_valid(name, strlen(name)))
+        return weir__arrow_fail(error, table->given->name, NULL, "has no name in UTF-8 for column %u",
+                                table->column_count + 1);
+    for (uint32_t i = 0; i < table->column_count; i++)
+        if (strcmp(table->columns[i].name, name) == 0)
+            return weir__arrow_fail(error, table->given->name, name, "is there twice; rename one of the two");
+    table->column_count++;
+    column->name = weir__copy_text(table->env, name, strlen(name));
+    column->format = weir__copy_text(table->env, from->format, strlen(from->format));
+    if (from->dictionary)
+        column->dictionary_format =
+            weir__copy_text(table->env, from->dictionary->format, strlen(from->dictionary->format));
+    if (!column->name || !column->format || (from->dictionary && !column->dictionary_format))
+        return no_memory(error);
+    describe_type(column);
+    if (from->dictionary && from->dictionary->dictionary)
+        column->refused = "a dictionary in a dictionary";
+    return WEIR_OK;
+}
+
+static weir_status take_columns(arrow_table *table, const struct ArrowSchema *schema, weir_error *error) {
+    weir_status status = WEIR_OK;
+    if (schema->n_children == 0)
+        return weir__arrow_fail(error, table->given->name, NULL, "has no columns");
+    if (schema->n_children > INT32_MAX)
+        return weir__arrow_fail(error, table->given->name, NULL, "has more columns than anything can");
+    table->columns = weir__allocate_zero(table->env, (size_t)schema->n_children, sizeof *table->columns);
+    if (!table->columns)
+        return no_memory(error);
+    for (int64_t i = 0; i < schema->n_children && status == WEIR_OK; i++)
+        status = add_column(table, schema->children[i], error);
+    return status;
+}
+
+static bool is_same_column(const weir__arrow_column *column, const struct ArrowSchema *schema) {
+    const char *dictionary = schema->dictionary ? schema->dictionary->format : NULL;
+    return schema->name && strcmp(column->name, schema->name) == 0 &&
+           strcmp(column->format, schema->format) == 0 && !dictionary == !column->dictionary_format &&
+           (!dictionary || strcmp(column->dictionary_format, dictionary) == 0);
+}
+
+/* A stream that was opened later must have the columns of the first. */
+static weir_status compare_columns(const arrow_table *table, struct ArrowArrayStream *stream,
+                                   weir_error *error) {
+    struct ArrowSchema schema;
+    weir_status status = get_schema(table, stream, &schema, error);
+    if (status != WEIR_OK)
+        return status;
+    if (schema.n_children != table->column_count)
+        status = weir__arrow_fail(error, table->given->name, NULL,
+                                  "has other columns than when it was read first");
+    for (uint32_t i = 0; i < table->column_count && status == WEIR_OK; i++)
+        if (!is_same_column(&table->columns[i], schema.children[i]))
+            status = weir__arrow_fail(error, table->given->name, table->columns[i].name,
+                                      "has another name or type than when it was read first");
+    schema.release(&schema);
+    return status;
+}
+
+/* ---- Feeds ----------------------------------------------------------------------------------- */
+
+static void release_feed(feed *f) {
+    if (f->own.release)
+        f->own.release(&f->own);
+    weir__release(f->table->env, f);
+}
+
+static weir_status open_feed(arrow_table *table, feed **out, weir_error *error) {
+    feed *f = weir__allocate_zero(table->env, 1, sizeof *f);
+    if (!f)
+        return no_memory(error);
+    f->table = table;
+    weir_status status = WEIR_OK;
+    if (table->given->open) {
+        status = open_stream(table, &f->own, error);
+        if (status == WEIR_OK)
+            status = compare_columns(table, &f->own, error);
+    } else if (table->is_begun && !table->keeps) {
+        status = weir__arrow_fail(error, table->given->name, NULL,
+                                  "is wanted twice, but its stream can be read once only");
+    }
+    table->is_begun = true;
+    if (status == WEIR_OK)
+        *out = f;
+    else
+        release_feed(f);
+    return status;
+}
+
+/* The feed of a part: one of its own if it is the only one, else that of the others. Locked. */
+static weir_status join_feed(arrow_table *table, uint32_t part_count, feed **out, weir_error *error) {
+    feed *f = table->shared;
+    weir_status status = f ? WEIR_OK : open_feed(table, &f, error);
+    if (status != WEIR_OK)
+        return status;
+    if (!table->shared)
+        f->parts_to_open = part_count;
+    f->parts_to_open--;
+    f->reader_count++;
+    table->shared = f->parts_to_open > 0 ? f : NULL;
+    *out = f;
+    return WEIR_OK;
+}
+
+static void leave_feed(feed *f) {
+    arrow_table *table = f->table;
+    pthread_mutex_lock(&table->lock);
+    f->reader_count--;
+    bool is_last = f->reader_count == 0 && f->parts_to_open == 0;
+    pthread_mutex_unlock(&table->lock);
+    if (is_last)
+        release_feed(f);
+}
+
+/* The next batch of a stream; *out is NULL at its end. */
+static weir_status pull(const arrow_table *table, struct ArrowArrayStream *stream, bool *is_ended,
+                        struct ArrowArray **out, weir_error *error) {
+    *out = NULL;
+    struct ArrowArray *batch = weir__allocate_zero(table->env, 1, sizeof *batch);
+    if (!batch)
+        return no_memory(error);
+    int code = stream->get_next(stream, batch);
+    *is_ended = code != 0 || !batch->release;
+    if (!*is_ended) {
+        *out = batch;
+        return WEIR_OK;
+    }
+    weir__release(table->env, batch);
+    return code == 0 ? WEIR_OK : fail_of_stream(table, stream, code, "to give its next rows", error);
+}
+
+static void release_batch(const weir_env *env, struct ArrowArray *batch) {
+    if (batch && batch->release)
+        batch->release(batch);
+    weir__release(env, batch);
+}
+
+/* The feed's next batch, NULL at the end. Who gets one that is not kept owns it. Locked. */
+static weir_status next_batch(feed *f, struct ArrowArray **out, weir_error *error) {
+    arrow_table *table = f->table;
+    *out = NULL;
+    if (table->given->open)
+        return f->is_ended ? WEIR_OK : pull(table, &f->own, &f->is_ended, out, error);
+    if (f->position < table->kept_count) {
+        *out = table->kept[f->position++];
+        return WEIR_OK;
+    }
+    if (table->is_ended)
+        return WEIR_OK;
+    weir_status status = pull(table, table->given->stream, &table->is_ended, out, error);
+    if (!*out || !table->keeps)
+        return status;
+    if (!weir__grow(table->env, (void **)&table->kept, &table->kept_capacity, table->kept_count + 1,
+                    sizeof(struct ArrowArray *))) {
+        release_batch(table->env, *out);
+        *out = NULL;
+        return no_memory(error);
+    }
+    table->kept[table->kept_count++] = *out;
+    f->position++;
+    return WEIR_OK;
+}
+
+/* ---- Cursors --------------------------------------------------------------------------------- */
+
+typedef struct arrow_cursor {
+    weir__cursor base;
+    arrow_source *source;
+    arrow_table *table;
+    feed *feed;
+    struct ArrowArray *batch; /* that is read, or NULL */
+    size_t row;               /* of it, that comes next */
+    uint32_t *columns;
+    weir__value *cells;
+    char *forms; /* of all columns that need some */
+} arrow_cursor;
+
+static bool owns_batches(const arrow_table *table) {
+    return table->given->open || !table->keeps;
+}
+
+static void drop_batch(arrow_cursor *cursor) {
+    if (owns_batches(cursor->table))
+        release_batch(cursor->table->env, cursor->batch);
+    cursor->batch = NULL;
+    cursor->row = 0;
+}
+
+static void close_cursor(weir__cursor *base) {
+    arrow_cursor *cursor = (arrow_cursor *)base;
+    const weir_env *env = cursor->table->env;
+    drop_batch(cursor);
+    if (cursor->feed)
+        leave_feed(cursor->feed);
+    weir__release(env, cursor->columns);
+    weir__release(env, cursor->cells);
+    weir__release(env, cursor->forms);
+    weir__release(env, cursor);
+}
+
+static weir_status take_batch(arrow_cursor *cursor, weir_error *error) {
+    arrow_table *table = cursor->table;
+    drop_batch(cursor);
+    pthread_mutex_lock(&table->lock);
+    weir_status status = next_batch(cursor->feed, &cursor->batch, error);
+    pthread_mutex_unlock(&table->lock);
+    if (status != WEIR_OK || !cursor->batch)
+        return status;
+    const struct ArrowArray *batch = cursor->batch;
+    status = weir__arrow_check_batch(table->given->name, table->column_count, batch, error);
+    for (uint32_t i = 0; i < cursor->base.column_count && status == WEIR_OK; i++) {
+        uint32_t c = cursor->columns[i];
+        status = weir__arrow_check_column(table->given->name, &table->columns[c], batch, batch->children[c],
+                                          error);
+    }
+    return status;
+}
+
+static weir_status next_rows(weir__cursor *base, weir__rows *rows, weir_error *error) {
+    arrow_cursor *cursor = (arrow_cursor *)base;
+    arrow_table *table = cursor->table;
+    weir_status status = WEIR_OK;
+    *rows = (weir__rows){.cells = cursor->cells};
+    if (atomic_load_explicit(&cursor->source->is_interrupted, memory_order_relaxed))
+        return weir__arrow_fail(error, table->given->name, NULL, "is no longer read: it was interrupted");
+    while (!cursor->batch || cursor->row == (size_t)cursor->batch->length) {
+        status = take_batch(cursor, error);
+        if (status != WEIR_OK || !cursor->batch)
+            return status;
+    }
+    size_t left = (size_t)cursor->batch->length - cursor->row;
+    size_t count = left < PIECE_ROWS ? left : PIECE_ROWS;
+    for (uint32_t i = 0; i < base->column_count && status == WEIR_OK; i++) {
+        uint32_t c = cursor->columns[i];
+        char *forms = cursor->forms ? cursor->forms + (size_t)i * PIECE_ROWS * WEIR__ARROW_FORM_SIZE : NULL;
+        status = weir__arrow_read(table->given->name, &table->columns[c], cursor->batch,
+                                  cursor->batch->children[c], cursor->row, count, cursor->cells + i,
+                                  base->column_count, forms, error);
+    }
+    cursor->row += count;
+    rows->row_count = status == WEIR_OK ? count : 0;
+    return status;
+}
+
+static weir_status check_wanted(const arrow_table *table, const uint32_t *columns, uint32_t column_count,
+                                bool *needs_forms, weir_error *error) {
+    for (uint32_t i = 0; i < column_count; i++) {
+        const weir__arrow_column *column = &table->columns[columns[i]];
+        if (column->refused)
+            return weir__arrow_fail(
+                error, table->given->name, column->name,
+                "is %s (Arrow format %.40s), which is not read; leave it out of the table, or turn it into "
+                "text or columns of their own",
+                column->refused, column->dictionary_format ? column->dictionary_format : column->format);
+        *needs_forms = *needs_forms || column->type.meaning == WEIR__ARROW_CLOCK;
+    }
+    return WEIR_OK;
+}
+
+static weir_status fill_cursor(arrow_cursor *cursor, const uint32_t *columns, bool needs_forms,
+                               uint32_t part_count, weir_error *error) {
+    const weir_env *env = cursor->table->env;
+    uint32_t count = cursor->base.column_count;
+    cursor->columns = weir__allocate(env, count, sizeof *columns);
+    cursor->cells = weir__allocate_zero(env, (size_t)count * PIECE_ROWS, sizeof *cursor->cells);
+    if (needs_forms)
+        cursor->forms = weir__allocate(env, (size_t)count * PIECE_ROWS, WEIR__ARROW_FORM_SIZE);
+    if (!cursor->columns || !cursor->cells || (needs_forms && !cursor->forms))
+        return no_memory(error);
+    for (uint32_t i = 0; i < count; i++)
+        cursor->columns[i] = columns[i];
+    pthread_mutex_lock(&cursor->table->lock);
+    weir_status status = join_feed(cursor->table, part_count, &cursor->feed, error);
+    pthread_mutex_unlock(&cursor->table->lock);
+    return status;
+}
+
+static weir_status scan(weir__source *source, const weir__catalog_table *from, const uint32_t *columns,
+                        uint32_t column_count, uint32_t part, uint32_t part_count, weir__cursor **out,
+                        weir_error *error) {
+    arrow_source *shared = ((arrow_session *)source)->shared;
+    arrow_table *table = &shared->tables[*(const uint32_t *)from->detail];
+    bool needs_forms = false;
+    (void)part; /* whoever is free takes the next batch */
+    weir_status status = check_wanted(table, columns, column_count, &needs_forms, error);
+    if (status != WEIR_OK)
+        return status;
+    arrow_cursor *cursor = weir__allocate_zero(table->env, 1, sizeof *cursor);
+    if (!cursor)
+        return no_memory(error);
+    cursor->base = (weir__cursor){.column_count = column_count, .next = next_rows, .close = close_cursor};
+    cursor->source = shared;
+    cursor->table = table;
+    status = fill_cursor(cursor, columns, needs_forms, part_count, error);
+    if (status != WEIR_OK) {
+        close_cursor(&cursor->base);
+        return status;
+    }
+    *out = &cursor->base;
+    return WEIR_OK;
+}
+
+/* ---- Sessions -------------------------------------------------------------------------------- */
+
+static void release_table(arrow_table *table) {
+    const weir_env *env = table->env;
+    if (table->shared) /* a scan that ended before all of its parts were open */
+        release_feed(table->shared);
+    for (size_t i = 0; i < table->kept_count; i++)
+        release_batch(env, table->kept[i]);
+    weir__release(env, table->kept);
+    for (uint32_t c = 0; c < table->column_count; c++) {
+        weir__release(env, table->columns[c].name);
+        weir__release(env, table->columns[c].format);
+        weir__release(env, table->columns[c].dictionary_format);
+    }
+    weir__release(env, table->columns);
+    pthread_mutex_destroy(&table->lock);
+}
+
+static void release_shared(arrow_source *source) {
+    weir__table_query_close(&source->query);
+    for (uint32_t t = 0; t < source->table_count; t++)
+        release_table(&source->tables[t]);
+    weir__release(source->env, source->tables);
+    weir__release(source->env, source);
+}
+
+static void close_session(weir__source *source) {
+    arrow_session *session = (arrow_session *)source;
+    if (!session->is_fork)
+        release_shared(session->shared);
+    weir__release(source->env, session);
+}
+
+static weir_status make_session(const weir_env *env, arrow_source *shared, bool is_fork, weir__source **out,
+                                weir_error *error) {
+    arrow_session *session = weir__allocate_zero(env, 1, sizeof *session);
+    if (!session)
+        return no_memory(error);
+    *session = (arrow_session){
+        .base = {.kind = &weir__source_arrow, .env = env}, .shared = shared, .is_fork = is_fork};
+    *out = &session->base;
+    return WEIR_OK;
+}
+
+static weir_status check_given(const arrow_source *source, const weir_arrow_table *given, weir_error *error) {
+    if (!given->name || !*given->name || !weir__utf8_is_valid(given->name, strlen(given->name)))
+        return weir__fail(error, WEIR_CONTRACT_VIOLATION, WEIR__SOURCE_OPERATOR,
+                          "a table in Arrow's interface has no name in UTF-8");
+    if (!given->stream == !given->open)
+        return weir__fail(error, WEIR_CONTRACT_VIOLATION, WEIR__SOURCE_OPERATOR,
+                          "table %s must have either a stream or a function that opens one", given->name);
+    for (uint32_t t = 0; t < source->table_count; t++)
+        if (strcmp(source->tables[t].given->name, given->name) == 0)
+            return weir__fail(error, WEIR_CONTRACT_VIOLATION, WEIR__SOURCE_OPERATOR,
+                              "table %s is given twice", given->name);
+    return WEIR_OK;
+}
+
+static weir_status read_columns(arrow_table *table, weir_error *error) {
+    struct ArrowArrayStream opened = {0}, *stream = table->given->stream;
+    struct ArrowSchema schema;
+    weir_status status = stream ? check_stream(table, stream, error) : open_stream(table, &opened, error);
+    if (status != WEIR_OK)
+        return status;
+    stream = stream ? stream : &opened;
+    status = get_schema(table, stream, &schema, error);
+    if (status == WEIR_OK) {
+        status = take_columns(table, &schema, error);
+        schema.release(&schema);
+    }
+    if (opened.release)
+        opened.release(&opened);
+    return status;
+}
+
+static weir_status open_source(const weir_env *env, const weir__source_options *options, weir__source **out,
+                               weir_error *error) {
+    weir_status status = WEIR_OK;
+    env = weir__env(env);
+    if (options->search_path_count > 0)
+        return weir__fail(error, WEIR_SCHEMA_INVALID, WEIR__SOURCE_OPERATOR,
+                          "$.search_path is for PostgreSQL and DuckDB; Arrow tables have no schemas");
+    arrow_source *shared = weir__allocate_zero(env, 1, sizeof *shared);
+    if (!shared)
+        return no_memory(error);
+    shared->env = env;
+    weir__table_query_init(&shared->query);
+    shared->tables = weir__allocate_zero(env, options->arrow_table_count, sizeof *shared->tables);
+    if (!shared->tables)
+        status = no_memory(error);
+    for (uint32_t t = 0; t < options->arrow_table_count && status == WEIR_OK; t++) {
+        status = check_given(shared, &options->arrow_tables[t], error);
+        if (status != WEIR_OK)
+            break;
+        arrow_table *table = &shared->tables[shared->table_count++];
+        *table = (arrow_table){
+            .env = env, .given = &options->arrow_tables[t], .keeps = !options->arrow_is_read_once};
+        pthread_mutex_init(&table->lock, NULL);
+        status = read_columns(table, error);
+    }
+    if (status == WEIR_OK)
+        status = make_session(env, shared, false, out, error);
+    if (status != WEIR_OK)
+        release_shared(shared);
+    return status;
+}
+
+static weir_status fork_session(weir__source *source, weir__source **out, weir_error *error) {
+    return make_session(source->env, ((arrow_session *)source)->shared, true, out, error);
+}
+
+/* Arrow tables have no location. */
+static bool accepts(const weir_env *env, const char *location) {
+    (void)env;
+    (void)location;
+    return false;
+}
+
+/* ---- The catalog and queries ----------------------------------------------------------------- */
+
+static bool fill(const arrow_source *source, weir__catalog *out) {
+    static const char name[] = "tables";
+    out->name = weir__copy_text(out->env, name, strlen(name));
+    if (!out->name)
+        return false;
+    for (uint32_t t = 0; t < source->table_count; t++) {
+        const arrow_table *from = &source->tables[t];
+        weir__catalog_table *table = weir__catalog_add_table(out, from->given->name);
+        uint32_t *number = table ? weir__allocate(out->env, 1, sizeof *number) : NULL;
+        if (!number)
+            return false;
+        *number = t;
+        table->detail = number;
+        table->row_estimate = from->given->row_estimate;
+        for (uint32_t c = 0; c < from->column_count; c++) {
+            const weir__arrow_type *type = &from->columns[c].type;
+            weir__catalog_column *column =
+                weir__catalog_add_column(out, table, from->columns[c].name, weir__arrow_declared(type));
+            if (!column)
+                return false;
+            column->is_date = type->layout == WEIR__ARROW_FIXED && type->is_date;
+        }
+    }
+    return true;
+}
+
+static weir_status describe(weir__source *source, weir__catalog *out, weir_error *error) {
+    *out = (weir__catalog){.env = source->env};
+    if (fill(((arrow_session *)source)->shared, out))
+        return WEIR_OK;
+    weir__catalog_release(out);
+    return no_memory(error);
+}
+
+static weir_status query(weir__source *source, const char *sql, weir__cursor **out, weir_error *error) {
+    return weir__table_query_run(&((arrow_session *)source)->shared->query, source, sql, out, error);
+}
+
+static weir_status describe_query(weir__source *source, const char *sql, weir__catalog *catalog,
+                                  weir__catalog_table *table, weir_error *error) {
+    return weir__table_query_describe(&((arrow_session *)source)->shared->query, source, sql, catalog, table,
+                                      error);
+}
+
+/* All sessions share what is open, and end together. A producer that does not answer cannot be woken. */
+static void interrupt(weir__source *source) {
+    arrow_source *shared = ((arrow_session *)source)->shared;
+    atomic_store_explicit(&shared->is_interrupted, true, memory_order_relaxed);
+    weir__table_query_interrupt(&shared->query);
+}
+
+const weir__source_kind weir__source_arrow = {
+    .name = "arrow",
+    .accepts = accepts,
+    .open = open_source,
+    .close = close_session,
+    .fork = fork_session,
+    .describe = describe,
+    .scan = scan,
+    .query = query,
+    .describe_query = describe_query,
+    .interrupt = interrupt,
+};
