@@ -211,15 +211,49 @@ typedef struct weir_env {
 
     /* Mapped file memory is read here and there: the system reads nothing around what is asked for. */
     void (*scatter)(void *context, const void *memory, size_t size);
+
+    /* Addresses without memory: whoever touches them dies, until `map_at` puts memory there. NULL on failure;
+     * `unmap` gives them back with what they have. Sizes and addresses are multiples of `page_size`. */
+    void *(*reserve)(void *context, size_t size);
+    size_t (*page_size)(void *context);
+
+    /* Replaces what is at reserved addresses, at once or not at all: by a file from `offset` on, writable and
+     * shared with all who map it (file >= 0), by zeroed memory (WEIR_MAP_ZEROED), which is private as that of
+     * `map` is, or by nothing, as reserved (WEIR_MAP_NOTHING). 0 or -1. */
+    int (*map_at)(void *context, void *at, size_t size, int file, uint64_t offset);
+
+    /* A file that is nothing but memory, zeroed, without a path: it lives until it is closed and nobody maps
+     * it. -1 on failure. */
+    int (*memory_file)(void *context, uint64_t size);
 } weir_env;
+
+enum { WEIR_MAP_ZEROED = -1, WEIR_MAP_NOTHING = -2 };
 
 /* The system itself. Static and immutable; any thread. */
 WEIR_API const weir_env *weir_env_default(void);
 
 /* ---- Memory of other kinds -------------------------------------------------------------------- */
 
+/* Memory whose addresses are taken apart from its bytes, so that what lies at an address can be replaced and
+ * the address stays. Sizes, offsets and addresses are multiples of *unit. A handle names bytes: a file of
+ * memory (its number) on the host, an allocation of the driver on a GPU. They live while the handle is kept
+ * or something maps them. All calls take the memory's context; those that fail change nothing. */
+typedef struct weir_pages {
+    bool is_divisible; /* a part of what was mapped can be unmapped, or replaced in one call */
+    weir_status (*measure)(void *context, size_t *unit, weir_error *error);
+    weir_status (*reserve)(void *context, size_t size, void **out, weir_error *error);
+    void (*unreserve)(void *context, void *range, size_t size); /* nothing is mapped there */
+    weir_status (*make)(void *context, size_t size, uint64_t *handle, weir_error *error); /* zeroed */
+    void (*drop)(void *context, uint64_t handle);
+    weir_status (*map)(void *context, void *at, size_t size, uint64_t handle, uint64_t offset,
+                       weir_error *error);
+    weir_status (*back)(void *context, void *at, size_t size, weir_error *error); /* by new, zeroed memory */
+    weir_status (*unmap)(void *context, void *at, size_t size, weir_error *error);
+} weir_pages;
+
 /* Memory that is not the environment's: pinned for a device, or the device's own. What it is given to must
- * be closed before what it comes from. The last three are NULL where the processor reaches the memory. */
+ * be closed before what it comes from. Those from `clear` to `copy` are NULL if the processor reaches the
+ * memory. */
 typedef struct weir_memory {
     void *context;
     void *(*allocate)(void *context, size_t size, weir_error *error); /* zeroed, 256-byte aligned; or NULL */
@@ -228,6 +262,10 @@ typedef struct weir_memory {
     weir_status (*clear)(void *context, void *memory, size_t size, weir_error *error);
     weir_status (*write)(void *context, void *memory, const void *data, size_t size, weir_error *error);
     weir_status (*settle)(void *context, weir_error *error); /* waits for all work on the device */
+    weir_status (*read)(void *context, void *out, const void *memory, size_t size, weir_error *error);
+    weir_status (*copy)(void *context, void *to, const void *from, size_t size, weir_error *error);
+
+    const weir_pages *pages; /* NULL: addresses and bytes come together */
 } weir_memory;
 
 #ifdef __cplusplus

@@ -284,6 +284,40 @@ static void system_scatter(void *context, const void *memory, size_t size) {
     (void)madvise((void *)(uintptr_t)memory, size, MADV_RANDOM);
 }
 
+static void *system_reserve(void *context, size_t size) {
+    (void)context;
+    void *range = mmap(NULL, size, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    return range == MAP_FAILED ? NULL : range;
+}
+
+static size_t system_page_size(void *context) {
+    (void)context;
+    return (size_t)sysconf(_SC_PAGESIZE);
+}
+
+static int system_map_at(void *context, void *at, size_t size, int file, uint64_t offset) {
+    (void)context;
+    int access = file == WEIR_MAP_NOTHING ? PROT_NONE : PROT_READ | PROT_WRITE;
+    int flags = MAP_FIXED | (file >= 0 ? MAP_SHARED : MAP_PRIVATE | MAP_ANONYMOUS);
+    if (file == WEIR_MAP_NOTHING)
+        flags |= MAP_NORESERVE;
+    if (mmap(at, size, access, flags, file >= 0 ? file : -1, file >= 0 ? (off_t)offset : 0) == MAP_FAILED)
+        return -1;
+    if (file != WEIR_MAP_NOTHING && size >= HUGE_PAGES_FROM)
+        (void)madvise(at, size, MADV_HUGEPAGE);
+    return 0;
+}
+
+static int system_memory_file(void *context, uint64_t size) {
+    int file = memfd_create("weir", MFD_CLOEXEC);
+    if (file < 0 || system_truncate(context, file, size) == 0)
+        return file;
+    int failure = errno;
+    (void)close(file);
+    errno = failure;
+    return -1;
+}
+
 const weir_env *weir_env_default(void) {
     static const weir_env system_env = {
         .allocate = system_allocate,
@@ -317,6 +351,10 @@ const weir_env *weir_env_default(void) {
         .random = system_random,
         .memory_size = system_memory_size,
         .scatter = system_scatter,
+        .reserve = system_reserve,
+        .page_size = system_page_size,
+        .map_at = system_map_at,
+        .memory_file = system_memory_file,
     };
     return &system_env;
 }

@@ -51,6 +51,10 @@ WEIR_CHECKED weir_status weir__memory_clear(const weir_memory *memory, void *dat
                                             weir_error *error);
 WEIR_CHECKED weir_status weir__memory_write(const weir_memory *memory, void *to, const void *from,
                                             size_t size, weir_error *error);
+WEIR_CHECKED weir_status weir__memory_read(const weir_memory *memory, void *out, const void *from,
+                                           size_t size, weir_error *error);
+WEIR_CHECKED weir_status weir__memory_copy(const weir_memory *memory, void *to, const void *from, size_t size,
+                                           weir_error *error);
 WEIR_CHECKED weir_status weir__memory_settle(const weir_memory *memory, weir_error *error);
 
 /* ---- Text ------------------------------------------------------------------------------------ */

@@ -222,6 +222,11 @@ static weir_status copy_out(weir_device *device, void *to, const void *from, siz
     IN_CONTEXT(cuda_of(device), error, MemcpyDtoHAsync, (to, (uintptr_t)from, size, stream));
 }
 
+static weir_status copy_within(weir_device *device, void *to, const void *from, size_t size,
+                               weir_stream stream, weir_error *error) {
+    IN_CONTEXT(cuda_of(device), error, MemcpyDtoDAsync, ((uintptr_t)to, (uintptr_t)from, size, stream));
+}
+
 static weir_status clear(weir_device *device, void *memory, size_t size, weir_stream stream,
                          weir_error *error) {
     IN_CONTEXT(cuda_of(device), error, MemsetD8Async, ((uintptr_t)memory, 0, size, stream));
@@ -230,6 +235,169 @@ static weir_status clear(weir_device *device, void *memory, size_t size, weir_st
 static weir_status settle(weir_device *device, weir_error *error) {
     IN_CONTEXT(cuda_of(device), error, CtxSynchronize, ());
 }
+
+/* ---- Pages: addresses apart from memory --------------------------------------------------------- */
+
+static cuda_device *device_of(void *context) {
+    return cuda_of(((weir__device_memory *)context)->device);
+}
+
+static weir__cuda_allocation allocation_on(const cuda_device *d) {
+    return (weir__cuda_allocation){.type = WEIR__CUDA_ALLOCATION_PINNED,
+                                   .location = {WEIR__CUDA_ON_DEVICE, d->ordinal}};
+}
+
+static weir_status measure_pages(void *context, size_t *unit, weir_error *error) {
+    cuda_device *d = device_of(context);
+    weir__cuda_allocation allocation = allocation_on(d);
+    IN_CONTEXT(d, error, MemGetAllocationGranularity, (unit, &allocation, 0));
+}
+
+static weir_status reserve_range(void *context, size_t size, void **out, weir_error *error) {
+    cuda_device *d = device_of(context);
+    uintptr_t range = 0;
+    bool is_pushed;
+    weir_status status = enter(d, &is_pushed, error);
+    if (status != WEIR_OK)
+        return status;
+    status = CALL(d, error, MemAddressReserve, (&range, size, 0, 0, 0));
+    bool is_reserved = status == WEIR_OK;
+    status = leave(d, is_pushed, status, error);
+    if (is_reserved && status != WEIR_OK)
+        (void)d->api.MemAddressFree(range, size);
+    *out = (void *)range;
+    return status;
+}
+
+static void unreserve_range(void *context, void *range, size_t size) {
+    cuda_device *d = device_of(context);
+    bool is_pushed;
+    if (enter(d, &is_pushed, NULL) != WEIR_OK)
+        is_pushed = false;
+    (void)d->api.MemAddressFree((uintptr_t)range, size);
+    (void)leave(d, is_pushed, WEIR_OK, NULL);
+}
+
+static void drop_pages(void *context, uint64_t handle) {
+    cuda_device *d = device_of(context);
+    bool is_pushed;
+    if (enter(d, &is_pushed, NULL) != WEIR_OK)
+        is_pushed = false;
+    (void)d->api.MemRelease(handle);
+    (void)leave(d, is_pushed, WEIR_OK, NULL);
+}
+
+static weir_status map_inside(cuda_device *d, uintptr_t at, size_t size, uint64_t handle, uint64_t offset,
+                              weir_error *error) {
+    weir__cuda_access access = {{WEIR__CUDA_ON_DEVICE, d->ordinal}, WEIR__CUDA_READ_AND_WRITE};
+    weir_status status = CALL(d, error, MemMap, (at, size, (size_t)offset, handle, 0));
+    if (status != WEIR_OK)
+        return status;
+    status = CALL(d, error, MemSetAccess, (at, size, &access, 1));
+    if (status != WEIR_OK)
+        (void)d->api.MemUnmap(at, size);
+    return status;
+}
+
+static weir_status map_pages(void *context, void *at, size_t size, uint64_t handle, uint64_t offset,
+                             weir_error *error) {
+    cuda_device *d = device_of(context);
+    bool is_pushed;
+    weir_status status = enter(d, &is_pushed, error);
+    if (status != WEIR_OK)
+        return status;
+    status = map_inside(d, (uintptr_t)at, size, handle, offset, error);
+    bool is_mapped = status == WEIR_OK;
+    status = leave(d, is_pushed, status, error);
+    if (is_mapped && status != WEIR_OK)
+        (void)d->api.MemUnmap((uintptr_t)at, size);
+    return status;
+}
+
+/* Tried whatever the context says: what counts is whether the memory is gone. */
+static weir_status unmap_pages(void *context, void *at, size_t size, weir_error *error) {
+    cuda_device *d = device_of(context);
+    bool is_pushed;
+    if (enter(d, &is_pushed, NULL) != WEIR_OK)
+        is_pushed = false;
+    weir_status status = CALL(d, error, MemUnmap, ((uintptr_t)at, size));
+    (void)leave(d, is_pushed, WEIR_OK, NULL);
+    return status;
+}
+
+/* Memory is zeroed while it is mapped at `at`. */
+static weir_status create_inside(cuda_device *d, uintptr_t at, size_t size, uint64_t *handle,
+                                 weir_error *error) {
+    weir__cuda_allocation allocation = allocation_on(d);
+    weir_status status = CALL(d, error, MemCreate, (handle, size, &allocation, 0));
+    if (status != WEIR_OK)
+        return status;
+    status = map_inside(d, at, size, *handle, 0, error);
+    bool is_mapped = status == WEIR_OK;
+    if (is_mapped)
+        status = CALL(d, error, MemsetD8Async, (at, 0, size, 0));
+    if (is_mapped && status == WEIR_OK)
+        status = CALL(d, error, StreamSynchronize, (0));
+    if (status == WEIR_OK)
+        return WEIR_OK;
+    if (is_mapped)
+        (void)d->api.MemUnmap(at, size);
+    (void)d->api.MemRelease(*handle);
+    return status;
+}
+
+/* What is mapped stays after its handle is released. */
+static weir_status back_range(void *context, void *at, size_t size, weir_error *error) {
+    cuda_device *d = device_of(context);
+    uint64_t handle = 0;
+    bool is_pushed;
+    weir_status status = enter(d, &is_pushed, error);
+    if (status != WEIR_OK)
+        return status;
+    status = create_inside(d, (uintptr_t)at, size, &handle, error);
+    bool is_backed = status == WEIR_OK;
+    if (is_backed)
+        (void)d->api.MemRelease(handle);
+    status = leave(d, is_pushed, status, error);
+    if (is_backed && status != WEIR_OK)
+        (void)d->api.MemUnmap((uintptr_t)at, size);
+    return status;
+}
+
+static weir_status make_inside_range(cuda_device *d, size_t size, uint64_t *handle, weir_error *error) {
+    uintptr_t range = 0;
+    weir_status status = CALL(d, error, MemAddressReserve, (&range, size, 0, 0, 0));
+    if (status != WEIR_OK)
+        return status;
+    status = create_inside(d, range, size, handle, error);
+    if (status == WEIR_OK)
+        (void)d->api.MemUnmap(range, size);
+    (void)d->api.MemAddressFree(range, size);
+    return status;
+}
+
+static weir_status make_pages(void *context, size_t size, uint64_t *handle, weir_error *error) {
+    cuda_device *d = device_of(context);
+    bool is_pushed;
+    weir_status status = enter(d, &is_pushed, error);
+    if (status != WEIR_OK)
+        return status;
+    status = make_inside_range(d, size, handle, error);
+    bool is_made = status == WEIR_OK;
+    status = leave(d, is_pushed, status, error);
+    if (is_made && status != WEIR_OK)
+        (void)d->api.MemRelease(*handle);
+    return status;
+}
+
+static const weir_pages cuda_pages = {.measure = measure_pages,
+                                      .reserve = reserve_range,
+                                      .unreserve = unreserve_range,
+                                      .make = make_pages,
+                                      .drop = drop_pages,
+                                      .map = map_pages,
+                                      .back = back_range,
+                                      .unmap = unmap_pages};
 
 /* ---- Kernels ----------------------------------------------------------------------------------- */
 
@@ -329,7 +497,7 @@ static weir_status choose_device(cuda_device *d, uint32_t ordinal, weir_error *e
 
 static weir_status describe(cuda_device *d, weir_error *error) {
     weir_device_info *info = &d->base.info;
-    int major = 0, minor = 0, multiprocessors = 0;
+    int major = 0, minor = 0, multiprocessors = 0, has_pages = 0;
     size_t bytes = 0;
     weir_status status =
         CALL(d, error, DeviceGetName, (info->name, WEIR__NARROW(int, sizeof info->name), d->ordinal));
@@ -341,12 +509,15 @@ static weir_status describe(cuda_device *d, weir_error *error) {
         status = CALL(d, error, DeviceGetAttribute,
                       (&multiprocessors, WEIR__CUDA_MULTIPROCESSOR_COUNT, d->ordinal));
     if (status == WEIR_OK)
+        status = CALL(d, error, DeviceGetAttribute, (&has_pages, WEIR__CUDA_VIRTUAL_MEMORY, d->ordinal));
+    if (status == WEIR_OK)
         status = CALL(d, error, DeviceTotalMem, (&bytes, d->ordinal));
     info->name[sizeof info->name - 1] = 0;
     info->capability_major = WEIR__LOW(uint32_t, major);
     info->capability_minor = WEIR__LOW(uint32_t, minor);
     info->multiprocessors = WEIR__LOW(uint32_t, multiprocessors);
     info->memory_bytes = bytes;
+    d->base.pages = has_pages ? &cuda_pages : NULL;
     return status;
 }
 
@@ -386,6 +557,7 @@ weir_status weir__cuda_device_open(const weir_env *env, const weir_device_option
         .event_sync = sync_event,
         .copy_in = copy_in,
         .copy_out = copy_out,
+        .copy_within = copy_within,
         .clear = clear,
         .settle = settle,
         .kernel_open = open_kernel,

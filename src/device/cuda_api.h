@@ -19,6 +19,7 @@ enum { /* of DeviceGetAttribute */
        WEIR__CUDA_MULTIPROCESSOR_COUNT = 16,
        WEIR__CUDA_CAPABILITY_MAJOR = 75,
        WEIR__CUDA_CAPABILITY_MINOR = 76,
+       WEIR__CUDA_VIRTUAL_MEMORY = 102,
 };
 
 enum {
@@ -26,7 +27,31 @@ enum {
     WEIR__CUDA_STREAM_NON_BLOCKING = 1,  /* no waiting for the default stream */
     WEIR__CUDA_EVENT_DISABLE_TIMING = 2, /* cheaper */
     WEIR__CUDA_MAX_DYNAMIC_SHARED = 8,   /* of FuncSetAttribute */
+    WEIR__CUDA_ALLOCATION_PINNED = 1,    /* of MemCreate: the only kind there is */
+    WEIR__CUDA_ON_DEVICE = 1,            /* a place is a device */
+    WEIR__CUDA_READ_AND_WRITE = 3,       /* of MemSetAccess */
 };
+
+/* The driver's CUmemLocation, CUmemAllocationProp and CUmemAccessDesc. */
+typedef struct weir__cuda_location {
+    int type;
+    int id;
+} weir__cuda_location;
+
+typedef struct weir__cuda_allocation {
+    int type;
+    int handle_types;
+    weir__cuda_location location;
+    void *windows;
+    uint8_t flags[8];
+} weir__cuda_allocation;
+
+typedef struct weir__cuda_access {
+    weir__cuda_location location;
+    int flags;
+} weir__cuda_access;
+
+_Static_assert(sizeof(weir__cuda_allocation) == 32 && sizeof(weir__cuda_access) == 12, "the driver's ABI");
 
 /* Every function of the driver that is used: X(name without "cu", symbol, parameters). If the interface
  * of a name has changed since its first version, the symbol carries the version's number. */
@@ -52,7 +77,17 @@ enum {
     X(MemFreeHost, "cuMemFreeHost", (uintptr_t))                                                             \
     X(MemcpyHtoDAsync, "cuMemcpyHtoDAsync_v2", (uintptr_t, const void *, size_t, uintptr_t))                 \
     X(MemcpyDtoHAsync, "cuMemcpyDtoHAsync_v2", (void *, uintptr_t, size_t, uintptr_t))                       \
+    X(MemcpyDtoDAsync, "cuMemcpyDtoDAsync_v2", (uintptr_t, uintptr_t, size_t, uintptr_t))                    \
     X(MemsetD8Async, "cuMemsetD8Async", (uintptr_t, unsigned char, size_t, uintptr_t))                       \
+    X(MemGetAllocationGranularity, "cuMemGetAllocationGranularity",                                          \
+      (size_t *, const weir__cuda_allocation *, int))                                                        \
+    X(MemAddressReserve, "cuMemAddressReserve", (uintptr_t *, size_t, size_t, uintptr_t, uint64_t))          \
+    X(MemAddressFree, "cuMemAddressFree", (uintptr_t, size_t))                                               \
+    X(MemCreate, "cuMemCreate", (uint64_t *, size_t, const weir__cuda_allocation *, uint64_t))               \
+    X(MemRelease, "cuMemRelease", (uint64_t))                                                                \
+    X(MemMap, "cuMemMap", (uintptr_t, size_t, size_t, uint64_t, uint64_t))                                   \
+    X(MemUnmap, "cuMemUnmap", (uintptr_t, size_t))                                                           \
+    X(MemSetAccess, "cuMemSetAccess", (uintptr_t, size_t, const weir__cuda_access *, size_t))                \
     X(StreamCreate, "cuStreamCreate", (uintptr_t *, unsigned))                                               \
     X(StreamDestroy, "cuStreamDestroy_v2", (uintptr_t))                                                      \
     X(StreamSynchronize, "cuStreamSynchronize", (uintptr_t))                                                 \

@@ -94,18 +94,36 @@ static weir_status write_data(void *context, void *to, const void *from, size_t 
     return status ? status : device->operations->stream_sync(device, 0, error);
 }
 
+static weir_status read_data(void *context, void *out, const void *from, size_t size, weir_error *error) {
+    weir_device *device = ((weir__device_memory *)context)->device;
+    weir_status status = device->operations->copy_out(device, out, from, size, 0, error);
+    return status ? status : device->operations->stream_sync(device, 0, error);
+}
+
+static weir_status copy_data(void *context, void *to, const void *from, size_t size, weir_error *error) {
+    weir_device *device = ((weir__device_memory *)context)->device;
+    weir_status status = device->operations->copy_within(device, to, from, size, 0, error);
+    return status ? status : device->operations->stream_sync(device, 0, error);
+}
+
 static weir_status settle(void *context, weir_error *error) {
     weir_device *device = ((weir__device_memory *)context)->device;
     return device->operations->settle(device, error);
 }
 
+/* The host as a device has the host's own memory, pages and all. */
 weir_memory weir_device_memory(weir_device *device) {
+    if (device->info.is_host)
+        return weir__host_memory(device->env);
     return (weir_memory){.context = &device->memories[WEIR__DEVICE_MEMORY],
                          .allocate = allocate,
                          .release = release,
                          .clear = clear,
                          .write = write_data,
-                         .settle = settle};
+                         .settle = settle,
+                         .read = read_data,
+                         .copy = copy_data,
+                         .pages = device->pages};
 }
 
 weir_memory weir_device_pinned(weir_device *device) {

@@ -33,6 +33,8 @@ typedef struct weir__device_operations {
                            weir_error *error);
     weir_status (*copy_out)(weir_device *device, void *to, const void *from, size_t size, weir_stream stream,
                             weir_error *error);
+    weir_status (*copy_within)(weir_device *device, void *to, const void *from, size_t size,
+                               weir_stream stream, weir_error *error);
     weir_status (*clear)(weir_device *device, void *memory, size_t size, weir_stream stream,
                          weir_error *error);
     weir_status (*settle)(weir_device *device, weir_error *error);
@@ -53,6 +55,7 @@ struct weir_device {
     const weir__device_operations *operations;
     weir_device_info info;
     weir__device_memory memories[2]; /* by resource */
+    const weir_pages *pages;         /* of the device's memory; their context is memories[0] */
 };
 
 WEIR_CHECKED weir_status weir__host_device_open(const weir_env *env, weir_device **out, weir_error *error);

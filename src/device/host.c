@@ -115,6 +115,7 @@ weir_status weir__host_device_open(const weir_env *env, weir_device **out, weir_
         .event_sync = sync_event,
         .copy_in = copy,
         .copy_out = copy,
+        .copy_within = copy,
         .clear = clear,
         .settle = settle,
         .kernel_open = open_kernel,

@@ -27,6 +27,7 @@ typedef struct fake_driver {
 
     void (*set_version)(int version);
     void (*set_device_count)(int count);
+    void (*set_pages)(bool are_there); /* whether memory can be mapped apart from its addresses */
     void *library;
 } fake_driver;
 

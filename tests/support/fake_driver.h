@@ -25,6 +25,7 @@ static inline void fake_driver_open(fake_driver *fake) {
     FIND(depth);
     FIND(set_version);
     FIND(set_device_count);
+    FIND(set_pages);
 #undef FIND
     fake->reset();
 }

@@ -347,6 +347,38 @@ static int fault_unmap(void *context, void *memory, size_t size) {
     return base()->unmap(NULL, memory, size);
 }
 
+static void *fault_reserve(void *context, size_t size) {
+    fault_env *faults = context;
+    if (strikes(faults, FAULT_MAP)) {
+        errno = ENOMEM;
+        return NULL;
+    }
+    void *range = base()->reserve(NULL, size);
+    if (range)
+        count(&faults->live_maps, 1);
+    return range;
+}
+
+static int fault_map_at(void *context, void *at, size_t size, int file, uint64_t offset) {
+    if (strikes(context, FAULT_MAP)) {
+        errno = ENOMEM;
+        return -1;
+    }
+    return base()->map_at(NULL, at, size, file, offset);
+}
+
+static int fault_memory_file(void *context, uint64_t size) {
+    fault_env *faults = context;
+    if (strikes(faults, FAULT_OPEN)) {
+        errno = EMFILE;
+        return -1;
+    }
+    int file = base()->memory_file(NULL, size);
+    if (file >= 0)
+        count(&faults->live_files, 1);
+    return file;
+}
+
 static int fault_inspect(void *context, int file, const char *path, weir_file_info *out) {
     if (strikes(context, FAULT_INSPECT)) {
         errno = EIO;
@@ -405,6 +437,9 @@ void fault_env_init(fault_env *faults) {
     faults->env.rename = fault_rename;
     faults->env.map = fault_map;
     faults->env.unmap = fault_unmap;
+    faults->env.reserve = fault_reserve;
+    faults->env.map_at = fault_map_at;
+    faults->env.memory_file = fault_memory_file;
     faults->env.start_thread = fault_start_thread;
     faults->env.inspect = fault_inspect;
     faults->env.list = fault_list;
