@@ -1,17 +1,16 @@
-/* weir/plan.h: a model graph becomes a memory plan, and a plan becomes memory
+/* weir/plan.h: a model graph becomes a memory plan
  * (UML_OS.TMMU.PrepareMemory_v2).
  *
- *   weir_graph *graph;  weir_plan *plan;  weir_arenas *arenas;
+ *   weir_graph *graph;  weir_plan *plan;
  *   weir_graph_read_file(NULL, "model.json", &graph, &error);
  *   weir_plan_options options = {.size = sizeof options, .mode = "backward"};
  *   weir_plan_make(NULL, graph, &options, &plan, &error);
- *   weir_arenas_open(NULL, plan, NULL, &arenas, &error);
- *   weir_arenas_tensor(arenas, "h0", 2, &memory, &size, &error);
  *
- * A graph, a plan and an arena set each own their memory and do not refer to each other: any of them may be
- * closed first. After they are made they do not change, so any number of threads may call the functions
- * that take them as const. Faults are reported in the order that docs/planner.md gives, however many there
- * are. Every call that can fail can also give OUT_OF_MEMORY; those that take a path, IO_ERROR. */
+ * weir/arenas.h makes memory of a plan. A graph, a plan and an arena set each own their memory and do not
+ * refer to each other: any of them may be closed first. After they are made they do not change, so any number
+ * of threads may call the functions that take them as const. Faults are reported in the order that
+ * docs/planner.md gives, however many there are. Every call that can fail can also give OUT_OF_MEMORY; those
+ * that take a path, IO_ERROR. */
 #ifndef WEIR_PLAN_H
 #define WEIR_PLAN_H
 
@@ -24,7 +23,6 @@ extern "C" {
 
 typedef struct weir_graph weir_graph;
 typedef struct weir_plan weir_plan;
-typedef struct weir_arenas weir_arenas;
 typedef struct weir_packing weir_packing;
 
 /* ---- Graphs (weir-graph/1) --------------------------------------------------------------------- */
@@ -272,56 +270,6 @@ WEIR_API uint64_t weir_plan_end(const weir_plan *plan);
 /* Bytes live in an arena (rounded sizes) at each position from 0 to weir_plan_end - 1; their largest is the
  * lower bound. `bytes` is the caller's and has weir_plan_end entries. */
 WEIR_API void weir_plan_live_bytes(const weir_plan *plan, size_t arena, uint64_t *bytes);
-
-/* ---- Arenas: memory ---------------------------------------------------------------------------- */
-
-typedef struct weir_arenas_options {
-    size_t size; /* of this struct */
-    const uint8_t
-        *fill_token; /* where given: every byte that no tensor has yet is filled by DebugFill under it */
-    size_t fill_token_size;
-    weir_memory memory; /* what they are made of, such as a device's; zeros: the host's */
-} weir_arenas_options;
-
-/* Takes memory for every arena of the plan, zeroed: peak bytes each, aligned to the arena's alignment (and
- * to huge pages where the arena has room for some). Options may be NULL. The caller owns *arenas. Pointers
- * below are the memory's own: a device's addresses are for the device. OUT_OF_MEMORY, ALLOCATION_OVERFLOW
- * (more than the address space), and here and below the memory's own errors (DEVICE_ERROR). */
-WEIR_API WEIR_CHECKED weir_status weir_arenas_open(const weir_env *env, const weir_plan *plan,
-                                                   const weir_arenas_options *options, weir_arenas **arenas,
-                                                   weir_error *error);
-WEIR_API void weir_arenas_close(weir_arenas *arenas);
-
-/* An arena's memory: base and bytes. NULL and 0 for a name that the plan does not have. */
-WEIR_API void *weir_arenas_base(const weir_arenas *arenas, const char *arena, size_t arena_size,
-                                size_t *size);
-
-/* Where a tensor lies, by id. CONTRACT_VIOLATION where the plan has none of that id. */
-WEIR_API WEIR_CHECKED weir_status weir_arenas_tensor(const weir_arenas *arenas, const char *id,
-                                                     size_t id_size, void **memory, size_t *size,
-                                                     weir_error *error);
-
-/* Where an address leads at a position: an address names a slot, and the slot's tensor that is live then is
- * meant. CONTRACT_VIOLATION for an unknown arena or address, and for an access before birth or after death.
- */
-WEIR_API WEIR_CHECKED weir_status weir_arenas_resolve(const weir_arenas *arenas, const char *arena,
-                                                      size_t arena_size, uint64_t address, uint64_t position,
-                                                      void **memory, size_t *size, weir_error *error);
-
-/* ZeroTensor_v1 and DebugFill: write a tensor's bytes: zeros, or BLAKE3's extended output keyed by token
- * and address, to find reads of what was never written. The caller keeps other users of those bytes away.
- * CONTRACT_VIOLATION. */
-WEIR_API WEIR_CHECKED weir_status weir_arenas_zero(weir_arenas *arenas, const char *id, size_t id_size,
-                                                   weir_error *error);
-WEIR_API WEIR_CHECKED weir_status weir_arenas_debug_fill(weir_arenas *arenas, const char *id, size_t id_size,
-                                                         const uint8_t *token, size_t token_size,
-                                                         weir_error *error);
-
-/* CommitExecution_v1: a barrier over the arenas in name order (all work on their device is done); seals the
- * batch and gives its state hash, SHA-256(CBOR(["tmmu_commit_v1", plan_hash, batch])). Repeated for one
- * batch it is the same. On the host it cannot fail. */
-WEIR_API WEIR_CHECKED weir_status weir_arenas_commit(weir_arenas *arenas, uint64_t batch,
-                                                     uint8_t state_hash[WEIR_HASH_SIZE], weir_error *error);
 
 /* ---- Bare packing: lifetimes and sizes alone --------------------------------------------------- */
 

@@ -3,6 +3,7 @@
 #ifndef WEIR_WEIR_H
 #define WEIR_WEIR_H
 
+#include "weir/arenas.h"
 #include "weir/arrow.h"
 #include "weir/attention.h"
 #include "weir/base.h"

@@ -1,40 +1,17 @@
-/* Arenas: one zeroed stretch of memory for each arena of a plan, the host's or a device's, and two ways into
- * it: by tensor id, and by address at a position. The set copies what it needs of the plan, so the plan may
- * be closed. Only the set's weir_memory touches the bytes. */
+/* Arenas: the memory of each arena of a plan, the host's or a device's, and two ways into it: by tensor id,
+ * and by address at a position. The set copies what it needs of the plan, so the plan may be closed. How the
+ * memory comes to its addresses is in arena_pages.c. Only the set's weir_memory touches the bytes. */
 #include <string.h>
 
 #include "base/bytes.h"
 #include "base/options.h"
-#include "plan/planning.h"
+#include "plan/arenas.h"
 #include "weir/hash.h"
 
-#define ARENA_OPERATOR "UML_OS.TMMU.ResolveAddress_v1"
-#define ZERO_OPERATOR  "UML_OS.TMMU.ZeroTensor_v1"
-#define FILL_OPERATOR  "UML_OS.TMMU.DebugFill_v1"
+#define ZERO_OPERATOR "UML_OS.TMMU.ZeroTensor_v1"
+#define FILL_OPERATOR "UML_OS.TMMU.DebugFill_v1"
 
-enum { HUGE_PAGE = 2 << 20, FILL_CHUNK = 1 << 14 };
-
-typedef struct mapped_arena {
-    weir_text name;
-    void *mapping;
-    size_t mapping_size;
-    uint8_t *base;
-    size_t size;
-    weir__record *addresses; /* sorted: address, slot */
-    uint32_t slot_count;
-    size_t first_slot; /* in slot_starts */
-} mapped_arena;
-
-struct weir_arenas {
-    const weir_env *env;
-    weir_memory memory;
-    weir_plan *plan; /* a copy of its own: ids, rows, arenas, slots */
-    mapped_arena *arenas;
-    uint32_t arena_count;
-    weir__record *addresses; /* of all arenas */
-    uint32_t *slot_starts;   /* where each slot's tensors begin in slot_tensors; one more at the end */
-    uint32_t *slot_tensors;  /* slot after slot, by birth */
-};
+enum { FILL_CHUNK = 1 << 14 };
 
 /* ---- Copying the plan -------------------------------------------------------------------------- */
 
@@ -91,7 +68,7 @@ static weir_status list_slots(weir_arenas *set, weir_error *error) {
     set->slot_tensors = weir__allocate(set->env, plan->count, sizeof *set->slot_tensors);
     if (!records || !set->slot_starts || !set->slot_tensors) {
         weir__release(set->env, records);
-        return weir__out_of_memory(error, ARENA_OPERATOR, plan->count * sizeof *records);
+        return weir__out_of_memory(error, WEIR__ARENA_OPERATOR, plan->count * sizeof *records);
     }
     for (uint32_t i = 0; i < plan->count; i++) {
         size_t slot = plan->arenas[plan->rows[i].arena].first_slot + plan->rows[i].slot;
@@ -111,7 +88,7 @@ static weir_status list_addresses(weir_arenas *set, weir_error *error) {
     const weir_plan *plan = set->plan;
     weir__record *records = weir__allocate(set->env, plan->slot_count, 2 * sizeof *records);
     if (!records)
-        return weir__out_of_memory(error, ARENA_OPERATOR, plan->slot_count * 2 * sizeof *records);
+        return weir__out_of_memory(error, WEIR__ARENA_OPERATOR, plan->slot_count * 2 * sizeof *records);
     set->addresses = records;
     for (uint32_t a = 0; a < set->arena_count; a++) {
         const weir__arena *arena = &plan->arenas[a];
@@ -126,36 +103,7 @@ static weir_status list_addresses(weir_arenas *set, weir_error *error) {
     return WEIR_OK;
 }
 
-/* ---- Mapping ----------------------------------------------------------------------------------- */
-
-/* The mapping is larger than the arena by one alignment, so that an aligned base fits into it. */
-static weir_status map_arena(weir_arenas *set, uint32_t index, weir_error *error) {
-    const weir__arena *plan = &set->plan->arenas[index];
-    mapped_arena *arena = &set->arenas[index];
-    uint64_t alignment = plan->alignment > plan->page_size ? plan->alignment : plan->page_size;
-    uint64_t wanted;
-    if (plan->peak_bytes >= 2 * (uint64_t)HUGE_PAGE && alignment < HUGE_PAGE)
-        alignment = HUGE_PAGE;
-    arena->name = plan->name;
-    if (plan->peak_bytes == 0)
-        return WEIR_OK;
-    if (__builtin_add_overflow(plan->peak_bytes, alignment, &wanted) || wanted > SIZE_MAX / 2)
-        return weir__fail(error, WEIR_ALLOCATION_OVERFLOW, ARENA_OPERATOR,
-                          "arena '%.*s' needs %llu bytes, more than the address space has",
-                          WEIR__SHOW(plan->name), (unsigned long long)plan->peak_bytes);
-    weir_error failure = {.status = WEIR_OUT_OF_MEMORY};
-    arena->mapping = set->memory.allocate(set->memory.context, (size_t)wanted, &failure);
-    if (!arena->mapping) {
-        if (error)
-            *error = failure;
-        return failure.status;
-    }
-    arena->mapping_size = (size_t)wanted;
-    uintptr_t base = ((uintptr_t)arena->mapping + (uintptr_t)alignment - 1) & ~((uintptr_t)alignment - 1);
-    arena->base = (uint8_t *)arena->mapping + (base - (uintptr_t)arena->mapping);
-    arena->size = (size_t)plan->peak_bytes;
-    return WEIR_OK;
-}
+/* ---- Filling ----------------------------------------------------------------------------------- */
 
 static weir_status check_token(const uint8_t *token, size_t size, weir_error *error) {
     if (token && size >= WEIR_TOKEN_SIZE)
@@ -189,13 +137,13 @@ static weir_status fill(const weir_memory *memory, uint8_t *data, size_t size, u
 static weir_status open_set(weir_arenas *set, const weir_arenas_options *options, weir_error *error) {
     set->arenas = weir__allocate_zero(set->env, set->arena_count, sizeof *set->arenas);
     if (!set->arenas)
-        return weir__out_of_memory(error, ARENA_OPERATOR, set->arena_count * sizeof *set->arenas);
+        return weir__out_of_memory(error, WEIR__ARENA_OPERATOR, set->arena_count * sizeof *set->arenas);
     weir_status status = list_slots(set, error);
     if (status == WEIR_OK)
         status = list_addresses(set, error);
     for (uint32_t a = 0; status == WEIR_OK && a < set->arena_count; a++)
-        status = map_arena(set, a, error);
-    if (status != WEIR_OK || !options->fill_token)
+        status = weir__arena_map(set, a, options, error);
+    if (status != WEIR_OK || !options->fill_token || options->is_empty)
         return status;
     for (uint32_t a = 0; a < set->arena_count && status == WEIR_OK; a++)
         status = fill(&set->memory, set->arenas[a].base, set->arenas[a].size, a, options->fill_token,
@@ -206,7 +154,7 @@ static weir_status open_set(weir_arenas *set, const weir_arenas_options *options
 weir_status weir_arenas_open(const weir_env *env, const weir_plan *plan, const weir_arenas_options *given,
                              weir_arenas **arenas, weir_error *error) {
     weir_arenas_options options;
-    weir_status status = WEIR__TAKE_OPTIONS(options, given, weir_arenas_options, ARENA_OPERATOR, error);
+    weir_status status = WEIR__TAKE_OPTIONS(options, given, weir_arenas_options, WEIR__ARENA_OPERATOR, error);
     if (status == WEIR_OK && options.fill_token)
         status = check_token(options.fill_token, options.fill_token_size, error);
     if (status != WEIR_OK)
@@ -214,13 +162,13 @@ weir_status weir_arenas_open(const weir_env *env, const weir_plan *plan, const w
     env = weir__env(env);
     weir_arenas *set = weir__allocate_zero(env, 1, sizeof *set);
     if (!set)
-        return weir__out_of_memory(error, ARENA_OPERATOR, sizeof *set);
+        return weir__out_of_memory(error, WEIR__ARENA_OPERATOR, sizeof *set);
     set->env = env;
     set->memory = options.memory.allocate ? options.memory : weir__host_memory(env);
     set->plan = copy_plan(env, plan);
     set->arena_count = plan->arena_count;
     status = set->plan ? open_set(set, &options, error)
-                       : weir__out_of_memory(error, ARENA_OPERATOR, plan->count * sizeof *plan->rows);
+                       : weir__out_of_memory(error, WEIR__ARENA_OPERATOR, plan->count * sizeof *plan->rows);
     if (status != WEIR_OK) {
         weir_arenas_close(set);
         return status;
@@ -234,9 +182,7 @@ void weir_arenas_close(weir_arenas *arenas) {
         return;
     const weir_env *env = arenas->env;
     for (uint32_t a = 0; arenas->arenas && a < arenas->arena_count; a++)
-        if (arenas->arenas[a].mapping)
-            arenas->memory.release(arenas->memory.context, arenas->arenas[a].mapping,
-                                   arenas->arenas[a].mapping_size);
+        weir__arena_unmap(arenas, &arenas->arenas[a]);
     weir__release(env, arenas->arenas);
     weir__release(env, arenas->addresses);
     weir__release(env, arenas->slot_starts);
@@ -247,7 +193,7 @@ void weir_arenas_close(weir_arenas *arenas) {
 
 /* ---- Resolving --------------------------------------------------------------------------------- */
 
-static mapped_arena *find_arena(const weir_arenas *arenas, const char *name, size_t size) {
+weir__mapped *weir__arena_find(const weir_arenas *arenas, const char *name, size_t size) {
     for (uint32_t a = 0; a < arenas->arena_count; a++)
         if (arenas->arenas[a].name.size == size && memcmp(arenas->arenas[a].name.data, name, size) == 0)
             return &arenas->arenas[a];
@@ -255,14 +201,14 @@ static mapped_arena *find_arena(const weir_arenas *arenas, const char *name, siz
 }
 
 void *weir_arenas_base(const weir_arenas *arenas, const char *arena, size_t arena_size, size_t *size) {
-    const mapped_arena *found = find_arena(arenas, arena, arena_size);
+    const weir__mapped *found = weir__arena_find(arenas, arena, arena_size);
     *size = found ? found->size : 0;
     return found ? found->base : NULL;
 }
 
 static void locate(const weir_arenas *arenas, uint32_t tensor, void **memory, size_t *size) {
     const weir__row *row = &arenas->plan->rows[tensor];
-    const mapped_arena *arena = &arenas->arenas[row->arena];
+    const weir__mapped *arena = &arenas->arenas[row->arena];
     *memory = arena->base ? arena->base + row->offset : NULL;
     *size = (size_t)row->size;
 }
@@ -280,13 +226,32 @@ static weir_status find_tensor(const weir_arenas *arenas, const char *id, size_t
 weir_status weir_arenas_tensor(const weir_arenas *arenas, const char *id, size_t id_size, void **memory,
                                size_t *size, weir_error *error) {
     uint32_t tensor = 0;
-    weir_status status = find_tensor(arenas, id, id_size, ARENA_OPERATOR, &tensor, error);
+    weir_status status = find_tensor(arenas, id, id_size, WEIR__ARENA_OPERATOR, &tensor, error);
     if (status == WEIR_OK)
         locate(arenas, tensor, memory, size);
     return status;
 }
 
-static bool find_slot(const mapped_arena *arena, uint64_t address, uint32_t *slot) {
+weir_status weir_arenas_tensor_at(const weir_arenas *arenas, const char *id, size_t id_size,
+                                  uint64_t position, void **memory, size_t *size, weir_error *error) {
+    uint32_t tensor = 0;
+    weir_status status = find_tensor(arenas, id, id_size, WEIR__ARENA_OPERATOR, &tensor, error);
+    if (status != WEIR_OK)
+        return status;
+    const weir__row *row = &arenas->plan->rows[tensor];
+    if (position < row->birth || position >= row->death) {
+        status = weir__fail(error, WEIR_CONTRACT_VIOLATION, WEIR__ARENA_OPERATOR,
+                            "the tensor '%.*s' is not live at position %llu: it is born at %u and dies at %u",
+                            (int)(id_size < 120 ? id_size : 120), id, (unsigned long long)position,
+                            row->birth, row->death);
+        weir__note_uint(error, "position", position);
+        return status;
+    }
+    locate(arenas, tensor, memory, size);
+    return WEIR_OK;
+}
+
+static bool find_slot(const weir__mapped *arena, uint64_t address, uint32_t *slot) {
     uint32_t low = 0;
     uint32_t high = arena->slot_count;
     while (low < high) {
@@ -320,26 +285,50 @@ static uint32_t live_at(const weir_arenas *arenas, size_t slot, uint64_t positio
     return position < arenas->plan->rows[tensor].death ? tensor : WEIR__NO_NAME;
 }
 
+/* The slot of an address, in one arena or (NULL) in the only one that has it. */
+static weir_status find_address(const weir_arenas *arenas, const char *arena, size_t arena_size,
+                                uint64_t address, const weir__mapped **found, uint32_t *slot,
+                                weir_error *error) {
+    unsigned count = 0;
+    for (uint32_t a = 0; a < arenas->arena_count; a++) {
+        const weir__mapped *each = &arenas->arenas[a];
+        uint32_t place = 0;
+        bool is_asked = !arena || weir__arena_find(arenas, arena, arena_size) == each;
+        if (is_asked && find_slot(each, address, &place)) {
+            *found = each;
+            *slot = place;
+            count++;
+        }
+    }
+    if (count == 1)
+        return WEIR_OK;
+    weir_status status =
+        count > 1 ? weir__fail(error, WEIR_CONTRACT_VIOLATION, WEIR__ARENA_OPERATOR,
+                               "the address %llu stands in %u arenas; name the one that is meant",
+                               (unsigned long long)address, count)
+        : arena   ? weir__fail(error, WEIR_CONTRACT_VIOLATION, WEIR__ARENA_OPERATOR,
+                               "the plan has no address %llu in the arena '%.*s'", (unsigned long long)address,
+                               (int)(arena_size < 64 ? arena_size : 64), arena)
+                  : weir__fail(error, WEIR_CONTRACT_VIOLATION, WEIR__ARENA_OPERATOR,
+                               "the plan has no address %llu", (unsigned long long)address);
+    weir__note_uint(error, "address", address);
+    return status;
+}
+
 weir_status weir_arenas_resolve(const weir_arenas *arenas, const char *arena, size_t arena_size,
                                 uint64_t address, uint64_t position, void **memory, size_t *size,
                                 weir_error *error) {
-    const mapped_arena *found = find_arena(arenas, arena, arena_size);
-    uint32_t slot;
-    if (!found || !find_slot(found, address, &slot)) {
-        weir_status status =
-            weir__fail(error, WEIR_CONTRACT_VIOLATION, ARENA_OPERATOR,
-                       "the plan has no address %llu in the arena '%.*s'", (unsigned long long)address,
-                       (int)(arena_size < 64 ? arena_size : 64), arena);
-        weir__note_uint(error, "address", address);
+    const weir__mapped *found = NULL;
+    uint32_t slot = 0;
+    weir_status status = find_address(arenas, arena, arena_size, address, &found, &slot, error);
+    if (status != WEIR_OK)
         return status;
-    }
     uint32_t tensor = live_at(arenas, found->first_slot + slot, position);
     if (tensor == WEIR__NO_NAME) {
-        weir_status status =
-            weir__fail(error, WEIR_CONTRACT_VIOLATION, ARENA_OPERATOR,
-                       "slot %u of the arena '%.*s' has no live tensor at position %llu; it is used "
-                       "before birth or after death",
-                       slot, WEIR__SHOW(found->name), (unsigned long long)position);
+        status = weir__fail(error, WEIR_CONTRACT_VIOLATION, WEIR__ARENA_OPERATOR,
+                            "slot %u of the arena '%.*s' has no live tensor at position %llu; it is used "
+                            "before birth or after death",
+                            slot, WEIR__SHOW(found->name), (unsigned long long)position);
         weir__note_uint(error, "position", position);
         return status;
     }
@@ -349,30 +338,48 @@ weir_status weir_arenas_resolve(const weir_arenas *arenas, const char *arena, si
 
 /* ---- ZeroTensor, DebugFill, CommitExecution ---------------------------------------------------- */
 
+/* Where a tensor's bytes are to be written. CONTRACT_VIOLATION if they have no memory. */
+static weir_status locate_memory(const weir_arenas *arenas, uint32_t tensor, const char *operator_name,
+                                 void **memory, size_t *size, weir_error *error) {
+    const weir__row *row = &arenas->plan->rows[tensor];
+    locate(arenas, tensor, memory, size);
+    if (weir__arena_is_backed(arenas, &arenas->arenas[row->arena], row->offset, row->size))
+        return WEIR_OK;
+    weir_text id = weir__plan_id(arenas->plan, tensor);
+    return weir__fail(
+        error, WEIR_CONTRACT_VIOLATION, operator_name,
+        "the tensor '%.*s' has no memory: that of its pages in the arena '%.*s' was given back; "
+        "map some with weir_arenas_remap",
+        (int)(id.size < 120 ? id.size : 120), id.data, WEIR__SHOW(arenas->arenas[row->arena].name));
+}
+
+static weir_status zero_tensor(weir_arenas *arenas, uint32_t tensor, weir_error *error) {
+    void *memory = NULL;
+    size_t size = 0;
+    weir_status status = locate_memory(arenas, tensor, ZERO_OPERATOR, &memory, &size, error);
+    return status ? status : weir__memory_clear(&arenas->memory, memory, size, error);
+}
+
 weir_status weir_arenas_zero(weir_arenas *arenas, const char *id, size_t id_size, weir_error *error) {
     uint32_t tensor = 0;
-    void *memory;
-    size_t size;
     weir_status status = find_tensor(arenas, id, id_size, ZERO_OPERATOR, &tensor, error);
-    if (status != WEIR_OK)
-        return status;
-    locate(arenas, tensor, &memory, &size);
-    return memory ? weir__memory_clear(&arenas->memory, memory, size, error) : WEIR_OK;
+    return status ? status : zero_tensor(arenas, tensor, error);
 }
 
 weir_status weir_arenas_debug_fill(weir_arenas *arenas, const char *id, size_t id_size, const uint8_t *token,
                                    size_t token_size, weir_error *error) {
     uint32_t tensor = 0;
-    void *memory;
-    size_t size;
+    void *memory = NULL;
+    size_t size = 0;
     weir_status status = check_token(token, token_size, error);
     if (status == WEIR_OK)
         status = find_tensor(arenas, id, id_size, FILL_OPERATOR, &tensor, error);
+    if (status == WEIR_OK)
+        status = locate_memory(arenas, tensor, FILL_OPERATOR, &memory, &size, error);
     if (status != WEIR_OK)
         return status;
     const weir__row *row = &arenas->plan->rows[tensor];
     size_t slot = arenas->plan->arenas[row->arena].first_slot + row->slot;
-    locate(arenas, tensor, &memory, &size);
     return fill(&arenas->memory, memory, size, arenas->plan->slots[slot].address, token, token_size, error);
 }
 
@@ -392,4 +399,16 @@ weir_status weir_arenas_commit(weir_arenas *arenas, uint64_t batch, uint8_t stat
     weir_cbor_uint(&w, batch);
     weir_sha256_of(encoded, w.size, state_hash);
     return WEIR_OK;
+}
+
+weir_status weir_arenas_prepare(weir_arenas *arenas, uint64_t batch, uint8_t state_hash[WEIR_HASH_SIZE],
+                                weir_error *error) {
+    weir_status status = WEIR_OK;
+    void *memory;
+    size_t size;
+    for (uint32_t i = 0; i < arenas->plan->count && status == WEIR_OK; i++)
+        status = locate_memory(arenas, arenas->plan->sorted[i], ZERO_OPERATOR, &memory, &size, error);
+    for (uint32_t i = 0; i < arenas->plan->count && status == WEIR_OK; i++)
+        status = zero_tensor(arenas, arenas->plan->sorted[i], error);
+    return status ? status : weir_arenas_commit(arenas, batch, state_hash, error);
 }

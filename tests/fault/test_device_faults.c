@@ -51,6 +51,28 @@ static weir_status use_kernel(weir_device *device, weir_error *error) {
     return status;
 }
 
+static weir_status remap_arenas(const weir_env *env, weir_device *device, weir_arenas *arenas,
+                                weir_error *error) {
+    weir_memory memory = weir_device_memory(device);
+    weir_plan_arena arena = weir_plan_arena_at(plan, 0);
+    weir_arena_pages pages = weir_arenas_pages(arenas, arena.name.data, arena.name.size);
+    weir_backing *backing;
+    weir_status status = weir_backing_open(env, &memory, (size_t)pages.range_bytes, &backing, error);
+    weir_remap remaps[] = {{.target = WEIR_REMAP_NEW, .keeps = true},
+                           {.target = WEIR_REMAP_NOTHING},
+                           {.target = WEIR_REMAP_BACKING},
+                           {.target = WEIR_REMAP_NEW}};
+    if (status != WEIR_OK)
+        return status;
+    for (size_t i = 0; i < sizeof remaps / sizeof remaps[0] && status == WEIR_OK; i++) {
+        remaps[i].size = sizeof remaps[i];
+        remaps[i].backing = backing;
+        status = weir_arenas_remap(arenas, arena.name.data, arena.name.size, &remaps[i], error);
+    }
+    weir_backing_close(backing);
+    return status;
+}
+
 static weir_status use_arenas(const weir_env *env, weir_device *device, weir_error *error) {
     weir_arenas *arenas;
     uint8_t token[WEIR_TOKEN_SIZE] = {0}, hash[WEIR_HASH_SIZE];
@@ -63,7 +85,9 @@ static weir_status use_arenas(const weir_env *env, weir_device *device, weir_err
         return status;
     status = weir_arenas_zero(arenas, "t1", 2, error);
     if (status == WEIR_OK)
-        status = weir_arenas_commit(arenas, 1, hash, error);
+        status = weir_arenas_prepare(arenas, 1, hash, error);
+    if (status == WEIR_OK)
+        status = remap_arenas(env, device, arenas, error);
     weir_arenas_close(arenas);
     return status;
 }
@@ -94,7 +118,8 @@ static bool gives_back(const char *function) {
         "cuMemFree_v2",        "cuMemFreeHost",       "cuStreamDestroy_v2",
         "cuEventDestroy_v2",   "cuModuleUnload",      "cuDevicePrimaryCtxRelease_v2",
         "cuCtxPopCurrent_v2",  "cuCtxPushCurrent_v2", "cuCtxGetCurrent",
-        "cuStreamSynchronize", "nvrtcDestroyProgram"};
+        "cuStreamSynchronize", "nvrtcDestroyProgram", "cuMemAddressFree",
+        "cuMemRelease",        "cuMemUnmap"};
     for (size_t i = 0; i < sizeof names / sizeof names[0]; i++)
         if (strcmp(names[i], function) == 0)
             return true;
@@ -139,7 +164,16 @@ static void test_the_driver_fails(void **state) {
                                             "cuMemFreeHost",
                                             "cuMemcpyHtoDAsync_v2",
                                             "cuMemcpyDtoHAsync_v2",
+                                            "cuMemcpyDtoDAsync_v2",
                                             "cuMemsetD8Async",
+                                            "cuMemGetAllocationGranularity",
+                                            "cuMemAddressReserve",
+                                            "cuMemAddressFree",
+                                            "cuMemCreate",
+                                            "cuMemRelease",
+                                            "cuMemMap",
+                                            "cuMemUnmap",
+                                            "cuMemSetAccess",
                                             "cuStreamCreate",
                                             "cuStreamDestroy_v2",
                                             "cuStreamSynchronize",

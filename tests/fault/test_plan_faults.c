@@ -64,6 +64,28 @@ static weir_status open_arenas(const weir_env *env, void *context, weir_error *e
     return status;
 }
 
+static weir_status remap_arenas(const weir_env *env, void *context, weir_error *error) {
+    static const weir_remap_target targets[] = {WEIR_REMAP_NEW, WEIR_REMAP_NOTHING, WEIR_REMAP_BACKING,
+                                                WEIR_REMAP_NEW, WEIR_REMAP_BACKING};
+    (void)context;
+    weir_arenas *arenas;
+    weir_backing *backing = NULL;
+    weir_status status = weir_arenas_open(env, plan, NULL, &arenas, error);
+    if (status != WEIR_OK)
+        return status;
+    weir_plan_arena arena = weir_plan_arena_at(plan, 0);
+    weir_arena_pages pages = weir_arenas_pages(arenas, arena.name.data, arena.name.size);
+    status = weir_backing_open(env, NULL, (size_t)pages.range_bytes, &backing, error);
+    for (size_t i = 0; i < sizeof targets / sizeof targets[0] && status == WEIR_OK; i++) {
+        weir_remap remap = {
+            .size = sizeof remap, .target = targets[i], .backing = backing, .keeps = i != 2 && i != 1};
+        status = weir_arenas_remap(arenas, arena.name.data, arena.name.size, &remap, error);
+    }
+    weir_backing_close(backing);
+    weir_arenas_close(arenas);
+    return status;
+}
+
 static weir_status pack_csv(const weir_env *env, void *context, weir_error *error) {
     static const char csv[] = "id,lower,upper,size\na,0,2,3\nb,1,3,4\nc,2,4,5\nd,0,4,1\n";
     (void)context;
@@ -124,6 +146,7 @@ static void test_files(void **state) {
 static void test_arenas(void **state) {
     (void)state;
     assert_true(sweep_faults(open_arenas, NULL, NULL) >= 32);
+    assert_true(sweep_faults(remap_arenas, NULL, NULL) >= 52);
 }
 
 static void test_csv(void **state) {

@@ -1,0 +1,51 @@
+/* A set of arenas as its two files see it: arenas.c (what lies where), arena_pages.c (how memory comes to
+ * its addresses). */
+#ifndef WEIR_PLAN_ARENAS_H
+#define WEIR_PLAN_ARENAS_H
+
+#include "plan/planning.h"
+#include "weir/arenas.h"
+
+#define WEIR__ARENA_OPERATOR "UML_OS.TMMU.ResolveAddress_v1"
+
+/* An arena with its addresses. Of memory with pages, `mapping` is a reserved range and `extents` says what
+ * is mapped in it: at a page where a mapping begins, how many pages it has; 0 at a page without memory. */
+typedef struct weir__mapped {
+    weir_text name;
+    void *mapping; /* as it was reserved or allocated */
+    size_t mapping_size;
+    uint8_t *base; /* aligned, in the mapping */
+    size_t size;   /* the plan's peak */
+    size_t page;   /* 0: the memory has no pages */
+    size_t page_count;
+    uint32_t *extents;
+    weir__record *addresses; /* sorted: address, slot */
+    uint32_t slot_count;
+    size_t first_slot; /* in slot_starts */
+} weir__mapped;
+
+#define WEIR__INSIDE UINT32_MAX /* an extent: the page belongs to a mapping that begins before it */
+
+struct weir_arenas {
+    const weir_env *env;
+    weir_memory memory;
+    weir_plan *plan; /* a copy of its own: ids, rows, arenas, slots */
+    weir__mapped *arenas;
+    uint32_t arena_count;
+    weir__record *addresses; /* of all arenas */
+    uint32_t *slot_starts;   /* where each slot's tensors begin in slot_tensors; one more at the end */
+    uint32_t *slot_tensors;  /* slot after slot, by birth */
+};
+
+/* NULL: there is none of that name. */
+weir__mapped *weir__arena_find(const weir_arenas *arenas, const char *name, size_t size);
+
+/* Addresses and memory of an arena. After a failure, and at the end, weir__arena_unmap. */
+WEIR_CHECKED weir_status weir__arena_map(weir_arenas *set, uint32_t index, const weir_arenas_options *options,
+                                         weir_error *error);
+void weir__arena_unmap(weir_arenas *set, weir__mapped *arena);
+
+/* Whether all bytes of a part of an arena have memory. */
+bool weir__arena_is_backed(const weir_arenas *set, const weir__mapped *arena, uint64_t offset, uint64_t size);
+
+#endif
