@@ -72,6 +72,7 @@ int py_add_manifest(PyObject *module);
 int py_add_store(PyObject *module);
 int py_add_sampler(PyObject *module);
 int py_add_plan(PyObject *module);
+int py_add_arenas(PyObject *module);
 int py_add_batch(PyObject *module);
 int py_add_contexts(PyObject *module);
 int py_add_run(PyObject *module);
@@ -151,7 +152,7 @@ void py_wait_end(void);
 
 /* ---- Arrays ------------------------------------------------------------------------------------ */
 
-enum { PY_RANK_MAX = 3 };
+enum { PY_RANK_MAX = 8 };
 
 typedef struct py_dtype {
     const char *name;      /* as numpy's */
@@ -192,7 +193,8 @@ PyObject *py_array_capsule_as(PyObject *array, uint8_t code);
 /* A new array of uint64 with memory of its own, to be filled through *data. */
 PyObject *py_array_of_indices(uint64_t count, uint64_t **data);
 
-/* A plan as its bytes. */
+/* The plan of a weir.Plan, and a plan as its bytes. */
+const weir_plan *py_plan_of(PyObject *plan);
 PyObject *py_plan_bytes(const weir_plan *plan);
 
 /* ---- Batches ----------------------------------------------------------------------------------- */

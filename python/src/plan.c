@@ -81,7 +81,7 @@ static PyObject *plan_restore(PyObject *class, PyObject *args) {
     return status == WEIR_OK ? wrap((PyTypeObject *)class, plan) : py_raise(&error);
 }
 
-static const weir_plan *plan_of(PyObject *self) {
+const weir_plan *py_plan_of(PyObject *self) {
     return ((py_plan *)((py_object *)self)->shared)->plan;
 }
 
@@ -100,7 +100,7 @@ PyObject *py_plan_bytes(const weir_plan *plan) {
 
 static PyObject *plan_bytes(PyObject *self, PyObject *nothing) {
     (void)nothing;
-    return py_plan_bytes(plan_of(self));
+    return py_plan_bytes(py_plan_of(self));
 }
 
 static PyObject *plan_save(PyObject *self, PyObject *args) {
@@ -108,7 +108,7 @@ static PyObject *plan_save(PyObject *self, PyObject *args) {
     weir_error error;
     if (!PyArg_ParseTuple(args, "O&:save", PyUnicode_FSConverter, &path))
         return NULL;
-    weir_status status = weir_plan_save(NULL, plan_of(self), PyBytes_AsString(path), &error);
+    weir_status status = weir_plan_save(NULL, py_plan_of(self), PyBytes_AsString(path), &error);
     Py_DECREF(path);
     if (status != WEIR_OK)
         return py_raise(&error);
@@ -123,13 +123,13 @@ static PyObject *text_of(weir_text text) {
 
 static PyObject *get_mode(PyObject *self, void *closure) {
     (void)closure;
-    return py_text(weir_plan_mode(plan_of(self)));
+    return py_text(weir_plan_mode(py_plan_of(self)));
 }
 
 static PyObject *get_hashes(PyObject *self, void *closure) {
     (void)closure;
     weir_plan_hashes hashes;
-    weir_plan_get_hashes(plan_of(self), &hashes);
+    weir_plan_get_hashes(py_plan_of(self), &hashes);
     return Py_BuildValue("{sNsNsN}", "plan", py_hex(hashes.plan, WEIR_HASH_SIZE), "assignment",
                          py_hex(hashes.assignment, WEIR_HASH_SIZE), "graph",
                          py_hex(hashes.graph, WEIR_HASH_SIZE));
@@ -138,7 +138,7 @@ static PyObject *get_hashes(PyObject *self, void *closure) {
 static PyObject *get_metrics(PyObject *self, void *closure) {
     (void)closure;
     weir_plan_metrics metrics;
-    weir_plan_get_metrics(plan_of(self), &metrics);
+    weir_plan_get_metrics(py_plan_of(self), &metrics);
     return Py_BuildValue("{sKsKsKsdsdsdsK}", "tensors", (ull)metrics.tensors, "peak_logical_slots",
                          (ull)metrics.peak_logical_slots, "max_live", (ull)metrics.max_live,
                          "memory_reuse_ratio", metrics.memory_reuse_ratio, "internal_fragmentation_ratio",
@@ -160,8 +160,8 @@ static PyObject *arena_dict(const weir_plan_arena *arena) {
 static PyObject *get_arenas(PyObject *self, void *closure) {
     (void)closure;
     PyObject *all = PyDict_New();
-    for (size_t i = 0; all && i < weir_plan_arena_count(plan_of(self)); i++) {
-        weir_plan_arena arena = weir_plan_arena_at(plan_of(self), i);
+    for (size_t i = 0; all && i < weir_plan_arena_count(py_plan_of(self)); i++) {
+        weir_plan_arena arena = weir_plan_arena_at(py_plan_of(self), i);
         PyObject *name = text_of(arena.name), *dict = arena_dict(&arena);
         if (!name || !dict || PyDict_SetItem(all, name, dict) != 0)
             Py_CLEAR(all);
@@ -185,7 +185,7 @@ static PyObject *shape_of(const weir_plan_tensor *tensor) {
 
 static PyObject *get_tensors(PyObject *self, void *closure) {
     (void)closure;
-    const weir_plan *plan = plan_of(self);
+    const weir_plan *plan = py_plan_of(self);
     PyObject *all = PyDict_New();
     for (size_t i = 0; all && i < weir_plan_tensor_count(plan); i++) {
         weir_plan_tensor tensor = weir_plan_tensor_at(plan, i);

@@ -11,6 +11,7 @@ docs/python.md is the tour. Everything here is typed, and every array is a view 
 """
 
 from weir import errors, metrics
+from weir._arenas import Arenas, Backing
 from weir._batch import Batch, SemanticType, Target, batch
 from weir._cells import Cell
 from weir._contexts import Contexts
@@ -41,7 +42,9 @@ from weir.errors import (
 
 __all__ = [
     "AllocationError",
+    "Arenas",
     "Array",
+    "Backing",
     "Batch",
     "BatchSampler",
     "Cell",
