@@ -258,6 +258,24 @@ class Narrowing(unittest.TestCase):
             self.assertIsNone(CAST.search(line), line)
 
 
+class Walks(unittest.TestCase):
+    def test_the_walks_of_the_architecture_page_name_what_there_is(self):
+        """Every function is defined in the file that is named after it."""
+        text = (ROOT / "docs/architecture.md").read_text().split("## Three walks")[1]
+        waiting, checked = [], 0
+        for name, path in re.findall(r"`(weir_\w+)`|`((?:src|python)/[\w/]+\.[ch])`", text):
+            if name:
+                waiting.append(name)
+                continue
+            defined = {function for function, _, _ in functions(ROOT / path)}
+            for name in waiting:
+                with self.subTest(function=name, file=path):
+                    self.assertIn(name, defined)
+                    checked += 1
+            waiting = []
+        self.assertGreater(checked, 30)
+
+
 class Processes(unittest.TestCase):
     def test_what_tests_start_dies_with_them(self):
         for path in sources("tests/*/*.py"):
