@@ -32,6 +32,7 @@ typedef enum cell_state {
     CELL_LABEL,   /* left out: another row's label */
     CELL_CUT,     /* left out: beyond sequence_length */
     CELL_TARGET,  /* stands first in the sequence */
+    CELL_MASKED,  /* a further target */
 } cell_state;
 
 typedef enum edge_state {
@@ -263,13 +264,20 @@ static bool is_hidden_label(const sequence *s, uint32_t local, uint32_t column) 
            weir_store_is_held_out(s->context->store, s->batch->task, s->rows[local]);
 }
 
+/* The state of a cell that is in the sequence and has a value. */
+static cell_state state_of_value(const sequence *s, int32_t position) {
+    bool is_masked = s->batch->tensors[WEIR_IS_MASKED].name &&
+                     load(s->batch, WEIR_IS_MASKED, cell_item(s, (uint32_t)position), 1);
+    return is_masked ? CELL_MASKED : CELL_SHOWN;
+}
+
 static cell_state state_of(const sequence *s, uint32_t local, uint32_t column, int32_t position,
                            const weir_cell *cell) {
     if (position == 0)
         return CELL_TARGET;
     if (position > 0) {
         if (!load(s->batch, WEIR_IS_NULL, cell_item(s, (uint32_t)position), 1))
-            return CELL_SHOWN;
+            return state_of_value(s, position);
         return cell->is_null ? CELL_NULL : CELL_LATE;
     }
     if (is_dropped(s, column))
@@ -336,7 +344,7 @@ static void write_task_cell(weir_json_writer *w, const sequence *s, uint32_t loc
     cell_state state = position == 0   ? CELL_TARGET
                        : position < 0  ? CELL_CUT
                        : cell->is_null ? CELL_NULL
-                                       : CELL_SHOWN;
+                                       : state_of_value(s, position);
     weir_json_array(w);
     weir_json_uint(w, state);
     weir_json_int(w, position);

@@ -164,7 +164,8 @@ weir_status cli_write_npz(const weir_batch *batch, const char *path, weir_error 
         a->file = output.stream;
         make_crc_table(a->crc_table);
         for (int id = 0; id < WEIR_BATCH_PARTS; id++)
-            put_tensor(a, batch, &batch->tensors[id]);
+            if (batch->tensors[id].name)
+                put_tensor(a, batch, &batch->tensors[id]);
         put_directory(a);
         status = cli_output_finish(&output, error);
     }

@@ -39,6 +39,8 @@ static void write_dims(weir_json_writer *w, const weir_batch *batch) {
     weir_json_key(w, "shapes");
     weir_json_object(w);
     for (int id = 0; id < WEIR_TENSORS; id++) {
+        if (!batch->tensors[id].name)
+            continue;
         weir_json_key(w, batch->tensors[id].name);
         write_shape(w, &batch->tensors[id]);
     }
@@ -50,6 +52,8 @@ void cli_batch_write_tensors(weir_json_writer *w, const weir_batch *batch) {
     weir_json_object(w);
     for (int id = 0; id < WEIR_TENSORS; id++) {
         const weir_tensor *tensor = &batch->tensors[id];
+        if (!tensor->name)
+            continue;
         weir_json_key(w, tensor->name);
         weir_json_object(w);
         cli_json_text(w, "dtype", tensor->dtype);

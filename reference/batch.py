@@ -2,7 +2,7 @@
 
 Follows the sections "Tensors", "Digests" and "Command line" of the batch specification. `BatchBuilder` joins a
 store with a manifest: the sampler says which seeds a step has, `sequence` what each of them sees, and here the
-cells become the bytes of sixteen tensors. A sequence depends on its seed, its epoch and its position, not on who
+cells become the bytes of the tensors. A sequence depends on its seed, its epoch and its position, not on who
 builds it, nor on what stands beside it; only text numbers are counted anew in every batch, and so a sample's
 digest takes the global ones.
 """
@@ -15,7 +15,7 @@ from typing import Any
 
 from . import row_order
 from .errors import WeirError
-from .manifest import Manifest, sha256_of
+from .manifest import BatchConfig, Manifest, sha256_of
 from .population import population_of
 from .sampler import Cursor, Sampler
 from .schema import SPLITS, STYPES
@@ -42,6 +42,19 @@ CELL_TENSORS: list[tuple[str, str, str, Callable[[Cell], Any]]] = [
     ("is_target", "uint8", "B", lambda cell: cell.is_target),
     ("is_padding", "uint8", "B", lambda cell: cell is PADDING),
 ]
+# Those that a manifest asks for, after all others.
+OPTIONAL_TENSORS: list[tuple[str, str, str, Callable[[Cell], Any]]] = [
+    ("example_ids", "uint16", "H", lambda cell: cell.example),
+    ("hops", "int8", "b", lambda cell: cell.hop),
+    ("ages", "float32", "f", lambda cell: cell.age),
+    ("is_masked", "uint8", "B", lambda cell: cell.is_masked),
+]
+
+
+def optional_tensors(config: BatchConfig) -> list[tuple[str, str, str, Callable[[Cell], Any]]]:
+    """Those of a manifest."""
+    asked = {*config.tensors, *(["is_masked"] if config.mask_permille > 0 else [])}
+    return [tensor for tensor in OPTIONAL_TENSORS if tensor[0] in asked]
 
 
 @dataclass
@@ -156,7 +169,7 @@ class BatchBuilder:
             epoch, position = self._carried(dataset, stage, cursor.epoch, place)
             walk_seed = self._walk_seed(dataset, epoch if stage == "train" else 0)
             draws = WalkDraws(walk_seed, sample_index if stage == "eval_seeded" else position)
-            sequences.append(maker.make(seeds[sample_index], draws, sample_index, epoch, position))
+            sequences.append(maker.make(seeds[sample_index], draws, sample_index, epoch, position, stage == "train"))
         if pad:
             sequences += [nothing_but_padding() for _ in positions[len(sequences) :]]
         return self._collated(dataset, task, sequences, step.cursor_next)
@@ -170,7 +183,8 @@ class BatchBuilder:
 
     def _walk_seed(self, dataset: str, epoch: int) -> bytes:
         parts = ["walk_seed_v1", self.sampler.token, self.manifest.manifest_hash, dataset, epoch]
-        return sha256_of(parts)[:16]
+        context_seed = self.manifest.batch.context_seed
+        return sha256_of([*parts, context_seed] if context_seed else parts)[:16]
 
     def _collated(
         self, dataset: str, task: Task, sequences: list[Sequence], cursor_next: Cursor
@@ -183,7 +197,7 @@ class BatchBuilder:
         texts = sorted({cell.text for s in sequences for cell in s.cells if cell.text is not None})
         dim = self.store.embedding_dim
 
-        parts = [_tensors_of(sequence, length, self.manifest.batch.row_order) for sequence in sequences]
+        parts = [_tensors_of(sequence, config) for sequence in sequences]
         local_text = {text: number for number, text in enumerate(texts)}
         tensors = {name: Tensor(dtype, [len(sequences), length], b"") for name, dtype, _, _ in CELL_TENSORS}
         tensors["timestamp_values"].shape.append(TIMESTAMP_FLOATS)
@@ -199,6 +213,8 @@ class BatchBuilder:
                 tensor.data = b"".join(part[name] for part in parts)
         embeddings = b"".join(self._text_embedding(text) for text in texts)
         tensors["text_batch_embeddings"] = Tensor("float16", [len(texts), dim], embeddings)
+        for name, dtype, _, _ in optional_tensors(config):
+            tensors[name] = Tensor(dtype, [len(sequences), length], b"".join(part[name] for part in parts))
         category_start, category_count = _categories_of(task)
         return TrainingBatch(
             dataset=dataset,
@@ -228,9 +244,10 @@ def _categories_of(task: Task) -> tuple[int, int]:
 # ---- One sequence's part of the tensors --------------------------------------------------------------------
 
 
-def _tensors_of(sequence: Sequence, length: int, order: str) -> dict[str, bytes]:
+def _tensors_of(sequence: Sequence, config: BatchConfig) -> dict[str, bytes]:
     """What a sample's digest is over: one sequence's tensors in order, with the global text numbers, and with
     as many rows as it has."""
+    length = config.sequence_length
     cells = sequence.cells + [PADDING] * (length - len(sequence.cells))
     parts = {
         name: struct.pack("<" + length * form, *map(value_of, cells)) for name, _, form, value_of in CELL_TENSORS
@@ -238,7 +255,7 @@ def _tensors_of(sequence: Sequence, length: int, order: str) -> dict[str, bytes]
     row_count = len(sequence.rows)
     parts["fk_adj"] = _adjacency(sequence.foreign_keys, row_count)
     parts["col_perm"] = _permutation(sequence, length, [cell.column_idx for cell in sequence.cells])
-    if order == "best":
+    if config.row_order == "best":
         sizes = [0] * row_count
         for cell in sequence.cells:
             sizes[cell.row] += 1
@@ -251,6 +268,8 @@ def _tensors_of(sequence: Sequence, length: int, order: str) -> dict[str, bytes]
     for name, rows in zip(("out_perm", "in_perm"), orders):
         rank_of_row = {row: rank for rank, row in enumerate(rows)}
         parts[name] = _permutation(sequence, length, [rank_of_row[cell.row] for cell in sequence.cells])
+    for name, _, form, value_of in optional_tensors(config):
+        parts[name] = struct.pack("<" + length * form, *map(value_of, cells))
     return parts
 
 

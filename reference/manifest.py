@@ -30,6 +30,8 @@ LABEL_VISIBILITIES = ("train", "all", "none")
 ROW_ORDERS = ("rcm", "best")
 IDENTIFIERS = ("keep", "omit")
 SPLITS = ("train", "val", "test")
+OPTIONAL_TENSORS = ("example_ids", "hops", "ages")
+DEFAULT_WIDTH = 16
 
 
 def sha256_of(value: Any) -> bytes:
@@ -120,18 +122,37 @@ class Retrieval:
     width: tuple[int, ...] = (32,)
     order: str = "visits"
     fill: bool = True
+    has_width: bool = False  # it was given
 
-    def normalised(self) -> dict[str, Any]:
-        numbers = {"walks": self.walks, "length": self.length, "local_cells": self.local_cells, "width": self.width}
+    def normalised(self, with_width: bool = True) -> dict[str, Any]:
+        numbers = {"walks": self.walks, "length": self.length, "local_cells": self.local_cells}
+        numbers |= {"width": self.width} if with_width else {}
         written = {name: list(values) if len(values) > 1 else values[0] for name, values in numbers.items()}
         return {**written, "order": self.order, "fill": self.fill}
+
+
+@dataclass(frozen=True)
+class Since:
+    """From when on things are shown: a time, or how long before the observation time."""
+
+    time: int | None = None
+    duration: int | None = None
+
+    def normalised(self) -> int | str | None:
+        return self.time if self.duration is None else f"{self.duration}us"
+
+    def floor(self, observation_time: int) -> int:
+        """The earliest time that is shown, beside what was always there."""
+        if self.duration is None:
+            return -(2**63) if self.time is None else self.time
+        return -(2**63) if observation_time == 2**63 - 1 else max(observation_time - self.duration, -(2**63) + 1)
 
 
 @dataclass(frozen=True)
 class BatchConfig:
     sequence_length: int = 1024
     max_hops: int = 4
-    child_width: int = 16
+    child_width: int | dict[str, tuple[int, ...]] = DEFAULT_WIDTH  # an object has *, always
     child_policy: str = "uniform"
     max_rows: int = 256
     pad_rows: bool = False
@@ -143,20 +164,36 @@ class BatchConfig:
     labels: bool = False
     retrieval: Retrieval | None = None
     context_seed: int = 0
+    tensors: tuple[str, ...] = ()  # of the optional ones, in their order
+    mask_permille: int = 0
+    since: Since = Since()
+
+    @property
+    def widths(self) -> dict[str, tuple[int, ...]] | None:
+        return self.child_width if isinstance(self.child_width, dict) else None
 
     def normalised(self) -> dict[str, Any]:
         """What was added after the first manifests appears only if it is not the default."""
         normalised = asdict(self)
         for name, default in (
             ("row_order", "rcm"), ("identifiers", "keep"), ("context_until", None), ("strictly_before", False),
-            ("labels", False), ("retrieval", None), ("context_seed", 0),
+            ("labels", False), ("retrieval", None), ("context_seed", 0), ("tensors", ()), ("mask_permille", 0),
         ):
             if normalised[name] == default:
                 del normalised[name]
+        if self.tensors:
+            normalised["tensors"] = list(self.tensors)
+        normalised["since"] = self.since.normalised()
+        if normalised["since"] is None:
+            del normalised["since"]
+        if self.widths is not None:
+            normalised["child_width"] = {
+                name: list(values) if len(values) > 1 else values[0] for name, values in self.widths.items()
+            }
         if isinstance(self.label_visibility, tuple):
             normalised["label_visibility"] = list(self.label_visibility)
         if self.retrieval is not None:
-            normalised["retrieval"] = self.retrieval.normalised()
+            normalised["retrieval"] = self.retrieval.normalised(with_width=self.widths is None)
         return normalised
 
     def shown_splits(self) -> tuple[str, ...]:
@@ -323,7 +360,7 @@ def _batch_config(value: Any) -> BatchConfig:
     readers = {
         "sequence_length": _integer_between(1, 65_536),
         "max_hops": _integer_between(0, 64),
-        "child_width": _integer_between(0, 4_096),
+        "child_width": _child_width,
         "child_policy": _one_of(CHILD_POLICIES),
         "max_rows": _integer_between(1, 65_535),
         "pad_rows": _boolean,
@@ -335,11 +372,16 @@ def _batch_config(value: Any) -> BatchConfig:
         "labels": _boolean,
         "retrieval": _retrieval,
         "context_seed": _integer,
+        "tensors": _tensors,
+        "mask_permille": _integer_between(0, 1_000),
+        "since": _since,
     }
     members = _object(value, "$.batch", optional=readers)
     config = BatchConfig(**{name: readers[name](member, f"$.batch.{name}") for name, member in members.items()})
     if config.retrieval is not None and not config.labels:
         _refuse("$.batch.retrieval", "needs labels")
+    if config.retrieval is not None and config.retrieval.has_width and config.widths is not None:
+        _refuse("$.batch.retrieval.width", "stands beside a child_width by edge type")
     return config
 
 
@@ -355,7 +397,27 @@ def _retrieval(value: Any, path: str) -> Retrieval | None:
         "fill": _boolean,
     }
     members = _object(value, path, optional=readers)
-    return Retrieval(**{name: readers[name](member, f"{path}.{name}") for name, member in members.items()})
+    read = {name: readers[name](member, f"{path}.{name}") for name, member in members.items()}
+    return Retrieval(**read, has_width="width" in members)
+
+
+def _child_width(value: Any, path: str) -> int | dict[str, tuple[int, ...]]:
+    if not isinstance(value, dict):
+        return _integer_between(0, 4_096)(value, path)
+    widths = {name: _choices(0, 4_096)(member, f"{path}.{name}") for name, member in value.items()}
+    return {"*": (DEFAULT_WIDTH,), **widths}
+
+
+def _tensors(value: Any, path: str) -> tuple[str, ...]:
+    named = [name for name in OPTIONAL_TENSORS if isinstance(value, list) and name in value]
+    if not isinstance(value, list) or len(named) != len(value):
+        _refuse(path, "must be a list of optional tensors, each at most once")
+    return tuple(named)
+
+
+def _since(value: Any, path: str) -> Since:
+    duration = timestamps.duration_from_text(value) if isinstance(value, str) else None
+    return Since(duration=duration) if duration is not None else Since(time=_time(value, path))
 
 
 def _choices(lowest: int, highest: int) -> Callable[[Any, str], tuple[int, ...]]:

@@ -18,7 +18,7 @@ from . import strict_json, time_format, values
 from .csv_files import CsvOptions
 from .database import Database
 from .errors import WeirError
-from .timestamps import MICROSECONDS_PER_UNIT
+from .timestamps import MICROSECONDS_PER_UNIT, duration_from_text
 from .values import ANY_TIME, TimeForm
 
 STYPES = ["identifier", "numerical", "timestamp", "boolean", "categorical", "text", "ignored"]
@@ -418,18 +418,13 @@ def _whole_number(value: Json) -> int | None:
 # ---- Tasks -------------------------------------------------------------------------------------------------
 
 
-DURATIONS = {"us": 1, "ms": 10**3, "s": 10**6, "m": 60 * 10**6, "h": 3600 * 10**6, "d": 86400 * 10**6}
-DURATIONS["w"] = 7 * DURATIONS["d"]
-
-
 def _duration(value: str | int | None, path: str) -> int | None:
     """Microseconds, or digits and a unit."""
     if value is None:
         return None
     if isinstance(value, str):
-        matched = re.fullmatch("([0-9]+)(us|ms|s|m|h|d|w)", value)
-        value = int(matched[1]) * DURATIONS[matched[2]] if matched else -1
-    if isinstance(value, bool) or not 0 <= value <= 2**63 - 2:
+        value = duration_from_text(value)
+    if isinstance(value, bool) or value is None or not 0 <= value <= 2**63 - 2:
         refuse(path, "is not a duration such as 30d", "TASK_INVALID")
     return value
 

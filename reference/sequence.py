@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from . import timestamps
+from .errors import WeirError
 from .labels import Examples, RetrievalDraws, TaskRows
 from .manifest import BatchConfig
 from .moments import Statistics, normalise
@@ -17,7 +18,7 @@ from .rows import Column, Table
 from .schema import STYPES
 from .store import Store
 from .tasks import Seed, Task
-from .walk import View, Walk, WalkDraws, foreign_keys_between, is_known
+from .walk import View, Walk, WalkDraws, foreign_keys_between, is_known, is_recent
 
 TIMESTAMP_FLOATS = 15
 
@@ -34,6 +35,10 @@ class Cell:
     boolean: bool = False
     category: int = 0
     text: int | None = None  # global; None in a cell that is no text, or null
+    example: int = 0
+    hop: int = 0
+    age: float = 0.0
+    is_masked: bool = False
 
 
 @dataclass
@@ -52,6 +57,13 @@ def nothing_but_padding() -> Sequence:
     return Sequence(0, 0, 0, 0, 0, [], [], [])
 
 
+def _check_widths(store: Store, config: BatchConfig) -> None:
+    known = {f"{edge.table.name}.{edge.name}" for edge in store.edges} | {task.name for task in store.tasks} | {"*"}
+    for name in config.widths or ():
+        if name not in known:
+            raise WeirError("MANIFEST_INVALID", f"the store has no edge type {name!r}")
+
+
 class SequenceMaker:
     """Sequences of one task."""
 
@@ -59,6 +71,7 @@ class SequenceMaker:
         self.store = store
         self.task = task
         self.config = config
+        _check_widths(store, config)
         has_task_rows = config.labels and task.schema.has_label_times
         self.task_rows = TaskRows(store, task, config.shown_splits()) if has_task_rows else None
         self.view = View(store, task, self.task_rows)
@@ -67,7 +80,9 @@ class SequenceMaker:
         self._held_out = {seed.row for seed in task.seeds if seed.split not in shown}
         self._text_idx = {text: idx for idx, text in enumerate(store.texts)}
 
-    def make(self, seed: Seed, draws: WalkDraws, sample_index: int, epoch: int, position: int) -> Sequence:
+    def make(
+        self, seed: Seed, draws: WalkDraws, sample_index: int, epoch: int, position: int, may_mask: bool = False
+    ) -> Sequence:
         first_row = seed.row if self.task_rows is None else self.task_rows.row_of(seed)
 
         def cell_count_of(row: int) -> int:
@@ -76,20 +91,39 @@ class SequenceMaker:
 
         cutoff = self.config.cutoff(seed.time)
         always_there = self.view.always_there(seed.row, self.config.anchor_cutoff(seed.time))
-        walk = Walk(self.view, self.config, cutoff, always_there, seed.row, draws, cell_count_of)
+        floor = self.config.since.floor(seed.time)
+        walk = Walk(self.view, self.config, cutoff, floor, always_there, seed.row, draws, cell_count_of)
         if self._has_examples():
-            examples = self._examples(draws, first_row, seed.row, cutoff, always_there)
+            examples = self._examples(draws, first_row, seed.row, cutoff, floor, always_there)
             walk.run(first_row, examples.budget.local_cells, examples.budget.width)
             walk.run_all(examples.starts(), examples.budget.local_cells, examples.budget.width)
         else:
-            walk.run(first_row, self.config.sequence_length, self.config.child_width)
+            width = 0 if isinstance(self.config.child_width, dict) else self.config.child_width
+            walk.run(first_row, self.config.sequence_length, width)
         rows = walk.rows
         cells = [self._target_cell(seed)]
         for number, row in enumerate(rows):
             cells += self._cells(row, number, first_row, cutoff, always_there)
         foreign_keys = foreign_keys_between(self.view, rows, cutoff, always_there)
         cells = cells[: self.config.sequence_length]
+        ages = [self._age(row, seed, always_there) for row in rows]
+        for place, cell in enumerate(cells):
+            cell.example, cell.hop, cell.age = walk.part_of[cell.row], walk.hop_of[cell.row], ages[cell.row]
+            is_drawn = may_mask and place > 0 and draws.masks(place, self.config.mask_permille)
+            cell.is_masked = is_drawn and not cell.is_null and STYPES[cell.stype] != "identifier"
         return Sequence(sample_index, epoch, position, seed.row, seed.time, cells, rows, foreign_keys)
+
+    def _age(self, row: int, seed: Seed, always_there: int | None) -> float:
+        """In days at the observation time; -1 if there is none to tell."""
+        if self.view.is_task_row(row):
+            assert self.task_rows is not None
+            time = self.task_rows.seed_of(row).time
+        else:
+            time = self.view.table_of(row).row_time(row)
+        is_blank = row == seed.row and always_there is None
+        if is_blank or time in (timestamps.ALWAYS, timestamps.NEVER) or seed.time == timestamps.SEES_EVERYTHING:
+            return -1.0
+        return float(max(seed.time - time, 0)) / 86_400_000_000.0
 
     # -- Examples --
 
@@ -101,7 +135,7 @@ class SequenceMaker:
         return self.config.retrieval is not None and has_labels and bool(self.config.shown_splits())
 
     def _examples(
-        self, draws: WalkDraws, first_row: int, anchor_row: int, cutoff: int, always_there: int | None
+        self, draws: WalkDraws, first_row: int, anchor_row: int, cutoff: int, floor: int, always_there: int | None
     ) -> Examples:
         config = self.config.retrieval
         assert config is not None
@@ -110,11 +144,13 @@ class SequenceMaker:
         def neighbours(row: int) -> list[int]:
             parents = self.view.parents(row, cutoff, always_there)
             seen = [p for p in parents if p == anchor_row or self.view.is_row_visible(p, cutoff)]
-            return seen + [child for children in self.view.children(row, cutoff) for _, child in children]
+            return seen + [child for _, children in self.view.children(row, cutoff, floor) for _, child in children]
 
         def label_time(row: int) -> int | None:
-            if row == first_row:
-                return None
+            known = None if row == first_row else known_time(row)
+            return known if known is not None and is_recent(known, floor) else None
+
+        def known_time(row: int) -> int | None:
             if self.task_rows is not None:
                 place = self.task_rows.place.get(row)
                 known = None if place is None else self.task_rows.list[place][1]

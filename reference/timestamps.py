@@ -20,6 +20,8 @@ ALWAYS, NEVER = -(2**63), 2**63 - 1
 SEES_EVERYTHING = 2**63 - 1
 MICROSECONDS_PER_UNIT = {"s": 1_000_000, "ms": 1_000, "us": 1, "ns": Fraction(1, 1_000)}
 MICROSECONDS_PER_SECOND = 1_000_000
+DURATIONS = {"us": 1, "ms": 10**3, "s": 10**6, "m": 60 * 10**6, "h": 3600 * 10**6, "d": 86400 * 10**6}
+DURATIONS["w"] = 7 * DURATIONS["d"]
 SECONDS_PER_DAY = 86_400
 CYCLIC_FLOATS = 14
 
@@ -38,6 +40,13 @@ ISO_8601 = re.compile(
 
 
 # ---- Reading -----------------------------------------------------------------------------------------------
+
+
+def duration_from_text(text: str) -> int | None:
+    """The microseconds of digits and a unit; None if it is not a duration, or one that is too long."""
+    matched = re.fullmatch("([0-9]+)(us|ms|s|m|h|d|w)", text, re.ASCII)
+    micros = int(matched[1]) * DURATIONS[matched[2]] if matched else -1
+    return micros if 0 <= micros <= 2**63 - 2 else None
 
 
 def from_text(text: str) -> int | None:

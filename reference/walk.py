@@ -19,7 +19,15 @@ from .rows import Table
 from .schema import Path
 from .store import EdgeType, Store, known_time
 from .tasks import Task
-from .timestamps import NEVER
+from .timestamps import ALWAYS, NEVER
+
+
+DOMAIN_MASK = 0x6D61736B
+
+
+def is_recent(time: int, floor: int) -> bool:
+    """Whether something with this time is not too old to be shown: what was always there never is."""
+    return time == ALWAYS or time >= floor
 
 
 def is_known(time: int, cutoff: int) -> bool:
@@ -35,6 +43,7 @@ class View:
         self.store = store
         self.task_rows = task_rows
         self._anchor_table = task.anchor
+        self._task_name = task.name
         self._shows_known = task.schema.before_anchor == "show_known"
         hidden = set(task.schema.drop_columns)
         if task.column is not None:
@@ -78,16 +87,17 @@ class View:
             if parent is not None and is_known(time, cutoff):
                 yield parent
 
-    def children(self, row: int, cutoff: int) -> Iterator[list[tuple[int, int]]]:
-        """By each edge type into the row's table, those whose edge is known, as (time, row) in stored order; task
-        rows last."""
+    def children(self, row: int, cutoff: int, floor: int) -> Iterator[tuple[str, list[tuple[int, int]]]]:
+        """By each edge type into the row's table, its name and those whose edge is known and not too old, as (time,
+        row) in stored order; task rows last."""
         if self.is_task_row(row):
             return
         for edge_type in self._into[self.table_of(row).name]:
-            stored = edge_type.children.get(row, [])
-            yield [(time, child) for time, child in stored if is_known(time, cutoff)]
+            name = f"{edge_type.table.name}.{edge_type.name}"
+            yield name, [e for e in edge_type.children.get(row, []) if is_known(e[0], cutoff) and is_recent(e[0], floor)]
         if self.task_rows is not None and self.table_of(row) is self._anchor_table:
-            yield [(time, child) for time, child in self.task_rows.children(row) if is_known(time, cutoff)]
+            labels = self.task_rows.children(row)
+            yield self._task_name, [e for e in labels if is_known(e[0], cutoff) and is_recent(e[0], floor)]
 
 
 class WalkDraws:
@@ -114,6 +124,13 @@ class WalkDraws:
         self._count += 1
         return r0 | r1 << 32 | r2 << 64 | r3 << 96
 
+    def masks(self, place: int, permille: int) -> bool:
+        """Whether the cell at a place of the sequence is masked, if it can be."""
+        s0, s1, s2, s3 = struct.unpack("<4I", self.walk_seed)
+        low, high = self.position & philox.MASK_32, self.position >> 32
+        r0, r1, _, _ = philox.philox4x32((low, high, s2 ^ place, s3 ^ DOMAIN_MASK), (s0, s1))
+        return ((r0 | r1 << 32) * 1000 >> 64) < permille
+
     def below(self, limit: int) -> int:
         return (self._next() * limit) >> 128
 
@@ -128,12 +145,14 @@ class Walk:
     view: View
     config: BatchConfig
     cutoff: int
+    floor: int
     always_there: int | None  # the anchor row, or none
     anchor_row: int  # which is visible in any case
     draws: WalkDraws
     cell_count_of: Callable[[int], int]  # how many cells a row gives the sequence
     rows: list[int] = field(default_factory=list)
     part_of: list[int] = field(default_factory=list)  # of each row
+    hop_of: list[int] = field(default_factory=list)  # the same
     cell_count: int = 0
     _part: int = 0
     _width: int = 0
@@ -174,6 +193,7 @@ class Walk:
     def _visit(self, row: int, hop: int) -> None:
         self.rows.append(row)
         self.part_of.append(self._part)
+        self.hop_of.append(hop)
         self._visited.add(row)
         self.cell_count += self.cell_count_of(row)
         if hop < self.config.max_hops:
@@ -188,11 +208,18 @@ class Walk:
                 self._parent_queue.append((parent, hop))
 
     def _list_children(self, row: int, hop: int) -> None:
-        for children in self.view.children(row, self.cutoff):
-            for time, child in self._some_of(children):
+        for name, children in self.view.children(row, self.cutoff, self.floor):
+            for time, child in self._some_of(children, self._width_of(name, hop - 1)):
                 if child not in self._visited and child not in self._listed:
                     self._listed.add(child)
                     self._levels.setdefault(hop, []).append((self._priority(time), child))
+
+    def _width_of(self, edge_type: str, hop: int) -> int:
+        """How many children a row at this hop lists along an edge type."""
+        if self.config.widths is None:
+            return self._width
+        widths = self.config.widths.get(edge_type, self.config.widths["*"])
+        return widths[min(hop, len(widths) - 1)]
 
     def _priority(self, time: int) -> int:
         """The least is visited first: drawn, or the newest."""
@@ -200,9 +227,9 @@ class Walk:
             return 2**64 - 1 - (time + 2**63)
         return self.draws.priority()
 
-    def _some_of(self, children: list[tuple[int, int]]) -> list[tuple[int, int]]:
+    def _some_of(self, children: list[tuple[int, int]], width: int) -> list[tuple[int, int]]:
         """At most the width: the latest, or by Floyd's method any, in stored order."""
-        count, width = len(children), self._width
+        count = len(children)
         if count <= width:
             return children
         if self.config.child_policy != "uniform":

@@ -4,7 +4,7 @@
 const batch = JSON.parse(document.getElementById("batch-data").textContent);
 // The sequences of all batches, one after the other; each knows its batch.
 batch.sequences = batch.steps.flatMap((step, number) => step.sequences.map((sequence) => Object.assign(sequence, {step: number})));
-const SHOWN = 0, NULL_CELL = 1, LATE = 2, DROPPED = 3, LABEL = 4, CUT = 5, TARGET = 6;
+const SHOWN = 0, NULL_CELL = 1, LATE = 2, DROPPED = 3, LABEL = 4, CUT = 5, TARGET = 6, MASKED = 7;
 const EDGE_SHOWN = 0, EDGE_LATE = 1, EDGE_HIDDEN = 2, EDGE_TO_LATER_ROW = 3;
 const ALL_TIMES = "all of time";
 
@@ -123,6 +123,7 @@ function valueText(column, value) {
 function reasonOf(sequence, row, index) {
   const cell = row.cells[index];
   if (cell[0] === TARGET) return "The target: what the model is to predict. Its true value stands in the batch; hiding it is the model's job, by is_target.";
+  if (cell[0] === MASKED) return "Masked: a further target. Its true value stands in the batch; hiding it is the model's job, by is_masked.";
   if (cell[0] === LATE) {
     if (cell[3] === null) return "Not known at the observation time: the model gets null.";
     if (cell[3][1] === null) return "Never known: the column that says when it became known is null. The model gets null.";

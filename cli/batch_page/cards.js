@@ -58,7 +58,7 @@ function layOut(sequence, withHidden) {
 }
 
 function cellClass(state) {
-  if (state === TARGET) return "cell is-target";
+  if (state === TARGET || state === MASKED) return "cell is-target";
   if (state === LATE) return "cell is-late";
   if (state === NULL_CELL) return "cell is-null";
   return state === SHOWN ? "cell" : "cell is-out";

@@ -49,7 +49,7 @@ function facts(entries) {
 }
 
 function reasonBox(state, text) {
-  return element("p", state === LATE ? "reason late" : state === TARGET ? "reason target" : "reason", text);
+  return element("p", state === LATE ? "reason late" : state === TARGET || state === MASKED ? "reason target" : "reason", text);
 }
 
 function cellFacts(sequence, row, index) {

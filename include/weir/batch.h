@@ -31,7 +31,7 @@ extern "C" {
 #endif
 
 typedef struct weir_tensor {
-    const char *name;  /* "semantic_types" … */
+    const char *name;  /* "semantic_types" …; NULL: an optional one that the manifest does not ask for */
     const char *dtype; /* "int8", "uint8", "float16" … as numpy names them */
     uint32_t rank;
     uint64_t shape[3];

@@ -43,6 +43,7 @@ typedef enum weir_label_visibility {
     WEIR_LABELS_NONE,
     WEIR_LABELS_LISTED /* of the splits in label_splits */
 } weir_label_visibility;
+typedef enum weir_since { WEIR_SINCE_EVER, WEIR_SINCE_TIME, WEIR_SINCE_DURATION } weir_since;
 typedef enum weir_row_order { WEIR_ROWS_RCM, WEIR_ROWS_BEST } weir_row_order;
 
 /* The manifest's `data`. The text belongs to the manifest. */
@@ -57,7 +58,7 @@ typedef struct weir_data_config {
     bool rotate;
 } weir_data_config;
 
-/* A number of `retrieval`: one of several values, drawn for each sequence. */
+/* Several values of a number: of `retrieval`, where one is drawn for each sequence; of a width, by hop. */
 enum { WEIR_CHOICES_MAX = 64 };
 typedef struct weir_choices {
     uint32_t count; /* at least 1 */
@@ -76,11 +77,19 @@ typedef struct weir_retrieval_config {
     bool fill;
 } weir_retrieval_config;
 
-/* The manifest's `batch`. */
+/* How many children a row lists along an edge type, by its hop; the last holds for all that follow. */
+typedef struct weir_edge_width {
+    const char *edge_type; /* "child table.foreign key", a task's name, or "*" for all others */
+    weir_choices widths;
+} weir_edge_width;
+
+/* The manifest's `batch`. Texts and lists belong to the manifest. */
 typedef struct weir_batch_config {
     uint32_t sequence_length;
     uint32_t max_hops;
     uint32_t child_width;
+    const weir_edge_width *widths; /* instead of child_width; … */
+    uint32_t width_count;          /* … 0: that holds */
     uint32_t max_rows;
     weir_child_policy child_policy;
     weir_label_visibility label_visibility;
@@ -91,6 +100,10 @@ typedef struct weir_batch_config {
     bool has_context_until;
     bool labels;              /* seeds of the task are rows */
     bool has_retrieval;       /* examples are found by walks */
+    weir_since since_is;      /* what `since` is */
+    int64_t since;            /* microseconds: since 1970, or before the observation time */
+    uint32_t tensors;         /* that are wanted of the optional ones: bit i for weir_tensor_id i */
+    uint32_t mask_permille;   /* of the cells of a sequence that are further targets in training */
     int64_t context_until;    /* microseconds since 1970 */
     uint64_t context_seed;    /* 0: the contexts that there were before it */
     weir_row_order row_order; /* of out_perm and in_perm */

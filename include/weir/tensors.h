@@ -26,11 +26,19 @@
     X(OUT_PERM, out_perm, uint16, 2, B, S)                                                                   \
     X(IN_PERM, in_perm, uint16, 2, B, S)
 
+/* Of each cell too, in the batches whose manifest asks for them (docs/spec/05e-more-of-a-context.md). */
+#define WEIR_OPTIONAL_TENSORS(X)                                                                             \
+    X(EXAMPLE_IDS, example_ids, uint16, 2, B, S)                                                             \
+    X(HOPS, hops, int8, 1, B, S)                                                                             \
+    X(AGES, ages, float32, 4, B, S)                                                                          \
+    X(IS_MASKED, is_masked, uint8, 1, B, S)
+
 #define WEIR_BATCH_TENSORS(X)                                                                                \
     WEIR_CELL_TENSORS(X)                                                                                     \
     X(FK_ADJ, fk_adj, uint8, 1, B, R, R)                                                                     \
     WEIR_PERMUTATIONS(X)                                                                                     \
-    X(TEXT_BATCH_EMBEDDINGS, text_batch_embeddings, float16, 2, U, D)
+    X(TEXT_BATCH_EMBEDDINGS, text_batch_embeddings, float16, 2, U, D)                                        \
+    WEIR_OPTIONAL_TENSORS(X)
 
 /* Of each sequence. */
 #define WEIR_BATCH_FIELDS(X)                                                                                 \
@@ -43,8 +51,9 @@
 
 #define WEIR_PART_NUMBER(id, ...) WEIR_##id,
 typedef enum weir_tensor_id {
-    WEIR_BATCH_TENSORS(WEIR_PART_NUMBER) /* WEIR_SEMANTIC_TYPES … WEIR_TEXT_BATCH_EMBEDDINGS */
+    WEIR_BATCH_TENSORS(WEIR_PART_NUMBER) /* WEIR_SEMANTIC_TYPES … WEIR_IS_MASKED */
     WEIR_TENSORS,
+    WEIR_FIRST_OPTIONAL = WEIR_TEXT_BATCH_EMBEDDINGS + 1,
     WEIR_BEFORE_FIELDS = WEIR_TENSORS - 1,
     WEIR_BATCH_FIELDS(WEIR_PART_NUMBER) /* WEIR_SAMPLE_INDEX … WEIR_NUM_ROWS */
     WEIR_BATCH_PARTS,

@@ -208,20 +208,20 @@ static PyObject *get_item(PyObject *self, PyObject *key) {
     const char *name = PyUnicode_Check(key) ? PyUnicode_AsUTF8AndSize(key, NULL) : NULL;
     const weir_batch *batch = batch_of(self)->batch;
     for (int id = 0; name && id < WEIR_TENSORS; id++)
-        if (strcmp(batch->tensors[id].name, name) == 0)
+        if (batch->tensors[id].name && strcmp(batch->tensors[id].name, name) == 0)
             return part(self, &batch->tensors[id]);
     if (!PyErr_Occurred())
         PyErr_SetObject(PyExc_KeyError, key);
     return NULL;
 }
 
-/* All tensors as a dict: one call instead of sixteen. */
+/* All tensors as a dict: one call instead of one for each. */
 static PyObject *arrays(PyObject *self, PyObject *nothing) {
     (void)nothing;
     const weir_batch *batch = batch_of(self)->batch;
     PyObject *all = PyDict_New();
     for (int id = 0; all && id < WEIR_TENSORS; id++)
-        if (!py_set(all, batch->tensors[id].name, part(self, &batch->tensors[id])))
+        if (batch->tensors[id].name && !py_set(all, batch->tensors[id].name, part(self, &batch->tensors[id])))
             Py_CLEAR(all);
     return all;
 }
@@ -249,6 +249,8 @@ static PyObject *capsules(PyObject *self, PyObject *args) {
         return py_raise(&error);
     PyObject *all = PyDict_New();
     for (int id = 0; all && id < WEIR_TENSORS; id++) {
+        if (!batch->tensors[id].name)
+            continue;
         PyObject *array = part(self, &batch->tensors[id]);
         uint8_t code = code_for_torch(batch, id, has_unsigned);
         if (!array || !py_set(all, batch->tensors[id].name, py_array_capsule_as(array, code)))
@@ -436,8 +438,11 @@ static PyObject *get_store_index(PyObject *self, void *closure) {
 }
 
 static Py_ssize_t length(PyObject *self) {
-    (void)self;
-    return WEIR_TENSORS;
+    const weir_batch *batch = batch_of(self)->batch;
+    Py_ssize_t count = 0;
+    for (int id = 0; id < WEIR_TENSORS; id++)
+        count += batch->tensors[id].name != NULL;
+    return count;
 }
 
 /* The fields of each sequence; the closure is the part's number. */
@@ -642,9 +647,11 @@ static bool add_list(PyObject *module, const char *name, const char *const (*par
 
 int py_add_batch(PyObject *module) {
     static const char *const tensors[][2] = {WEIR_BATCH_TENSORS(PART)};
+    static const char *const optional[][2] = {WEIR_OPTIONAL_TENSORS(PART)};
     static const char *const fields[][2] = {WEIR_BATCH_FIELDS(PART)};
     py_the.batch = py_add_type(module, &spec);
-    return py_the.batch && add_list(module, "TENSORS", tensors, WEIR_TENSORS) &&
+    return py_the.batch && add_list(module, "TENSORS", tensors, WEIR_FIRST_OPTIONAL) &&
+                   add_list(module, "OPTIONAL_TENSORS", optional, WEIR_TENSORS - WEIR_FIRST_OPTIONAL) &&
                    add_list(module, "FIELDS", fields, WEIR_BATCH_PARTS - WEIR_TENSORS)
                ? 0
                : -1;

@@ -37,10 +37,12 @@ class SemanticType(enum.IntEnum):
 
 
 TENSOR_NAMES = tuple(name for name, _ in _weir.TENSORS)
+OPTIONAL_NAMES = tuple(name for name, _ in _weir.OPTIONAL_TENSORS)  # of those that a manifest may ask for
 
 # uint8 tensors hold 0 and 1: torch.bool, as masks are.
-_MASKS = tuple(name for name, dtype in _weir.TENSORS if dtype == "uint8")
-_UINT16 = tuple(name for name, dtype in _weir.TENSORS if dtype == "uint16")
+_MASKS = tuple(name for name, dtype in _weir.TENSORS + _weir.OPTIONAL_TENSORS if dtype == "uint8")
+_UINT16 = tuple(name for name, dtype in _weir.TENSORS + _weir.OPTIONAL_TENSORS if dtype == "uint16")
+_ALL_VALUES = ("numeric_values", "timestamp_values", "bool_values", "categorical_embed_ids", "text_embed_ids")
 _VALUES = {
     "boolean": "bool_values",
     "numerical": "numeric_values",
@@ -134,7 +136,8 @@ class Batch(_weir.Batch, Mapping[str, Array]):
     _stores: tuple[Store, ...]
 
     def __iter__(self) -> Iterator[str]:
-        return iter(TENSOR_NAMES)
+        yield from TENSOR_NAMES
+        yield from (name for name in OPTIONAL_NAMES if name in self)
 
     @property
     def store(self) -> Store:
@@ -152,7 +155,8 @@ class Batch(_weir.Batch, Mapping[str, Array]):
         """What the model is to predict, apart from the inputs."""
         return Target(self)
 
-    # The target's true value stands in the tensors too, at the first cell of every sequence: a model must not see it.
+    # The target's true value stands in the tensors too, at the first cell of every sequence, and so do those of masked
+    # cells: a model must not see them.
 
     def _hidden(self) -> tuple[str, str]:
         """The tensors that say what the target is."""
@@ -161,14 +165,17 @@ class Batch(_weir.Batch, Mapping[str, Array]):
     def numpy(self, *, hide_target: bool = False) -> dict[str, numpy.ndarray[Any, Any]]:
         """All tensors as numpy arrays: no copy, read-only (but for those of a copied batch).
 
-        hide_target: the target's value and its null are 0, as a model's inputs must be; in copies of the two tensors that
-        have them."""
+        hide_target: the target's value and its null are 0, as a model's inputs must be, and so are the values of cells
+        that are masked (`is_masked`); in copies of the tensors that have them."""
         from numpy import asarray
 
         arrays = {name: asarray(array) for name, array in self._arrays().items()}
         for name in self._hidden() if hide_target else ():
             arrays[name] = arrays[name].copy()
             arrays[name][:, 0] = 0
+        for name in _ALL_VALUES if hide_target and "is_masked" in arrays else ():
+            arrays[name] = arrays[name].copy()
+            arrays[name][arrays["is_masked"] != 0] = 0
         return arrays
 
     def torch(self, *, hide_target: bool = False) -> Tensors:
@@ -190,13 +197,15 @@ class Batch(_weir.Batch, Mapping[str, Array]):
         capsules = self._capsules(stream, has_unsigned)
         tensors = Tensors({name: from_dlpack(capsule) for name, capsule in capsules.items()})
         if not has_unsigned:
-            for name in _MASKS:
+            for name in tensors.keys() & _MASKS:
                 tensors[name] = tensors[name].view(torch.bool)
-            for name in _UINT16 if self.sequence_length > 2**15 else ():
+            for name in tensors.keys() & _UINT16 if self.sequence_length > 2**15 else ():
                 tensors[name] = tensors[name].to(torch.int32).bitwise_and_(2**16 - 1)
         for name in self._hidden() if hide_target else ():
             tensors[name] = tensors[name].clone()
             tensors[name][:, 0] = 0
+        for name in _ALL_VALUES if hide_target and "is_masked" in tensors else ():
+            tensors[name] = _without(tensors[name], tensors["is_masked"])
         return tensors
 
     def jax(self, *, hide_target: bool = False) -> dict[str, Any]:
@@ -206,6 +215,10 @@ class Batch(_weir.Batch, Mapping[str, Array]):
         arrays = {name: jax.dlpack.from_dlpack(array) for name, array in self._arrays().items()}
         for name in self._hidden() if hide_target else ():
             arrays[name] = arrays[name].at[:, 0].set(0)
+        for name in _ALL_VALUES if hide_target and "is_masked" in arrays else ():
+            masked = arrays["is_masked"] != 0
+            masked = masked[..., None] if arrays[name].ndim == 3 else masked
+            arrays[name] = arrays[name] * (~masked).astype(arrays[name].dtype)
         return arrays
 
     def cells(self, store: Store) -> Iterator[Cell]:
@@ -246,6 +259,14 @@ class Batch(_weir.Batch, Mapping[str, Array]):
 
     def __repr__(self) -> str:
         return f"<weir.Batch step {self.step}: {self.dataset}, {self.sequence_count} x {self.sequence_length}>"
+
+
+def _without(values: torch.Tensor, masked: torch.Tensor) -> torch.Tensor:
+    """A copy that is 0 where cells are masked. torch fills no unsigned tensors, so they pass for signed ones."""
+    import torch
+
+    filled = values.view(torch.int32) if values.element_size() == 4 and not values.is_floating_point() else values
+    return filled.masked_fill(masked[..., None] if values.dim() == 3 else masked, 0).view(values.dtype)
 
 
 @answer_unknown

@@ -299,6 +299,7 @@ class Run:
     def _tables(self, store: int, /) -> dict[str, Array]: ...
 
 TENSORS: Final[tuple[tuple[str, str], ...]]
+OPTIONAL_TENSORS: Final[tuple[tuple[str, str], ...]]
 FIELDS: Final[tuple[tuple[str, str], ...]]
 RUN_WORKERS: Final[int]
 RUN_BUFFER: Final[int]

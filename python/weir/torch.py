@@ -24,7 +24,7 @@ from torch.utils.data import IterableDataset, get_worker_info
 
 from weir import _weir
 from weir._attention import Masks, attend, lists_of
-from weir._batch import TENSOR_NAMES, Batch, SemanticType
+from weir._batch import OPTIONAL_NAMES, TENSOR_NAMES, Batch, SemanticType
 from weir._loader import Loader
 
 __all__ = [
@@ -68,9 +68,9 @@ class Dataset(IterableDataset[Tensors]):
     of them before the next but one (or pass copy=True). On "cuda" they are copied ahead of the loop by weir itself, on a
     stream of their own, and are views of weir's memory there: use them on the stream that is current when you get
     them, and let go of them before `depth` (4) more; "host" is the same without a GPU. On other devices they are copies.
-    hide_target: the inputs do not say what the target is (the first cell of every sequence); `target` and
-    `target_is_null` do. False gives the sixteen tensors as they are, the truth among them.
-    names: the tensors that are wanted; all of them if it is not given.
+    hide_target: the inputs do not say what the target is (the first cell of every sequence), nor what masked cells hold;
+    `target` and `target_is_null` do. False gives the tensors as they are, the truth among them.
+    names: the tensors that are wanted; all of them if it is not given. Optional ones are there if the manifest asks for them.
     fields: also give step, task_index, category_start and category_count (integers) and sample_index,
     observation_time … (tensors), by name.
     transform: a function of (tensors, batch) whose result is given instead of the tensors.
@@ -91,7 +91,7 @@ class Dataset(IterableDataset[Tensors]):
         super().__init__()
         self.hide_target = hide_target
         self.names = None if names is None else tuple(names)
-        known = TENSOR_NAMES + (_TARGET if hide_target else ())
+        known = TENSOR_NAMES + OPTIONAL_NAMES + (_TARGET if hide_target else ())
         unknown = [name for name in self.names or () if name not in known]
         if isinstance(names, str) or unknown:
             raise ValueError(f"names is a list of some of {', '.join(known)}; not {names!r}")

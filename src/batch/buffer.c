@@ -62,7 +62,7 @@ static uint64_t aligned(uint64_t offset) {
 }
 
 void weir__batch_place(weir_batch *batch, uint64_t sequences, uint64_t length, uint64_t rows, uint64_t texts,
-                       uint64_t dim) {
+                       uint64_t dim, uint64_t tensors) {
     uint64_t end = 0;
     batch->sequence_count = WEIR__NARROW(uint32_t, sequences);
     batch->sequence_length = WEIR__NARROW(uint32_t, length);
@@ -71,6 +71,10 @@ void weir__batch_place(weir_batch *batch, uint64_t sequences, uint64_t length, u
     batch->embedding_dim = WEIR__NARROW(uint32_t, dim);
     for (uint32_t i = 0; i < WEIR_BATCH_PARTS; i++) {
         weir_tensor *tensor = &batch->tensors[i];
+        bool is_absent = i >= WEIR_FIRST_OPTIONAL && i < WEIR_TENSORS && !(tensors >> i & 1);
+        *tensor = (weir_tensor){0};
+        if (is_absent)
+            continue;
         *tensor = (weir_tensor){.name = parts[i].name, .dtype = parts[i].dtype, .size = parts[i].item_size};
         for (uint32_t k = 0; k < 3 && parts[i].axes[k] != NO_AXIS; k++) {
             tensor->shape[tensor->rank++] = extent(batch, parts[i].axes[k]);
@@ -84,7 +88,7 @@ void weir__batch_place(weir_batch *batch, uint64_t sequences, uint64_t length, u
 
 weir_batch_room weir__batch_room(const weir__batch_limits *l) {
     weir_batch batch = {0};
-    weir__batch_place(&batch, l->sequences, l->length, l->rows, l->texts, l->dim);
+    weir__batch_place(&batch, l->sequences, l->length, l->rows, l->texts, l->dim, l->tensors);
     uint64_t before = plus(8 * (uint64_t)COMPACT_WORDS, times(l->sequences, SEQUENCE_SIZE));
     uint64_t blobs = plus(before, times(l->sequences, l->blob));
     return (weir_batch_room){
@@ -107,6 +111,7 @@ weir__batch_limits weir__batch_limits_of_both(const weir__batch_limits *a, const
         .texts = larger(a->texts, b->texts),
         .dim = larger(a->dim, b->dim),
         .blob = larger(a->blob, b->blob),
+        .tensors = a->tensors | b->tensors,
     };
 }
 

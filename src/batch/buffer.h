@@ -17,7 +17,8 @@ typedef struct weir__batch_limits {
     uint64_t walked_texts; /* cells of a sequence that use one */
     uint64_t texts;        /* U */
     uint64_t dim;
-    uint64_t blob; /* bytes of a sequence in the compact form */
+    uint64_t blob;    /* bytes of a sequence in the compact form */
+    uint64_t tensors; /* the optional ones that there are: bit i for weir_tensor_id i */
 } weir__batch_limits;
 
 /* What is known of a sequence before its walk. */
@@ -58,9 +59,9 @@ struct weir_batch_buffer {
     uint32_t *texts; /* the store's numbers, ascending */
 };
 
-/* Sets the dims, and where the parts lie. */
+/* Sets the dims, and where the parts lie: all but the optional ones that are not among `tensors`. */
 void weir__batch_place(weir_batch *batch, uint64_t sequences, uint64_t length, uint64_t rows, uint64_t texts,
-                       uint64_t dim);
+                       uint64_t dim, uint64_t tensors);
 
 weir_batch_room weir__batch_room(const weir__batch_limits *limits);
 

@@ -21,6 +21,7 @@ static void carve(weir__batch_worker *w, const weir__recipe *recipe) {
                          weir__retrieves(&recipe->rules, &recipe->config) ? &w->retriever : NULL);
     weir__retriever_carve(&w->retriever, &w->scratch, recipe->store, &recipe->rules, &recipe->config);
     weir__compact_writer_carve(&w->writer, &w->scratch, &recipe->rules, l);
+    w->writer.mask_permille = recipe->stage == WEIR_STAGE_TRAIN ? recipe->config.mask_permille : 0;
     weir__text_sorter_carve(&w->sorter, &w->scratch, l->sequences * l->walked_texts);
 }
 
@@ -182,6 +183,7 @@ static void write_header(const weir_batch_buffer *b, uint64_t texts_at, uint64_t
         [COMPACT_ROWS] = batch->row_count,
         [COMPACT_TEXTS] = texts_at,
         [COMPACT_TEXT_SIZE] = text_size,
+        [COMPACT_TENSORS] = b->limits.tensors,
     };
     for (uint32_t i = 0; i < WEIR_BATCH_PARTS; i++) {
         bool is_shared = i == WEIR_TEXT_BATCH_EMBEDDINGS || batch->sequence_count == 0;
@@ -238,7 +240,7 @@ weir_status weir__batch_finish(const weir__recipe *r, weir__batch_worker *w, wei
     uint64_t text_size = 2 * (uint64_t)texts * info->embedding_dim;
     uint64_t texts_at = (b->used + 15) & ~(uint64_t)15;
     weir__batch_place(batch, batch->sequence_count, batch->sequence_length, most_rows(r, b), texts,
-                      info->embedding_dim);
+                      info->embedding_dim, b->limits.tensors);
     batch->compact_size = texts_at + text_size;
     write_header(b, texts_at, text_size);
     if (info->embedding_dim > 0 && !weir__copy_texts(r->store, b->texts, texts, b->compact + texts_at))

@@ -9,6 +9,8 @@
 #include "base/bytes.h"
 #include "batch/expand_kernel.h"
 
+#define DOMAIN_MASK 0x6D61736Bu
+
 /* The rows of a table in a sequence. */
 typedef struct weir__table_share {
     uint32_t rows;
@@ -22,15 +24,12 @@ typedef struct sequence {
     uint8_t *blob;
     uint64_t offset; /* of the blob in the compact form */
     uint32_t edges;
+    uint32_t tensors; /* the optional ones */
     uint32_t target_place;
     uint32_t label_count;
     uint32_t last_cells; /* of the last row, without its label */
     uint64_t seen;       /* see is_hidden */
 } sequence;
-
-static uint64_t up_to_8(uint64_t size) {
-    return (size + 7) & ~(uint64_t)7;
-}
 
 void weir__compact_writer_carve(weir__compact_writer *writer, weir__block *block, const weir__rules *rules,
                                 const weir__batch_limits *limits) {
@@ -42,6 +41,7 @@ void weir__compact_writer_carve(weir__compact_writer *writer, weir__block *block
     writer->in_order = weir__carve(block, limits->walked_rows, sizeof *writer->in_order);
     writer->tables = weir__carve(block, rules->table_count, sizeof *writer->tables);
     writer->uses = weir__carve(block, limits->walked_texts + 1, sizeof *writer->uses);
+    writer->philox = weir__philox_many_best();
 }
 
 /* ---- Bounds ---------------------------------------------------------------------------------- */
@@ -63,7 +63,8 @@ void weir__limit_sequences(weir__batch_limits *l, const weir__rules *rules, uint
     for (uint32_t k = 0; k < rules->kind_count; k++) {
         const weir__kind *kind = &rules->kinds[k];
         const weir__table_rules *table = weir__table_of_kind(rules, k);
-        uint64_t bytes = ROW_SIZE + (uint64_t)table->parent_count * EDGE_SIZE + table->record_size;
+        uint64_t bytes =
+            ROW_SIZE + (uint64_t)table->parent_count * EDGE_SIZE + MARK_SIZE + table->record_size;
         most_bytes = larger(most_bytes, bytes);
         most_texts = larger(most_texts, kind->text_count);
         least_cells = lesser(least_cells, kind->cells);
@@ -76,8 +77,9 @@ void weir__limit_sequences(weir__batch_limits *l, const weir__rules *rules, uint
     }
     l->walked_rows = least_cells ? lesser(rows, 1 + (length + least_cells - 1) / least_cells) : rows;
     l->walked_texts = lesser(l->walked_rows * most_texts, texts_of_all + most_texts);
-    l->blob = up_to_8(2 * 8 + lesser(l->walked_rows * most_bytes,
-                                     bytes_of_all + most_bytes + l->walked_rows * bytes_of_none));
+    l->blob = up_to_8(
+        4 * 8 + length / 8 +
+        lesser(l->walked_rows * most_bytes, bytes_of_all + most_bytes + l->walked_rows * bytes_of_none));
 }
 
 /* ---- Places in col_perm ---------------------------------------------------------------------- */
@@ -132,11 +134,17 @@ static weir__text_use *note_texts(const sequence *s, const weir__kind *kind, uin
     return next;
 }
 
+/* Where the rows' records are in the blob. */
+static uint64_t records_offset(const sequence *s) {
+    return masks_offset(s->walk->row_count, s->edges, s->tensors) +
+           masks_size(s->walk->sequence_length, s->tensors);
+}
+
 /* Writes the rows' headers, but for their places in the row orders, and their records. */
 static weir__text_use *write_rows(sequence *s, table_share *tables, weir__text_use *next) {
     const weir__walked_row *row = s->walk->rows;
     uint8_t *header = s->blob;
-    uint8_t *record = s->blob + edges_offset(s->walk->row_count) + up_to_8((uint64_t)s->edges * EDGE_SIZE);
+    uint8_t *record = s->blob + records_offset(s);
     for (uint32_t r = 0; r < s->walk->row_count; r++, row++, header += ROW_SIZE) {
         const weir__kind *kind = &s->rules->kinds[row->kind];
         const weir__table_rules *table = &s->rules->tables[row->table];
@@ -164,6 +172,34 @@ static void write_places(const sequence *s, const uint16_t *order, enum row_fiel
         place += r == 0;
         weir__store16(s->blob + (size_t)r * ROW_SIZE + field_of_place, WEIR__LOW(uint16_t, place));
         place += cells_of(&s->walk->rows[r]);
+    }
+}
+
+/* Which part of the sequence each row belongs to, and its hop, if a tensor is made of them. */
+static void write_marks(const sequence *s) {
+    uint8_t *out = s->blob + marks_offset(s->walk->row_count, s->edges);
+    if (!has_marks(s->tensors))
+        return;
+    for (uint32_t r = 0; r < s->walk->row_count; r++, out += MARK_SIZE) {
+        weir__store16(out + MARK_PART, s->walk->rows[r].part);
+        weir__store16(out + MARK_HOP, s->walk->rows[r].hop);
+    }
+}
+
+/* Which cells are masked, if they can be: a bit each. */
+static void write_masks(const sequence *s, const weir__compact_writer *writer) {
+    const weir__outlook *o = &s->walk->outlook;
+    uint8_t *out = s->blob + masks_offset(s->walk->row_count, s->edges, s->tensors);
+    uint32_t cells = writer->mask_permille ? s->walk->cell_count : 0;
+    memset(out, 0, (size_t)masks_size(s->walk->sequence_length, s->tensors));
+    for (uint32_t first = 0; first < cells; first += WEIR__DRAWS) {
+        weir__draws draws;
+        writer->philox(o->seed, DOMAIN_MASK, o->position, first, &draws);
+        for (uint32_t i = 0; i < WEIR__DRAWS && first + i < cells; i++) {
+            bool is_masked = (unsigned __int128)draws.k0[i] * 1000 >> 64 < writer->mask_permille;
+            if (is_masked && first + i > 0)
+                out[(first + i) / 8] |= WEIR__LOW(uint8_t, 1u << (first + i) % 8);
+        }
     }
 }
 
@@ -234,16 +270,19 @@ void weir__write_sequence(const weir__compact_writer *writer, weir_batch_buffer 
         .edges = walk->rules->may_repeat_parents
                      ? weir__unique_edges(&writer->orders, walk->row_count, walk->edges, walk->edge_count)
                      : walk->edge_count,
+        .tensors = WEIR__LOW(uint32_t, buffer->limits.tensors),
         .seen = moment_of((uint64_t)walk->outlook.cutoff),
     };
-    uint64_t size =
-        edges_offset(walk->row_count) + up_to_8((uint64_t)s.edges * EDGE_SIZE) + walk->record_bytes;
+    uint64_t size = records_offset(&s) + walk->record_bytes;
     assert(size <= buffer->limits.blob);
     s.offset = atomic_fetch_add_explicit(&buffer->used, size, memory_order_relaxed);
     s.blob = buffer->compact + s.offset;
     share_out(&s, writer->tables);
     weir__text_use *end = write_rows(&s, writer->tables, writer->uses);
     write_edges(&s);
+    write_marks(&s);
+    if (s.tensors >> WEIR_IS_MASKED & 1)
+        write_masks(&s, writer);
     order_rows(&s, writer);
     write_places(&s, writer->out_order, ROW_OUT_PLACE);
     write_places(&s, writer->in_order, ROW_IN_PLACE);

@@ -12,6 +12,8 @@ typedef struct weir__compact_writer {
     uint16_t *in_order;
     struct weir__table_share *tables; /* of the sequence, by table */
     weir__text_use *uses;             /* of the sequence */
+    weir__philox_kernel *philox;
+    uint32_t mask_permille; /* cells that are masked; 0 but in training */
 } weir__compact_writer;
 
 void weir__compact_writer_carve(weir__compact_writer *writer, weir__block *block, const weir__rules *rules,

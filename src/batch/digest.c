@@ -116,6 +116,11 @@ void weir__digest_batch(const weir__digester *d, const weir__rules *rules, weir_
 #undef DIGEST
     const weir_tensor *texts = &batch->tensors[WEIR_TEXT_BATCH_EMBEDDINGS];
     XXH3_128bits_update(d->batch, b->compact + batch->compact_size - texts->size, (size_t)texts->size);
+#define DIGEST_OPTIONAL(id, ...)                                                                             \
+    if (batch->tensors[WEIR_##id].name)                                                                      \
+        digest_cells(d, rules, b, WEIR_##id);
+    WEIR_OPTIONAL_TENSORS(DIGEST_OPTIONAL)
+#undef DIGEST_OPTIONAL
     for (uint32_t i = 0; i < batch->sequence_count; i++)
         b->digests[i] = XXH3_64bits_digest(d->samples[i]);
     store_digest(d->batch, batch->batch_digest);

@@ -31,12 +31,21 @@ static void expand_times(const expansion *e, const expanded_row *row) {
     }
 }
 
+/* The optional tensors, without their padding: few ask for them. */
+static __attribute__((noinline)) void expand_asked(const expansion *e, uint32_t wanted) {
+    for (uint32_t r = 0; r < e->rows; r++) {
+        expanded_row row = row_of(e, r);
+        for (uint32_t at = r == 0 ? 0 : row.first; at < row.first + row.cells; at++)
+            expand_optional(e, &row, at, wanted);
+    }
+}
+
 /* Zeros behind the cells, where every permutation leaves a position as it is. */
 static void expand_padding(const expansion *e, uint32_t wanted) {
     size_t cells = e->cells, rest = e->length - cells;
     for (uint32_t id = 0; id < WEIR_TENSORS; id++) {
         uint8_t *part = e->parts[id];
-        if ((wanted & CELL_PARTS) >> id & 1) {
+        if ((wanted & (CELL_PARTS | OPTIONAL_PARTS)) >> id & 1) {
             size_t size = (size_t)(compact_word(e->compact, COMPACT_STRIDES + id) / e->length);
             memset(part + cells * size, id == WEIR_IS_PADDING, rest * size);
         }
@@ -64,6 +73,8 @@ SHARED void expand_cells(const expansion *e, uint32_t wanted) {
     }
     if (e->cells > 0)
         expand_target(e, wanted);
+    if (wanted & OPTIONAL_PARTS)
+        expand_asked(e, wanted & OPTIONAL_PARTS);
     expand_padding(e, wanted);
 }
 
@@ -80,6 +91,7 @@ void weir__expand_part(const uint8_t *rules, const uint8_t *compact, uint32_t in
         return;
         WEIR_CELL_TENSORS(ONE)
         WEIR_PERMUTATIONS(ONE)
+        WEIR_OPTIONAL_TENSORS(ONE)
 #undef ONE
     }
 }
@@ -121,6 +133,10 @@ static void expand_sequence(const uint8_t *rules, const uint8_t *compact, uint8_
     uint32_t rows = WEIR__LOW(uint32_t, compact_word(compact, COMPACT_ROWS));
     place_parts(&e, out, index);
     expand_cells(&e, CELL_PARTS);
+    if (e.tensors) {
+        expand_asked(&e, WEIR__LOW(uint32_t, e.tensors));
+        expand_padding(&e, WEIR__LOW(uint32_t, e.tensors));
+    }
     weir__expand_edges(compact, index, rows, 0, rows, e.parts[WEIR_FK_ADJ]);
     expand_fields(&e);
 }

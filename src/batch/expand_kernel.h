@@ -52,6 +52,7 @@ enum kind_field {
     KIND_TABLE = 16,
     KIND_LABEL = 20, /* the cell of the target column; NO_INDEX: it has none */
     KIND_TURN = 24,  /* cells without the label whose column is before the target's; NO_INDEX: all of them */
+    KIND_TIME = 28,  /* where the row's time is in its record; NO_INDEX: it was always there */
     KIND_SIZE = 32,
 };
 
@@ -85,9 +86,10 @@ enum compact_word {
     COMPACT_ROWS,      /* R */
     COMPACT_TEXTS,     /* where the embeddings are, … */
     COMPACT_TEXT_SIZE, /* … bytes */
+    COMPACT_TENSORS,   /* the optional ones that there are: bit i for weir_tensor_id i */
     COMPACT_PARTS,     /* where each part begins in the expansion, by weir_tensor_id, … */
     COMPACT_STRIDES = COMPACT_PARTS + WEIR_BATCH_PARTS, /* … and how far its sequences lie apart */
-    COMPACT_WORDS = COMPACT_STRIDES + WEIR_BATCH_PARTS + 1,
+    COMPACT_WORDS = COMPACT_STRIDES + WEIR_BATCH_PARTS,
 };
 
 /* The record of a sequence: byte offsets. A sequence of padding is all zeros. */
@@ -124,6 +126,9 @@ enum row_field {
     ROW_SIZE = 20,
 };
 
+/* What optional tensors have of a row: byte offsets of 16 bits each. */
+enum mark_field { MARK_PART = 0, MARK_HOP = 2, MARK_SIZE = 4 };
+
 enum { EDGE_SIZE = 4, TIME_FLOATS = 2 * CYCLES + 1 };
 
 /* ---- Reading ----------------------------------------------------------------------------------- */
@@ -138,7 +143,8 @@ typedef struct expansion {
     uint32_t cells;
     uint32_t rows;
     uint32_t categories;
-    uint64_t seen; /* the cut-off; see is_hidden */
+    uint64_t seen;    /* the cut-off; see is_hidden */
+    uint64_t tensors; /* the optional ones */
     uint8_t *parts[WEIR_BATCH_PARTS];
 } expansion;
 
@@ -166,9 +172,31 @@ SHARED uint32_t field(const expansion *e, enum sequence_field offset) {
     return weir__load32(e->sequence + offset);
 }
 
-/* Where the blob's foreign keys are; the records follow. */
+SHARED uint64_t up_to_8(uint64_t size) {
+    return (size + 7) & ~(uint64_t)7;
+}
+
+/* Where the blob's foreign keys are, … */
 SHARED uint64_t edges_offset(uint32_t rows) {
-    return ((uint64_t)rows * ROW_SIZE + 7) & ~(uint64_t)7;
+    return up_to_8((uint64_t)rows * ROW_SIZE);
+}
+
+/* … the marks of its rows, if a tensor is made of them, … */
+SHARED bool has_marks(uint64_t tensors) {
+    return ((tensors >> WEIR_EXAMPLE_IDS | tensors >> WEIR_HOPS) & 1) != 0;
+}
+
+SHARED uint64_t marks_offset(uint32_t rows, uint32_t edges) {
+    return edges_offset(rows) + up_to_8((uint64_t)edges * EDGE_SIZE);
+}
+
+/* … and the bits of its cells that are masked; the records follow. */
+SHARED uint64_t masks_offset(uint32_t rows, uint32_t edges, uint64_t tensors) {
+    return marks_offset(rows, edges) + (has_marks(tensors) ? up_to_8((uint64_t)rows * MARK_SIZE) : 0);
+}
+
+SHARED uint64_t masks_size(uint32_t length, uint64_t tensors) {
+    return tensors >> WEIR_IS_MASKED & 1 ? up_to_8(((uint64_t)length + 7) / 8) : 0;
 }
 
 /* A time as a number that grows with it, but for the store's null, which is the largest: never. */
@@ -188,6 +216,7 @@ SHARED expansion expansion_of(const uint8_t *rules, const uint8_t *compact, uint
     e.rows = field(&e, SEQUENCE_ROWS);
     e.categories = (uint32_t)rules_word(rules, RULES_CATEGORIES);
     e.seen = moment_of(weir__load64(e.sequence + SEQUENCE_CUTOFF));
+    e.tensors = compact_word(compact, COMPACT_TENSORS);
     return e;
 }
 
@@ -334,6 +363,45 @@ SHARED void clear_time(const expansion *e, uint32_t at) {
         weir__store32(e->parts[WEIR_TIMESTAMP_VALUES] + 4 * ((uint64_t)TIME_FLOATS * at + i), 0);
 }
 
+/* ---- Optional tensors -------------------------------------------------------------------------- */
+
+#define OPTIONAL_PARTS (0u WEIR_OPTIONAL_TENSORS(PART_BIT))
+#define TIME_ALWAYS    ((int64_t)((uint64_t)1 << 63))
+#define TIME_NEVER     ((int64_t)(~(uint64_t)0 >> 1))
+
+/* How old a row is at the observation time, in days: bits of a float. */
+SHARED uint32_t age_of(const expansion *e, const expanded_row *row) {
+    uint32_t slot = weir__load32(row->kind + KIND_TIME);
+    int64_t seen = (int64_t)weir__load64(e->sequence + SEQUENCE_OBSERVATION_TIME);
+    int64_t time = slot == NO_INDEX ? TIME_ALWAYS : (int64_t)weir__load64(row->record + slot);
+    if (time == TIME_ALWAYS || time == TIME_NEVER || seen == TIME_NEVER)
+        return bits_of(-1.0f);
+    return time > seen ? 0 : bits_of((float)((double)((uint64_t)seen - (uint64_t)time) / 86400000000.0));
+}
+
+/* Whether the cell at a position of a row is masked. */
+SHARED uint8_t is_masked(const expansion *e, const expanded_row *row, uint32_t at) {
+    const uint8_t *masks = e->blob + masks_offset(e->rows, field(e, SEQUENCE_EDGES), e->tensors);
+    if (at < row->first || (masks[at / 8] >> at % 8 & 1) == 0)
+        return 0;
+    const uint8_t *rule = row->rules + (uint64_t)(at - row->first) * CELL_SIZE;
+    return rule[CELL_STYPE] != WEIR_IDENTIFIER && !is_null_cell(rule, row->record, e->seen);
+}
+
+/* A position of a row, which may be the target's, in the optional tensors that are wanted. */
+SHARED void expand_optional(const expansion *e, const expanded_row *row, uint32_t at, uint32_t wanted) {
+    const uint8_t *mark =
+        e->blob + marks_offset(e->rows, field(e, SEQUENCE_EDGES)) + (uint64_t)row->number * MARK_SIZE;
+    if (WANTS(EXAMPLE_IDS))
+        weir__store16(e->parts[WEIR_EXAMPLE_IDS] + 2 * (uint64_t)at, weir__load16(mark + MARK_PART));
+    if (WANTS(HOPS))
+        e->parts[WEIR_HOPS][at] = (uint8_t)weir__load16(mark + MARK_HOP);
+    if (WANTS(AGES))
+        weir__store32(e->parts[WEIR_AGES] + 4 * (uint64_t)at, age_of(e, row));
+    if (WANTS(IS_MASKED))
+        e->parts[WEIR_IS_MASKED][at] = is_masked(e, row, at);
+}
+
 /* ---- The target -------------------------------------------------------------------------------- */
 
 /* Position 0: the target, which belongs to row 0 and stands before its cells. */
@@ -416,13 +484,24 @@ SHARED void pad_position(const expansion *e, uint32_t at) {
     weir__store16(e->parts[WEIR_COL_PERM] + 2 * (uint64_t)at, (uint16_t)at);
     weir__store16(e->parts[WEIR_OUT_PERM] + 2 * (uint64_t)at, (uint16_t)at);
     weir__store16(e->parts[WEIR_IN_PERM] + 2 * (uint64_t)at, (uint16_t)at);
+    uint32_t wanted = (uint32_t)e->tensors;
+    if (WANTS(EXAMPLE_IDS))
+        weir__store16(e->parts[WEIR_EXAMPLE_IDS] + 2 * (uint64_t)at, 0);
+    if (WANTS(HOPS))
+        e->parts[WEIR_HOPS][at] = 0;
+    if (WANTS(AGES))
+        weir__store32(e->parts[WEIR_AGES] + 4 * (uint64_t)at, 0);
+    if (WANTS(IS_MASKED))
+        e->parts[WEIR_IS_MASKED][at] = 0;
 }
 
 SHARED void expand_position(const expansion *e, uint32_t at) {
     if (at >= e->cells) {
         pad_position(e, at);
     } else if (at == 0) {
+        expanded_row first = row_of(e, 0);
         expand_target(e, CELL_PARTS);
+        expand_optional(e, &first, 0, (uint32_t)e->tensors);
     } else {
         expanded_row row = row_of(e, row_with_cell(e, at));
         const uint8_t *rule = row.rules + (uint64_t)(at - row.first) * CELL_SIZE;
@@ -431,6 +510,7 @@ SHARED void expand_position(const expansion *e, uint32_t at) {
             write_time(e, at, (int64_t)weir__load64(row.record + weir__load32(rule + CELL_SLOT)));
         else
             clear_time(e, at);
+        expand_optional(e, &row, at, (uint32_t)e->tensors);
     }
 }
 

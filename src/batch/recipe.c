@@ -60,8 +60,9 @@ static weir_status open_sampler(weir__recipe *r, const weir_batch_options *optio
 
 void weir__recipe_seed_by(weir__recipe *r, const weir_manifest *manifest, const void *token,
                           size_t token_size, const char *dataset) {
-    enum { ARRAY_OF_5 = 0x85 };
-    static const uint8_t head = ARRAY_OF_5;
+    enum { ARRAY_OF_5 = 0x85, ARRAY_OF_6 = 0x86 };
+    r->context_seed = weir_manifest_batch(manifest)->context_seed;
+    uint8_t head = r->context_seed ? ARRAY_OF_6 : ARRAY_OF_5;
     weir_cbor_writer w;
     weir_sha256_init(&r->seed_prefix);
     weir_sha256_update(&r->seed_prefix, &head, 1);
@@ -81,6 +82,10 @@ weir_seed weir__walk_seed(const weir__recipe *recipe, uint64_t epoch) {
     weir_cbor_writer w;
     weir_cbor_writer_hash(&w, &sha);
     weir_cbor_uint(&w, recipe->stage == WEIR_STAGE_TRAIN ? epoch : 0);
+    if (recipe->context_seed) {
+        weir_cbor_restart(&w);
+        weir_cbor_uint(&w, recipe->context_seed);
+    }
     weir_sha256_final(&sha, digest);
     return weir_seed_load(digest);
 }
@@ -94,8 +99,10 @@ static weir_status find_limits(weir__recipe *r, uint64_t sequences, weir_error *
     bool is_countable = sequences <= UINT32_MAX / r->config.sequence_length &&
                         weir__walk_knows(&r->rules, &r->config) <= WEIR__KNOWN_ROWS_MAX;
     if (is_countable) {
-        *l = (weir__batch_limits){
-            .sequences = sequences, .length = r->config.sequence_length, .dim = info->embedding_dim};
+        *l = (weir__batch_limits){.sequences = sequences,
+                                  .length = r->config.sequence_length,
+                                  .dim = info->embedding_dim,
+                                  .tensors = r->config.tensors};
         weir__limit_sequences(l, &r->rules, r->config.sequence_length, rows);
         l->rows = r->config.pad_rows ? r->config.max_rows : l->walked_rows;
         l->texts =
@@ -128,6 +135,7 @@ weir_status weir__recipe_open(weir__recipe *r, const weir_env *env, const weir_b
         return status;
     weir__recipe_seed_by(r, options->manifest, options->token, options->token_size, options->dataset);
     status = weir__rules_open(&r->rules, env, r->store, r->task, &r->config, error);
+    r->config.widths = NULL; /* the manifest's, which may be closed; the rules have them */
     uint64_t sequences = weir_manifest_global_batch_size(options->manifest) / options->world_size;
     return status ? status : find_limits(r, sequences, error);
 }
@@ -142,6 +150,7 @@ weir_status weir__recipe_open_for_requests(weir__recipe *r, const weir_env *env,
                         .with_digests = options->with_digests,
                         .config = *weir_manifest_batch(options->manifest)};
     weir_status status = weir__rules_open(&r->rules, env, r->store, task, &r->config, error);
+    r->config.widths = NULL;
     return status ? status : find_limits(r, options->most_requests ? options->most_requests : 1, error);
 }
 

@@ -23,6 +23,7 @@ typedef struct weir__recipe {
     bool pads;
     bool with_digests;
     weir_sha256 seed_prefix; /* of the walk seed's tuple, up to the epoch */
+    uint64_t context_seed;   /* which ends it, unless it is 0 */
 } weir__recipe;
 
 /* Opens a sampler too, as its checks and the recipe's have one order; it must be closed first. The builder's

@@ -15,6 +15,7 @@
 #include "base/bytes.h"
 #include "base/narrow.h"
 #include "batch/fetch.h"
+#include "batch/times.h"
 #include "store/reader.h"
 
 enum { ABREAST = 64, HUBS_MOST = 4096, HUBS_LEAST = 16, HUB_BYTES = 1 << 20 };
@@ -89,8 +90,9 @@ void weir__retriever_carve(weir__retriever *r, weir__block *block, const weir_st
     uint32_t bits = 4;
     while ((uint64_t)1 << bits < 2 * examples)
         bits++;
-    uint64_t size = sizeof(neighbours) + (uint64_t)rules->most_parents * 2 * sizeof(uint32_t) +
-                    (uint64_t)rules->most_inbound * sizeof(run);
+    uint64_t size =
+        sizeof(neighbours) + (uint64_t)rules->most_parents * 2 * sizeof(uint32_t) +
+        (uint64_t)rules->most_inbound * sizeof(run) * (config->since_is == WEIR_SINCE_EVER ? 1 : 2);
     size = (size + 63) & ~(uint64_t)63;
     uint32_t hubs = HUBS_MOST;
     while (hubs > HUBS_LEAST && hubs * size > HUB_BYTES)
@@ -134,6 +136,11 @@ static inline bool is_visible(weir__retriever *r, const weir__table_rules *table
     return (int64_t)weir__load64(time) <= r->outlook->cutoff;
 }
 
+/* Whether what has this time is not too old. */
+static inline bool is_recent(const weir__retriever *r, int64_t time) {
+    return time >= r->outlook->floor || time == WEIR_TIME_ALWAYS;
+}
+
 /* The label of a row of the anchor table in a cell task: when it is known, if the row shows it. */
 static bool shows_cell(weir__retriever *r, uint32_t row, int64_t *known) {
     const weir__rules *rules = r->rules;
@@ -156,7 +163,7 @@ static bool shows_cell(weir__retriever *r, uint32_t row, int64_t *known) {
     int64_t at = column->known_slot == WEIR_NONE ? time : (int64_t)weir__load64(record + column->known_slot);
     *known = at > time ? at : time;
     return !weir__bit(bits, column->null_bit) &&
-           weir__is_known(record, column->known_slot, r->outlook->cutoff);
+           weir__is_known(record, column->known_slot, r->outlook->cutoff) && is_recent(r, *known);
 }
 
 /* ---- Visits ------------------------------------------------------------------------------------ */
@@ -268,18 +275,32 @@ static inline void find_neighbours(weir__retriever *r, walker *w) {
     find_lists(r, table, w->row, w->own);
 }
 
-/* How many of a list's ascending times are shown, if the last one is not. */
-static uint32_t search(weir__retriever *r, const weir__child_rule *rule, const uint8_t *times,
-                       uint32_t count) {
-    uint32_t low = 0, high = count - 1;
-    while (low < high) {
-        uint32_t middle = low + (high - low) / 2;
-        touch(r, rule->times_in, times + 8 * (size_t)middle, 8);
-        bool is_shown = (int64_t)weir__load64(times + 8 * (size_t)middle) <= r->limit;
-        low = is_shown ? middle + 1 : low;
-        high = is_shown ? high : middle;
+/* How many of a list's ascending times are up to a limit. */
+static uint32_t search(weir__retriever *r, const weir__child_rule *rule, const uint8_t *times, uint32_t count,
+                       int64_t limit) {
+    return weir__times_up_to(r->store, r->is_whole ? 0 : rule->times_in, times, count, limit, &r->is_corrupt);
+}
+
+/* Of the children in each run, those that have a time before the floor are not shown: what is left are two
+ * runs. */
+static __attribute__((noinline)) void leave_out_old(weir__retriever *r, const weir__table_rules *table,
+                                                    neighbours *n) {
+    run *runs = runs_of(r, n);
+    for (uint32_t i = n->run_count; i-- > 0;) {
+        const run whole = runs[i];
+        const weir__child_rule *rule = &table->inbound[whole.rule];
+        const uint8_t *times = rule->edge->child_times;
+        uint32_t always = whole.count, recent = whole.count;
+        if (times && whole.count > 0) {
+            times += 8 * (size_t)whole.start;
+            always = search(r, rule, times, whole.count, WEIR_TIME_ALWAYS);
+            recent = search(r, rule, times, whole.count, r->outlook->floor - 1);
+        }
+        runs[2 * i] = (run){whole.rule, whole.start, always};
+        runs[2 * i + 1] = (run){whole.rule, whole.start + recent, whole.count - recent};
+        n->count -= recent - always;
     }
-    return low;
+    n->run_count *= 2;
 }
 
 /* Counts the neighbours that were found: parents that are visible, children that are known. */
@@ -301,13 +322,15 @@ static inline void count_neighbours(weir__retriever *r, const weir__table_rules 
             times += 8 * (size_t)runs[i].start;
             touch(r, rule->times_in, times + 8 * ((size_t)shown - 1), 8);
             if ((int64_t)weir__load64(times + 8 * ((size_t)shown - 1)) > r->limit)
-                shown = search(r, rule, times, shown);
+                shown = search(r, rule, times, shown - 1, r->limit);
         }
         runs[i].count = shown;
         count += shown;
     }
     n->parent_count = seen;
     n->count = count;
+    if (__builtin_expect(r->outlook->floor != WEIR_TIME_ALWAYS, 0))
+        leave_out_old(r, table, n);
     n->is_hub = table->has_hubs;
 }
 
@@ -601,5 +624,6 @@ uint32_t weir__draw_example(weir__retriever *r, const weir__outlook *o, uint32_t
     uint32_t entry = WEIR__LOW(uint32_t, pick(random, shown->count));
     uint32_t row = row_of(r, entry);
     r->is_corrupt |= row - rules->info->row_count >= rules->task->seed_count;
-    return !r->is_corrupt && row != o->own_row && time_of(r, entry) <= r->limit ? row : WEIR_NONE;
+    int64_t time = time_of(r, entry);
+    return !r->is_corrupt && row != o->own_row && time <= r->limit && is_recent(r, time) ? row : WEIR_NONE;
 }

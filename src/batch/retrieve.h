@@ -22,6 +22,7 @@ typedef struct weir__outlook {
     uint32_t own_row;      /* the seed's task row; WEIR_NONE: there are none */
     int64_t cutoff;        /* the latest time that is shown, … */
     int64_t anchor_cutoff; /* … and of the anchor row itself */
+    int64_t floor; /* the earliest time of children and labels that are shown; WEIR_TIME_ALWAYS: any */
 } weir__outlook;
 
 typedef struct weir__example {

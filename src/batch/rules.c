@@ -1,6 +1,7 @@
 /* See rules.h. */
 #include "batch/rules.h"
 
+#include <stdio.h>
 #include <string.h>
 
 #include "base/narrow.h"
@@ -13,6 +14,59 @@ enum {
     TASK_CELLS = 3,    /* of the two kinds of task rows */
     MANY_CHILDREN = 8, /* of a row: what walks count of them is worth remembering */
 };
+
+/* ---- Widths ------------------------------------------------------------------------------------ */
+
+/* Whether a name of the manifest is that of an edge type: of a store's, or (if `edge` is NULL) of task rows.
+ */
+static bool is_named(const weir__rules *rules, const char *name, const weir_edge *edge,
+                     const weir_task *task) {
+    if (!edge)
+        return strcmp(name, task->name) == 0;
+    const char *table = rules->info->tables[edge->table].name;
+    size_t size = strlen(table);
+    return strncmp(name, table, size) == 0 && name[size] == '.' && strcmp(name + size + 1, edge->name) == 0;
+}
+
+/* The widths of an edge type; NULL if the manifest has one for all. */
+static const weir_choices *widths_of(const weir__rules *rules, const weir_edge *edge) {
+    const weir_choices *rest = NULL;
+    for (uint32_t i = 0; i < rules->width_count; i++) {
+        const char *name = rules->named[i].edge_type;
+        if (is_named(rules, name, edge, rules->task))
+            return &rules->widths[i];
+        rest = strcmp(name, "*") == 0 ? &rules->widths[i] : rest;
+    }
+    return rest;
+}
+
+/* Whether anything in the store has that name. */
+static bool knows_edge_type(const weir__rules *rules, const char *name) {
+    const weir_store_info *info = rules->info;
+    bool is_known = strcmp(name, "*") == 0;
+    for (uint32_t i = 0; i < info->edge_count && !is_known; i++)
+        is_known = is_named(rules, name, &info->edges[i], NULL);
+    for (uint32_t i = 0; i < info->task_count && !is_known; i++)
+        is_known = is_named(rules, name, NULL, &info->tasks[i]);
+    return is_known;
+}
+
+/* Refuses widths of what the store does not have. */
+static weir_status check_widths(const weir__rules *rules, weir_error *error) {
+    const weir_store_info *info = rules->info;
+    char known[512] = "";
+    size_t used = 0;
+    for (uint32_t i = 0; i < info->edge_count && used + 2 < sizeof known; i++)
+        used += (size_t)snprintf(known + used, sizeof known - used, "%s%s.%s", i ? ", " : "",
+                                 info->tables[info->edges[i].table].name, info->edges[i].name);
+    for (uint32_t i = 0; i < rules->width_count; i++)
+        if (!knows_edge_type(rules, rules->named[i].edge_type))
+            return weir__fail(error, WEIR_MANIFEST_INVALID, operator_name,
+                              "$.batch.child_width has a width for '%s', which is not an edge type of the "
+                              "store '%s'; it has %s, and its tasks",
+                              rules->named[i].edge_type, info->name, known);
+    return WEIR_OK;
+}
 
 /* ---- For the walk ---------------------------------------------------------------------------- */
 
@@ -50,13 +104,15 @@ static void make_walk_rules(weir__rules *rules, uint32_t number, weir__table_rul
                                    .children = &rules->tables[info->edges[table->inbound[i]].table],
                                    .starts_in = WEIR__SECTION_CHILD_STARTS,
                                    .rows_in = WEIR__SECTION_CHILD_ROWS,
-                                   .times_in = WEIR__SECTION_CHILD_TIMES};
+                                   .times_in = WEIR__SECTION_CHILD_TIMES,
+                                   .widths = widths_of(rules, &info->edges[table->inbound[i]])};
     if (rules->has_task_rows && number == rules->task->anchor_table && rules->shown_labels.count > 0)
         made.inbound[made.inbound_count++] = (weir__child_rule){.edge = &rules->label_edge,
                                                                 .children = &rules->tables[info->table_count],
                                                                 .starts_in = rules->labels_in,
                                                                 .rows_in = rules->labels_in,
-                                                                .times_in = rules->labels_in};
+                                                                .times_in = rules->labels_in,
+                                                                .widths = widths_of(rules, NULL)};
     for (uint32_t i = 0; i < made.parent_count; i++)
         for (uint32_t k = 0; k < i; k++)
             rules->may_repeat_parents |= made.parents[i].parents == made.parents[k].parents;
@@ -208,6 +264,8 @@ static uint32_t write_kind(writing *w, uint32_t number, uint32_t table, bool has
     weir__store32(out + KIND_TABLE, table);
     weir__store32(out + KIND_LABEL, kind.label);
     weir__store32(out + KIND_TURN, table == rules->label_table ? kind.before : NO_INDEX);
+    weir__store32(out + KIND_TIME,
+                  table == rules->info->table_count ? WEIR__TASK_ROW_TIME : rules->tables[table].time_offset);
     return kind.cells;
 }
 
@@ -344,6 +402,9 @@ static void make_rules(weir__rules *rules) {
     uint64_t cells_at = kinds_at + (uint64_t)rules->kind_count * KIND_SIZE;
     uint64_t times_at = cells_at + cells * CELL_SIZE;
     rules->tables = weir__carve(&rules->memory, rules->table_count, sizeof *rules->tables);
+    rules->widths = weir__carve(&rules->memory, rules->width_count, sizeof *rules->widths);
+    for (uint32_t i = 0; i < rules->width_count && rules->memory.memory; i++)
+        rules->widths[i] = rules->named[i].widths;
     rules->kinds = weir__carve(&rules->memory, rules->kind_count, sizeof *rules->kinds);
     rules->blank_record = weir__carve(&rules->memory, anchor->stride, 1);
     rules->expansion_size = (times_at + 4 * cells + 7) & ~(uint64_t)7;
@@ -362,7 +423,9 @@ static void make_rules(weir__rules *rules) {
         make_task_row_rules(rules, rules->tables ? &rules->tables[info->table_count] : NULL);
     if (!rules->memory.memory)
         return;
-    memset(rules->blank_record, 0xFF, anchor->stride); /* null bits are set, parents WEIR_NONE */
+    memset(rules->blank_record, 0xFF, anchor->stride); /* null bits are set, parents WEIR_NONE, … */
+    if (anchor->time_offset != WEIR_NONE)              /* … and nothing tells its time */
+        weir__store64(rules->blank_record + anchor->time_offset, (uint64_t)WEIR_TIME_ALWAYS);
     writing w = {.rules = rules,
                  .kinds = rules->expansion + kinds_at,
                  .cells = rules->expansion + cells_at,
@@ -409,7 +472,15 @@ static void describe(weir__rules *rules, const weir_store_info *info, uint32_t t
                                      : WEIR_NONE,
         .kind_count = table_count + (has_task_rows || t->is_cell),
         .unlabelled = table_count,
+        .has_widths = config->width_count > 0,
+        .most_width = config->width_count > 0 ? 0 : config->child_width,
+        .named = config->widths,
+        .width_count = config->width_count,
     };
+    for (uint32_t i = 0; i < config->width_count; i++)
+        for (uint32_t k = 0; k < config->widths[i].widths.count; k++)
+            if (config->widths[i].widths.values[k] > rules->most_width)
+                rules->most_width = config->widths[i].widths.values[k];
     if (has_task_rows)
         choose_labels(rules);
 }
@@ -431,6 +502,8 @@ weir_status weir__rules_open(weir__rules *rules, const weir_env *env, const weir
         return weir__fail(error, WEIR_STORE_CORRUPT, operator_name,
                           "the store has %u tables; %u are the most that a batch can tell apart",
                           info->table_count, UINT16_MAX - 2);
+    if (rules->has_widths && check_widths(rules, error) != WEIR_OK)
+        return WEIR_MANIFEST_INVALID;
     make_rules(rules);
     if (!weir__block_open(&rules->memory, env))
         return weir__out_of_memory(error, operator_name, (size_t)rules->memory.size);
@@ -441,6 +514,7 @@ weir_status weir__rules_open(weir__rules *rules, const weir_env *env, const weir
     make_label_edge(rules);
     if (lists_splits(rules) && !hold_out(rules, store, rules->label_splits))
         return damaged(rules, store, error);
+    rules->named = NULL;
     return WEIR_OK;
 }
 

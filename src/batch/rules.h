@@ -26,6 +26,7 @@ typedef struct weir__child_rule {
     const weir_edge *edge;
     const weir__table_rules *children;
     weir__lies_in starts_in, rows_in, times_in;
+    const weir_choices *widths; /* by the parent's hop; NULL: that of the sequence */
 } weir__child_rule;
 
 /* What a walk needs of a table. Its rows are of the kind with the table's number. */
@@ -85,6 +86,11 @@ typedef struct weir__rules {
     uint32_t row_count; /* of all of them; one task row more than there are seeds, for a seed that is none */
     uint32_t most_parents; /* that a row has */
     uint32_t most_inbound;
+    bool has_widths;              /* of their own, by edge type and hop */
+    uint32_t most_width;          /* of them, or child_width */
+    weir_choices *widths;         /* by the manifest's list, … */
+    const weir_edge_width *named; /* … which is the manifest's, while the rules are made */
+    uint32_t width_count;
     uint32_t label_table; /* whose rows have labels: the anchor's in a cell task, or that of task rows, or
                              WEIR_NONE */
     weir__kind *kinds;    /* one per table, by its number, and, if there is a label_table, one more: */

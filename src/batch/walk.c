@@ -16,10 +16,8 @@
 
 #include "base/bytes.h"
 #include "batch/fetch.h"
+#include "batch/listing.h"
 #include "store/reader.h"
-
-/* Rows whose children are listed together: what they lead to stays near. */
-enum { LISTED_TOGETHER = 64 };
 
 /* ---- Memory ---------------------------------------------------------------------------------- */
 
@@ -35,8 +33,8 @@ typedef struct walk_limits {
 /* The most children that a row lists along an edge type. */
 static uint32_t most_width(const weir__rules *rules, const weir_batch_config *config) {
     const weir_choices *widths = &config->retrieval.width;
-    uint32_t most = config->child_width;
-    for (uint32_t i = 0; i < widths->count && weir__retrieves(rules, config); i++)
+    uint32_t most = rules->most_width;
+    for (uint32_t i = 0; i < widths->count && weir__retrieves(rules, config) && !rules->has_widths; i++)
         most = widths->values[i] > most ? widths->values[i] : most;
     return most;
 }
@@ -67,6 +65,8 @@ void weir__walk_carve(weir__walk *walk, weir__block *block, const weir_store *st
         .has_context_until = config->has_context_until,
         .is_strictly_before = config->strictly_before,
         .context_until = config->context_until,
+        .since_is = config->since_is,
+        .since = config->since,
         .budget = {.local_cells = config->sequence_length, .width = config->child_width},
         .retriever = retriever,
         .draws.philox = weir__philox_many_best(),
@@ -75,12 +75,14 @@ void weir__walk_carve(weir__walk *walk, weir__block *block, const weir_store *st
     walk->edges = weir__carve(block, l.links + 1, sizeof *walk->edges);
     walk->links = weir__carve(block, l.links + 1, sizeof *walk->links);
     walk->queue = weir__carve(block, l.links + 2, sizeof *walk->queue);
-    walk->listings = weir__carve(block, LISTED_TOGETHER, rules->most_inbound * sizeof *walk->listings);
-    walk->searches = weir__carve(block, LISTED_TOGETHER, rules->most_inbound * sizeof *walk->searches + 1);
+    walk->listings = weir__carve(block, WEIR__LISTED_TOGETHER, rules->most_inbound * sizeof *walk->listings);
+    walk->searches =
+        weir__carve(block, WEIR__LISTED_TOGETHER, rules->most_inbound * sizeof *walk->searches + 1);
     walk->task_rows = weir__carve(block, rules->has_task_rows ? l.rows : 0, WEIR__TASK_ROW_SIZE);
     weir__known_carve(&walk->known, block, weir__walk_knows(rules, config));
     uint64_t last_list = lesser(most_width(rules, config), rules->row_count);
-    weir__levels_carve(&walk->levels, block, l.listed + last_list + 1, l.runs + 1,
+    uint64_t runs = l.runs * (config->since_is == WEIR_SINCE_EVER ? 1 : 2); /* a list may be in two pieces */
+    weir__levels_carve(&walk->levels, block, l.listed + last_list + 1, runs + 2,
                        config->child_policy == WEIR_CHILDREN_LATEST);
     weir__chooser_carve(&walk->chooser, block, most_width(rules, config));
     walk->examples = weir__carve(block, retriever ? config->max_rows : 0, sizeof *walk->examples);
@@ -91,12 +93,6 @@ void weir__walk_carve(weir__walk *walk, weir__block *block, const weir_store *st
 
 static bool has_row(const weir__table_rules *table, uint32_t row) {
     return row - table->row_start < table->row_count;
-}
-
-/* Nothing of the store is used before it is verified: a walk over what is damaged is corrupt. */
-static inline void touch(weir__walk *walk, weir__lies_in kind, const uint8_t *at, size_t size) {
-    if (kind)
-        walk->is_corrupt |= !weir__store_touch(walk->store, (weir__section_kind)kind, at, size);
 }
 
 /* A task row's record is made of what lies by its seed's number. */
@@ -142,7 +138,8 @@ static const uint8_t *make_task_row(weir__walk *walk, uint32_t row) {
     memset(record, 0, WEIR__TASK_ROW_SIZE);
     weir__store32(record + WEIR__TASK_ROW_ANCHOR, seed.row);
     record[WEIR__TASK_ROW_BITS] = WEIR__LOW(uint8_t, bits);
-    weir__store64(record + WEIR__TASK_ROW_TIME, has_time ? (uint64_t)seed.observation_time : 0);
+    weir__store64(record + WEIR__TASK_ROW_TIME,
+                  (uint64_t)(has_time ? seed.observation_time : WEIR_TIME_ALWAYS));
     weir__store64(record + WEIR__TASK_ROW_LABEL, seed.target.is_null ? 0 : bits_of_label(&seed.target));
     return record;
 }
@@ -152,7 +149,7 @@ static const uint8_t *open_record(weir__walk *walk, const weir__table_rules *tab
     if (!table->records)
         return make_task_row(walk, row);
     const uint8_t *record = weir__record_of(table, row);
-    touch(walk, WEIR__SECTION_ROWS, record, table->stride);
+    weir__walk_touch(walk, WEIR__SECTION_ROWS, record, table->stride);
     return record;
 }
 
@@ -163,8 +160,7 @@ static bool is_from_the_future(const weir__table_rules *table, const uint8_t *re
 
 /* ---- Known rows ------------------------------------------------------------------------------ */
 
-/* A table of twice the places. What is known is in the lists of the walk. */
-static void grow(weir__walk *walk) {
+void weir__walk_grow(weir__walk *walk) {
     weir__known_rows *known = &walk->known;
     weir__known_empty(known, known->bits + 1);
     for (uint32_t i = 0; i < walk->levels.row_count; i++)
@@ -176,13 +172,6 @@ static void grow(weir__walk *walk) {
         *state = weir__numbered(*state, i);
     }
     walk->has_grown = true;
-}
-
-/* Makes room for `more` rows, which may be known already; places may change. The largest table has places for
- * all rows that there are. */
-static inline void reserve(weir__walk *walk, uint32_t more) {
-    while (walk->known.count + more > walk->known.room && walk->known.bits < walk->known.bits_max)
-        grow(walk);
 }
 
 /* ---- Visiting -------------------------------------------------------------------------------- */
@@ -198,7 +187,7 @@ static bool hides_label(weir__walk *walk, const weir__table_rules *table, uint32
         return false;
     uint32_t index = row - table->row_start;
     if (rules->held_out != rules->own_held_out)
-        touch(walk, WEIR__SECTION_SEED_BITS, rules->held_out + index / 8, 1);
+        weir__walk_touch(walk, WEIR__SECTION_SEED_BITS, rules->held_out + index / 8, 1);
     return weir__bit(rules->held_out, index);
 }
 
@@ -206,7 +195,7 @@ static bool hides_label(weir__walk *walk, const weir__table_rules *table, uint32
 static void link_parents(weir__walk *walk, const weir__table_rules *table, const uint8_t *record,
                          uint32_t local, uint32_t hop) {
     bool may_queue = hop < walk->max_hops;
-    reserve(walk, table->parent_count);
+    weir__walk_reserve(walk, table->parent_count);
     for (uint32_t i = 0; i < table->parent_count; i++) {
         const weir__parent_rule *rule = &table->parents[i];
         uint32_t parent = weir__load32(record + rule->slot);
@@ -268,7 +257,7 @@ static void join_rows(weir__walk *walk) {
     uint32_t link_count = walk->link_count;
     uint32_t edge_count = 0;
     if (walk->has_grown)
-        reserve(walk, link_count);
+        weir__walk_reserve(walk, link_count);
     for (uint32_t i = 0; i < link_count && walk->has_grown; i++)
         walk->links[i].place =
             WEIR__LOW(uint32_t, weir__know(&walk->known, links[i].parent) - walk->known.states);
@@ -278,205 +267,6 @@ static void join_rows(weir__walk *walk) {
         edge_count += parent != WEIR__UNVISITED;
     }
     walk->edge_count = edge_count;
-}
-
-/* ---- Listing children ------------------------------------------------------------------------ */
-
-/* Collects what the next rows are to list, and asks for where it is; false where all are listed. */
-static bool begin_listing(weir__walk *walk) {
-    uint32_t end = walk->listed_count + LISTED_TOGETHER;
-    end = end < walk->row_count ? end : walk->row_count;
-    if (walk->listed_count == end)
-        return false;
-    walk->listing = walk->listing_count = 0;
-    for (; walk->listed_count < end; walk->listed_count++) {
-        const weir__walked_row *row = &walk->rows[walk->listed_count];
-        const weir__table_rules *table = &walk->rules->tables[row->table];
-        uint32_t count = row->hop < walk->max_hops ? table->inbound_count : 0;
-        uint32_t index = row->row - table->row_start;
-        for (uint32_t i = 0; i < count; i++) {
-            weir__fetch(table->inbound[i].edge->starts + 4 * (size_t)index);
-            walk->listings[walk->listing_count++] =
-                (weir__listing){.rule = &table->inbound[i], .index = index, .local = walk->listed_count};
-        }
-    }
-    return true;
-}
-
-/* Asks for what a search looks at next. */
-static void fetch_times(const weir__listing *listing) {
-    const uint8_t *times = listing->rule->edge->child_times + 8 * ((size_t)listing->start + listing->known);
-    size_t size = 8 * (size_t)listing->unsure;
-    weir__fetch(times);
-    weir__fetch(times + size / 4);
-    weir__fetch(times + size / 2);
-    weir__fetch(times + size / 4 * 3);
-    weir__fetch(times + size - 8);
-}
-
-/* The lists of the rows' children: none where their numbers lead nowhere. */
-static void find_lists(weir__walk *walk) {
-    walk->search_count = 0;
-    for (uint32_t i = 0; i < walk->listing_count; i++) {
-        weir__listing *listing = &walk->listings[i];
-        const weir_edge *edge = listing->rule->edge;
-        const uint8_t *at = edge->starts + 4 * (size_t)listing->index;
-        touch(walk, listing->rule->starts_in, at, 8);
-        uint32_t start = weir__load32(at), end = weir__load32(at + 4);
-        uint32_t count = start > end || end > edge->edges ? 0 : end - start;
-        listing->start = count ? start : 0;
-        listing->known = edge->child_times ? 0 : count;
-        listing->unsure = edge->child_times ? count : 0;
-        walk->searches[walk->search_count] = i;
-        walk->search_count += listing->unsure > 0;
-        if (count == 0)
-            continue;
-        weir__fetch(edge->child_rows + 4 * (size_t)start);
-        weir__fetch(edge->child_rows + 4 * ((size_t)end - 1));
-        if (edge->child_times)
-            fetch_times(listing);
-    }
-}
-
-/* How many of ascending times are up to the limit. The search always takes the same way through as many: what
- * it finds is no branch. */
-static uint32_t count_up_to(const uint8_t *times, uint32_t count, int64_t limit) {
-    const uint8_t *first = times;
-    while (count > 1) {
-        uint32_t half = count / 2;
-        const uint8_t *middle = first + 8 * (size_t)half;
-        first = (int64_t)weir__load64(middle - 8) <= limit ? middle : first;
-        count -= half;
-    }
-    uint32_t before = WEIR__LOW(uint32_t, (first - times) / 8);
-    return before + (count == 1 && (int64_t)weir__load64(first) <= limit);
-}
-
-/* Takes each search to the end, or, of a long list, to the quarter in which it ends; says whether one is
- * left. */
-static bool search_lists(weir__walk *walk) {
-    enum { SHORT = 32 };
-    uint32_t left = 0;
-    int64_t limit = walk->outlook.cutoff - (walk->outlook.cutoff == WEIR_TIME_NEVER);
-    for (uint32_t i = 0; i < walk->search_count; i++) {
-        weir__listing *listing = &walk->listings[walk->searches[i]];
-        const uint8_t *times =
-            listing->rule->edge->child_times + 8 * ((size_t)listing->start + listing->known);
-        if (listing->unsure <= SHORT) {
-            touch(walk, listing->rule->times_in, times, 8 * (size_t)listing->unsure);
-            listing->known += count_up_to(times, listing->unsure, limit);
-            listing->unsure = 0;
-            continue;
-        }
-        uint32_t quarter = listing->unsure / 4, quarters = 0;
-        for (uint32_t q = 1; q <= 3; q++) {
-            const uint8_t *time = times + 8 * ((size_t)(q * quarter) - 1);
-            touch(walk, listing->rule->times_in, time, 8);
-            quarters += (int64_t)weir__load64(time) <= limit;
-        }
-        listing->known += quarters * quarter;
-        listing->unsure = quarters < 3 ? quarter : listing->unsure - 3 * quarter;
-        fetch_times(listing);
-        walk->searches[left++] = walk->searches[i];
-    }
-    walk->search_count = left;
-    return left > 0;
-}
-
-static uint64_t priority_of(const uint8_t *times, uint32_t i) {
-    return weir__newest_first(times ? (int64_t)weir__load64(times + 8 * (size_t)i) : WEIR_TIME_ALWAYS);
-}
-
-/* Lists those of `count` children that were neither visited when the row was, nor listed, without a branch on
- * whether they are. `children` are little-endian, and so are `times`, which go with them if they decide. */
-static inline void list_children_of(weir__walk *walk, const weir__listing *listing, const void *children,
-                                    const uint8_t *times, uint32_t count, bool by_time) {
-    const weir__table_rules *table = listing->rule->children;
-    reserve(walk, count);
-    uint32_t *listed = walk->levels.rows + walk->levels.row_count;
-    uint64_t *priorities = by_time ? walk->levels.priorities + walk->levels.row_count : NULL;
-    weir__known_rows known = walk->known; /* near, where no other store can touch it */
-    uint32_t new_count = 0, local = listing->local, row_start = table->row_start, furthest = 0;
-    for (uint32_t i = 0; i < count; i++) {
-        uint64_t state;
-        uint32_t child = weir__load32((const uint8_t *)children + 4 * (size_t)i);
-        uint32_t place = weir__place_of(&known, child, &state);
-        known.states[place] = state & WEIR__UNLISTABLE;
-        listed[new_count] = child;
-        if (by_time)
-            priorities[new_count] = priority_of(times, i);
-        new_count += weir__listable_below(state) > local;
-        furthest = child - row_start > furthest ? child - row_start : furthest;
-    }
-    walk->known = known;
-    walk->is_corrupt |= count > 0 && furthest >= table->row_count;
-    weir__list_run(&walk->levels, walk->rows[local].hop + 1u, new_count, table->number, walk->draws.next);
-    walk->draws.next += by_time ? 0 : new_count;
-}
-
-/* Children that lie together in the store. */
-static void list_run(weir__walk *walk, const weir__listing *listing, const uint8_t *children,
-                     uint32_t count) {
-    touch(walk, listing->rule->rows_in, children, 4 * (size_t)count);
-    list_children_of(walk, listing, children, NULL, count, false);
-}
-
-/* The newest of a row's children. */
-static void list_latest(weir__walk *walk, const weir__listing *listing, uint32_t width) {
-    const weir_edge *edge = listing->rule->edge;
-    uint32_t count = listing->known < width ? listing->known : width;
-    size_t first = (size_t)listing->start + listing->known - count;
-    const uint8_t *times = edge->child_times ? edge->child_times + 8 * first : NULL;
-    touch(walk, listing->rule->rows_in, edge->child_rows + 4 * first, 4 * (size_t)count);
-    if (times)
-        touch(walk, listing->rule->times_in, times, 8 * (size_t)count);
-    list_children_of(walk, listing, edge->child_rows + 4 * first, times, count, true);
-}
-
-/* Lists the children whose places in the list, ascending, were chosen. They are verified together, unless
- * they lie far apart. */
-static void list_chosen(weir__walk *walk, const weir__listing *listing, const uint8_t *rows) {
-    uint32_t count = walk->chooser.width, *taken = walk->chooser.taken;
-    if (count == 0)
-        return;
-    size_t first = 4 * (size_t)taken[0];
-    size_t size = 4 * ((size_t)taken[count - 1] + 1) - first;
-    if (size <= WEIR__SUBTREE_SIZE)
-        touch(walk, listing->rule->rows_in, rows + first, size);
-    for (uint32_t i = 0; i < count; i++) {
-        const uint8_t *child = rows + 4 * (size_t)taken[i];
-        if (size > WEIR__SUBTREE_SIZE)
-            touch(walk, listing->rule->rows_in, child, sizeof taken[i]);
-        memcpy(&taken[i], child, sizeof taken[i]);
-    }
-    list_children_of(walk, listing, taken, NULL, count, false);
-}
-
-/* Lists row after row up to the first list that must be chosen from: what is chosen there is asked for, and
- * listed in the next step. Says whether one is left. */
-static bool list_children(weir__walk *walk) {
-    uint32_t width = walk->chooser.width, *taken = walk->chooser.taken;
-    for (; walk->listing < walk->listing_count && !walk->is_corrupt; walk->listing++) {
-        const weir__listing *listing = &walk->listings[walk->listing];
-        const uint8_t *rows = listing->rule->edge->child_rows + 4 * (size_t)listing->start;
-        if (walk->policy == WEIR_CHILDREN_LATEST)
-            list_latest(walk, listing, width);
-        else if (listing->known <= width)
-            list_run(walk, listing, rows, listing->known);
-        else if (walk->policy == WEIR_CHILDREN_RECENT)
-            list_run(walk, listing, rows + 4 * (size_t)(listing->known - width), width);
-        else if (walk->has_chosen) {
-            walk->has_chosen = false;
-            list_chosen(walk, listing, rows);
-        } else {
-            weir__choose(&walk->chooser, &walk->draws, listing->known);
-            for (uint32_t i = 0; i < width; i++)
-                weir__fetch(rows + 4 * (size_t)taken[i]);
-            walk->has_chosen = true;
-            return true;
-        }
-    }
-    return false;
 }
 
 /* ---- Steps ----------------------------------------------------------------------------------- */
@@ -508,7 +298,7 @@ static void begin_part(weir__walk *walk, uint32_t row, uint32_t table, uint32_t 
 }
 
 static bool is_visited(weir__walk *walk, uint32_t row) {
-    reserve(walk, 1);
+    weir__walk_reserve(walk, 1);
     return weir__local_of(*weir__know(&walk->known, row)) != WEIR__UNVISITED;
 }
 
@@ -567,7 +357,7 @@ static void fetch_ahead(const weir__walk *walk) {
 /* When all rows have listed their children, on to the next level. */
 static bool step_to_level(weir__walk *walk) {
     walk->stage = WEIR__WALK_FIND;
-    if (begin_listing(walk))
+    if (weir__listing_begin(walk))
         return true;
     walk->stage = WEIR__WALK_VISIT;
     if (!weir__reach_level(&walk->levels, &walk->draws))
@@ -617,20 +407,20 @@ bool weir__walk_step(weir__walk *walk) {
     case WEIR__WALK_VISIT:
         return step_to_row(walk);
     case WEIR__WALK_FIND:
-        find_lists(walk);
+        weir__listing_find(walk);
         walk->stage = WEIR__WALK_SEARCH;
         return !walk->is_corrupt;
     case WEIR__WALK_SEARCH:
-        if (!search_lists(walk))
+        if (!weir__listing_search(walk))
             walk->stage = WEIR__WALK_LIST;
         return !walk->is_corrupt;
     case WEIR__WALK_LIST:
-        return list_children(walk) || (!walk->is_corrupt && step_to_level(walk));
+        return weir__listing_list(walk) || (!walk->is_corrupt && step_to_level(walk));
     }
     return false;
 }
 
-/* The latest time that is shown, and that of the anchor row itself. */
+/* The latest time that is shown, that of the anchor row itself, and the earliest of what has one. */
 static void find_cutoffs(weir__walk *walk) {
     weir__outlook *o = &walk->outlook;
     int64_t observed = walk->observation_time;
@@ -639,6 +429,11 @@ static void find_cutoffs(weir__walk *walk) {
     o->cutoff = o->anchor_cutoff;
     if (walk->is_strictly_before && o->cutoff == observed && observed > INT64_MIN + 1)
         o->cutoff--;
+    o->floor = walk->since_is == WEIR_SINCE_EVER ? WEIR_TIME_ALWAYS : walk->since;
+    if (walk->since_is == WEIR_SINCE_DURATION && observed == WEIR_TIME_NEVER)
+        o->floor = WEIR_TIME_ALWAYS;
+    else if (walk->since_is == WEIR_SINCE_DURATION)
+        o->floor = observed < INT64_MIN + 1 + walk->since ? INT64_MIN + 1 : observed - walk->since;
 }
 
 void weir__walk_begin(weir__walk *walk, const weir__walk_start *start) {
@@ -659,7 +454,6 @@ void weir__walk_begin(weir__walk *walk, const weir__walk_start *start) {
     find_cutoffs(walk);
     if (walk->retriever)
         walk->budget = weir__budget_of(walk->retriever->config, &walk->outlook);
-    walk->chooser.width = walk->budget.width;
     begin_part(walk, rules->has_task_rows ? walk->outlook.own_row : start->row, table, 0);
     fetch_record(walk, &rules->tables[rules->task->anchor_table], start->row);
 }

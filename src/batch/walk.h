@@ -7,6 +7,7 @@
 #include "batch/known.h"
 #include "batch/levels.h"
 #include "batch/retrieve.h"
+#include "store/reader.h"
 
 typedef struct weir__walked_row {
     const uint8_t *record;
@@ -40,6 +41,8 @@ typedef struct weir__listing {
     uint32_t start;  /* of its list */
     uint32_t known;  /* children that surely count … */
     uint32_t unsure; /* … and behind them those that may */
+    uint32_t always; /* of those that count were always there; after them come … */
+    uint32_t old;    /* … so many that do not count, because they are too old */
 } weir__listing;
 
 /* What a step of a walk does: visit a row; or, when its level is done, list the children of the rows that
@@ -61,6 +64,8 @@ typedef struct weir__walk {
     weir_child_policy policy;
     bool has_context_until, is_strictly_before;
     int64_t context_until;
+    weir_since since_is;
+    int64_t since;
 
     /* The rows of the sequence, in visit order; behind the last, where the next would begin. Its cells: while
      * it goes on, also those that will be cut. */
@@ -130,5 +135,21 @@ typedef struct weir__walk_start {
  * that take turns wait for their cache misses together. */
 void weir__walk_begin(weir__walk *walk, const weir__walk_start *start);
 bool weir__walk_step(weir__walk *walk);
+
+/* Nothing of the store is used before it is verified: a walk over what is damaged is corrupt. */
+static inline void weir__walk_touch(weir__walk *walk, weir__lies_in kind, const uint8_t *at, size_t size) {
+    if (kind)
+        walk->is_corrupt |= !weir__store_touch(walk->store, (weir__section_kind)kind, at, size);
+}
+
+/* A table of known rows of twice the places. What is known is in the lists of the walk. */
+void weir__walk_grow(weir__walk *walk);
+
+/* Makes room for `more` rows, which may be known already; places may change. The largest table has places for
+ * all rows that there are. */
+static inline void weir__walk_reserve(weir__walk *walk, uint32_t more) {
+    while (walk->known.count + more > walk->known.room && walk->known.bits < walk->known.bits_max)
+        weir__walk_grow(walk);
+}
 
 #endif

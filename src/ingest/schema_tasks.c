@@ -2,6 +2,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/duration.h"
 #include "ingest/schema_reader.h"
 
 static void read_permille(weir__schema_reader *r, const weir_cbor_value *map, weir__schema_split *split) {
@@ -114,32 +115,11 @@ static void check_anchor(weir__schema_reader *r, const weir__schema_task *task) 
 
 /* "30d", "12h", or microseconds; false if it is neither. */
 static bool read_duration(const weir_cbor_value *value, int64_t *micros) {
-    static const struct {
-        const char *name;
-        uint64_t micros;
-    } units[] = {{"us", 1},          {"ms", 1000},        {"s", 1000000},      {"m", 60000000},
-                 {"h", 3600000000u}, {"d", 86400000000u}, {"w", 604800000000u}};
-    uint64_t number = 0, each = 1;
-    if (value->type == WEIR_CBOR_TEXT) {
-        const char *text = (const char *)value->data;
-        size_t size = (size_t)value->number, digits = 0;
-        for (; digits < size && text[digits] >= '0' && text[digits] <= '9'; digits++)
-            if (__builtin_mul_overflow(number, 10u, &number) ||
-                __builtin_add_overflow(number, (uint64_t)(text[digits] - '0'), &number))
-                return false;
-        each = 0;
-        for (size_t i = 0; i < sizeof units / sizeof *units && digits > 0; i++)
-            if (strlen(units[i].name) == size - digits &&
-                memcmp(units[i].name, text + digits, size - digits) == 0)
-                each = units[i].micros;
-    } else if (value->type == WEIR_CBOR_UINT) {
-        number = value->number;
-    } else {
+    if (value->type == WEIR_CBOR_TEXT)
+        return weir__duration_parse((const char *)value->data, (size_t)value->number, micros);
+    if (value->type != WEIR_CBOR_UINT || value->number >= INT64_MAX)
         return false;
-    }
-    if (each == 0 || __builtin_mul_overflow(number, each, &number) || number >= INT64_MAX)
-        return false;
-    *micros = (int64_t)number;
+    *micros = (int64_t)value->number;
     return true;
 }
 

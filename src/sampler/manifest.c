@@ -12,6 +12,9 @@ const char *const weir__example_order_names[2] = {"visits", "latest"};
 const char *const weir__epoch_boundary_names[2] = {"strict", "stream"};
 const char *const weir__intra_block_names[2] = {"affine_v1", "feistel_v1"};
 const char *const weir__block_order_names[2] = {"fisher_yates_v1", "stateless_v1"};
+#define NAME(id, name, ...) #name,
+const char *const weir__optional_tensor_names[] = {WEIR_OPTIONAL_TENSORS(NAME) NULL};
+#undef NAME
 const char *const weir__sampling_names[3] = {"shuffled", "class_balanced", "weighted"};
 
 /* The keys of the datasets that are sampled lie in bytewise order already. */
@@ -123,24 +126,63 @@ static void write_label_visibility(const weir_batch_config *batch, weir_cbor_wri
             weir_cbor_text(w, weir_split_name((weir_split)split));
 }
 
-static void write_choices(const char *key, const weir_choices *choices, weir_cbor_writer *w) {
-    weir_cbor_text(w, key);
+static void write_numbers(const weir_choices *choices, weir_cbor_writer *w) {
     if (choices->count > 1)
         weir_cbor_array(w, choices->count);
     for (uint32_t i = 0; i < choices->count; i++)
         weir_cbor_uint(w, choices->values[i]);
 }
 
-static void write_retrieval(const weir_retrieval_config *retrieval, weir_cbor_writer *w) {
-    weir_cbor_map(w, 6);
+static void write_choices(const char *key, const weir_choices *choices, weir_cbor_writer *w) {
+    weir_cbor_text(w, key);
+    write_numbers(choices, w);
+}
+
+static void write_retrieval(const weir_batch_config *batch, weir_cbor_writer *w) {
+    const weir_retrieval_config *retrieval = &batch->retrieval;
+    weir_cbor_map(w, batch->width_count ? 5 : 6);
     weir_cbor_text(w, "fill");
     weir_cbor_bool(w, retrieval->fill);
     weir_cbor_text(w, "order");
     weir_cbor_text(w, weir__example_order_names[retrieval->order]);
     write_choices("walks", &retrieval->walks, w);
-    write_choices("width", &retrieval->width, w);
+    if (batch->width_count == 0)
+        write_choices("width", &retrieval->width, w);
     write_choices("length", &retrieval->length, w);
     write_choices("local_cells", &retrieval->local_cells, w);
+}
+
+static void write_widths(const weir_batch_config *batch, weir_cbor_writer *w) {
+    if (batch->width_count == 0)
+        weir_cbor_uint(w, batch->child_width);
+    else
+        weir_cbor_map(w, batch->width_count);
+    for (uint32_t i = 0; i < batch->width_count; i++)
+        write_choices(batch->widths[i].edge_type, &batch->widths[i].widths, w);
+}
+
+static void write_since(const weir_batch_config *batch, weir_cbor_writer *w) {
+    char text[32];
+    weir_cbor_text(w, "since");
+    if (batch->since_is == WEIR_SINCE_TIME) {
+        weir_cbor_int(w, batch->since);
+        return;
+    }
+    snprintf(text, sizeof text, "%lldus", (long long)batch->since);
+    weir_cbor_text(w, text);
+}
+
+/* The optional tensors that a list asks for: is_masked follows from another key. */
+static uint32_t listed_tensors(const weir_batch_config *batch) {
+    return batch->tensors & ~((uint32_t)1 << WEIR_IS_MASKED);
+}
+
+static void write_tensors(const weir_batch_config *batch, weir_cbor_writer *w) {
+    weir_cbor_text(w, "tensors");
+    weir_cbor_array(w, (uint64_t)__builtin_popcount(listed_tensors(batch)));
+    for (int i = 0; weir__optional_tensor_names[i]; i++)
+        if (listed_tensors(batch) >> (WEIR_FIRST_OPTIONAL + i) & 1)
+            weir_cbor_text(w, weir__optional_tensor_names[i]);
 }
 
 void weir_manifest_write_batch(const weir_manifest *manifest, weir_cbor_writer *w) {
@@ -148,11 +190,16 @@ void weir_manifest_write_batch(const weir_manifest *manifest, weir_cbor_writer *
     bool has_row_order = batch->row_order != WEIR_ROWS_RCM; /* else the map is as before there was a choice */
     weir_cbor_map(w, 7u + has_row_order + batch->omit_identifiers + batch->has_context_until +
                          batch->strictly_before + batch->labels + batch->has_retrieval +
-                         (batch->context_seed != 0));
+                         (batch->context_seed != 0) + (batch->since_is != WEIR_SINCE_EVER) +
+                         (listed_tensors(batch) != 0) + (batch->mask_permille > 0));
+    if (batch->since_is != WEIR_SINCE_EVER)
+        write_since(batch, w);
     if (batch->labels) {
         weir_cbor_text(w, "labels");
         weir_cbor_bool(w, true);
     }
+    if (listed_tensors(batch))
+        write_tensors(batch, w);
     weir_cbor_text(w, "max_hops");
     weir_cbor_uint(w, batch->max_hops);
     weir_cbor_text(w, "max_rows");
@@ -161,14 +208,14 @@ void weir_manifest_write_batch(const weir_manifest *manifest, weir_cbor_writer *
     weir_cbor_bool(w, batch->pad_rows);
     if (batch->has_retrieval) {
         weir_cbor_text(w, "retrieval");
-        write_retrieval(&batch->retrieval, w);
+        write_retrieval(batch, w);
     }
     if (has_row_order) {
         weir_cbor_text(w, "row_order");
         weir_cbor_text(w, weir__row_order_names[batch->row_order]);
     }
     weir_cbor_text(w, "child_width");
-    weir_cbor_uint(w, batch->child_width);
+    write_widths(batch, w);
     if (batch->omit_identifiers) {
         weir_cbor_text(w, "identifiers");
         weir_cbor_text(w, "omit");
@@ -182,6 +229,10 @@ void weir_manifest_write_batch(const weir_manifest *manifest, weir_cbor_writer *
     if (batch->has_context_until) {
         weir_cbor_text(w, "context_until");
         weir_cbor_int(w, batch->context_until);
+    }
+    if (batch->mask_permille > 0) {
+        weir_cbor_text(w, "mask_permille");
+        weir_cbor_uint(w, batch->mask_permille);
     }
     weir_cbor_text(w, "sequence_length");
     weir_cbor_uint(w, batch->sequence_length);
@@ -245,6 +296,8 @@ void weir_manifest_close(weir_manifest *manifest) {
     weir__release(env, manifest->key_order);
     weir__release(env, manifest->texts);
     weir__release(env, manifest->weight_column);
+    weir__release(env, manifest->widths);
+    weir__release(env, manifest->width_texts);
     weir__release(env, manifest->accountant.subsampling_mode);
     weir__release(env, manifest->normalised);
     weir__release(env, manifest);

@@ -5,6 +5,7 @@
 #include "base/internal.h"
 #include "weir/manifest.h"
 #include "weir/store.h"
+#include "weir/tensors.h"
 
 #define WEIR__NEXT_BATCH "UML_OS.Data.NextBatch_v2"
 
@@ -29,8 +30,10 @@ struct weir_manifest {
     uint32_t mix_total;
     char *texts; /* keys, ids and versions, each terminated */
     char *weight_column;
-    bool lists_sampled; /* data.sampling names the datasets that it is for */
-    weir_stage stage;   /* of a run that names none */
+    weir_edge_width *widths; /* of batch … */
+    char *width_texts;       /* … and their names */
+    bool lists_sampled;      /* data.sampling names the datasets that it is for */
+    weir_stage stage;        /* of a run that names none */
     weir__accountant accountant;
     uint8_t *normalised;
     size_t normalised_size;
@@ -59,6 +62,7 @@ extern const char *const weir__example_order_names[2];
 extern const char *const weir__epoch_boundary_names[2];
 extern const char *const weir__intra_block_names[2];
 extern const char *const weir__block_order_names[2];
-extern const char *const weir__sampling_names[3]; /* the first, shuffled, is not spelt in a file */
+extern const char *const weir__optional_tensor_names[]; /* from the first one's number on; NULL ends them */
+extern const char *const weir__sampling_names[3];       /* the first, shuffled, is not spelt in a file */
 
 #endif

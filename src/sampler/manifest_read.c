@@ -6,46 +6,40 @@
 #include <string.h>
 
 #include "base/file.h"
-#include "sampler/manifest.h"
+#include "sampler/manifest_reader.h"
 
 static const char operator_name[] = "weir.manifest";
 
 enum {
     FILE_SIZE_MAX = 256 << 20,
-    PATH_CAPACITY = 512,
     DEFAULT_BLOCK_SIZE = 1 << 20,
 };
 
-typedef struct reader {
-    weir_manifest *manifest;
-    const char *name; /* what messages call the document */
-    char *next_text;  /* where the next copied text goes */
-    weir_error *error;
-} reader;
-
 /* MANIFEST_INVALID at a path. */
-static weir_status invalid(const reader *r, const char *path, const char *what) {
+weir_status weir__manifest_invalid(const weir__manifest_reader *r, const char *path, const char *what) {
     weir_status status =
         weir__fail(r->error, WEIR_MANIFEST_INVALID, operator_name, "%s: %s %s", r->name, path, what);
     weir__note_text(r->error, "path", path, strlen(path));
     return status;
 }
 
-static void join_path(char out[PATH_CAPACITY], const char *path, const weir_cbor_value *key) {
+void weir__manifest_join(char out[WEIR__MANIFEST_PATH], const char *path, const weir_cbor_value *key) {
     int shown = key->number < 200 ? (int)key->number : 200;
     bool is_plain = key->number > 0;
     for (uint64_t i = 0; i < key->number; i++)
         is_plain = is_plain && ((key->data[i] >= 'a' && key->data[i] <= 'z') || key->data[i] == '_');
-    snprintf(out, PATH_CAPACITY, is_plain ? "%s.%.*s" : "%s[\"%.*s\"]", path, shown, (const char *)key->data);
+    snprintf(out, WEIR__MANIFEST_PATH, is_plain ? "%s.%.*s" : "%s[\"%.*s\"]", path, shown,
+             (const char *)key->data);
 }
 
-static weir_status expect_map(const reader *r, const char *path, const weir_cbor_value *value) {
-    return value->type == WEIR_CBOR_MAP ? WEIR_OK : invalid(r, path, "must be an object");
+weir_status weir__manifest_expect_map(const weir__manifest_reader *r, const char *path,
+                                      const weir_cbor_value *value) {
+    return value->type == WEIR_CBOR_MAP ? WEIR_OK : weir__manifest_invalid(r, path, "must be an object");
 }
 
 /* Refuses every key of a map that is not in the list. */
-static weir_status refuse_unknown_keys(const reader *r, const char *path, const weir_cbor_value *map,
-                                       const char *const *known) {
+weir_status weir__manifest_refuse_unknown(const weir__manifest_reader *r, const char *path,
+                                          const weir_cbor_value *map, const char *const *known) {
     weir_cbor_iterator it = weir_cbor_children(map);
     weir_cbor_value key, value;
     while (weir_cbor_next(&it, &key, &value)) {
@@ -53,59 +47,63 @@ static weir_status refuse_unknown_keys(const reader *r, const char *path, const 
         while (known[i] && !weir_cbor_is_text(&key, known[i]))
             i++;
         if (!known[i]) {
-            char at[PATH_CAPACITY];
-            join_path(at, path, &key);
-            return invalid(r, at, "is not a key of a manifest; remove it or correct its spelling");
+            char at[WEIR__MANIFEST_PATH];
+            weir__manifest_join(at, path, &key);
+            return weir__manifest_invalid(r, at,
+                                          "is not a key of a manifest; remove it or correct its spelling");
         }
     }
     return WEIR_OK;
 }
 
 /* A member of `map` as `path.key`; absent members leave *out as it is. */
-static weir_status read_uint(const reader *r, const char *path, const weir_cbor_value *map, const char *key,
-                             uint64_t least, uint64_t most, uint64_t *out) {
+weir_status weir__manifest_uint(const weir__manifest_reader *r, const char *path, const weir_cbor_value *map,
+                                const char *key, uint64_t least, uint64_t most, uint64_t *out) {
     weir_cbor_value value;
-    char at[PATH_CAPACITY];
+    char at[WEIR__MANIFEST_PATH];
     if (!weir_cbor_get(map, key, &value))
         return WEIR_OK;
     snprintf(at, sizeof at, "%s.%s", path, key);
     if (!weir_cbor_get_uint(&value, out))
-        return invalid(r, at, "must be an integer from 0 to 2^64-1 (above 2^63-1 as a decimal string)");
+        return weir__manifest_invalid(
+            r, at, "must be an integer from 0 to 2^64-1 (above 2^63-1 as a decimal string)");
     if (*out < least || *out > most) {
         char range[96];
         snprintf(range, sizeof range, "is %llu; it must be from %llu to %llu", (unsigned long long)*out,
                  (unsigned long long)least, (unsigned long long)most);
-        return invalid(r, at, range);
+        return weir__manifest_invalid(r, at, range);
     }
     return WEIR_OK;
 }
 
-static weir_status read_uint32(const reader *r, const char *path, const weir_cbor_value *map, const char *key,
-                               uint64_t least, uint64_t most, uint32_t *out) {
+weir_status weir__manifest_uint32(const weir__manifest_reader *r, const char *path,
+                                  const weir_cbor_value *map, const char *key, uint64_t least, uint64_t most,
+                                  uint32_t *out) {
     uint64_t value = *out;
-    weir_status status = read_uint(r, path, map, key, least, most, &value);
+    weir_status status = weir__manifest_uint(r, path, map, key, least, most, &value);
     *out = (uint32_t)value;
     return status;
 }
 
-static weir_status read_bool(const reader *r, const char *path, const weir_cbor_value *map, const char *key,
-                             bool *out) {
+weir_status weir__manifest_bool(const weir__manifest_reader *r, const char *path, const weir_cbor_value *map,
+                                const char *key, bool *out) {
     weir_cbor_value value;
-    char at[PATH_CAPACITY];
+    char at[WEIR__MANIFEST_PATH];
     if (!weir_cbor_get(map, key, &value))
         return WEIR_OK;
     snprintf(at, sizeof at, "%s.%s", path, key);
     if (value.type != WEIR_CBOR_BOOL)
-        return invalid(r, at, "must be true or false");
+        return weir__manifest_invalid(r, at, "must be true or false");
     *out = value.number != 0;
     return WEIR_OK;
 }
 
 /* One of `count` names; its number goes to *out. */
-static weir_status read_choice(const reader *r, const char *path, const weir_cbor_value *map, const char *key,
-                               const char *const *names, unsigned count, unsigned *out) {
+weir_status weir__manifest_choice(const weir__manifest_reader *r, const char *path,
+                                  const weir_cbor_value *map, const char *key, const char *const *names,
+                                  unsigned count, unsigned *out) {
     weir_cbor_value value;
-    char at[PATH_CAPACITY];
+    char at[WEIR__MANIFEST_PATH];
     if (!weir_cbor_get(map, key, &value))
         return WEIR_OK;
     for (unsigned i = 0; i < count; i++)
@@ -119,19 +117,20 @@ static weir_status read_choice(const reader *r, const char *path, const weir_cbo
         snprintf(choices + used, sizeof choices - used, "%s \"%s\"", i ? " or" : "", names[i]);
     }
     snprintf(at, sizeof at, "%s.%s", path, key);
-    return invalid(r, at, choices);
+    return weir__manifest_invalid(r, at, choices);
 }
 
 /* A copy of a text, in memory of its own. A NUL inside would end it early for every C caller: refused. */
-static weir_status copy_text(const reader *r, const char *path, const weir_cbor_value *value, char **out) {
+static weir_status copy_text(const weir__manifest_reader *r, const char *path, const weir_cbor_value *value,
+                             char **out) {
     if (value->type != WEIR_CBOR_TEXT || memchr(value->data, 0, (size_t)value->number))
-        return invalid(r, path, "must be a string");
+        return weir__manifest_invalid(r, path, "must be a string");
     *out = weir__copy_text(r->manifest->env, (const char *)value->data, (size_t)value->number);
     return *out ? WEIR_OK : weir__out_of_memory(r->error, operator_name, (size_t)value->number);
 }
 
 /* The datasets that data.sampling is for: all, or those that it lists. */
-static weir_status mark_sampled(const reader *r, const weir_cbor_value *sampling) {
+static weir_status mark_sampled(const weir__manifest_reader *r, const weir_cbor_value *sampling) {
     static const char path[] = "$.data.sampling.datasets";
     weir_manifest *manifest = r->manifest;
     weir_cbor_value list, key;
@@ -141,39 +140,40 @@ static weir_status mark_sampled(const reader *r, const weir_cbor_value *sampling
     if (!manifest->lists_sampled)
         return WEIR_OK;
     if (list.type != WEIR_CBOR_ARRAY || list.number == 0)
-        return invalid(r, path, "must be a list of dataset keys, with at least one");
+        return weir__manifest_invalid(r, path, "must be a list of dataset keys, with at least one");
     weir_cbor_iterator it = weir_cbor_children(&list);
     while (weir_cbor_next(&it, NULL, &key)) {
         weir_dataset *dataset =
             key.type == WEIR_CBOR_TEXT ? weir__manifest_find(manifest, key.data, (size_t)key.number) : NULL;
         if (!dataset)
-            return invalid(r, path, "names something that is not one of the datasets");
+            return weir__manifest_invalid(r, path, "names something that is not one of the datasets");
         if (dataset->sampling != WEIR_SAMPLING_SHUFFLED)
-            return invalid(r, path, "names a dataset twice");
+            return weir__manifest_invalid(r, path, "names a dataset twice");
         dataset->sampling = manifest->data.sampling;
     }
     return WEIR_OK;
 }
 
-static weir_status read_sampling(const reader *r, const weir_cbor_value *value) {
+static weir_status read_sampling(const weir__manifest_reader *r, const weir_cbor_value *value) {
     static const char *const keys[] = {"mode", "column", "datasets", NULL};
     static const char path[] = "$.data.sampling";
     weir_manifest *manifest = r->manifest;
     weir_cbor_value mode, column;
     unsigned chosen = 0;
-    weir_status status = expect_map(r, path, value);
+    weir_status status = weir__manifest_expect_map(r, path, value);
     if (status == WEIR_OK)
-        status = refuse_unknown_keys(r, path, value, keys);
+        status = weir__manifest_refuse_unknown(r, path, value, keys);
     if (status == WEIR_OK && !weir_cbor_get(value, "mode", &mode))
-        status = invalid(r, "$.data.sampling.mode", "is missing");
+        status = weir__manifest_invalid(r, "$.data.sampling.mode", "is missing");
     if (status == WEIR_OK)
-        status = read_choice(r, path, value, "mode", weir__sampling_names + 1, 2, &chosen);
+        status = weir__manifest_choice(r, path, value, "mode", weir__sampling_names + 1, 2, &chosen);
     if (status != WEIR_OK)
         return status;
     manifest->data.sampling = (weir_sampling)(chosen + 1);
     bool has_column = weir_cbor_get(value, "column", &column);
     if (has_column != (manifest->data.sampling == WEIR_SAMPLING_WEIGHTED))
-        return invalid(r, "$.data.sampling.column", "belongs to the mode \"weighted\", which needs it");
+        return weir__manifest_invalid(r, "$.data.sampling.column",
+                                      "belongs to the mode \"weighted\", which needs it");
     if (has_column)
         status = copy_text(r, "$.data.sampling.column", &column, &manifest->weight_column);
     manifest->data.weight_column = manifest->weight_column;
@@ -181,18 +181,20 @@ static weir_status read_sampling(const reader *r, const weir_cbor_value *value) 
 }
 
 /* A preset sets what the file leaves open, and must not be contradicted. */
-static weir_status apply_preset(const reader *r, const weir_cbor_value *data, unsigned preset) {
+static weir_status apply_preset(const weir__manifest_reader *r, const weir_cbor_value *data,
+                                unsigned preset) {
     enum { STREAMING_INFINITE = 1, EVAL_SEQUENTIAL = 2 };
     weir_epoch_boundary boundary = preset == STREAMING_INFINITE ? WEIR_BOUNDARY_STREAM : WEIR_BOUNDARY_STRICT;
     weir_cbor_value value;
     if (weir_cbor_get(data, "epoch_boundary", &value) && r->manifest->data.epoch_boundary != boundary)
-        return invalid(r, "$.data.epoch_boundary", "contradicts $.data.preset; remove one of the two");
+        return weir__manifest_invalid(r, "$.data.epoch_boundary",
+                                      "contradicts $.data.preset; remove one of the two");
     r->manifest->data.epoch_boundary = boundary;
     r->manifest->stage = preset == EVAL_SEQUENTIAL ? WEIR_STAGE_EVAL : WEIR_STAGE_TRAIN;
     return WEIR_OK;
 }
 
-static weir_status read_data(const reader *r, const weir_cbor_value *value) {
+static weir_status read_data(const weir__manifest_reader *r, const weir_cbor_value *value) {
     static const char *const keys[] = {"sampler_block_size", "drop_last", "epoch_boundary",
                                        "intra_block",        "rotate",    "block_order",
                                        "sampling",           "preset",    NULL};
@@ -202,23 +204,25 @@ static weir_status read_data(const reader *r, const weir_cbor_value *value) {
     weir_cbor_value member;
     unsigned boundary = data->epoch_boundary, intra = data->intra_block, order = data->block_order;
     unsigned preset = 0;
-    weir_status status = expect_map(r, path, value);
+    weir_status status = weir__manifest_expect_map(r, path, value);
     if (status == WEIR_OK)
-        status = refuse_unknown_keys(r, path, value, keys);
+        status = weir__manifest_refuse_unknown(r, path, value, keys);
     if (status == WEIR_OK)
-        status = read_uint(r, path, value, "sampler_block_size", 0, UINT64_MAX, &data->sampler_block_size);
+        status = weir__manifest_uint(r, path, value, "sampler_block_size", 0, UINT64_MAX,
+                                     &data->sampler_block_size);
     if (status == WEIR_OK)
-        status = read_bool(r, path, value, "drop_last", &data->drop_last);
+        status = weir__manifest_bool(r, path, value, "drop_last", &data->drop_last);
     if (status == WEIR_OK)
-        status = read_choice(r, path, value, "epoch_boundary", weir__epoch_boundary_names, 2, &boundary);
+        status =
+            weir__manifest_choice(r, path, value, "epoch_boundary", weir__epoch_boundary_names, 2, &boundary);
     if (status == WEIR_OK)
-        status = read_choice(r, path, value, "intra_block", weir__intra_block_names, 2, &intra);
+        status = weir__manifest_choice(r, path, value, "intra_block", weir__intra_block_names, 2, &intra);
     if (status == WEIR_OK)
-        status = read_bool(r, path, value, "rotate", &data->rotate);
+        status = weir__manifest_bool(r, path, value, "rotate", &data->rotate);
     if (status == WEIR_OK)
-        status = read_choice(r, path, value, "block_order", weir__block_order_names, 2, &order);
+        status = weir__manifest_choice(r, path, value, "block_order", weir__block_order_names, 2, &order);
     if (status == WEIR_OK)
-        status = read_choice(r, path, value, "preset", presets, 3, &preset);
+        status = weir__manifest_choice(r, path, value, "preset", presets, 3, &preset);
     data->epoch_boundary = (weir_epoch_boundary)boundary;
     data->intra_block = (weir_intra_block)intra;
     data->block_order = (weir_block_order)order;
@@ -229,16 +233,17 @@ static weir_status read_data(const reader *r, const weir_cbor_value *value) {
     return status;
 }
 
-static weir_status read_accountant(const reader *r, const weir_cbor_value *value) {
+static weir_status read_accountant(const weir__manifest_reader *r, const weir_cbor_value *value) {
     static const char *const keys[] = {"subsampling_mode", "effective_q", NULL};
     static const char path[] = "$.accountant";
     weir__accountant *accountant = &r->manifest->accountant;
     weir_cbor_value member;
-    weir_status status = expect_map(r, path, value);
+    weir_status status = weir__manifest_expect_map(r, path, value);
     if (status == WEIR_OK)
-        status = refuse_unknown_keys(r, path, value, keys);
+        status = weir__manifest_refuse_unknown(r, path, value, keys);
     if (status == WEIR_OK && value->number == 0)
-        status = invalid(r, path, "is empty; leave it out, or say what the accountant assumes");
+        status =
+            weir__manifest_invalid(r, path, "is empty; leave it out, or say what the accountant assumes");
     if (status == WEIR_OK && weir_cbor_get(value, "subsampling_mode", &member))
         status = copy_text(r, "$.accountant.subsampling_mode", &member, &accountant->subsampling_mode);
     if (status != WEIR_OK || !weir_cbor_get(value, "effective_q", &member))
@@ -250,174 +255,13 @@ static weir_status read_accountant(const reader *r, const weir_cbor_value *value
     else if (member.type == WEIR_CBOR_NEGATIVE)
         accountant->effective_q = -1 - (double)member.number;
     else
-        return invalid(r, "$.accountant.effective_q", "must be a number");
+        return weir__manifest_invalid(r, "$.accountant.effective_q", "must be a number");
     accountant->has_effective_q = true;
     return WEIR_OK;
 }
 
-/* A word, or a list of splits; a list that means a word is that word. */
-static weir_status read_label_visibility(const reader *r, const weir_cbor_value *map) {
-    weir_batch_config *batch = &r->manifest->batch;
-    weir_cbor_value value, item;
-    unsigned chosen = batch->label_visibility, splits = 0;
-    if (!weir_cbor_get(map, "label_visibility", &value))
-        return WEIR_OK;
-    if (value.type != WEIR_CBOR_ARRAY) {
-        weir_status status =
-            read_choice(r, "$.batch", map, "label_visibility", weir__label_visibility_names, 3, &chosen);
-        batch->label_visibility = (weir_label_visibility)chosen;
-        return status;
-    }
-    weir_cbor_iterator it = weir_cbor_children(&value);
-    while (weir_cbor_next(&it, NULL, &item)) {
-        unsigned split = 0;
-        while (split < WEIR_SPLITS && !weir_cbor_is_text(&item, weir_split_name((weir_split)split)))
-            split++;
-        if (split == WEIR_SPLITS || splits >> split & 1)
-            return invalid(r, "$.batch.label_visibility",
-                           "must be a list of \"train\", \"val\" and \"test\", each at most once");
-        splits |= 1u << split;
-    }
-    if (splits == 0)
-        return invalid(r, "$.batch.label_visibility", "is an empty list; write \"none\" to show no labels");
-    batch->label_visibility = splits == 1u << WEIR_TRAIN          ? WEIR_LABELS_TRAIN
-                              : splits == (1u << WEIR_SPLITS) - 1 ? WEIR_LABELS_ALL
-                                                                  : WEIR_LABELS_LISTED;
-    batch->label_splits = batch->label_visibility == WEIR_LABELS_LISTED ? (uint8_t)splits : 0;
-    return WEIR_OK;
-}
-
-static weir_status read_context_until(const reader *r, const weir_cbor_value *map) {
-    weir_batch_config *batch = &r->manifest->batch;
-    weir_cbor_value value;
-    if (!weir_cbor_get(map, "context_until", &value) || value.type == WEIR_CBOR_NULL)
-        return WEIR_OK;
-    uint64_t number;
-    bool is_known =
-        value.type == WEIR_CBOR_TEXT &&
-        weir_timestamp_parse((const char *)value.data, (size_t)value.number, &batch->context_until);
-    if (!is_known && weir_cbor_get_uint(&value, &number) && number < INT64_MAX) {
-        batch->context_until = (int64_t)number;
-        is_known = true;
-    } else if (value.type == WEIR_CBOR_NEGATIVE && value.number < INT64_MAX) {
-        batch->context_until = -1 - (int64_t)value.number;
-        is_known = true;
-    }
-    batch->has_context_until = is_known;
-    if (!is_known)
-        return invalid(r, "$.batch.context_until",
-                       "must be a date such as \"2010-01-01\", a time such as \"2010-01-01T12:00:00Z\", or "
-                       "microseconds since 1970");
-    return WEIR_OK;
-}
-
-/* A number, or a list of some. */
-static weir_status read_choices(const reader *r, const weir_cbor_value *map, const char *key, uint32_t least,
-                                uint32_t most, uint32_t otherwise, weir_choices *out) {
-    char path[64], what[120];
-    weir_cbor_value value, item;
-    uint64_t number = 0;
-    *out = (weir_choices){.count = 1, .values = {otherwise}};
-    if (!weir_cbor_get(map, key, &value))
-        return WEIR_OK;
-    bool is_list = value.type == WEIR_CBOR_ARRAY, is_fine = !is_list || value.number > 0;
-    weir_cbor_iterator it = is_list ? weir_cbor_children(&value) : (weir_cbor_iterator){0};
-    out->count = 0;
-    item = value;
-    while (is_fine && (is_list ? weir_cbor_next(&it, NULL, &item) : out->count == 0)) {
-        is_fine = weir_cbor_get_uint(&item, &number) && number >= least && number <= most &&
-                  out->count < WEIR_CHOICES_MAX;
-        if (is_fine)
-            out->values[out->count++] = WEIR__LOW(uint32_t, number);
-    }
-    snprintf(path, sizeof path, "$.batch.retrieval.%s", key);
-    snprintf(what, sizeof what, "must be a whole number from %u to %u, or a list of 1 to %d such numbers",
-             least, most, WEIR_CHOICES_MAX);
-    return is_fine ? WEIR_OK : invalid(r, path, what);
-}
-
-static weir_status read_retrieval(const reader *r, const weir_cbor_value *batch_map) {
-    static const char *const keys[] = {"walks", "length", "local_cells", "width", "order", "fill", NULL};
-    static const char path[] = "$.batch.retrieval";
-    weir_batch_config *batch = &r->manifest->batch;
-    weir_retrieval_config *retrieval = &batch->retrieval;
-    weir_cbor_value map;
-    unsigned order = WEIR_EXAMPLES_BY_VISITS;
-    if (!weir_cbor_get(batch_map, "retrieval", &map) || map.type == WEIR_CBOR_NULL)
-        return WEIR_OK;
-    weir_status status = expect_map(r, path, &map);
-    if (status == WEIR_OK)
-        status = refuse_unknown_keys(r, path, &map, keys);
-    if (status == WEIR_OK)
-        status = read_choices(r, &map, "walks", 0, 1000000, 10000, &retrieval->walks);
-    if (status == WEIR_OK)
-        status = read_choices(r, &map, "length", 1, 1000, 20, &retrieval->length);
-    if (status == WEIR_OK)
-        status = read_choices(r, &map, "local_cells", 1, 65536, 256, &retrieval->local_cells);
-    if (status == WEIR_OK)
-        status = read_choices(r, &map, "width", 0, 4096, 32, &retrieval->width);
-    if (status == WEIR_OK)
-        status = read_choice(r, path, &map, "order", weir__example_order_names, 2, &order);
-    retrieval->fill = true;
-    if (status == WEIR_OK)
-        status = read_bool(r, path, &map, "fill", &retrieval->fill);
-    if (status == WEIR_OK && !batch->labels)
-        status = invalid(r, path, "needs \"labels\": true: what it finds are labels");
-    retrieval->order = (weir_example_order)order;
-    batch->has_retrieval = status == WEIR_OK;
-    return status;
-}
-
-static weir_status read_batch(const reader *r, const weir_cbor_value *value) {
-    static const char *const keys[] = {
-        "sequence_length", "max_hops",         "child_width",  "child_policy", "max_rows",
-        "pad_rows",        "label_visibility", "row_order",    "identifiers",  "context_until",
-        "strictly_before", "labels",           "context_seed", "retrieval",    NULL};
-    static const char *const identifiers[] = {"keep", "omit"};
-    static const char path[] = "$.batch";
-    weir_batch_config *batch = &r->manifest->batch;
-    unsigned policy = batch->child_policy;
-    unsigned row_order = batch->row_order;
-    unsigned omits = batch->omit_identifiers;
-    weir_status status = expect_map(r, path, value);
-    if (status == WEIR_OK)
-        status = refuse_unknown_keys(r, path, value, keys);
-    if (status == WEIR_OK)
-        status = read_uint32(r, path, value, "sequence_length", 1, 65536, &batch->sequence_length);
-    if (status == WEIR_OK)
-        status = read_uint32(r, path, value, "max_hops", 0, 64, &batch->max_hops);
-    if (status == WEIR_OK)
-        status = read_uint32(r, path, value, "child_width", 0, 4096, &batch->child_width);
-    if (status == WEIR_OK)
-        status = read_choice(r, path, value, "child_policy", weir__child_policy_names, 3, &policy);
-    if (status == WEIR_OK)
-        status = read_uint32(r, path, value, "max_rows", 1, 65535, &batch->max_rows);
-    if (status == WEIR_OK)
-        status = read_bool(r, path, value, "pad_rows", &batch->pad_rows);
-    if (status == WEIR_OK)
-        status = read_label_visibility(r, value);
-    if (status == WEIR_OK)
-        status = read_choice(r, path, value, "row_order", weir__row_order_names, 2, &row_order);
-    if (status == WEIR_OK)
-        status = read_choice(r, path, value, "identifiers", identifiers, 2, &omits);
-    if (status == WEIR_OK)
-        status = read_context_until(r, value);
-    if (status == WEIR_OK)
-        status = read_bool(r, path, value, "strictly_before", &batch->strictly_before);
-    if (status == WEIR_OK)
-        status = read_bool(r, path, value, "labels", &batch->labels);
-    if (status == WEIR_OK)
-        status = read_uint(r, path, value, "context_seed", 0, UINT64_MAX, &batch->context_seed);
-    if (status == WEIR_OK)
-        status = read_retrieval(r, value);
-    batch->child_policy = (weir_child_policy)policy;
-    batch->omit_identifiers = omits == 1;
-    batch->row_order = (weir_row_order)row_order;
-    return status;
-}
-
 /* Copies text into the manifest's own memory. A NUL inside would end it early for every C caller: refused. */
-static const char *keep_text(reader *r, const weir_cbor_value *text) {
+static const char *keep_text(weir__manifest_reader *r, const weir_cbor_value *text) {
     if (memchr(text->data, 0, (size_t)text->number))
         return NULL;
     char *copy = r->next_text;
@@ -427,47 +271,47 @@ static const char *keep_text(reader *r, const weir_cbor_value *text) {
     return copy;
 }
 
-static weir_status read_name(reader *r, const char *path, const weir_cbor_value *map, const char *key,
-                             const char **out) {
+static weir_status read_name(weir__manifest_reader *r, const char *path, const weir_cbor_value *map,
+                             const char *key, const char **out) {
     weir_cbor_value value;
-    char at[PATH_CAPACITY];
+    char at[WEIR__MANIFEST_PATH];
     snprintf(at, sizeof at, "%s.%s", path, key);
     if (!weir_cbor_get(map, key, &value))
-        return invalid(r, at, "is missing");
+        return weir__manifest_invalid(r, at, "is missing");
     if (value.type != WEIR_CBOR_TEXT || !(*out = keep_text(r, &value)))
-        return invalid(r, at, "must be a string");
+        return weir__manifest_invalid(r, at, "must be a string");
     return WEIR_OK;
 }
 
-static weir_status read_hash(const reader *r, const char *path, const weir_cbor_value *map,
+static weir_status read_hash(const weir__manifest_reader *r, const char *path, const weir_cbor_value *map,
                              uint8_t out[WEIR_HASH_SIZE]) {
     weir_cbor_value value;
-    char at[PATH_CAPACITY];
+    char at[WEIR__MANIFEST_PATH];
     snprintf(at, sizeof at, "%s.hash", path);
     if (!weir_cbor_get(map, "hash", &value))
-        return invalid(r, at, "is missing");
+        return weir__manifest_invalid(r, at, "is missing");
     if (value.type == WEIR_CBOR_BYTES && value.number == WEIR_HASH_SIZE) {
         memcpy(out, value.data, WEIR_HASH_SIZE);
         return WEIR_OK;
     }
     if (value.type != WEIR_CBOR_TEXT ||
         !weir__hex_decode((const char *)value.data, (size_t)value.number, out, WEIR_HASH_SIZE))
-        return invalid(r, at, "must be 64 hex digits");
+        return weir__manifest_invalid(r, at, "must be 64 hex digits");
     return WEIR_OK;
 }
 
-static weir_status read_dataset(reader *r, const weir_cbor_value *key, const weir_cbor_value *value,
-                                weir_dataset *dataset) {
+static weir_status read_dataset(weir__manifest_reader *r, const weir_cbor_value *key,
+                                const weir_cbor_value *value, weir_dataset *dataset) {
     static const char *const keys[] = {"id", "version", "hash", "cardinality", NULL};
-    char path[PATH_CAPACITY];
+    char path[WEIR__MANIFEST_PATH];
     weir_cbor_value cardinality;
-    join_path(path, "$.datasets", key);
+    weir__manifest_join(path, "$.datasets", key);
     dataset->key = keep_text(r, key);
     if (!dataset->key)
-        return invalid(r, path, "has a NUL in its name");
-    weir_status status = expect_map(r, path, value);
+        return weir__manifest_invalid(r, path, "has a NUL in its name");
+    weir_status status = weir__manifest_expect_map(r, path, value);
     if (status == WEIR_OK)
-        status = refuse_unknown_keys(r, path, value, keys);
+        status = weir__manifest_refuse_unknown(r, path, value, keys);
     if (status == WEIR_OK)
         status = read_name(r, path, value, "id", &dataset->id);
     if (status == WEIR_OK)
@@ -476,10 +320,10 @@ static weir_status read_dataset(reader *r, const weir_cbor_value *key, const wei
         status = read_hash(r, path, value, dataset->hash);
     if (status == WEIR_OK && !weir_cbor_get(value, "cardinality", &cardinality)) {
         strncat(path, ".cardinality", sizeof path - strlen(path) - 1);
-        return invalid(r, path, "is missing");
+        return weir__manifest_invalid(r, path, "is missing");
     }
     if (status == WEIR_OK)
-        status = read_uint(r, path, value, "cardinality", 0, UINT64_MAX, &dataset->cardinality);
+        status = weir__manifest_uint(r, path, value, "cardinality", 0, UINT64_MAX, &dataset->cardinality);
     return status;
 }
 
@@ -498,9 +342,9 @@ static void sort_datasets(weir_manifest *manifest, const weir_cbor_value *map) {
     }
 }
 
-static weir_status read_datasets(reader *r, const weir_cbor_value *map) {
+static weir_status read_datasets(weir__manifest_reader *r, const weir_cbor_value *map) {
     weir_manifest *manifest = r->manifest;
-    weir_status status = expect_map(r, "$.datasets", map);
+    weir_status status = weir__manifest_expect_map(r, "$.datasets", map);
     if (status != WEIR_OK)
         return status;
     size_t count = (size_t)map->number;
@@ -524,48 +368,48 @@ static weir_status read_datasets(reader *r, const weir_cbor_value *map) {
 }
 
 /* An empty map is refused in a file, but is what a trace keeps where there is no mix. */
-static weir_status read_mix(const reader *r, const weir_cbor_value *map) {
-    weir_status status = expect_map(r, "$.mix", map);
+static weir_status read_mix(const weir__manifest_reader *r, const weir_cbor_value *map) {
+    weir_status status = weir__manifest_expect_map(r, "$.mix", map);
     weir_cbor_iterator it = weir_cbor_children(map);
     weir_cbor_value key, value;
     uint64_t total = 0;
     while (status == WEIR_OK && weir_cbor_next(&it, &key, &value)) {
-        char path[PATH_CAPACITY];
+        char path[WEIR__MANIFEST_PATH];
         uint64_t weight;
-        join_path(path, "$.mix", &key);
+        weir__manifest_join(path, "$.mix", &key);
         weir_dataset *dataset = weir__manifest_find(r->manifest, key.data, (size_t)key.number);
         if (!dataset)
-            return invalid(r, path, "is not one of the datasets");
+            return weir__manifest_invalid(r, path, "is not one of the datasets");
         if (!weir_cbor_get_uint(&value, &weight) || weight < 1)
-            return invalid(r, path, "must be an integer weight of at least 1");
+            return weir__manifest_invalid(r, path, "must be an integer weight of at least 1");
         if (weight > WEIR__MIX_TOTAL_MAX || (total += weight) > WEIR__MIX_TOTAL_MAX)
-            return invalid(r, "$.mix",
-                           "has weights that sum to more than 65536; divide them all by a common factor");
+            return weir__manifest_invalid(
+                r, "$.mix", "has weights that sum to more than 65536; divide them all by a common factor");
         dataset->weight = (uint32_t)weight;
     }
     r->manifest->mix_total = (uint32_t)total;
     return status;
 }
 
-static weir_status require(const reader *r, const weir_cbor_value *map, const char *key,
+static weir_status require(const weir__manifest_reader *r, const weir_cbor_value *map, const char *key,
                            weir_cbor_value *value) {
-    char path[PATH_CAPACITY];
+    char path[WEIR__MANIFEST_PATH];
     if (weir_cbor_get(map, key, value))
         return WEIR_OK;
     snprintf(path, sizeof path, "$.%s", key);
-    return invalid(r, path, "is missing");
+    return weir__manifest_invalid(r, path, "is missing");
 }
 
 /* What the normalised form holds. */
-static weir_status read_core(reader *r, const weir_cbor_value *document) {
+static weir_status read_core(weir__manifest_reader *r, const weir_cbor_value *document) {
     weir_manifest *manifest = r->manifest;
     weir_cbor_value value;
-    weir_status status = read_uint(r, "$", document, "seed", 0, UINT64_MAX, &manifest->seed);
+    weir_status status = weir__manifest_uint(r, "$", document, "seed", 0, UINT64_MAX, &manifest->seed);
     if (status == WEIR_OK)
         status = require(r, document, "global_batch_size", &value);
     if (status == WEIR_OK)
-        status =
-            read_uint(r, "$", document, "global_batch_size", 0, UINT64_MAX, &manifest->global_batch_size);
+        status = weir__manifest_uint(r, "$", document, "global_batch_size", 0, UINT64_MAX,
+                                     &manifest->global_batch_size);
     if (status == WEIR_OK)
         status = require(r, document, "datasets", &value);
     if (status == WEIR_OK)
@@ -575,22 +419,23 @@ static weir_status read_core(reader *r, const weir_cbor_value *document) {
     return status;
 }
 
-static weir_status read_document(reader *r, const weir_cbor_value *document) {
+static weir_status read_document(weir__manifest_reader *r, const weir_cbor_value *document) {
     static const char *const keys[] = {"seed",  "global_batch_size", "datasets", "data", "mix",
                                        "batch", "accountant",        NULL};
     weir_cbor_value value;
-    weir_status status = expect_map(r, "$", document);
+    weir_status status = weir__manifest_expect_map(r, "$", document);
     if (status == WEIR_OK)
-        status = refuse_unknown_keys(r, "$", document, keys);
+        status = weir__manifest_refuse_unknown(r, "$", document, keys);
     if (status == WEIR_OK)
         status = read_core(r, document);
     if (status == WEIR_OK && weir_cbor_get(document, "mix", &value)) {
         status = read_mix(r, &value);
         if (status == WEIR_OK && value.number == 0)
-            status = invalid(r, "$.mix", "is empty; leave it out or name the datasets to train on");
+            status =
+                weir__manifest_invalid(r, "$.mix", "is empty; leave it out or name the datasets to train on");
     }
     if (status == WEIR_OK && weir_cbor_get(document, "batch", &value))
-        status = read_batch(r, &value);
+        status = weir__manifest_read_batch(r, &value);
     if (status == WEIR_OK && weir_cbor_get(document, "accountant", &value))
         status = read_accountant(r, &value);
     return status;
@@ -626,7 +471,7 @@ weir_status weir_manifest_read(const weir_env *env, const char *json, size_t siz
     weir_cbor_writer_memory(&w, env);
     weir_status status = weir_json_read(json, size, name, WEIR_MANIFEST_INVALID, &w, error);
     if (status == WEIR_OK) {
-        reader r = {.manifest = new_manifest(env), .name = name, .error = error};
+        weir__manifest_reader r = {.manifest = new_manifest(env), .name = name, .error = error};
         weir_cbor_value document = weir_cbor_view(w.data);
         status = r.manifest ? complete(r.manifest, read_document(&r, &document), out, error)
                             : weir__out_of_memory(error, operator_name, sizeof *r.manifest);
@@ -653,17 +498,17 @@ weir_status weir_manifest_restore(const weir_env *env, const weir_cbor_value *no
                                   weir_manifest **out, weir_error *error) {
     static const char *const keys[] = {"seed", "global_batch_size", "datasets", "data", NULL};
     env = weir__env(env);
-    reader r = {.manifest = new_manifest(env), .name = "recorded manifest", .error = error};
+    weir__manifest_reader r = {.manifest = new_manifest(env), .name = "recorded manifest", .error = error};
     if (!r.manifest)
         return weir__out_of_memory(error, operator_name, sizeof *r.manifest);
-    weir_status status = expect_map(&r, "$", normalised);
+    weir_status status = weir__manifest_expect_map(&r, "$", normalised);
     if (status == WEIR_OK)
-        status = refuse_unknown_keys(&r, "$", normalised, keys);
+        status = weir__manifest_refuse_unknown(&r, "$", normalised, keys);
     if (status == WEIR_OK)
         status = read_core(&r, normalised);
     if (status == WEIR_OK)
         status = read_mix(&r, mix);
     if (status == WEIR_OK)
-        status = read_batch(&r, batch);
+        status = weir__manifest_read_batch(&r, batch);
     return complete(r.manifest, status, out, error);
 }

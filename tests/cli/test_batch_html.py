@@ -19,7 +19,7 @@ from tests.support import browser  # noqa: E402
 from tests.support.batches import PROGRAM, run  # noqa: E402
 
 HOSTILE = "h</script><script>document.title='owned'</script><img src=x onerror=\"document.title='owned'\">"
-SHOWN, NULL, LATE, DROPPED, LABEL, CUT, TARGET = range(7)
+SHOWN, NULL, LATE, DROPPED, LABEL, CUT, TARGET, MASKED = range(8)
 EDGE_SHOWN, EDGE_LATE, EDGE_HIDDEN, EDGE_TO_LATER_ROW = range(4)
 
 # Order 2 is the anchor of the tests below: seen on 2024-03-02, when its parcel was not sent yet, and when its note
@@ -231,6 +231,15 @@ class EmbeddedBatch(PageCase):
                 shown.append((sequence["seen"][0][:10], row["known"][0][:10]))
         self.assertEqual(set(shown), {("2024-03-06", "2024-03-06"), ("2024-03-12", "2024-03-06"), ("2024-03-12", "2024-03-10")})
         self.assertEqual(sum(s["num_rows"] for s in batch["sequences"]), sum(len(s["rows"]) for s in data["sequences"]))
+
+    def test_masked_cells_are_marked(self) -> None:
+        page, batch = self.write("shop/again/train", mask_permille=1000)
+        tensor = bytes.fromhex(batch["tensors"]["is_masked"]["data"])
+        for number, sequence in enumerate(embedded(page)["sequences"]):
+            masked = {cell[1] for row in sequence["rows"] for cell in row["cells"] if cell[0] == MASKED}
+            first = number * batch["dims"]["S"]
+            self.assertEqual(masked, {i for i in range(batch["dims"]["S"]) if tensor[first + i]})
+            self.assertTrue(masked)
 
     def test_examples_say_how_they_were_found(self) -> None:
         retrieval = {"walks": 40, "length": 6, "local_cells": 4, "width": 0}

@@ -13,6 +13,40 @@ sys.path.insert(0, str(PROJECT_ROOT))
 
 from tests.support.batches import PROGRAM, VECTORS, batch_arguments, differences, make_shop, run  # noqa: E402
 
+GOLDEN = PROJECT_ROOT / "tests/golden/context_options.json"
+
+
+class ContextOptions(unittest.TestCase):
+    def test_hashes_and_digests(self) -> None:
+        """Of the golden shop, with labels that are known some time after their seed."""
+        golden = json.loads(GOLDEN.read_text("utf-8"))
+        with tempfile.TemporaryDirectory() as holder:
+            folder = Path(holder)
+            _, store = make_shop(folder, golden["horizons"])
+            for name, manifest in golden["manifests"].items():
+                (folder / f"{name}.json").write_text(json.dumps(manifest))
+                printed = run("manifest", folder / f"{name}.json")
+                self.assertEqual({key: printed[key] for key in golden["hashes"][name]}, golden["hashes"][name])
+            for number, case in enumerate(golden["batches"]):
+                with self.subTest(case=number, manifest=case["manifest"], dataset=case["dataset"]):
+                    built = run(*batch_arguments(case, store, folder / f"{case['manifest']}.json"))
+                    self.assertEqual(differences(built, case["expect"]), [])
+
+    def test_a_context_seed_is_another_context_of_the_same_samples(self) -> None:
+        golden = json.loads(GOLDEN.read_text("utf-8"))
+        with tempfile.TemporaryDirectory() as holder:
+            folder = Path(holder)
+            _, store = make_shop(folder)
+            found = []
+            for seed in (0, 7, 8):
+                manifest = json.loads(json.dumps(golden["manifests"]["seeded"]))
+                manifest["batch"]["context_seed"] = seed
+                (folder / "m.json").write_text(json.dumps(manifest))
+                case = {"dataset": "shop/churn/train", "stage": "eval"}
+                found.append(run(*batch_arguments(case, store, folder / "m.json"))["sequences"])
+            self.assertEqual(len({tuple(s["sample_index"] for s in sequences) for sequences in found}), 1)
+            self.assertEqual(len({tuple(s["sample_digest"] for s in sequences) for sequences in found}), 3)
+
 
 class ShopSmall(unittest.TestCase):
     @classmethod

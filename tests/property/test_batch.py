@@ -60,7 +60,22 @@ def any_batch_config(rng: random.Random) -> Json:
             config[name] = rng.choice(values)
     if rng.random() < 0.2:
         config["context_seed"] = rng.choice([0, 1, str(2**64 - 1)])
+    if rng.random() < 0.4:
+        config["tensors"] = rng.sample(["example_ids", "hops", "ages"], rng.randint(0, 3))
+    if rng.random() < 0.3:
+        config["mask_permille"] = rng.choice([0, 1, 300, 1000])
+    if rng.random() < 0.3:
+        config["since"] = rng.choice([None, "0us", "3h", "20h", "2d", "600w", 0, -1, "2023-11-15T20:00:00Z", 2**63 - 2])
     return config
+
+
+def any_widths(rng: random.Random, store: Store) -> Json:
+    """By edge type and hop; now and then of one that the store does not have."""
+    names = [f"{edge.table.name}.{edge.name}" for edge in store.edges] + [task.name for task in store.tasks] + ["*"]
+    widths: Json = {name: rng.choice([0, 1, 3, [5, 0, 2], [1, 40], 4096]) for name in names if rng.random() < 0.5}
+    if rng.random() < 0.05:
+        widths["no.such"] = 1
+    return widths
 
 
 def any_labels(rng: random.Random) -> Json:
@@ -165,6 +180,9 @@ class RandomDatabases(Case):
                 manifest = folder / f"m{i}.json"
                 document = any_manifest(rng, datasets)
                 document["batch"].update(any_labels(rng))
+                if rng.random() < 0.3:
+                    document["batch"]["child_width"] = any_widths(rng, store)
+                    document["batch"].get("retrieval", {}).pop("width", None)
                 if rng.random() < 0.4:
                     document["data"]["sampling"] = rng.choice(
                         [{"mode": "class_balanced"}, {"mode": "class_balanced"}, {"mode": "weighted", "column": "w"}]

@@ -24,7 +24,7 @@ sys.path.insert(0, str(PROJECT_ROOT))
 sys.path.insert(1, str(PROJECT_ROOT / "tests"))
 sys.path.insert(2, str(PROJECT_ROOT / "tests" / "property"))
 
-from reference.schema import DURATIONS  # noqa: E402
+from reference.timestamps import DURATIONS  # noqa: E402
 from reference.store import Store  # noqa: E402
 from support import leak_database  # noqa: E402
 from support.batches import batch_arguments, differences, run  # noqa: E402
@@ -105,7 +105,9 @@ def labels_shown(decoded: Decoded, task: Json) -> list[Shown]:
     return found
 
 
-def leaks(decoded: Decoded, task: Json, truth: Truth, splits: list[str], cutoff: int) -> list[str]:
+def leaks(
+    decoded: Decoded, task: Json, truth: Truth, splits: list[str], cutoff: int, floor: int = -(2**63)
+) -> list[str]:
     """What a sequence shows that it must not."""
     found = []
     own = (truth.anchor_of(decoded.fields["anchor_row"]), decoded.fields["observation_time"])
@@ -117,6 +119,8 @@ def leaks(decoded: Decoded, task: Json, truth: Truth, splits: list[str], cutoff:
             found.append(f"{seed} is the sequence's own")
         elif seed.known is None or seed.known > cutoff:
             found.append(f"{seed} is not known at {cutoff}")
+        elif seed.known < floor:
+            found.append(f"{seed} is older than {floor}")
         elif seed.split not in splits:
             found.append(f"{seed} is of a split that is not shown")
     return found
@@ -160,7 +164,14 @@ class Labels(RandomCases):
         if rng.random() < 0.3:
             second = leak_database.FIRST_SECOND + 3600 * rng.randrange(leak_database.HOURS)
             config["context_until"] = second * MICROSECONDS
+        if rng.random() < 0.4:
+            second = leak_database.FIRST_SECOND + 3600 * rng.randrange(leak_database.HOURS)
+            config["since"] = rng.choice([second * MICROSECONDS, f"{rng.randrange(leak_database.HOURS)}h"])
         return config
+
+    def floor(self, decoded: Decoded, config: Json) -> int:
+        since = config.get("since", -(2**63))
+        return since if isinstance(since, int) else decoded.fields["observation_time"] - microseconds(since)
 
     def cutoff(self, decoded: Decoded, config: Json) -> int:
         seen = decoded.fields["observation_time"] - bool(config.get("strictly_before"))
@@ -189,7 +200,8 @@ class Labels(RandomCases):
                         continue
                     decoded = Decoded(batch, number)
                     cutoff, splits = self.cutoff(decoded, config), self.splits(config)
-                    self.assertEqual(leaks(decoded, task, truth, splits, cutoff), [])
+                    floor = self.floor(decoded, config)
+                    self.assertEqual(leaks(decoded, task, truth, splits, cutoff, floor), [])
                     self.check_rows(decoded, task, truth)
                     looked_at += len(labels_shown(decoded, task))
                     complete += self.check_own(decoded, task, truth, splits, cutoff, config)
@@ -232,7 +244,7 @@ class Labels(RandomCases):
         known = {
             seed.label for seed in truth.seeds
             if seed.person == own[0] and seed.seen != own[1] and seed.split in splits
-            and seed.known is not None and seed.known <= cutoff
+            and seed.known is not None and self.floor(decoded, config) <= seed.known <= cutoff
         }  # fmt: skip
         shown = {shown.value for shown in labels_shown(decoded, task) if truth.by_label[shown.value].person == own[0]}
         self.assertEqual(shown, known)
@@ -254,6 +266,7 @@ class Labels(RandomCases):
                     "labels": True, "sequence_length": rng.choice([30, 90, 300]), "max_rows": rng.choice([20, 200]),
                     "label_visibility": rng.choice(["train", "all", "all", ["val", "train"]]),
                     "child_policy": rng.choice(["uniform", "latest"]), "max_hops": rng.choice([0, 1, 3]),
+                    "since": rng.choice([None, None, "10h", "2d"]), "tensors": ["hops", "example_ids"],
                     "retrieval": {
                         "walks": rng.choice([0, 3, 40, 70, [64, 65, 129]]), "length": rng.choice([2, 5, 20, [7, 8]]),
                         "local_cells": rng.choice([1, 8, 20, [3, 30]]), "width": rng.choice([0, 1, 2, [0, 20]]),

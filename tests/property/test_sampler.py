@@ -205,11 +205,16 @@ def any_retrieval(rng: random.Random) -> dict[str, Json]:
     return {name: everything[name] for name in everything if rng.random() < 0.6}
 
 
+def any_widths(rng: random.Random) -> dict[str, Json]:
+    names = rng.sample(["", "!", "*", "a", "orders.customer", "a.b", "café"], rng.randint(0, 4))
+    return {name: rng.choice([0, 4096, [7], [128, 8], list(range(64))]) for name in names}
+
+
 def any_batch_config(rng: random.Random) -> dict[str, Json]:
     everything = {
         "sequence_length": rng.randint(1, 65536),
         "max_hops": rng.randint(0, 64),
-        "child_width": rng.randint(0, 4096),
+        "child_width": rng.choice([rng.randint(0, 4096), any_widths(rng)]),
         "child_policy": rng.choice(["uniform", "recent", "latest"]),
         "max_rows": rng.randint(1, 65535),
         "pad_rows": rng.choice([True, False]),
@@ -221,6 +226,9 @@ def any_batch_config(rng: random.Random) -> dict[str, Json]:
         "labels": rng.choice([True, True, False]),
         "context_seed": rng.choice([0, 1, 2**64 - 1]),
         "retrieval": rng.choice([None, any_retrieval(rng)]),
+        "tensors": rng.sample(["hops", "ages", "example_ids"], rng.randint(0, 3)),
+        "mask_permille": rng.choice([0, 1, 1000]),
+        "since": rng.choice([None, 0, -1, 2**63 - 2, "2000-02-29", "0us", "30d", "0007h", "9223372036854775806us"]),
     }
     return {name: everything[name] for name in everything if rng.random() < 0.5}
 
@@ -247,7 +255,7 @@ def in_any_order(value: Json, rng: random.Random) -> Json:
 
 ODD_NUMBERS = [0, 1, -1, 64, 65, 4096, 65536, 65537, 1.0, 1.5, 1e3, 2**63 - 1]
 ODD_TEXTS = ["", "0", "7", "07", "+7", " 7", "7.0", "18446744073709551615", "18446744073709551616", "strict"]
-ODD_TEXTS += ["stream", "train", "x", "00" * 32, "0" * 63 + "g"]
+ODD_TEXTS += ["stream", "train", "x", "00" * 32, "0" * 63 + "g", "5d", "d", "9223372036854775807us", "99999999999999999999w"]
 ODD_VALUES = [None, True, False, *ODD_NUMBERS, *ODD_TEXTS, [], {}, [1], {"a": 1}]
 
 

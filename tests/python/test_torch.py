@@ -207,6 +207,39 @@ class Targets(ShopTest):
             arrays = batch.numpy(hide_target=True)
             self.assertEqual(arrays[name].tolist(), hidden[name].tolist())
 
+    def test_what_a_manifest_asks_for(self) -> None:
+        """Optional tensors are there; what is masked is hidden with the target, in training alone."""
+        manifest = json.loads(Path(self.manifest).read_text())
+        manifest["batch"] = {"sequence_length": 200, "tensors": ["ages", "hops", "example_ids"], "mask_permille": 300}
+        batch = weir.batch(self.store, manifest, "shop/churn/train")
+        self.assertEqual(list(batch)[16:], ["example_ids", "hops", "ages", "is_masked"])
+        self.assertEqual((len(batch), "hops" in batch), (20, True))
+        raw, hidden = batch.torch(), batch.torch(hide_target=True)
+        masked = raw["is_masked"]
+        self.assertEqual((masked.dtype, raw["hops"].dtype, raw["ages"].dtype), (torch.bool, torch.int8, torch.float32))
+        share = masked.sum().item() / (~raw["is_padding"] & ~raw["is_null"] & (raw["semantic_types"] > 0)).sum().item()
+        self.assertTrue(0.25 < share < 0.35, share)
+        self.assertFalse(bool((masked & (raw["is_null"] | raw["is_padding"] | raw["is_target"])).any()))
+        arrays = batch.numpy(hide_target=True)
+        for name in ("numeric_values", "bool_values", "categorical_embed_ids", "text_embed_ids", "timestamp_values"):
+            self.assertTrue(bool(raw[name].long()[masked].any()), name)
+            self.assertFalse(bool(hidden[name].long()[masked].any()), name)
+            seen = ~masked & ~raw["is_target"]
+            self.assertEqual(hidden[name][seen].tolist(), raw[name][seen].tolist(), name)
+            self.assertEqual(arrays[name].tolist(), hidden[name].tolist(), name)
+        self.assertEqual(raw["hops"][:, 0].tolist(), [0] * batch.sequence_count)
+        self.assertGreater(raw["hops"].max().item(), 1)
+        self.assertGreater(raw["ages"].max().item(), 1)
+        evaluated = weir.batch(self.store, manifest, "shop/churn/train", stage="eval").torch()
+        self.assertFalse(bool(evaluated["is_masked"].any()))
+        plain = weir.batch(self.store, {**manifest, "batch": {"sequence_length": 200}}, "shop/churn/train")
+        self.assertEqual((len(plain), "hops" in plain), (16, False))
+        with self.assertRaises(KeyError):
+            plain["hops"]
+        data = weir.torch.Dataset(self.store, manifest, dataset="shop/churn/train", steps=1, names=["hops", "target"])
+        self.addCleanup(data.close)
+        self.assertEqual(set(next(iter(data))), {"hops", "target"})
+
     def test_the_database_has_these_values(self) -> None:
         """Ratings as the reviews have them, categories by their names."""
         store, database = weir.Store(self.store), sqlite3.connect("shop.sqlite")

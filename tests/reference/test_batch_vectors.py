@@ -9,6 +9,7 @@ import json
 import os
 import random
 import sqlite3
+import subprocess
 import sys
 import tempfile
 import unittest
@@ -109,6 +110,13 @@ class ShopSmall(unittest.TestCase):
                 self.assertEqual(built.keys(), expected.keys())
                 for key in expected:
                     self.assertEqual(built[key], expected[key], key)
+
+
+class ContextOptions(unittest.TestCase):
+    def test_the_golden_file_is_what_it_makes(self) -> None:
+        golden = PROJECT_ROOT / "tests/golden"
+        done = subprocess.run([sys.executable, golden / "make_context_options.py"], capture_output=True, check=True)
+        self.assertEqual(json.loads(done.stdout), json.loads((golden / "context_options.json").read_text("utf-8")))
 
 
 if __name__ == "__main__":

@@ -27,14 +27,18 @@ def run(*arguments: str | Path | int) -> Json:
     return printed
 
 
-def make_shop(folder: Path) -> tuple[Path, Path]:
-    """The golden shop: its database and its store."""
+def make_shop(folder: Path, horizons: dict[str, str] | None = None) -> tuple[Path, Path]:
+    """The golden shop: its database and its store, in which labels of some tasks are known after a while."""
     source = folder / "shop_small.sqlite"
     connection = sqlite3.connect(source)
     connection.executescript((VECTORS / "shop_small.sql").read_text("utf-8"))
     connection.close()
-    store = folder / "shop.weir"
-    ingested = run("ingest", source, "--schema", VECTORS / "shop_small.schema.json", "-o", store)
+    store, schema = folder / "shop.weir", folder / "shop.schema.json"
+    document = json.loads((VECTORS / "shop_small.schema.json").read_text("utf-8"))
+    for task, horizon in (horizons or {}).items():
+        document["tasks"][task]["horizon"] = horizon
+    schema.write_text(json.dumps(document), "utf-8")
+    ingested = run("ingest", source, "--schema", schema, "-o", store)
     if "error" in ingested:
         raise AssertionError(ingested)
     return source, store

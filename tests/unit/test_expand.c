@@ -18,6 +18,9 @@ static const char *const configs[] = {
     "\"sequence_length\": 50, \"max_hops\": 2, \"child_policy\": \"recent\", \"label_visibility\": \"all\"",
     "\"sequence_length\": 700, \"child_width\": 100, \"label_visibility\": \"none\"",
     "\"sequence_length\": 40, \"max_hops\": 0",
+    "\"sequence_length\": 90, \"tensors\": [\"example_ids\", \"hops\", \"ages\"], \"mask_permille\": 400",
+    "\"sequence_length\": 65, \"tensors\": [\"ages\"], \"since\": \"90d\"",
+    "\"sequence_length\": 33, \"mask_permille\": 1000",
 };
 enum { CONFIGS = sizeof configs / sizeof configs[0], DATASETS = 4, SEEDS = 5, LONG = 5 }; /* each has SEEDS */
 static const char *const datasets[DATASETS] = {"shop/churn/train", "shop/rating/train", "shop/spend/train",
@@ -203,23 +206,25 @@ static void test_scribbling_harms_no_later_batch(void **state) {
 /* A buffer without tensors has the same batch, and the same digests. */
 static void test_without_tensors(void **state) {
     (void)state;
-    trial t;
-    weir_error error;
-    weir_batch_buffer *bare;
-    weir_batch_memory memory = {.without_tensors = true};
-    begin(&t, configs[LONG], datasets[1], 3, false);
-    assert_ok(weir_batch_buffer_open(&t.builder, 1, &memory, &bare, &error), &error);
-    build(&t, (weir_cursor){1, 2});
-    assert_ok(weir_batch_build(t.builder, (weir_cursor){1, 2}, bare, &error), &error);
-    const weir_batch *batch = weir_batch_view(bare);
-    assert_null(batch->data);
-    assert_int_equal(batch->compact_size, t.batch->compact_size);
-    assert_memory_equal(batch->batch_digest, t.batch->batch_digest, 16);
-    memset(t.out, 0xa5, t.capacity);
-    weir_batch_expand(batch->rules, batch->compact, t.out);
-    assert_expanded(&t);
-    weir_batch_buffer_close(bare);
-    end(&t);
+    for (size_t c = LONG; c < CONFIGS; c++) {
+        trial t;
+        weir_error error;
+        weir_batch_buffer *bare;
+        weir_batch_memory memory = {.without_tensors = true};
+        begin(&t, configs[c], datasets[1], 3, false);
+        assert_ok(weir_batch_buffer_open(&t.builder, 1, &memory, &bare, &error), &error);
+        build(&t, (weir_cursor){1, 2});
+        assert_ok(weir_batch_build(t.builder, (weir_cursor){1, 2}, bare, &error), &error);
+        const weir_batch *batch = weir_batch_view(bare);
+        assert_null(batch->data);
+        assert_int_equal(batch->compact_size, t.batch->compact_size);
+        assert_memory_equal(batch->batch_digest, t.batch->batch_digest, 16);
+        memset(t.out, 0xa5, t.capacity);
+        weir_batch_expand(batch->rules, batch->compact, t.out);
+        assert_expanded(&t);
+        weir_batch_buffer_close(bare);
+        end(&t);
+    }
 }
 
 /* No store of a test has such days: they are put into the records of a compact batch. */

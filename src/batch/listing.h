@@ -1,0 +1,24 @@
+/* Listing children: the rows that a walk has visited give their children to the levels, in the order of their
+ * visits, so that draws keep their order. In steps, so that what one reads was asked for in the one before:
+ * collect what is to be listed, find the lists, search them, list what is taken. */
+#ifndef WEIR_SRC_BATCH_LISTING_H
+#define WEIR_SRC_BATCH_LISTING_H
+
+#include "batch/walk.h"
+
+/* Rows whose children are listed together: what they lead to stays near. */
+enum { WEIR__LISTED_TOGETHER = 64 };
+
+/* Collects what the next rows are to list, and asks for where it is; false where all are listed. */
+bool weir__listing_begin(weir__walk *walk);
+
+/* Finds the lists. */
+void weir__listing_find(weir__walk *walk);
+
+/* Takes the searches further; says whether one is left. */
+bool weir__listing_search(weir__walk *walk);
+
+/* Lists what is taken; says whether some is left. */
+bool weir__listing_list(weir__walk *walk);
+
+#endif
