@@ -17,13 +17,13 @@ typedef struct job {
 } job;
 
 static void run_once(const job *j) {
-    weir_blake3 hasher;
+    weir__blake3 hasher;
     if (!j->kernel) {
         memcpy(j->to, j->from, j->size);
         __asm__ volatile("" ::"r"(j->to) : "memory");
         return;
     }
-    weir_blake3_init(&hasher);
+    weir__blake3_init(&hasher);
     if (!j->expands)
         weir__blake3_update_with(j->kernel, &hasher, j->from, j->size);
     weir__blake3_final_seek_with(j->kernel, &hasher, 0, j->to, j->expands ? j->size : 32);

@@ -9,7 +9,6 @@
 #define WEIR_CBOR_H
 
 #include "weir/base.h"
-#include "weir/hash.h"
 
 #ifdef __cplusplus
 extern "C" {
@@ -41,18 +40,17 @@ typedef struct weir_cbor_writer {
     uint8_t *data;
     size_t size;
     size_t capacity;
-    const weir_env *env; /* where memory grows, NULL in a fixed buffer */
-    weir_sha256 *sha;    /* where bytes go instead, or NULL */
-    const char *fault;   /* static text, NULL while all is well */
+    const weir_env *env;      /* where memory grows, NULL in a fixed buffer */
+    struct weir__sha256 *sha; /* internal: bytes go there instead */
+    const char *fault;        /* static text, NULL while all is well */
     weir_status status;
     uint32_t depth;
     weir_cbor_level levels[WEIR_CBOR_DEPTH_MAX + 1];
 } weir_cbor_writer;
 
-/* Into memory that grows (release it), into a buffer of the caller's, or straight into a hash. */
+/* Into memory that grows (release it), or into a buffer of the caller's. */
 WEIR_API void weir_cbor_writer_memory(weir_cbor_writer *w, const weir_env *env);
 WEIR_API void weir_cbor_writer_fixed(weir_cbor_writer *w, void *buffer, size_t capacity);
-WEIR_API void weir_cbor_writer_hash(weir_cbor_writer *w, weir_sha256 *sha);
 
 WEIR_API void weir_cbor_uint(weir_cbor_writer *w, uint64_t value);
 WEIR_API void weir_cbor_int(weir_cbor_writer *w, int64_t value);

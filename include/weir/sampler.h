@@ -16,6 +16,7 @@
 #define WEIR_SAMPLER_H
 
 #include "weir/manifest.h"
+#include "weir/philox.h"
 #include "weir/store.h"
 
 #ifdef __cplusplus

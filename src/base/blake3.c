@@ -13,7 +13,7 @@
  *   - the last block of the chunk in progress waits in `block`, full or not, until there is more input;
  *   - where all the chunks form one full subtree, its two halves lie on the stack in its place until there
  *     is more (halves_wait): the only time when the stack holds more nodes than chunk_counter has bits. */
-#include "weir/hash.h"
+#include "base/hash.h"
 
 #include <string.h>
 
@@ -34,28 +34,28 @@ _Static_assert(RUN_CHUNKS_MAX == 1 << (RUN_LEVELS_MAX - 1),
 
 /* ---- The chunk in progress -------------------------------------------------------------------------- */
 
-static void start_chunk(weir_blake3 *hasher) {
+static void start_chunk(weir__blake3 *hasher) {
     memcpy(hasher->chunk_value, hasher->key, sizeof hasher->chunk_value);
     hasher->block_size = 0;
     hasher->blocks_compressed = 0;
 }
 
-static size_t chunk_size(const weir_blake3 *hasher) {
+static size_t chunk_size(const weir__blake3 *hasher) {
     return (size_t)hasher->blocks_compressed * BLOCK_SIZE + hasher->block_size;
 }
 
-static uint32_t chunk_flags(const weir_blake3 *hasher) {
+static uint32_t chunk_flags(const weir__blake3 *hasher) {
     return hasher->flags | (hasher->blocks_compressed == 0 ? WEIR__BLAKE3_CHUNK_START : 0u);
 }
 
-static void compress_inner_block(weir_blake3 *hasher, const uint8_t block[64]) {
+static void compress_inner_block(weir__blake3 *hasher, const uint8_t block[64]) {
     weir__blake3_compress(hasher->chunk_value, block, BLOCK_SIZE, hasher->chunk_counter, chunk_flags(hasher));
     hasher->blocks_compressed++;
 }
 
 /* Takes in up to the end of the chunk and returns how much that was. The last block stays uncompressed,
  * full or not. */
-static size_t fill_chunk(weir_blake3 *hasher, const uint8_t *from, size_t size) {
+static size_t fill_chunk(weir__blake3 *hasher, const uint8_t *from, size_t size) {
     size_t room = CHUNK_SIZE - chunk_size(hasher);
     size_t taken = size < room ? size : room;
     for (size_t left = taken; left > 0;) {
@@ -80,7 +80,7 @@ static size_t fill_chunk(weir_blake3 *hasher, const uint8_t *from, size_t size) 
 
 /* ---- Ends of nodes ---------------------------------------------------------------------------------- */
 
-static weir__blake3_end end_of_chunk(const weir_blake3 *hasher) {
+static weir__blake3_end end_of_chunk(const weir__blake3 *hasher) {
     weir__blake3_end end = {.block_size = hasher->block_size,
                             .flags = chunk_flags(hasher) | WEIR__BLAKE3_CHUNK_END};
     memcpy(end.value, hasher->chunk_value, sizeof end.value);
@@ -88,7 +88,7 @@ static weir__blake3_end end_of_chunk(const weir_blake3 *hasher) {
     return end;
 }
 
-static weir__blake3_end end_of_parent(const weir_blake3 *hasher, const uint8_t left[32],
+static weir__blake3_end end_of_parent(const weir__blake3 *hasher, const uint8_t left[32],
                                       const uint8_t right[32]) {
     weir__blake3_end end = {.block_size = BLOCK_SIZE, .flags = hasher->flags | WEIR__BLAKE3_PARENT};
     memcpy(end.value, hasher->key, sizeof end.value);
@@ -107,15 +107,15 @@ static void value_of_end(const weir__blake3_end *end, uint64_t counter, uint8_t 
 
 /* ---- The stack of subtrees -------------------------------------------------------------------------- */
 
-static void push(weir_blake3 *hasher, const uint8_t node[32]) {
+static void push(weir__blake3 *hasher, const uint8_t node[32]) {
     memcpy(hasher->stack[hasher->stack_depth++], node, VALUE_SIZE);
 }
 
-static void pop(weir_blake3 *hasher, uint8_t node[32]) {
+static void pop(weir__blake3 *hasher, uint8_t node[32]) {
     memcpy(node, hasher->stack[--hasher->stack_depth], VALUE_SIZE);
 }
 
-static void hash_parents(const weir__blake3_kernel *kernel, const weir_blake3 *hasher,
+static void hash_parents(const weir__blake3_kernel *kernel, const weir__blake3 *hasher,
                          const uint8_t *children, size_t count, uint8_t *out) {
     weir__blake3_nodes parents = {
         .bytes = children,
@@ -127,11 +127,11 @@ static void hash_parents(const weir__blake3_kernel *kernel, const weir_blake3 *h
     kernel->hash(&parents, out);
 }
 
-static bool halves_wait(const weir_blake3 *hasher) {
+static bool halves_wait(const weir__blake3 *hasher) {
     return hasher->stack_depth > __builtin_popcountll(hasher->chunk_counter);
 }
 
-static void join_halves(const weir__blake3_kernel *kernel, weir_blake3 *hasher) {
+static void join_halves(const weir__blake3_kernel *kernel, weir__blake3 *hasher) {
     uint8_t *halves = hasher->stack[hasher->stack_depth - 2];
     hash_parents(kernel, hasher, halves, 1, halves);
     hasher->stack_depth--;
@@ -140,7 +140,7 @@ static void join_halves(const weir__blake3_kernel *kernel, weir_blake3 *hasher) 
 /* Adds the chaining values of the next `count` chunks, which stand in `nodes` from its second place on: the
  * first is for a left sibling. Each turn takes a level of the tree to the next, in place. No halves may be
  * waiting. */
-static void add_chunk_values(const weir__blake3_kernel *kernel, weir_blake3 *hasher, uint8_t (*nodes)[32],
+static void add_chunk_values(const weir__blake3_kernel *kernel, weir__blake3 *hasher, uint8_t (*nodes)[32],
                              size_t count) {
     uint8_t unpaired[RUN_LEVELS_MAX][VALUE_SIZE];
     size_t unpaired_count = 0;
@@ -172,7 +172,7 @@ static void add_chunk_values(const weir__blake3_kernel *kernel, weir_blake3 *has
 
 /* ---- Input ------------------------------------------------------------------------------------------ */
 
-static void close_chunk(const weir__blake3_kernel *kernel, weir_blake3 *hasher) {
+static void close_chunk(const weir__blake3_kernel *kernel, weir__blake3 *hasher) {
     uint8_t nodes[2][VALUE_SIZE];
     weir__blake3_end end = end_of_chunk(hasher);
     value_of_end(&end, hasher->chunk_counter, nodes[1]);
@@ -182,7 +182,7 @@ static void close_chunk(const weir__blake3_kernel *kernel, weir_blake3 *hasher) 
 
 /* Hashes whole chunks straight from the caller's memory, up to a multiple of the longest run, and returns
  * how many bytes that was. */
-static size_t hash_run(const weir__blake3_kernel *kernel, weir_blake3 *hasher, const uint8_t *from,
+static size_t hash_run(const weir__blake3_kernel *kernel, weir__blake3 *hasher, const uint8_t *from,
                        size_t size) {
     uint8_t nodes[1 + RUN_CHUNKS_MAX][VALUE_SIZE];
     size_t room = RUN_CHUNKS_MAX - (size_t)(hasher->chunk_counter % RUN_CHUNKS_MAX);
@@ -205,7 +205,7 @@ static size_t hash_run(const weir__blake3_kernel *kernel, weir_blake3 *hasher, c
     return count * CHUNK_SIZE;
 }
 
-void weir__blake3_update_with(const weir__blake3_kernel *kernel, weir_blake3 *hasher, const void *data,
+void weir__blake3_update_with(const weir__blake3_kernel *kernel, weir__blake3 *hasher, const void *data,
                               size_t size) {
     const uint8_t *from = data;
     if (chunk_size(hasher) > 0 && size > 0) {
@@ -231,7 +231,7 @@ void weir__blake3_update_with(const weir__blake3_kernel *kernel, weir_blake3 *ha
 /* ---- Output ----------------------------------------------------------------------------------------- */
 
 /* Joins the chunk in progress and the stack, from right to left, without changing them. */
-static weir__blake3_end find_root(const weir_blake3 *hasher) {
+static weir__blake3_end find_root(const weir__blake3 *hasher) {
     weir__blake3_end end = end_of_chunk(hasher);
     size_t depth = hasher->stack_depth;
     if (depth > 0) {
@@ -258,7 +258,7 @@ static void copy_part_of_block(const weir__blake3_end *root, uint64_t counter, s
     memcpy(out, block + skip, size);
 }
 
-void weir__blake3_final_seek_with(const weir__blake3_kernel *kernel, const weir_blake3 *hasher,
+void weir__blake3_final_seek_with(const weir__blake3_kernel *kernel, const weir__blake3 *hasher,
                                   uint64_t offset, void *out, size_t size) {
     weir__blake3_end root = find_root(hasher);
     uint8_t *to = out;
@@ -279,7 +279,7 @@ void weir__blake3_final_seek_with(const weir__blake3_kernel *kernel, const weir_
 
 /* ---- The public calls ------------------------------------------------------------------------------- */
 
-static void init_with(weir_blake3 *hasher, const uint32_t key[8], uint8_t flags) {
+static void init_with(weir__blake3 *hasher, const uint32_t key[8], uint8_t flags) {
     memcpy(hasher->key, key, sizeof hasher->key);
     hasher->chunk_counter = 0;
     hasher->flags = flags;
@@ -287,44 +287,44 @@ static void init_with(weir_blake3 *hasher, const uint32_t key[8], uint8_t flags)
     start_chunk(hasher);
 }
 
-static void init_with_bytes(weir_blake3 *hasher, const uint8_t key[32], uint8_t flags) {
+static void init_with_bytes(weir__blake3 *hasher, const uint8_t key[32], uint8_t flags) {
     uint32_t words[8];
     for (size_t i = 0; i < 8; i++)
         words[i] = weir__load32(key + 4 * i);
     init_with(hasher, words, flags);
 }
 
-void weir_blake3_init(weir_blake3 *hasher) {
+void weir__blake3_init(weir__blake3 *hasher) {
     init_with(hasher, weir__blake3_iv, 0);
 }
 
-void weir_blake3_init_keyed(weir_blake3 *hasher, const uint8_t key[32]) {
+void weir__blake3_init_keyed(weir__blake3 *hasher, const uint8_t key[32]) {
     init_with_bytes(hasher, key, WEIR__BLAKE3_KEYED_HASH);
 }
 
-void weir_blake3_init_derive_key(weir_blake3 *hasher, const void *context, size_t context_size) {
+void weir__blake3_init_derive_key(weir__blake3 *hasher, const void *context, size_t context_size) {
     uint8_t key[32];
     init_with(hasher, weir__blake3_iv, WEIR__BLAKE3_DERIVE_KEY_CONTEXT);
-    weir_blake3_update(hasher, context, context_size);
-    weir_blake3_final(hasher, key, sizeof key);
+    weir__blake3_update(hasher, context, context_size);
+    weir__blake3_final(hasher, key, sizeof key);
     init_with_bytes(hasher, key, WEIR__BLAKE3_DERIVE_KEY_MATERIAL);
 }
 
-void weir_blake3_update(weir_blake3 *hasher, const void *data, size_t size) {
+void weir__blake3_update(weir__blake3 *hasher, const void *data, size_t size) {
     weir__blake3_update_with(weir__blake3_kernel_best(), hasher, data, size);
 }
 
-void weir_blake3_final(const weir_blake3 *hasher, void *out, size_t size) {
-    weir_blake3_final_seek(hasher, 0, out, size);
+void weir__blake3_final(const weir__blake3 *hasher, void *out, size_t size) {
+    weir__blake3_final_seek(hasher, 0, out, size);
 }
 
-void weir_blake3_final_seek(const weir_blake3 *hasher, uint64_t offset, void *out, size_t size) {
+void weir__blake3_final_seek(const weir__blake3 *hasher, uint64_t offset, void *out, size_t size) {
     weir__blake3_final_seek_with(weir__blake3_kernel_best(), hasher, offset, out, size);
 }
 
-void weir_blake3_of(const void *data, size_t size, uint8_t digest[32]) {
-    weir_blake3 hasher;
-    weir_blake3_init(&hasher);
-    weir_blake3_update(&hasher, data, size);
-    weir_blake3_final(&hasher, digest, 32);
+void weir__blake3_of(const void *data, size_t size, uint8_t digest[32]) {
+    weir__blake3 hasher;
+    weir__blake3_init(&hasher);
+    weir__blake3_update(&hasher, data, size);
+    weir__blake3_final(&hasher, digest, 32);
 }

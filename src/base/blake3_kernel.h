@@ -7,7 +7,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "weir/hash.h"
+#include "base/hash.h"
 
 /* Nodes of one kind (chunks or parents) that lie one after another, each of block_count whole blocks. */
 typedef struct weir__blake3_nodes {
@@ -62,9 +62,9 @@ extern const weir__blake3_kernel weir__blake3_avx512;
 #endif
 
 /* The public calls, with the kernel given. */
-void weir__blake3_update_with(const weir__blake3_kernel *kernel, weir_blake3 *hasher, const void *data,
+void weir__blake3_update_with(const weir__blake3_kernel *kernel, weir__blake3 *hasher, const void *data,
                               size_t size);
-void weir__blake3_final_seek_with(const weir__blake3_kernel *kernel, const weir_blake3 *hasher,
+void weir__blake3_final_seek_with(const weir__blake3_kernel *kernel, const weir__blake3 *hasher,
                                   uint64_t offset, void *out, size_t size);
 
 #endif

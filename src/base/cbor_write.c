@@ -46,7 +46,7 @@ void weir_cbor_writer_fixed(weir_cbor_writer *w, void *buffer, size_t capacity) 
     start(w);
 }
 
-void weir_cbor_writer_hash(weir_cbor_writer *w, weir_sha256 *sha) {
+void weir__cbor_writer_hash(weir_cbor_writer *w, weir__sha256 *sha) {
     weir_cbor_writer_fixed(w, NULL, 0);
     w->sha = sha;
 }
@@ -68,7 +68,7 @@ static void put(weir_cbor_writer *w, const void *data, size_t size) {
     if (w->status != WEIR_OK || size == 0)
         return;
     if (w->sha) {
-        weir_sha256_update(w->sha, data, size);
+        weir__sha256_update(w->sha, data, size);
         w->size += size;
         return;
     }

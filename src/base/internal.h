@@ -5,6 +5,7 @@
 
 #include <locale.h>
 
+#include "base/hash.h"
 #include "base/narrow.h"
 #include "weir/base.h"
 

@@ -3,7 +3,7 @@
 #ifndef WEIR_SRC_BASE_PHILOX_MANY_H
 #define WEIR_SRC_BASE_PHILOX_MANY_H
 
-#include "weir/hash.h"
+#include "weir/philox.h"
 
 enum { WEIR__DRAWS = 16 };
 

@@ -5,37 +5,37 @@
 #include <openssl/sha.h>
 
 #include "base/boundary.h"
-#include "weir/hash.h"
+#include "base/hash.h"
 
-_Static_assert(sizeof(SHA256_CTX) <= sizeof(weir_sha256), "weir_sha256 must hold libcrypto's context");
-_Static_assert(_Alignof(SHA256_CTX) <= _Alignof(weir_sha256),
-               "weir_sha256 must be aligned for libcrypto's context");
+_Static_assert(sizeof(SHA256_CTX) <= sizeof(weir__sha256), "weir__sha256 must hold libcrypto's context");
+_Static_assert(_Alignof(SHA256_CTX) <= _Alignof(weir__sha256),
+               "weir__sha256 must be aligned for libcrypto's context");
 
-static SHA256_CTX *context_of(weir_sha256 *sha) {
+static SHA256_CTX *context_of(weir__sha256 *sha) {
     return (SHA256_CTX *)(void *)sha->state;
 }
 
-void weir_sha256_init(weir_sha256 *sha) {
+void weir__sha256_init(weir__sha256 *sha) {
     SHA256_Init(context_of(sha));
 }
 
-void weir_sha256_update(weir_sha256 *sha, const void *data, size_t size) {
+void weir__sha256_update(weir__sha256 *sha, const void *data, size_t size) {
     SHA256_Update(context_of(sha), data, size);
 }
 
-void weir_sha256_final(weir_sha256 *sha, uint8_t digest[32]) {
+void weir__sha256_final(weir__sha256 *sha, uint8_t digest[32]) {
     SHA256_Final(digest, context_of(sha));
     WEIR__WRITTEN(digest, 32);
 }
 
-void weir_sha256_of(const void *data, size_t size, uint8_t digest[32]) {
-    weir_sha256 sha;
-    weir_sha256_init(&sha);
-    weir_sha256_update(&sha, data, size);
-    weir_sha256_final(&sha, digest);
+void weir__sha256_of(const void *data, size_t size, uint8_t digest[32]) {
+    weir__sha256 sha;
+    weir__sha256_init(&sha);
+    weir__sha256_update(&sha, data, size);
+    weir__sha256_final(&sha, digest);
 }
 
-void weir_sha512_of(const void *data, size_t size, uint8_t digest[64]) {
+void weir__sha512_of(const void *data, size_t size, uint8_t digest[64]) {
     SHA512_CTX context;
     SHA512_Init(&context);
     SHA512_Update(&context, data, size);

@@ -5,7 +5,7 @@ enum { ENOUGH = 1 << 15 };
 
 void weir__stream_to_hash(weir__stream *stream, const weir_env *env) {
     weir_cbor_writer_memory(&stream->writer, env);
-    weir_sha256_init(&stream->sha);
+    weir__sha256_init(&stream->sha);
     stream->file = NULL;
     stream->status = WEIR_OK;
 }
@@ -17,7 +17,7 @@ void weir__stream_to_file(weir__stream *stream, const weir_env *env, weir__atomi
 
 static void pass_on(weir__stream *stream) {
     weir_cbor_writer *w = &stream->writer;
-    weir_sha256_update(&stream->sha, w->data, w->size);
+    weir__sha256_update(&stream->sha, w->data, w->size);
     if (stream->file && stream->status == WEIR_OK)
         stream->status = weir__atomic_write(stream->file, w->data, w->size, &stream->error);
     w->size = 0;
@@ -31,7 +31,7 @@ void weir__stream_drain(weir__stream *stream) {
 weir_status weir__stream_finish_hash(weir__stream *stream, uint8_t hash[WEIR_HASH_SIZE], weir_error *error) {
     weir_status status = weir_cbor_finish(&stream->writer, error);
     pass_on(stream);
-    weir_sha256_final(&stream->sha, hash);
+    weir__sha256_final(&stream->sha, hash);
     weir_cbor_release(&stream->writer);
     if (status == WEIR_OK && stream->status != WEIR_OK) {
         if (error)

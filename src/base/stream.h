@@ -4,12 +4,12 @@
 #define WEIR_BASE_STREAM_H
 
 #include "base/file.h"
+#include "base/hash.h"
 #include "weir/cbor.h"
-#include "weir/hash.h"
 
 typedef struct weir__stream {
     weir_cbor_writer writer;
-    weir_sha256 sha;
+    weir__sha256 sha;
     weir__atomic_file *file; /* NULL: only the hash */
     weir_status status;      /* the first failed write to the file */
     weir_error error;

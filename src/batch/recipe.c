@@ -64,9 +64,9 @@ void weir__recipe_seed_by(weir__recipe *r, const weir_manifest *manifest, const 
     r->context_seed = weir_manifest_batch(manifest)->context_seed;
     uint8_t head = r->context_seed ? ARRAY_OF_6 : ARRAY_OF_5;
     weir_cbor_writer w;
-    weir_sha256_init(&r->seed_prefix);
-    weir_sha256_update(&r->seed_prefix, &head, 1);
-    weir_cbor_writer_hash(&w, &r->seed_prefix);
+    weir__sha256_init(&r->seed_prefix);
+    weir__sha256_update(&r->seed_prefix, &head, 1);
+    weir__cbor_writer_hash(&w, &r->seed_prefix);
     weir_cbor_text(&w, "walk_seed_v1");
     weir_cbor_restart(&w);
     weir_cbor_bytes(&w, token ? token : weir_manifest_token(manifest), token ? token_size : WEIR_TOKEN_SIZE);
@@ -78,15 +78,15 @@ void weir__recipe_seed_by(weir__recipe *r, const weir_manifest *manifest, const 
 
 weir_seed weir__walk_seed(const weir__recipe *recipe, uint64_t epoch) {
     uint8_t digest[WEIR_HASH_SIZE];
-    weir_sha256 sha = recipe->seed_prefix;
+    weir__sha256 sha = recipe->seed_prefix;
     weir_cbor_writer w;
-    weir_cbor_writer_hash(&w, &sha);
+    weir__cbor_writer_hash(&w, &sha);
     weir_cbor_uint(&w, recipe->stage == WEIR_STAGE_TRAIN ? epoch : 0);
     if (recipe->context_seed) {
         weir_cbor_restart(&w);
         weir_cbor_uint(&w, recipe->context_seed);
     }
-    weir_sha256_final(&sha, digest);
+    weir__sha256_final(&sha, digest);
     return weir_seed_load(digest);
 }
 

@@ -3,10 +3,11 @@
 #ifndef WEIR_SRC_BATCH_RECIPE_H
 #define WEIR_SRC_BATCH_RECIPE_H
 
+#include "base/hash.h"
 #include "batch/buffer.h"
 #include "batch/rules.h"
 #include "weir/context.h"
-#include "weir/hash.h"
+#include "weir/philox.h"
 
 typedef struct weir__recipe {
     const weir_env *env;
@@ -22,8 +23,8 @@ typedef struct weir__recipe {
     uint32_t first_seed; /* of the split */
     bool pads;
     bool with_digests;
-    weir_sha256 seed_prefix; /* of the walk seed's tuple, up to the epoch */
-    uint64_t context_seed;   /* which ends it, unless it is 0 */
+    weir__sha256 seed_prefix; /* of the walk seed's tuple, up to the epoch */
+    uint64_t context_seed;    /* which ends it, unless it is 0 */
 } weir__recipe;
 
 /* Opens a sampler too, as its checks and the recipe's have one order; it must be closed first. The builder's

@@ -84,7 +84,7 @@ static weir_status add_entry(line_reader *reader, const weir_cbor_value *text,
                              const weir_cbor_value *vector) {
     file_embedder *self = reader->self;
     uint8_t *key = self->keys + self->count * KEY_SIZE;
-    weir_sha256_of(text->data, (size_t)text->number, key);
+    weir__sha256_of(text->data, (size_t)text->number, key);
     size_t slot = find_slot(self, key);
     if (self->slots[slot] != 0)
         return weir__fail(reader->error, WEIR_SOURCE_ERROR, WEIR__EMBED_OPERATOR,
@@ -231,7 +231,7 @@ static weir_status embed_from_file(weir__embedder *base, const weir__bytes *text
     const file_embedder *self = (const file_embedder *)base;
     for (size_t i = 0; i < count; i++) {
         uint8_t key[KEY_SIZE];
-        weir_sha256_of(texts[i].data, texts[i].size, key);
+        weir__sha256_of(texts[i].data, texts[i].size, key);
         size_t entry = self->slot_count ? self->slots[find_slot(self, key)] : 0;
         if (entry == 0) {
             char text[WEIR__EXCERPT_SIZE];

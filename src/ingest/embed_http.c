@@ -152,10 +152,10 @@ static weir__bytes cut(const weir__http_embedder *self, weir__bytes text) {
 }
 
 static weir_status hash_text(const weir__http_embedder *self, weir__http_text *text, weir_error *error) {
-    weir_sha256 sha;
+    weir__sha256 sha;
     weir_cbor_writer w;
-    weir_sha256_init(&sha);
-    weir_cbor_writer_hash(&w, &sha);
+    weir__sha256_init(&sha);
+    weir__cbor_writer_hash(&w, &sha);
     weir_cbor_array(&w, 5);
     weir_cbor_text(&w, "embedding_v1");
     weir_cbor_text(&w, self->url);
@@ -163,7 +163,7 @@ static weir_status hash_text(const weir__http_embedder *self, weir__http_text *t
     weir_cbor_uint(&w, self->base.dim);
     weir_cbor_text_n(&w, text->text.data, text->text.size);
     weir_status status = weir_cbor_finish(&w, error);
-    weir_sha256_final(&sha, text->key);
+    weir__sha256_final(&sha, text->key);
     return status;
 }
 

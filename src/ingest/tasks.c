@@ -10,6 +10,7 @@
 
 #include "ingest/anchor_key.h"
 #include "ingest/like.h"
+#include "weir/philox.h"
 
 enum { ADVANCE_EVERY = 4096 };
 
@@ -365,16 +366,16 @@ static weir_status sort_seeds(seed_reader *r, weir_error *error) {
 
 static weir_status split_seed_of(const weir__schema_task *task, weir_seed *out, weir_error *error) {
     uint8_t digest[32];
-    weir_sha256 sha;
+    weir__sha256 sha;
     weir_cbor_writer w;
-    weir_sha256_init(&sha);
-    weir_cbor_writer_hash(&w, &sha);
+    weir__sha256_init(&sha);
+    weir__cbor_writer_hash(&w, &sha);
     weir_cbor_array(&w, 3);
     weir_cbor_text(&w, "split_v1");
     weir_cbor_text(&w, task->name);
     weir_cbor_uint(&w, task->split.seed);
     weir_status status = weir_cbor_finish(&w, error);
-    weir_sha256_final(&sha, digest);
+    weir__sha256_final(&sha, digest);
     *out = weir_seed_load(digest);
     return status;
 }

@@ -68,7 +68,7 @@ static void write_pairs(const void *context, weir_cbor_writer *w) {
     const weir__schedule *run = c->run;
     const weir__run_state *state = c->state;
     uint8_t token_hash[WEIR_HASH_SIZE];
-    weir_sha256_of(run->token, run->token_size, token_hash);
+    weir__sha256_of(run->token, run->token_size, token_hash);
     weir_cbor_text(w, "pad");
     weir_cbor_bool(w, run->pad);
     weir_cbor_text(w, "rank");
@@ -202,7 +202,7 @@ weir_status weir_checkpoint_read(const void *data, size_t size, weir_checkpoint 
     read.workers = small_uint(&map, "workers");
     read.world_size = small_uint(&map, "world_size");
     read.manifest_hash = hash.data;
-    weir_sha256_of(data, size, read.hash);
+    weir__sha256_of(data, size, read.hash);
     *out = read;
     return WEIR_OK;
 }

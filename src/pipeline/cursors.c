@@ -55,8 +55,8 @@ weir_status weir_cursors_open(const weir_env *env, const weir_manifest *manifest
         return weir__out_of_memory(error, operator_name, sizeof *c);
     c->env = env;
     memcpy(c->manifest_hash, weir_manifest_hash(manifest), WEIR_HASH_SIZE);
-    weir_sha256_of(token ? token : weir_manifest_token(manifest), token ? token_size : WEIR_TOKEN_SIZE,
-                   c->token_hash);
+    weir__sha256_of(token ? token : weir_manifest_token(manifest), token ? token_size : WEIR_TOKEN_SIZE,
+                    c->token_hash);
     c->list = weir__allocate_zero(env, count, sizeof *c->list);
     bool is_fine = c->list != NULL;
     for (size_t i = 0; i < count && is_fine; i++)
@@ -238,7 +238,7 @@ weir_status weir_cursors_save(const weir_cursors *c, const char *path, uint8_t h
     if (status == WEIR_OK)
         status = weir__checkpoint_save(c->env, w.data, w.size, path, error);
     if (status == WEIR_OK && hash)
-        weir_sha256_of(w.data, w.size, hash);
+        weir__sha256_of(w.data, w.size, hash);
     weir_cbor_release(&w);
     return status;
 }

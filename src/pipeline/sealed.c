@@ -3,9 +3,9 @@
 
 #include <string.h>
 
-static void begin(weir_cbor_writer *w, weir_sha256 *sha, const char *version, uint64_t pairs) {
-    weir_sha256_init(sha);
-    weir_cbor_writer_hash(w, sha);
+static void begin(weir_cbor_writer *w, weir__sha256 *sha, const char *version, uint64_t pairs) {
+    weir__sha256_init(sha);
+    weir__cbor_writer_hash(w, sha);
     weir_cbor_array(w, 2);
     weir_cbor_text(w, version);
     weir_cbor_map(w, pairs);
@@ -14,11 +14,11 @@ static void begin(weir_cbor_writer *w, weir_sha256 *sha, const char *version, ui
 void weir__sealed_write(weir_cbor_writer *w, const char *version, uint64_t pairs,
                         void (*write_pairs)(const void *context, weir_cbor_writer *w), const void *context) {
     uint8_t hash[WEIR_HASH_SIZE];
-    weir_sha256 sha;
+    weir__sha256 sha;
     weir_cbor_writer hashing;
     begin(&hashing, &sha, version, pairs);
     write_pairs(context, &hashing);
-    weir_sha256_final(&sha, hash);
+    weir__sha256_final(&sha, hash);
     weir_cbor_map(w, pairs + 1);
     weir_cbor_text(w, "h");
     weir_cbor_bytes(w, hash, sizeof hash);
@@ -27,7 +27,7 @@ void weir__sealed_write(weir_cbor_writer *w, const char *version, uint64_t pairs
 
 bool weir__sealed_is_whole(const weir_cbor_value *map, const char *version) {
     uint8_t hash[WEIR_HASH_SIZE];
-    weir_sha256 sha;
+    weir__sha256 sha;
     weir_cbor_writer w;
     weir_cbor_value sealed, key, value;
     if (!weir_cbor_get(map, "h", &sealed) || sealed.type != WEIR_CBOR_BYTES || sealed.number != sizeof hash)
@@ -39,6 +39,6 @@ bool weir__sealed_is_whole(const weir_cbor_value *map, const char *version) {
             weir_cbor_text_n(&w, (const char *)key.data, (size_t)key.number);
             weir_cbor_raw(&w, value.item, (size_t)(weir_cbor_skip(value.item) - value.item));
         }
-    weir_sha256_final(&sha, hash);
+    weir__sha256_final(&sha, hash);
     return memcmp(sealed.data, hash, sizeof hash) == 0;
 }

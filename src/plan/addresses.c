@@ -3,8 +3,8 @@
 #include <string.h>
 
 #include "base/bytes.h"
+#include "base/hash.h"
 #include "plan/planning.h"
-#include "weir/hash.h"
 
 #define ADDRESS_OPERATOR "UML_OS.TMMU.MapToVirtualAddresses_v1"
 
@@ -19,7 +19,7 @@ static void map_arena(weir_plan *plan, const weir__arena *arena, uint8_t *messag
     for (uint32_t slot = 0; slot < arena->slot_count; slot++) {
         uint8_t hash[32];
         weir__store64(at, slot);
-        weir_blake3_of(message, (size_t)(at - message) + SLOT_SIZE, hash);
+        weir__blake3_of(message, (size_t)(at - message) + SLOT_SIZE, hash);
         plan->slots[arena->first_slot + slot].address = weir__load64(hash) & ~(arena->alignment - 1);
     }
 }

@@ -4,9 +4,9 @@
 #include <string.h>
 
 #include "base/bytes.h"
+#include "base/hash.h"
 #include "base/options.h"
 #include "plan/arenas.h"
-#include "weir/hash.h"
 
 #define ZERO_OPERATOR "UML_OS.TMMU.ZeroTensor_v1"
 #define FILL_OPERATOR "UML_OS.TMMU.DebugFill_v1"
@@ -119,16 +119,16 @@ static weir_status fill(const weir_memory *memory, uint8_t *data, size_t size, u
     uint8_t key[32];
     uint8_t encoded[8];
     uint8_t chunk[FILL_CHUNK];
-    weir_blake3 hasher;
+    weir__blake3 hasher;
     weir_status status = WEIR_OK;
-    weir_blake3_of(token, token_size, key);
+    weir__blake3_of(token, token_size, key);
     weir__store64(encoded, handle);
-    weir_blake3_init_keyed(&hasher, key);
-    weir_blake3_update(&hasher, "tmmu_fill", 9);
-    weir_blake3_update(&hasher, encoded, sizeof encoded);
+    weir__blake3_init_keyed(&hasher, key);
+    weir__blake3_update(&hasher, "tmmu_fill", 9);
+    weir__blake3_update(&hasher, encoded, sizeof encoded);
     for (size_t at = 0; at < size && status == WEIR_OK; at += FILL_CHUNK) {
         size_t part = size - at < FILL_CHUNK ? size - at : FILL_CHUNK;
-        weir_blake3_final_seek(&hasher, at, chunk, part);
+        weir__blake3_final_seek(&hasher, at, chunk, part);
         status = weir__memory_write(memory, data + at, chunk, part, error);
     }
     return status;
@@ -397,7 +397,7 @@ weir_status weir_arenas_commit(weir_arenas *arenas, uint64_t batch, uint8_t stat
     weir_cbor_text(&w, "tmmu_commit_v1");
     weir_cbor_bytes(&w, arenas->plan->hashes.plan, WEIR_HASH_SIZE);
     weir_cbor_uint(&w, batch);
-    weir_sha256_of(encoded, w.size, state_hash);
+    weir__sha256_of(encoded, w.size, state_hash);
     return WEIR_OK;
 }
 

@@ -3,10 +3,10 @@
 #include <string.h>
 
 #include "base/floating.h"
+#include "base/hash.h"
 #include "base/options.h"
 #include "plan/pack.h"
 #include "plan/planning.h"
-#include "weir/hash.h"
 
 /* What a call brings beside the graph, read and checked for types. */
 typedef struct request {
@@ -78,7 +78,7 @@ static void default_token(const weir_graph *graph, uint8_t token[WEIR_TOKEN_SIZE
     weir_cbor_text(&w, "replay_token_v1");
     weir_cbor_bytes(&w, graph->hash, WEIR_HASH_SIZE);
     weir_cbor_uint(&w, 0);
-    weir_sha512_of(encoded, w.size, token);
+    weir__sha512_of(encoded, w.size, token);
 }
 
 static weir_status take_token(const weir_graph *graph, const weir_plan_options *options, weir_plan *plan,

@@ -6,8 +6,8 @@
 #include "base/internal.h"
 #include "base/philox.h"
 #include "sampler/divide.h"
-#include "weir/hash.h"
 #include "weir/manifest.h"
+#include "weir/philox.h"
 
 enum { WEIR__PRIMES_MAX = 15 }; /* no uint64 has more distinct odd prime factors */
 

@@ -5,7 +5,7 @@
 
 #include "base/internal.h"
 #include "sampler/place.h"
-#include "weir/hash.h"
+#include "weir/philox.h"
 
 /* Block numbers in 4 bytes where they fit, in 8 where they do not. */
 typedef struct weir__block_order {

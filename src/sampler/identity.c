@@ -4,27 +4,27 @@
 
 #include <string.h>
 
-static void hash_head(weir_sha256 *sha, uint8_t major_and_info) {
-    weir_sha256_update(sha, &major_and_info, 1);
+static void hash_head(weir__sha256 *sha, uint8_t major_and_info) {
+    weir__sha256_update(sha, &major_and_info, 1);
 }
 
 /* Appends single canonical items: the tuples are arrays whose first items never change, so their hash state
  * is kept. */
-static void hash_uint(weir_sha256 *sha, uint64_t value) {
+static void hash_uint(weir__sha256 *sha, uint64_t value) {
     weir_cbor_writer w;
-    weir_cbor_writer_hash(&w, sha);
+    weir__cbor_writer_hash(&w, sha);
     weir_cbor_uint(&w, value);
 }
 
-static void hash_text(weir_sha256 *sha, const char *text) {
+static void hash_text(weir__sha256 *sha, const char *text) {
     weir_cbor_writer w;
-    weir_cbor_writer_hash(&w, sha);
+    weir__cbor_writer_hash(&w, sha);
     weir_cbor_text(&w, text);
 }
 
-static void hash_bytes(weir_sha256 *sha, const void *data, size_t size) {
+static void hash_bytes(weir__sha256 *sha, const void *data, size_t size) {
     weir_cbor_writer w;
-    weir_cbor_writer_hash(&w, sha);
+    weir__cbor_writer_hash(&w, sha);
     weir_cbor_bytes(&w, data, size);
 }
 
@@ -33,13 +33,13 @@ void weir__sampler_prepare(weir_sampler *s, const weir_manifest *manifest, const
     enum { ARRAY_OF_5 = 0x85, ARRAY_OF_7 = 0x87 };
     token_size = token ? token_size : WEIR_TOKEN_SIZE;
     token = token ? token : weir_manifest_token(manifest);
-    weir_sha256_init(&s->seed_prefix);
+    weir__sha256_init(&s->seed_prefix);
     hash_head(&s->seed_prefix, ARRAY_OF_5);
     hash_text(&s->seed_prefix, "nextbatch_epoch_seed_v2");
     hash_bytes(&s->seed_prefix, token, token_size);
     hash_bytes(&s->seed_prefix, weir_manifest_hash(manifest), WEIR_HASH_SIZE);
     hash_text(&s->seed_prefix, key);
-    weir_sha256_init(&s->replay_prefix);
+    weir__sha256_init(&s->replay_prefix);
     hash_head(&s->replay_prefix, ARRAY_OF_7);
     hash_text(&s->replay_prefix, "nextbatch_v2");
     hash_bytes(&s->replay_prefix, token, token_size);
@@ -48,19 +48,19 @@ void weir__sampler_prepare(weir_sampler *s, const weir_manifest *manifest, const
 
 void weir__sampler_epoch_seed(const weir_sampler *s, uint64_t epoch, uint8_t seed[16]) {
     uint8_t digest[WEIR_HASH_SIZE];
-    weir_sha256 sha = s->seed_prefix;
+    weir__sha256 sha = s->seed_prefix;
     hash_uint(&sha, epoch);
-    weir_sha256_final(&sha, digest);
+    weir__sha256_final(&sha, digest);
     memcpy(seed, digest, 16);
 }
 
 void weir__sampler_replay_token(const weir_sampler *s, weir_cursor cursor, uint8_t digest[WEIR_HASH_SIZE]) {
-    weir_sha256 sha = s->replay_prefix;
+    weir__sha256 sha = s->replay_prefix;
     hash_uint(&sha, cursor.epoch);
     hash_uint(&sha, cursor.global_index);
     hash_uint(&sha, s->world_size);
     hash_uint(&sha, s->rank);
-    weir_sha256_final(&sha, digest);
+    weir__sha256_final(&sha, digest);
 }
 
 /* By sampling and boundary: [0] is by block order and map inside a block. */
@@ -94,10 +94,10 @@ static const char *subsampling_mode_of(const weir_sampler *s) {
 }
 
 static weir_status hash_config(weir_sampler *s, weir_error *error) {
-    weir_sha256 sha;
+    weir__sha256 sha;
     weir_cbor_writer w;
-    weir_sha256_init(&sha);
-    weir_cbor_writer_hash(&w, &sha);
+    weir__sha256_init(&sha);
+    weir__cbor_writer_hash(&w, &sha);
     weir_cbor_array(&w, 6);
     weir_cbor_text(&w, s->sampling_mode);
     weir_cbor_uint(&w, s->data.sampler_block_size);
@@ -107,7 +107,7 @@ static weir_status hash_config(weir_sampler *s, weir_error *error) {
                                                                     : "intra_block_affine_coprime_v1");
     weir_cbor_text(&w, "rank_contiguous_shard_v1");
     weir_status status = weir_cbor_finish(&w, error);
-    weir_sha256_final(&sha, s->sampler_config_hash);
+    weir__sha256_final(&sha, s->sampler_config_hash);
     return status;
 }
 

@@ -247,13 +247,13 @@ void weir_manifest_write_batch(const weir_manifest *manifest, weir_cbor_writer *
 static weir_status hash_document(const weir_manifest *manifest,
                                  void (*encode)(const weir_manifest *manifest, weir_cbor_writer *w),
                                  uint8_t digest[WEIR_HASH_SIZE], weir_error *error) {
-    weir_sha256 sha;
+    weir__sha256 sha;
     weir_cbor_writer w;
-    weir_sha256_init(&sha);
-    weir_cbor_writer_hash(&w, &sha);
+    weir__sha256_init(&sha);
+    weir__cbor_writer_hash(&w, &sha);
     encode(manifest, &w);
     weir_status status = weir_cbor_finish(&w, error);
-    weir_sha256_final(&sha, digest);
+    weir__sha256_final(&sha, digest);
     return status;
 }
 
@@ -266,7 +266,7 @@ static weir_status make_token(weir_manifest *manifest, weir_error *error) {
     weir_cbor_bytes(&w, manifest->hash, sizeof manifest->hash);
     weir_cbor_uint(&w, manifest->seed);
     weir_status status = weir_cbor_finish(&w, error);
-    weir_sha512_of(w.data, w.size, manifest->token);
+    weir__sha512_of(w.data, w.size, manifest->token);
     return status;
 }
 
@@ -279,7 +279,7 @@ weir_status weir__manifest_identify(weir_manifest *manifest, weir_error *error) 
     manifest->normalised_size = w.size;
     if (status != WEIR_OK)
         return status;
-    weir_sha256_of(w.data, w.size, manifest->hash);
+    weir__sha256_of(w.data, w.size, manifest->hash);
     status = make_token(manifest, error);
     if (status == WEIR_OK)
         status = hash_document(manifest, weir_manifest_write_mix, manifest->mix_hash, error);

@@ -19,7 +19,7 @@ typedef struct place {
 struct weir_mix {
     const weir_env *env;
     const weir_manifest *manifest;
-    weir_sha256 seed_prefix; /* of the period's seed tuple, up to the period */
+    weir__sha256 seed_prefix; /* of the period's seed tuple, up to the period */
     place *schedule;
     uint32_t *occurrences; /* a counter a dataset */
     uint32_t total;        /* W; 1 where there is one dataset and no mix */
@@ -35,8 +35,8 @@ static weir_status prepare_seed(weir_mix *mix, const void *token, size_t token_s
     weir_cbor_bytes(&w, token, token_size);
     weir_cbor_bytes(&w, weir_manifest_hash(mix->manifest), WEIR_HASH_SIZE);
     weir_manifest_write_mix(mix->manifest, &w);
-    weir_sha256_init(&mix->seed_prefix);
-    weir_sha256_update(&mix->seed_prefix, w.data, w.size);
+    weir__sha256_init(&mix->seed_prefix);
+    weir__sha256_update(&mix->seed_prefix, w.data, w.size);
     weir_cbor_uint(&w, 0); /* stands for the period, so that the tuple is whole */
     weir_status status = weir_cbor_finish(&w, error);
     weir_cbor_release(&w);
@@ -92,11 +92,11 @@ void weir_mix_close(weir_mix *mix) {
 
 static weir_seed period_seed(const weir_mix *mix, uint64_t period) {
     uint8_t digest[WEIR_HASH_SIZE];
-    weir_sha256 sha = mix->seed_prefix;
+    weir__sha256 sha = mix->seed_prefix;
     weir_cbor_writer w;
-    weir_cbor_writer_hash(&w, &sha);
+    weir__cbor_writer_hash(&w, &sha);
     weir_cbor_uint(&w, period);
-    weir_sha256_final(&sha, digest);
+    weir__sha256_final(&sha, digest);
     return weir_seed_load(digest);
 }
 

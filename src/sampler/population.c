@@ -22,16 +22,16 @@ static weir_status refuse(const char *task, const char *why, weir_error *error) 
 weir_seed weir__sampling_seed(const weir_manifest *manifest, const char *dataset, const void *token,
                               size_t token_size) {
     uint8_t digest[WEIR_HASH_SIZE];
-    weir_sha256 sha;
+    weir__sha256 sha;
     weir_cbor_writer w;
-    weir_sha256_init(&sha);
-    weir_cbor_writer_hash(&w, &sha);
+    weir__sha256_init(&sha);
+    weir__cbor_writer_hash(&w, &sha);
     weir_cbor_array(&w, 4);
     weir_cbor_text(&w, "sampling_seed_v1");
     weir_cbor_bytes(&w, token ? token : weir_manifest_token(manifest), token ? token_size : WEIR_TOKEN_SIZE);
     weir_cbor_bytes(&w, weir_manifest_hash(manifest), WEIR_HASH_SIZE);
     weir_cbor_text(&w, dataset);
-    weir_sha256_final(&sha, digest);
+    weir__sha256_final(&sha, digest);
     return weir_seed_load(digest);
 }
 

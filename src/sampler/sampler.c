@@ -124,7 +124,7 @@ static void describe(weir_sampler *s, weir_cursor cursor, weir_step *step) {
     if (!s->has_hashed_epoch || s->hashed_epoch != cursor.epoch) {
         uint8_t seed[16];
         weir__sampler_epoch_seed(s, cursor.epoch, seed);
-        weir_sha256_of(seed, sizeof seed, s->epoch_seed_hash);
+        weir__sha256_of(seed, sizeof seed, s->epoch_seed_hash);
         s->hashed_epoch = cursor.epoch;
         s->has_hashed_epoch = true;
     }

@@ -393,17 +393,17 @@ size_t weir_store_category_text(const weir_store *store, uint32_t index, char *o
 
 weir_status weir__dataset_hash(const uint8_t store_hash[WEIR_HASH_SIZE], const char *task, weir_split split,
                                uint8_t hash[WEIR_HASH_SIZE], weir_error *error) {
-    weir_sha256 sha;
+    weir__sha256 sha;
     weir_cbor_writer w;
-    weir_sha256_init(&sha);
-    weir_cbor_writer_hash(&w, &sha);
+    weir__sha256_init(&sha);
+    weir__cbor_writer_hash(&w, &sha);
     weir_cbor_array(&w, 4);
     weir_cbor_text(&w, "dataset_v1");
     weir_cbor_bytes(&w, store_hash, WEIR_HASH_SIZE);
     weir_cbor_text(&w, task);
     weir_cbor_text(&w, weir_split_name(split));
     weir_status status = weir_cbor_finish(&w, error);
-    weir_sha256_final(&sha, hash);
+    weir__sha256_final(&sha, hash);
     return status;
 }
 

@@ -21,7 +21,7 @@ static weir_status check_root(const uint8_t *data, const char *path, weir_error 
     size_t size = weir__frame_size(has_frame ? count : WEIR__SECTIONS_LEAST);
     memcpy(frame, data, size);
     memset(frame + WEIR__ROOT_OFFSET, 0, WEIR_HASH_SIZE);
-    weir_blake3_of(frame, size, root);
+    weir__blake3_of(frame, size, root);
     if (!has_frame || memcmp(root, data + WEIR__ROOT_OFFSET, WEIR_HASH_SIZE) != 0)
         return weir__fail(error, WEIR_STORE_CORRUPT, operator_name, "the header of %s is damaged", path);
     return WEIR_OK;
@@ -104,7 +104,7 @@ static weir_status read_metadata(weir_store *store, const char *path, weir_error
     const weir_section *section = weir__section(store, WEIR__SECTION_METADATA);
     const uint8_t *bytes = store->data + section->offset;
     uint8_t hash[WEIR_HASH_SIZE];
-    weir_blake3_of(bytes, (size_t)section->size, hash);
+    weir__blake3_of(bytes, (size_t)section->size, hash);
     if (memcmp(hash, section->hash, sizeof hash) != 0 ||
         weir_cbor_check(bytes, (size_t)section->size, NULL, NULL) != WEIR_OK)
         return weir__fail(error, WEIR_STORE_CORRUPT, operator_name, "the metadata of %s is damaged", path);

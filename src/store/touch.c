@@ -101,7 +101,7 @@ bool weir__values_fit(const weir__blocks *blocks) {
 
 static bool section_is_whole(weir__blocks *blocks) {
     uint8_t digest[WEIR_HASH_SIZE];
-    weir_blake3_of(blocks->base, (size_t)blocks->size, digest);
+    weir__blake3_of(blocks->base, (size_t)blocks->size, digest);
     if (!hashes_to(blocks, digest))
         return false;
     for (uint64_t block = 0; block < weir__block_count(blocks->size); block++)

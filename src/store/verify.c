@@ -21,7 +21,7 @@ static void check_section_hash(void *context, size_t index, uint32_t worker) {
     const weir_section *section = &check->store->sections[index];
     uint8_t hash[WEIR_HASH_SIZE];
     (void)worker;
-    weir_blake3_of(check->store->data + section->offset, (size_t)section->size, hash);
+    weir__blake3_of(check->store->data + section->offset, (size_t)section->size, hash);
     check->is_damaged[index] = memcmp(hash, section->hash, sizeof hash) != 0;
 }
 

@@ -115,7 +115,7 @@ static void end_section(weir__store_writer *writer) {
     uint8_t *hash = writer->sections[writer->section].hash;
     writer->sections[writer->section].size = size_so_far(writer);
     if (writer->block_count == 0) {
-        weir_blake3_of(writer->block, writer->block_size, hash);
+        weir__blake3_of(writer->block, writer->block_size, hash);
     } else {
         hash_block(writer, writer->block, writer->block_size);
         if (writer->status == WEIR_OK)
@@ -164,7 +164,7 @@ static size_t write_frame(const weir__store_writer *writer, uint64_t end, uint8_
         weir__store64(entry + 16, writer->sections[kind].size);
         memcpy(entry + 24, writer->sections[kind].hash, WEIR_HASH_SIZE);
     }
-    weir_blake3_of(frame, size, frame + WEIR__ROOT_OFFSET);
+    weir__blake3_of(frame, size, frame + WEIR__ROOT_OFFSET);
     return size;
 }
 

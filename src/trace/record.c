@@ -11,26 +11,26 @@
 /* ---- The chain ------------------------------------------------------------------------------- */
 
 void weir__trace_link_header(const void *body, size_t size, uint8_t link[WEIR_HASH_SIZE]) {
-    weir_sha256 sha;
+    weir__sha256 sha;
     weir_cbor_writer w;
-    weir_sha256_init(&sha);
-    weir_cbor_writer_hash(&w, &sha);
+    weir__sha256_init(&sha);
+    weir__cbor_writer_hash(&w, &sha);
     weir_cbor_array(&w, 2);
     weir_cbor_text(&w, WEIR_TRACE_VERSION);
     weir_cbor_raw(&w, body, size);
-    weir_sha256_final(&sha, link);
+    weir__sha256_final(&sha, link);
 }
 
 void weir__trace_link(const uint8_t previous[WEIR_HASH_SIZE], const void *body, size_t size,
                       uint8_t link[WEIR_HASH_SIZE]) {
-    weir_sha256 sha;
+    weir__sha256 sha;
     weir_cbor_writer w;
-    weir_sha256_init(&sha);
-    weir_cbor_writer_hash(&w, &sha);
+    weir__sha256_init(&sha);
+    weir__cbor_writer_hash(&w, &sha);
     weir_cbor_array(&w, 2);
     weir_cbor_bytes(&w, previous, WEIR_HASH_SIZE);
     weir_cbor_raw(&w, body, size);
-    weir_sha256_final(&sha, link);
+    weir__sha256_final(&sha, link);
 }
 
 /* The map's pairs are copied as they are: `w` sees a whole value made of a head and raw items. */

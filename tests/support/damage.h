@@ -51,10 +51,10 @@ static inline void rehash_store(uint8_t *data, size_t size) {
         uint64_t offset = weir__load64(entry + 8);
         uint64_t length = weir__load64(entry + 16);
         if (offset <= size && length <= size - offset)
-            weir_blake3_of(data + offset, (size_t)length, entry + 24);
+            weir__blake3_of(data + offset, (size_t)length, entry + 24);
     }
     memset(data + WEIR__ROOT_OFFSET, 0, WEIR_HASH_SIZE);
-    weir_blake3_of(data, weir__frame_size(count), data + WEIR__ROOT_OFFSET);
+    weir__blake3_of(data, weir__frame_size(count), data + WEIR__ROOT_OFFSET);
 }
 
 /* Reads every table, cell, edge, seed and text through the accessors; returns a number that depends on all

@@ -1,5 +1,6 @@
 /* See sampling.h. */
 #include "support/sampling.h"
+#include "base/philox.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -27,9 +28,9 @@ bool cursors_equal(weir_cursor a, weir_cursor b) {
     return a.epoch == b.epoch && a.global_index == b.global_index;
 }
 
-void hash_indices(weir_sha256 *sha, const uint64_t *indices, uint64_t count) {
+void hash_indices(weir__sha256 *sha, const uint64_t *indices, uint64_t count) {
 #if __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__ /* they lie in memory as they are hashed */
-    weir_sha256_update(sha, indices, (size_t)count * sizeof *indices);
+    weir__sha256_update(sha, indices, (size_t)count * sizeof *indices);
     return;
 #endif
     uint8_t bytes[8 * 512];
@@ -38,7 +39,7 @@ void hash_indices(weir_sha256 *sha, const uint64_t *indices, uint64_t count) {
         for (uint64_t i = 0; i < piece; i++)
             for (unsigned k = 0; k < 8; k++)
                 bytes[8 * i + k] = (uint8_t)(indices[done + i] >> 8 * k);
-        weir_sha256_update(sha, bytes, 8 * piece);
+        weir__sha256_update(sha, bytes, 8 * piece);
         done += piece;
     }
 }
@@ -57,7 +58,7 @@ static weir_seed slow_epoch_seed(const weir_manifest *manifest, uint64_t epoch) 
     weir_cbor_text(&w, "a");
     weir_cbor_uint(&w, epoch);
     assert_ok(weir_cbor_finish(&w, &error), &error);
-    weir_sha256_of(w.data, w.size, digest);
+    weir__sha256_of(w.data, w.size, digest);
     weir_cbor_release(&w);
     return weir_seed_load(digest);
 }
@@ -70,8 +71,9 @@ static uint64_t slow_index(const weir_manifest *manifest, uint64_t epoch, uint64
     weir_seed seed = slow_epoch_seed(manifest, epoch);
     weir_error error;
     if (data->rotate)
-        position =
-            (uint64_t)(((unsigned __int128)position + weir_bounded(seed, WEIR_DOMAIN_ROTATION, 0, n)) % n);
+        position = (uint64_t)(((unsigned __int128)position +
+                               weir__scale(weir_philox(seed, WEIR_DOMAIN_ROTATION, 0), n)) %
+                              n);
     uint64_t block_id = position / block_size, index;
     if (block_id < full_blocks && data->block_order == WEIR_BLOCKS_STATELESS_V1) {
         weir__place_map map = weir__place_map_make(seed, WEIR_DOMAIN_BLOCKS, 0, 0, full_blocks);

@@ -22,7 +22,7 @@ uint64_t slow_step(const weir_manifest *manifest, weir_stage stage, uint32_t wor
 bool cursors_equal(weir_cursor a, weir_cursor b);
 
 /* SHA-256 over indices as 8-byte little-endian integers. */
-void hash_indices(weir_sha256 *sha, const uint64_t *indices, uint64_t count);
+void hash_indices(weir__sha256 *sha, const uint64_t *indices, uint64_t count);
 
 /* ---- Populations ------------------------------------------------------------------------------ */
 

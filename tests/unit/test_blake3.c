@@ -7,8 +7,8 @@
 
 #include "base/blake3_compress.h"
 #include "base/blake3_kernel.h"
+#include "base/hash.h"
 #include "support/testing.h"
-#include "weir/hash.h"
 
 enum { INPUT_SIZE = 300 * 1024, LONG_OUTPUT_SIZE = 5000, NODES_MAX = 70 };
 
@@ -152,7 +152,7 @@ static size_t drawn_below(uint64_t *random, size_t bound) {
 #define FOR_EACH_KERNEL(kernel)                                                                              \
     for (const weir__blake3_kernel *const *place = kernels, *kernel; (kernel = *place) != NULL; place++)
 
-static void assert_digest(const weir__blake3_kernel *kernel, const weir_blake3 *hasher,
+static void assert_digest(const weir__blake3_kernel *kernel, const weir__blake3 *hasher,
                           const uint8_t expected[32]) {
     uint8_t digest[32];
     weir__blake3_final_seek_with(kernel, hasher, 0, digest, sizeof digest);
@@ -171,11 +171,11 @@ static size_t decode_hex(const char *hex, uint8_t *bytes, size_t capacity) {
     return size;
 }
 
-static void check_golden(const weir__blake3_kernel *kernel, const weir_blake3 *fresh, size_t size,
+static void check_golden(const weir__blake3_kernel *kernel, const weir__blake3 *fresh, size_t size,
                          const json_t *expected_hex) {
     uint8_t expected[512], out[512];
     size_t out_size = decode_hex(json_string_value(expected_hex), expected, sizeof expected);
-    weir_blake3 hasher = *fresh;
+    weir__blake3 hasher = *fresh;
     weir__blake3_update_with(kernel, &hasher, input, size);
     weir__blake3_final_seek_with(kernel, &hasher, 0, out, out_size);
     assert_memory_equal(out, expected, out_size);
@@ -189,10 +189,10 @@ static void test_golden_vectors(void **state) {
     const char *context = json_string_value(json_object_get(vectors, "context_string"));
     assert_int_equal(strlen(key), 32);
     assert_true(json_array_size(cases) > 0);
-    weir_blake3 plain, keyed, derived;
-    weir_blake3_init(&plain);
-    weir_blake3_init_keyed(&keyed, (const uint8_t *)key);
-    weir_blake3_init_derive_key(&derived, context, strlen(context));
+    weir__blake3 plain, keyed, derived;
+    weir__blake3_init(&plain);
+    weir__blake3_init_keyed(&keyed, (const uint8_t *)key);
+    weir__blake3_init_derive_key(&derived, context, strlen(context));
     for (size_t i = 0; i < json_array_size(cases); i++) {
         const json_t *one = json_array_get(cases, i);
         size_t size = (size_t)json_integer_value(json_object_get(one, "input_len"));
@@ -212,14 +212,14 @@ static void test_public_calls_agree_with_kernels(void **state) {
     for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
         uint8_t expected[32], digest[32], tail[20];
         plain_digest(sizes[i], expected);
-        weir_blake3_of(input, sizes[i], digest);
+        weir__blake3_of(input, sizes[i], digest);
         assert_memory_equal(digest, expected, 32);
-        weir_blake3 hasher;
-        weir_blake3_init(&hasher);
-        weir_blake3_update(&hasher, input, sizes[i]);
-        weir_blake3_final(&hasher, digest, 32);
+        weir__blake3 hasher;
+        weir__blake3_init(&hasher);
+        weir__blake3_update(&hasher, input, sizes[i]);
+        weir__blake3_final(&hasher, digest, 32);
         assert_memory_equal(digest, expected, 32);
-        weir_blake3_final_seek(&hasher, 12, tail, sizeof tail);
+        weir__blake3_final_seek(&hasher, 12, tail, sizeof tail);
         assert_memory_equal(tail, expected + 12, sizeof tail);
     }
 }
@@ -233,12 +233,12 @@ static void test_every_size_at_once_and_bytewise(void **state) {
     for (size_t size = 0; size <= LARGEST; size++)
         plain_digest(size, expected[size]);
     FOR_EACH_KERNEL(kernel) {
-        weir_blake3 bytewise;
-        weir_blake3_init(&bytewise);
+        weir__blake3 bytewise;
+        weir__blake3_init(&bytewise);
         for (size_t size = 0; size <= LARGEST; size++) {
             assert_digest(kernel, &bytewise, expected[size]);
-            weir_blake3 whole;
-            weir_blake3_init(&whole);
+            weir__blake3 whole;
+            weir__blake3_init(&whole);
             weir__blake3_update_with(kernel, &whole, input, size);
             assert_digest(kernel, &whole, expected[size]);
             weir__blake3_update_with(kernel, &bytewise, input + size, 1);
@@ -255,8 +255,8 @@ static void test_any_number_of_chunks(void **state) {
             uint8_t expected[32];
             plain_digest(size, expected);
             FOR_EACH_KERNEL(kernel) {
-                weir_blake3 hasher;
-                weir_blake3_init(&hasher);
+                weir__blake3 hasher;
+                weir__blake3_init(&hasher);
                 weir__blake3_update_with(kernel, &hasher, input, size);
                 assert_digest(kernel, &hasher, expected);
             }
@@ -273,8 +273,8 @@ static void test_every_split_of_short_inputs(void **state) {
             uint8_t expected[32];
             plain_digest(sizes[i], expected);
             for (size_t split = 0; split <= sizes[i]; split++) {
-                weir_blake3 hasher;
-                weir_blake3_init(&hasher);
+                weir__blake3 hasher;
+                weir__blake3_init(&hasher);
                 weir__blake3_update_with(kernel, &hasher, input, split);
                 weir__blake3_update_with(kernel, &hasher, input + split, sizes[i] - split);
                 assert_digest(kernel, &hasher, expected);
@@ -293,8 +293,8 @@ static void test_runs_of_chunks_that_start_anywhere(void **state) {
     FOR_EACH_KERNEL(kernel) {
         for (size_t first = 0; first <= CHUNKS_MAX; first++) {
             for (size_t second = 0; second <= CHUNKS_MAX; second++) {
-                weir_blake3 hasher;
-                weir_blake3_init(&hasher);
+                weir__blake3 hasher;
+                weir__blake3_init(&hasher);
                 weir__blake3_update_with(kernel, &hasher, input, first * 1024);
                 weir__blake3_update_with(kernel, &hasher, input + first * 1024, second * 1024);
                 assert_digest(kernel, &hasher, expected[first + second]);
@@ -312,8 +312,8 @@ static void test_random_splits_of_long_inputs(void **state) {
         uint8_t expected[32];
         plain_digest(size, expected);
         FOR_EACH_KERNEL(kernel) {
-            weir_blake3 hasher;
-            weir_blake3_init(&hasher);
+            weir__blake3 hasher;
+            weir__blake3_init(&hasher);
             for (size_t done = 0; done < size;) {
                 size_t part = drawn_below(&random, part_bound + 1);
                 part = part < size - done ? part : size - done;
@@ -329,13 +329,13 @@ static void test_no_input_at_all(void **state) {
     (void)state;
     uint8_t expected[32], digest[32];
     plain_digest(0, expected);
-    weir_blake3_of(NULL, 0, digest);
+    weir__blake3_of(NULL, 0, digest);
     assert_memory_equal(digest, expected, 32);
-    weir_blake3 hasher;
-    weir_blake3_init(&hasher);
-    weir_blake3_update(&hasher, NULL, 0);
-    weir_blake3_final(&hasher, NULL, 0);
-    weir_blake3_final(&hasher, digest, 32);
+    weir__blake3 hasher;
+    weir__blake3_init(&hasher);
+    weir__blake3_update(&hasher, NULL, 0);
+    weir__blake3_final(&hasher, NULL, 0);
+    weir__blake3_final(&hasher, digest, 32);
     assert_memory_equal(digest, expected, 32);
 }
 
@@ -352,8 +352,8 @@ static void test_nothing_past_the_end_is_touched(void **state) {
         plain_digest(size, expected);
         FOR_EACH_KERNEL(kernel) {
             memcpy(end - size, input, size);
-            weir_blake3 hasher;
-            weir_blake3_init(&hasher);
+            weir__blake3 hasher;
+            weir__blake3_init(&hasher);
             weir__blake3_update_with(kernel, &hasher, end - size, size);
             assert_digest(kernel, &hasher, expected);
             weir__blake3_final_seek_with(kernel, &hasher, 3, end - size / 10, size / 10);
@@ -372,10 +372,10 @@ static void test_fork_by_copy(void **state) {
             uint8_t expected_short[32], expected_long[32];
             plain_digest(prefixes[i] + 10, expected_short);
             plain_digest(prefixes[i] + 9000, expected_long);
-            weir_blake3 trunk;
-            weir_blake3_init(&trunk);
+            weir__blake3 trunk;
+            weir__blake3_init(&trunk);
             weir__blake3_update_with(kernel, &trunk, input, prefixes[i]);
-            weir_blake3 fork = trunk;
+            weir__blake3 fork = trunk;
             weir__blake3_update_with(kernel, &trunk, input + prefixes[i], 9000);
             weir__blake3_update_with(kernel, &fork, input + prefixes[i], 10);
             assert_digest(kernel, &fork, expected_short);
@@ -388,12 +388,12 @@ static void test_initializing_again_forgets(void **state) {
     (void)state;
     uint8_t expected[32];
     plain_digest(7000, expected);
-    weir_blake3 hasher;
+    weir__blake3 hasher;
     memset(&hasher, 0xA5, sizeof hasher);
-    weir_blake3_init_keyed(&hasher, input);
-    weir_blake3_update(&hasher, input, 50000);
-    weir_blake3_init(&hasher);
-    weir_blake3_update(&hasher, input, 7000);
+    weir__blake3_init_keyed(&hasher, input);
+    weir__blake3_update(&hasher, input, 50000);
+    weir__blake3_init(&hasher);
+    weir__blake3_update(&hasher, input, 7000);
     assert_digest(weir__blake3_kernel_best(), &hasher, expected);
 }
 
@@ -402,7 +402,7 @@ static void test_initializing_again_forgets(void **state) {
 /* The root is a chunk, a parent over an unfinished chunk, a parent over whole chunks. */
 static const size_t seek_input_sizes[] = {0, 100, 1024, 5000, 8192};
 
-static void check_seek(const weir_blake3 *hasher, uint64_t offset, size_t size, const uint8_t *expected) {
+static void check_seek(const weir__blake3 *hasher, uint64_t offset, size_t size, const uint8_t *expected) {
     uint8_t out[LONG_OUTPUT_SIZE + 16];
     FOR_EACH_KERNEL(kernel) {
         memset(out, 0xA5, sizeof out);
@@ -419,9 +419,9 @@ static void test_seek_is_a_slice_of_the_long_output(void **state) {
     for (size_t i = 0; i < sizeof seek_input_sizes / sizeof *seek_input_sizes; i++) {
         static uint8_t whole[LONG_OUTPUT_SIZE];
         plain_hash(weir__blake3_iv, 0, input, seek_input_sizes[i], 0, whole, sizeof whole);
-        weir_blake3 hasher;
-        weir_blake3_init(&hasher);
-        weir_blake3_update(&hasher, input, seek_input_sizes[i]);
+        weir__blake3 hasher;
+        weir__blake3_init(&hasher);
+        weir__blake3_update(&hasher, input, seek_input_sizes[i]);
         check_seek(&hasher, 0, sizeof whole, whole);
         for (int turn = 0; turn < 300; turn++) {
             size_t offset = drawn_below(&random, sizeof whole);
@@ -438,9 +438,9 @@ static void test_seek_far_away(void **state) {
     for (size_t i = 0; i < sizeof offsets / sizeof *offsets; i++) {
         uint8_t expected[3000];
         plain_hash(weir__blake3_iv, 0, input, 5000, offsets[i], expected, sizeof expected);
-        weir_blake3 hasher;
-        weir_blake3_init(&hasher);
-        weir_blake3_update(&hasher, input, 5000);
+        weir__blake3 hasher;
+        weir__blake3_init(&hasher);
+        weir__blake3_update(&hasher, input, 5000);
         check_seek(&hasher, offsets[i], sizeof expected, expected);
     }
 }

@@ -106,16 +106,16 @@ static void assert_order(json_t *list, const uint64_t *order, size_t from) {
 }
 
 static void assert_order_hash(const uint64_t *order, size_t count, const char *hex) {
-    weir_sha256 sha;
+    weir__sha256 sha;
     uint8_t digest[32];
-    weir_sha256_init(&sha);
+    weir__sha256_init(&sha);
     for (size_t i = 0; i < count; i++) {
         uint8_t bytes[8];
         for (int k = 0; k < 8; k++)
             bytes[k] = (uint8_t)(order[i] >> 8 * k);
-        weir_sha256_update(&sha, bytes, 8);
+        weir__sha256_update(&sha, bytes, 8);
     }
-    weir_sha256_final(&sha, digest);
+    weir__sha256_final(&sha, digest);
     assert_hex_equal(digest, 32, hex);
 }
 

@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/hash.h"
 #include "support/testing.h"
 
 /* ---- What the writer refuses ----------------------------------------------------------------- */
@@ -174,17 +175,17 @@ static void write_sample(weir_cbor_writer *w) {
 static void a_hash_writer_hashes_what_a_memory_writer_keeps(void **state) {
     (void)state;
     weir_error error;
-    weir_sha256 sha;
+    weir__sha256 sha;
     uint8_t streamed[32], whole[32];
     weir_cbor_writer to_hash;
-    weir_sha256_init(&sha);
-    weir_cbor_writer_hash(&to_hash, &sha);
+    weir__sha256_init(&sha);
+    weir__cbor_writer_hash(&to_hash, &sha);
     write_sample(&to_hash);
     assert_ok(weir_cbor_finish(&to_hash, &error), &error);
-    weir_sha256_final(&sha, streamed);
+    weir__sha256_final(&sha, streamed);
     write_sample(fresh_writer());
     assert_ok(weir_cbor_finish(&writer, &error), &error);
-    weir_sha256_of(writer.data, writer.size, whole);
+    weir__sha256_of(writer.data, writer.size, whole);
     assert_int_equal(to_hash.size, writer.size);
     assert_memory_equal(streamed, whole, sizeof whole);
     weir_cbor_release(&to_hash);

@@ -157,7 +157,7 @@ static void they_are_kept_in_a_file(void **state) {
     assert_fails(weir_cursors_load(loaded, "run.cursors", &error), WEIR_IO_ERROR, &error);
     assert_ok(weir_cursors_save(cursors, "run.cursors", hash, &error), &error);
     memory_file *file = memory_env_file(&memory, "run.cursors");
-    weir_sha256_of(file->data, file->size, digest);
+    weir__sha256_of(file->data, file->size, digest);
     assert_memory_equal(hash, digest, WEIR_HASH_SIZE);
     assert_ok(weir_cursors_load(loaded, "run.cursors", &error), &error);
     assert_true(cursors_equal(at(loaded, "bb"), (weir_cursor){UINT64_MAX, 56}));

@@ -424,13 +424,13 @@ static void test_zero_and_fill(void **state) {
     uint8_t *expected = malloc(size);
     uint8_t key[32];
     uint8_t message[17] = "tmmu_fill";
-    weir_blake3 hasher;
-    weir_blake3_of(token, token_size, key);
+    weir__blake3 hasher;
+    weir__blake3_of(token, token_size, key);
     for (unsigned i = 0; i < 8; i++)
         message[9 + i] = (uint8_t)(tensor.address >> 8 * i);
-    weir_blake3_init_keyed(&hasher, key);
-    weir_blake3_update(&hasher, message, sizeof message);
-    weir_blake3_final(&hasher, expected, size);
+    weir__blake3_init_keyed(&hasher, key);
+    weir__blake3_update(&hasher, message, sizeof message);
+    weir__blake3_final(&hasher, expected, size);
     assert_memory_equal(memory, expected, size);
 
     assert_ok(weir_arenas_zero(arenas, tensor.id.data, tensor.id.size, &error), &error);
@@ -469,7 +469,7 @@ static void test_commit(void **state) {
     weir_cbor_bytes(&w, hashes.plan, WEIR_HASH_SIZE);
     weir_cbor_uint(&w, 7);
     assert_ok(weir_cbor_finish(&w, &error), &error);
-    weir_sha256_of(w.data, w.size, expected);
+    weir__sha256_of(w.data, w.size, expected);
     assert_memory_equal(commits[0], expected, WEIR_HASH_SIZE);
     weir_cbor_release(&w);
     weir_arenas_close(arenas);

@@ -139,8 +139,8 @@ static void golden_errors(void **state) {
 
 typedef struct run_state {
     weir_sampler **samplers;
-    weir_sha256 *rank_hashes;
-    weir_sha256 hash;
+    weir__sha256 *rank_hashes;
+    weir__sha256 hash;
     uint64_t *indices;
     uint64_t samples;
 } run_state;
@@ -169,18 +169,18 @@ static void assert_golden_run(json_t *vector) {
                      .rank_hashes = calloc(world_size, sizeof *run.rank_hashes),
                      .indices = malloc(weir_manifest_global_batch_size(manifest) * 8)};
     assert_true(run.samplers && run.rank_hashes && run.indices);
-    weir_sha256_init(&run.hash);
+    weir__sha256_init(&run.hash);
     for (uint32_t rank = 0; rank < world_size; rank++) {
         run.samplers[rank] = sampler_of(manifest, member_text(vector, "dataset"), stage, world_size, rank);
-        weir_sha256_init(&run.rank_hashes[rank]);
+        weir__sha256_init(&run.rank_hashes[rank]);
     }
     weir_cursor cursor = cursor_of(vector, "epoch", "position");
     for (uint64_t step = 0; step < member_uint(vector, "steps"); step++)
         cursor = take_golden_step(&run, world_size, cursor);
-    weir_sha256_final(&run.hash, digest);
+    weir__sha256_final(&run.hash, digest);
     assert_hex_equal(digest, 32, member_text(vector, "sha256_all"));
     for (uint32_t rank = 0; rank < world_size; rank++) {
-        weir_sha256_final(&run.rank_hashes[rank], digest);
+        weir__sha256_final(&run.rank_hashes[rank], digest);
         assert_hex_equal(digest, 32, json_string_value(json_array_get(member(vector, "sha256_ranks"), rank)));
         weir_sampler_close(run.samplers[rank]);
     }
@@ -359,7 +359,7 @@ static void every_error_names_its_call(void **state) {
         weir_cbor_uint(&w, member_uint(vector, "world_size"));
         weir_cbor_uint(&w, member_uint(vector, "rank"));
         assert_ok(weir_cbor_finish(&w, &error), &error);
-        weir_sha256_of(w.data, w.size, digest);
+        weir__sha256_of(w.data, w.size, digest);
         assert_memory_equal(error.replay_token, digest, 32);
         weir_cbor_release(&w);
         close_session(&s);

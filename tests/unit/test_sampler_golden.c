@@ -22,13 +22,13 @@ static weir_manifest *manifest_of_case(json_t *vector) {
 static void assert_run(json_t *vector, const weir_manifest *manifest, uint32_t world_size,
                        uint64_t *indices) {
     weir_sampler *ranks[64];
-    weir_sha256 sha;
+    weir__sha256 sha;
     uint8_t digest[32];
     uint64_t samples = 0;
     weir_cursor cursor = {member_uint(vector, "epoch"), member_uint(vector, "position")}, next = cursor;
     for (uint32_t rank = 0; rank < world_size; rank++)
         ranks[rank] = sampler_of(manifest, "a", WEIR_STAGE_TRAIN, world_size, rank);
-    weir_sha256_init(&sha);
+    weir__sha256_init(&sha);
     for (uint64_t i = 0; i < member_uint(vector, "steps"); i++, cursor = next)
         for (uint32_t rank = 0; rank < world_size; rank++) {
             weir_step step = take_step(ranks[rank], cursor, indices);
@@ -36,7 +36,7 @@ static void assert_run(json_t *vector, const weir_manifest *manifest, uint32_t w
             samples += step.count;
             next = step.cursor_next;
         }
-    weir_sha256_final(&sha, digest);
+    weir__sha256_final(&sha, digest);
     assert_true(samples == member_uint(vector, "samples"));
     json_t *end = member(vector, "cursor_end");
     assert_true(
@@ -89,14 +89,14 @@ static bool is_text(json_t *vector, const char *key, const char *text) {
 static void assert_epoch(json_t *vector, const weir_manifest *manifest, uint32_t world_size,
                          uint64_t *indices) {
     weir_sampler *ranks[64];
-    weir_sha256 sha;
+    weir__sha256 sha;
     uint8_t digest[32];
     uint64_t count = 0;
     weir_stage stage = is_text(vector, "stage", "eval") ? WEIR_STAGE_EVAL : WEIR_STAGE_TRAIN;
     weir_cursor cursor = {member_uint(vector, "epoch"), 0}, next = cursor;
     for (uint32_t rank = 0; rank < world_size; rank++)
         ranks[rank] = sampler_of(manifest, "a", stage, world_size, rank);
-    weir_sha256_init(&sha);
+    weir__sha256_init(&sha);
     for (; cursor.epoch == member_uint(vector, "epoch"); cursor = next)
         for (uint32_t rank = 0; rank < world_size; rank++) {
             weir_step step = take_step(ranks[rank], cursor, indices);
@@ -104,7 +104,7 @@ static void assert_epoch(json_t *vector, const weir_manifest *manifest, uint32_t
             count += step.count;
             next = step.cursor_next;
         }
-    weir_sha256_final(&sha, digest);
+    weir__sha256_final(&sha, digest);
     assert_true(count == member_uint(vector, "indices"));
     assert_hex_equal(digest, 32, member_text(vector, "sha256"));
     for (uint32_t rank = 0; rank < world_size; rank++)

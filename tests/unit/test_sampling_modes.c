@@ -30,14 +30,14 @@ static void golden_places(void **state) {
                         uint_of(json_array_get(member(one, "found"), k)));
         if (asked)
             continue;
-        weir_sha256 sha;
+        weir__sha256 sha;
         uint8_t digest[32];
-        weir_sha256_init(&sha);
+        weir__sha256_init(&sha);
         for (uint64_t x = 0; x < m; x++) {
             uint64_t place = weir__place_at(&map, x);
             hash_indices(&sha, &place, 1);
         }
-        weir_sha256_final(&sha, digest);
+        weir__sha256_final(&sha, digest);
         assert_hex_equal(digest, 32, member_text(one, "sha256"));
     }
     json_decref(golden);
@@ -95,12 +95,12 @@ static weir_population *population_of(json_t *run, const weir_manifest *manifest
 static void assert_golden_run(json_t *run, const weir_manifest *manifest, const weir_population *population,
                               uint32_t world_size) {
     weir_sampler *ranks[64];
-    weir_sha256 sha;
+    weir__sha256 sha;
     uint8_t digest[32];
     uint64_t indices[64], samples = 0;
     weir_cursor cursor = {member_uint(run, "epoch"), 0};
     weir_step step = {0};
-    weir_sha256_init(&sha);
+    weir__sha256_init(&sha);
     for (uint32_t rank = 0; rank < world_size; rank++)
         ranks[rank] = drawing(manifest, population, world_size, rank);
     for (uint64_t i = 0; i < member_uint(run, "steps"); i++) {
@@ -111,7 +111,7 @@ static void assert_golden_run(json_t *run, const weir_manifest *manifest, const 
         }
         cursor = step.cursor_next;
     }
-    weir_sha256_final(&sha, digest);
+    weir__sha256_final(&sha, digest);
     assert_hex_equal(digest, 32, member_text(run, "sha256"));
     assert_string_equal(step.sampling_mode, member_text(run, "sampling_mode"));
     assert_string_equal(step.subsampling_mode, member_text(run, "subsampling_mode"));

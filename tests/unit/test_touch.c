@@ -38,7 +38,7 @@ static void joined_subtrees_are_the_hash(void **state) {
                 weir__blake3_join_add(&joiner, value, 1);
             }
             weir__blake3_join_end(&joiner, found);
-            weir_blake3_of(data, size, expected);
+            weir__blake3_of(data, size, expected);
             assert_memory_equal(found, expected, 32);
         }
     free(data);
