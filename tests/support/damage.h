@@ -7,6 +7,7 @@
 
 #include "base/blake3_tree.h"
 #include "base/bytes.h"
+#include "base/hash.h"
 #include "store/format.h"
 
 /* How many sections a file says it has, or the least if it lies. */

@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <unistd.h>
 
+#include "base/hash.h"
 #include "plan/pack.h"
 #include "support/random_graph.h"
 

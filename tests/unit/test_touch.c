@@ -9,6 +9,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "base/hash.h"
 #include "support/damage.h"
 #include "support/made_store.h"
 #include "support/testing.h"
