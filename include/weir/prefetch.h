@@ -86,6 +86,10 @@ typedef struct weir_prefetch_options {
     size_t slot_size;   /* of the slots that the prefetcher makes itself, 64-byte aligned and zeroed … */
     void *const *slots; /* … or weir_prefetch_slot_count of the caller's own */
 
+    bool shares_items; /* strict order of one pass, interleaved and without a dropped remainder: an item is
+                          made by whichever worker is free, not by the one whose shard it is in. Order and
+                          states are the same; a slow worker delays its items and no others */
+
     const weir_cbor_value *state; /* what weir_prefetch_save wrote: go on there; NULL: begin */
 } weir_prefetch_options;
 

@@ -144,6 +144,7 @@ static weir_prefetch_options prefetch_options(const weir__loader *loader) {
         .workers = loader->lane_count,
         .buffer_size = options->buffer_size,
         .queue_size = options->queue_size,
+        .shares_items = options->policy == WEIR_POLICY_STRICT,
     };
 }
 

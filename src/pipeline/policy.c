@@ -22,7 +22,8 @@ static weir__pick pick_strictly(weir_prefetch *prefetch) {
     while (weir__worker_is_done(&prefetch->workers[number]))
         number = next_number(prefetch, number);
     weir__worker *worker = &prefetch->workers[number];
-    return (weir__pick){worker, has_something(worker)};
+    bool is_ready = prefetch->belt.places ? weir__belt_is_ready(&prefetch->belt) : has_something(worker);
+    return (weir__pick){worker, is_ready};
 }
 
 static uint64_t find_slowest(const weir_prefetch *prefetch) {

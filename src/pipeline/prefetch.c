@@ -29,15 +29,26 @@ static weir_status fail_all_held(const weir_prefetch *prefetch, weir_error *erro
     return status;
 }
 
-/* Moves the worker's first item out of its ring, and a spare in. */
+/* Moves the next item off the belt, and a spare onto it; who made it is not who the order names. */
+static uint32_t take_from_belt(weir_prefetch *prefetch, uint32_t spare, uint32_t *maker) {
+    const weir__belt_place *place = weir__belt_place_of(&prefetch->belt, prefetch->belt.taken);
+    uint32_t slot = place->slot;
+    *maker = place->worker;
+    prefetch->workers[place->worker].ring.taken_own++;
+    weir__belt_take(&prefetch->belt, prefetch->env, spare);
+    return slot;
+}
+
+/* Moves the worker's next item out of its ring, and a spare in. */
 static void take_item(weir_prefetch *prefetch, weir__worker *worker, weir_item *item) {
-    uint32_t spare = weir__slots_next_spare(&prefetch->slots);
-    uint32_t slot = weir__ring_take(&worker->ring, prefetch->env, spare);
+    uint32_t spare = weir__slots_next_spare(&prefetch->slots), maker = worker->number;
+    uint32_t slot = prefetch->belt.places ? take_from_belt(prefetch, spare, &maker)
+                                          : weir__ring_take(&worker->ring, prefetch->env, spare);
     weir__slots_hold(&prefetch->slots, slot);
     *item = (weir_item){.epoch = worker->cursor.epoch,
                         .position = worker->cursor.position,
                         .key = prefetch->key,
-                        .worker = worker->number,
+                        .worker = maker,
                         .slot_index = slot,
                         .slot = prefetch->addresses[slot],
                         .cancel = (const uint32_t *)(const void *)&prefetch->is_cancelled};
@@ -62,6 +73,14 @@ static weir_status surface_failure(weir_prefetch *prefetch, const weir__worker *
     return status;
 }
 
+/* The worker that could not make what is ready; NULL if it is an item. */
+static const weir__worker *find_failure(weir_prefetch *prefetch, weir__worker *worker) {
+    if (!prefetch->belt.places)
+        return weir__ring_has_item(&worker->ring) ? NULL : worker;
+    const weir__belt_place *place = weir__belt_place_of(&prefetch->belt, prefetch->belt.taken);
+    return place->has_failed ? &prefetch->workers[place->worker] : NULL;
+}
+
 static weir_status take_next(weir_prefetch *prefetch, bool may_wait, weir_item *item, bool *is_ready,
                              weir_error *error) {
     if (!weir__prefetch_is_here(prefetch))
@@ -82,12 +101,16 @@ static weir_status take_next(weir_prefetch *prefetch, bool may_wait, weir_item *
         if (!may_wait)
             return WEIR_OK;
         worker->stalls++;
-        prefetch->wait_ns += weir__ring_await_item(&worker->ring, prefetch->env, &prefetch->is_cancelled);
+        prefetch->wait_ns +=
+            prefetch->belt.places
+                ? weir__belt_await_item(&prefetch->belt, prefetch->env, &prefetch->is_cancelled)
+                : weir__ring_await_item(&worker->ring, prefetch->env, &prefetch->is_cancelled);
         if (is_cancelled(prefetch))
             return fail_cancelled(error);
     }
-    if (!weir__ring_has_item(&worker->ring)) /* then what made it ready is a failure */
-        return surface_failure(prefetch, worker, error);
+    const weir__worker *failed = find_failure(prefetch, worker);
+    if (failed)
+        return surface_failure(prefetch, failed, error);
     take_item(prefetch, worker, item);
     return WEIR_OK;
 }
@@ -120,6 +143,7 @@ void weir_prefetch_cancel(weir_prefetch *prefetch) {
         weir__wake_sleeper(prefetch->env, &prefetch->workers[i].ring.consumer_sleeps);
         weir__wake_sleeper(prefetch->env, &prefetch->workers[i].ring.producer_sleeps);
     }
+    weir__belt_cancel(&prefetch->belt, prefetch->env);
     errno = kept;
 }
 

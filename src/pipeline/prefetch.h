@@ -8,6 +8,7 @@
 #define WEIR_SRC_PIPELINE_PREFETCH_H
 
 #include "base/internal.h"
+#include "pipeline/belt.h"
 #include "pipeline/ring.h"
 #include "pipeline/shard.h"
 #include "pipeline/slots.h"
@@ -52,6 +53,7 @@ struct weir_prefetch {
     uint32_t max_skips_per_round;
     uint32_t worker_count;
     weir__worker *workers;
+    weir__belt belt;  /* that all workers fill; without places: each fills a ring of its own */
     void **addresses; /* of the slots */
     void *own_slots;  /* mapped, or NULL where they are the caller's */
     size_t own_slots_size;

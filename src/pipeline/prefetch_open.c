@@ -20,6 +20,7 @@ typedef struct memory_layout {
     size_t workers;
     size_t entries;
     size_t entries_stride; /* of each worker */
+    size_t places;         /* of the belt */
     size_t links;
     size_t spares;
     size_t addresses;
@@ -32,7 +33,10 @@ static memory_layout lay_out(const weir_prefetch_options *options) {
     layout.workers = whole_lines(sizeof(weir_prefetch));
     layout.entries = layout.workers + options->workers * sizeof(weir__worker);
     layout.entries_stride = whole_lines(options->buffer_size * sizeof(uint32_t));
-    layout.links = layout.entries + options->workers * layout.entries_stride;
+    layout.places = layout.entries + options->workers * layout.entries_stride;
+    layout.links = layout.places;
+    if (options->shares_items)
+        layout.links += options->workers * (size_t)options->buffer_size * sizeof(weir__belt_place);
     layout.spares = layout.links + whole_lines(slot_count * sizeof(uint32_t));
     layout.addresses = layout.spares + whole_lines(options->queue_size * sizeof(uint32_t));
     layout.size = layout.addresses + slot_count * sizeof(void *);
@@ -125,6 +129,17 @@ static void fill_rings(weir_prefetch *prefetch, const weir_prefetch_options *opt
                      (uint32_t *)(void *)(base + layout->spares), options->queue_size);
 }
 
+/* The belt has the slots of all rings. */
+static void open_belt(weir_prefetch *prefetch, const weir_prefetch_options *options,
+                      const memory_layout *layout) {
+    uint64_t taken = 0;
+    for (uint32_t i = 0; i < options->workers; i++)
+        taken += prefetch->workers[i].consumed;
+    weir__belt_init(&prefetch->belt, (weir__belt_place *)(void *)((uint8_t *)prefetch + layout->places),
+                    (uint64_t)options->workers * options->buffer_size,
+                    weir__pass_length(&prefetch->shards, true), taken);
+}
+
 /* Puts every worker's two cursors where what was consumed ends. */
 static void seek(weir_prefetch *prefetch) {
     for (uint32_t i = 0; i < prefetch->worker_count; i++) {
@@ -173,6 +188,8 @@ weir_status weir_prefetch_open(const weir_env *env, const weir_prefetch_options 
     if (status == WEIR_OK)
         status = place_slots(prefetch, &filled, error);
     if (status == WEIR_OK) {
+        if (filled.shares_items)
+            open_belt(prefetch, &filled, &layout);
         seek(prefetch);
         status = start_threads(prefetch, error);
     }

@@ -80,6 +80,12 @@ static weir_status check_iterator(const weir_prefetch_options *options, weir_err
     if (options->source.length == WEIR_ENDLESS && options->shard_mode == WEIR_SHARD_CONTIGUOUS)
         return weir__fail(error, WEIR_CONTRACT_VIOLATION, WEIR__PREFETCH_OPERATOR,
                           "an endless source has no contiguous blocks; use interleaved shards");
+    if (options->shares_items &&
+        (options->policy != WEIR_POLICY_STRICT || options->shard_mode != WEIR_SHARD_INTERLEAVED ||
+         options->drop_remainder || options->epochs != 1))
+        return weir__fail(error, WEIR_CONTRACT_VIOLATION, WEIR__PREFETCH_OPERATOR,
+                          "items are shared in strict order, in one pass of interleaved shards without a "
+                          "dropped remainder; leave shares_items out, or change these");
     return WEIR_OK;
 }
 

@@ -4,16 +4,6 @@
 /* A look at the other's count is a few nanoseconds, a sleep and a wake some thousands. */
 enum { SPINS = 32 };
 
-static inline void pause_briefly(void) {
-#if defined(__x86_64__) || defined(__i386__)
-    __builtin_ia32_pause();
-#elif defined(__aarch64__)
-    __asm__ volatile("yield" ::: "memory");
-#else
-    __asm__ volatile("" ::: "memory");
-#endif
-}
-
 static inline const uint32_t *futex_word(const _Atomic uint32_t *word) {
     return (const uint32_t *)(const void *)word;
 }
@@ -57,7 +47,7 @@ uint64_t weir__ring_await_item(weir__ring *ring, const weir_env *env, const _Ato
     for (int i = 0; i < SPINS; i++) {
         if (consumer_has_something(ring, cancelled))
             return 0;
-        pause_briefly();
+        weir__pause();
     }
     uint64_t began_ns = env->now_ns(env->context);
     for (;;) {
@@ -83,7 +73,7 @@ uint64_t weir__ring_await_room(weir__ring *ring, const weir_env *env, const _Ato
     for (int i = 0; i < SPINS; i++) {
         if (producer_may_go_on(ring, full_at + 1, cancelled))
             return 0;
-        pause_briefly();
+        weir__pause();
     }
     uint64_t began_ns = env->now_ns(env->context);
     atomic_store(&ring->wake_at, wake_at);

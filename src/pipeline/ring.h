@@ -73,6 +73,17 @@ static inline void weir__wake_sleeper(const weir_env *env, _Atomic uint32_t *wor
     env->wake(env->context, (const uint32_t *)(const void *)word);
 }
 
+/* For a moment, while another thread is about to do something. */
+static inline void weir__pause(void) {
+#if defined(__x86_64__) || defined(__i386__)
+    __builtin_ia32_pause();
+#elif defined(__aarch64__)
+    __asm__ volatile("yield" ::: "memory");
+#else
+    __asm__ volatile("" ::: "memory");
+#endif
+}
+
 /* ---- The consumer's side --------------------------------------------------------------------- */
 
 /* Tells the producer what was taken. */

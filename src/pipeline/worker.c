@@ -24,29 +24,69 @@ static void complete_record(weir__worker *worker, const weir_item *item) {
                      (unsigned long long)item->position, (unsigned long long)item->epoch);
 }
 
-void *weir__worker_run(void *argument) {
-    weir__worker *worker = argument;
+/* Has the producer fill the slot; false if it cannot. */
+static bool make(weir__worker *worker, weir_item *item, uint32_t slot) {
+    weir_prefetch *prefetch = worker->prefetch;
+    item->slot_index = slot;
+    item->slot = prefetch->addresses[slot];
+    worker->failure_status = prefetch->source.produce(prefetch->source.context, item, &worker->failure);
+    if (worker->failure_status == WEIR_OK)
+        return true;
+    complete_record(worker, item);
+    return false;
+}
+
+/* Makes the items of its shard. */
+static void fill_ring(weir__worker *worker, weir_item *item) {
     weir_prefetch *prefetch = worker->prefetch;
     weir__cursor cursor = worker->first;
-    weir_item item = {.key = prefetch->key,
-                      .worker = worker->number,
-                      .cancel = (const uint32_t *)(const void *)&prefetch->is_cancelled};
     for (uint64_t left = worker->total - worker->consumed_at_open; left > 0; left--) {
         if (!find_room(worker))
-            return NULL;
-        item.slot_index = weir__ring_free_slot(&worker->ring);
-        item.slot = prefetch->addresses[item.slot_index];
-        item.epoch = cursor.epoch;
-        item.position = cursor.position;
-        weir_status status = prefetch->source.produce(prefetch->source.context, &item, &worker->failure);
-        if (status != WEIR_OK) {
-            worker->failure_status = status;
-            complete_record(worker, &item);
+            return;
+        item->epoch = cursor.epoch;
+        item->position = cursor.position;
+        if (!make(worker, item, weir__ring_free_slot(&worker->ring))) {
             weir__ring_fail(&worker->ring, prefetch->env);
-            return NULL;
+            return;
         }
         weir__ring_push(&worker->ring, prefetch->env);
         weir__cursor_advance(&cursor);
     }
+}
+
+/* Makes the next item that nobody makes. */
+static void fill_belt(weir__worker *worker, weir_item *item) {
+    weir_prefetch *prefetch = worker->prefetch;
+    weir__belt *belt = &prefetch->belt;
+    bool is_made = true;
+    while (is_made) {
+        uint64_t number = atomic_fetch_add(&belt->next, 1);
+        if (number >= belt->length)
+            return;
+        uint64_t slept_ns = weir__belt_await_room(belt, prefetch->env, number, &prefetch->is_cancelled);
+        atomic_fetch_add_explicit(&worker->wait_ns, slept_ns, memory_order_relaxed);
+        if (is_cancelled(worker))
+            return;
+        weir__belt_place *place = weir__belt_place_of(belt, number);
+        item->epoch = prefetch->shards.start_epoch;
+        item->position = prefetch->shards.start_position + number;
+        is_made = make(worker, item, place->slot);
+        place->worker = worker->number;
+        place->has_failed = !is_made;
+        atomic_fetch_add_explicit(&worker->ring.made, is_made, memory_order_relaxed);
+        weir__belt_push(belt, prefetch->env, number);
+    }
+}
+
+void *weir__worker_run(void *argument) {
+    weir__worker *worker = argument;
+    weir_prefetch *prefetch = worker->prefetch;
+    weir_item item = {.key = prefetch->key,
+                      .worker = worker->number,
+                      .cancel = (const uint32_t *)(const void *)&prefetch->is_cancelled};
+    if (prefetch->belt.places)
+        fill_belt(worker, &item);
+    else
+        fill_ring(worker, &item);
     return NULL;
 }

@@ -7,6 +7,8 @@
 
 enum { BASELINE_MAX = 4096, BASELINE_WORKERS = 16 };
 
+#define ANY_WORKER UINT32_MAX /* of items that the workers share */
+
 typedef struct baseline_item {
     uint64_t epoch;
     uint64_t position;

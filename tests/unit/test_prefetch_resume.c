@@ -39,6 +39,7 @@ static weir_prefetch_options configuration(uint64_t length, uint32_t workers, ui
         .buffer_size = 1 + (uint32_t)random_below(&fibers.random, 9),
         .queue_size = 1 + (uint32_t)random_below(&fibers.random, 2),
         .slot_size = sizeof(test_item),
+        .shares_items = epochs == 1 && mode == 0 && random_below(&fibers.random, 4) > 0,
     };
 }
 
@@ -184,6 +185,7 @@ static void check_a_best_effort_run(weir_prefetch_options *options) {
     static follower f;
     kept_state kept;
     options->policy = WEIR_POLICY_BEST_EFFORT;
+    options->shares_items = false;
     options->max_lead = 1 + (uint32_t)random_below(&fibers.random, 4);
     options->max_skips_per_round = 1 + (uint32_t)random_below(&fibers.random, 4);
     follow_from_the_start(&f, options);
@@ -225,6 +227,7 @@ static void a_cancel_at_any_turn_wakes_everybody(void **state) {
         weir_item item;
         options.buffer_size = 1 + (uint32_t)(turns % 4);
         options.policy = (weir_policy)(turns % 2);
+        options.shares_items = turns % 4 == 2;
         weir_prefetch *prefetch = open_with_fibers(&options);
         for (uint64_t i = 0; i < turns / 8; i++) {
             assert_ok(weir_prefetch_next(prefetch, &item, &error), &error);

@@ -48,6 +48,19 @@ static void save_state(const weir_prefetch_options *options, kept_state *kept) {
 
 /* ---- Another configuration ------------------------------------------------------------------- */
 
+static void items_are_shared_in_the_sequential_order_alone(void **state) {
+    (void)state;
+    for (int i = 0; i < 4; i++) {
+        weir_prefetch_options options = options_of(12, 3);
+        options.shares_items = true;
+        options.policy = i == 0 ? WEIR_POLICY_BEST_EFFORT : WEIR_POLICY_STRICT;
+        options.shard_mode = i == 1 ? WEIR_SHARD_CONTIGUOUS : WEIR_SHARD_INTERLEAVED;
+        options.drop_remainder = i == 2;
+        options.epochs = i == 3 ? 2 : 1;
+        assert_open_fails(&options, WEIR_CONTRACT_VIOLATION, "leave shares_items out");
+    }
+}
+
 static void a_state_of_another_configuration_is_refused_by_name(void **state) {
     (void)state;
     kept_state kept;
@@ -447,6 +460,7 @@ static int end(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(items_are_shared_in_the_sequential_order_alone),
         cmocka_unit_test(a_state_of_another_configuration_is_refused_by_name),
         cmocka_unit_test(knobs_that_change_no_order_can_change),
         cmocka_unit_test(a_number_that_cannot_be_is_noticed),
