@@ -97,20 +97,21 @@ def _children(row_count: int, edges: list[Edge]) -> list[int]:
 def _groups(row_count: int, edges: list[Edge]) -> list[int]:
     children = _children(row_count, edges)
     hubs = [row for row in range(row_count) if children[row] >= HUB_CHILDREN]
-    order = sorted(hubs, key=lambda row: (-children[row], row))
-    others = [edge for edge in edges if children[edge[0]] < HUB_CHILDREN and children[edge[1]] < HUB_CHILDREN]
-    neighbours = _neighbours(row_count, others)
+    queue = deque(sorted(hubs, key=lambda row: (-children[row], row)))
+    neighbours = _neighbours(row_count, edges)
+    order: list[int] = []
     seen = [children[row] >= HUB_CHILDREN for row in range(row_count)]
-    for start in range(row_count):
-        queue = deque([] if seen[start] else [start])
-        seen[start] = True
-        while queue:
-            row = queue.popleft()
-            order.append(row)
-            for near in sorted(neighbours[row]):
-                if not seen[near]:
-                    seen[near] = True
-                    queue.append(near)
+    while len(order) < row_count:
+        if not queue:
+            start = seen.index(False)
+            seen[start] = True
+            queue.append(start)
+        row = queue.popleft()
+        order.append(row)
+        for near in sorted(neighbours[row]):
+            if not seen[near]:
+                seen[near] = True
+                queue.append(near)
     return order
 
 
