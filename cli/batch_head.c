@@ -100,6 +100,8 @@ static void write_task(weir_json_writer *w, const weir_store_info *info, const w
     cli_json_uint(w, "column", task->column);
     cli_json_bool(w, "is_cell", task->is_cell);
     cli_json_bool(w, "has_label_times", task->has_label_times);
+    if (task->link.is_link)
+        cli_json_text(w, "destination_table", info->tables[task->link.table].name);
     weir_json_key(w, "drop_columns");
     weir_json_array(w);
     for (uint32_t i = 0; i < task->drop_column_count; i++)

@@ -410,8 +410,18 @@ static void write_row(weir_json_writer *w, const sequence *s, uint32_t local) {
     weir_json_end_object(w);
 }
 
+/* The target in a group of a link task. */
+static weir_cell target_of_role(const sequence *s) {
+    weir_role role = weir_batch_role(s->batch, s->index);
+    return (weir_cell){.stype = WEIR_BOOLEAN,
+                       .is_null = role != WEIR_ROLE_DESTINATION && role != WEIR_ROLE_NEGATIVE,
+                       .integer = role == WEIR_ROLE_DESTINATION};
+}
+
 /* The target of a sequence: that of its seed. A request that is not one has its row's cell, or none. */
 static weir_cell target_of(const sequence *s, uint64_t sample) {
+    if (s->task->link.is_link)
+        return target_of_role(s);
     const weir_store *store = s->context->store;
     weir_stored_dataset dataset;
     weir_error error;
@@ -463,6 +473,8 @@ static void write_sequence(weir_json_writer *w, sequence *s) {
     cli_json_uint(w, "cells", s->cell_count);
     if (s->row_count > 0)
         write_target(w, s, sample);
+    if (s->batch->group_size > 1)
+        cli_json_text(w, "role", weir_role_name(weir_batch_role(batch, s->index)));
     write_permutation(w, s, "col_perm", WEIR_COL_PERM);
     write_permutation(w, s, "out_perm", WEIR_OUT_PERM);
     write_permutation(w, s, "in_perm", WEIR_IN_PERM);

@@ -72,8 +72,24 @@ void cli_batch_write_head(weir_json_writer *w, const weir_store *store, const we
     cli_json_uint(w, "target_stype", batch->target_stype);
     cli_json_uint(w, "cat_emb_start", batch->category_start);
     cli_json_uint(w, "cat_emb_count", batch->category_count);
+    if (batch->group_size > 1)
+        cli_json_uint(w, "group_size", batch->group_size);
     write_dims(w, batch);
     cli_json_hex(w, "batch_digest", batch->batch_digest, sizeof batch->batch_digest);
+}
+
+/* Whether the store keeps keys of what anchors are. */
+static bool has_anchor_keys(const weir_store_info *info, const weir_task *task) {
+    return info->tables[task->anchor_table].key_form != WEIR_KEYS_NONE ||
+           (task->link.is_link && info->tables[task->link.table].key_form != WEIR_KEYS_NONE);
+}
+
+static void write_role(weir_json_writer *w, const weir_batch *batch, uint32_t i) {
+    weir_json_key(w, "role");
+    if (cli_batch_field(batch, WEIR_NUM_ROWS, i) > 0)
+        weir_json_text(w, weir_role_name(weir_batch_role(batch, i)));
+    else
+        weir_json_null(w);
 }
 
 void cli_batch_write_sequence(weir_json_writer *w, const weir_store *store, const weir_batch *batch,
@@ -81,8 +97,10 @@ void cli_batch_write_sequence(weir_json_writer *w, const weir_store *store, cons
     const weir_store_info *info = weir_store_describe(store);
     char digest[24];
     cli_json_uint(w, "position", cli_batch_field(batch, WEIR_POSITION, i));
+    if (batch->group_size > 1)
+        write_role(w, batch, i);
     cli_json_uint(w, "anchor_row", cli_batch_field(batch, WEIR_ANCHOR_ROW, i));
-    if (info->tables[info->tasks[batch->task].anchor_table].key_form != WEIR_KEYS_NONE) {
+    if (has_anchor_keys(info, &info->tasks[batch->task])) {
         weir_json_key(w, "anchor_key");
         if (cli_batch_field(batch, WEIR_NUM_ROWS, i) > 0)
             weir_store_key_json(store, (uint32_t)cli_batch_field(batch, WEIR_ANCHOR_ROW, i), w);
@@ -99,10 +117,17 @@ void cli_batch_write_sequence(weir_json_writer *w, const weir_store *store, cons
 
 void cli_batch_print_sequence(const weir_store *store, const weir_batch *batch, uint32_t i) {
     const weir_store_info *info = weir_store_describe(store);
-    const weir_table *table = &info->tables[info->tasks[batch->task].anchor_table];
+    const char *role = weir_role_name(weir_batch_role(batch, i));
     uint32_t row = (uint32_t)cli_batch_field(batch, WEIR_ANCHOR_ROW, i);
+    const weir_table *table = &info->tables[weir_store_table_of(store, row)];
     int64_t seen = (int64_t)cli_batch_field(batch, WEIR_OBSERVATION_TIME, i);
     char key[200], printable[200], time[40] = "everything";
+    if (cli_batch_field(batch, WEIR_NUM_ROWS, i) == 0) {
+        printf("padding\n");
+        return;
+    }
+    if (role)
+        printf("%s ", role);
     if (weir_store_key_text(store, row, key, sizeof key) == 0) /* it keeps none */
         snprintf(key, sizeof key, "row %" PRIu32, row - table->row_start);
     if (seen != INT64_MAX)

@@ -15,7 +15,7 @@ typedef struct asked {
     cli_selection of; /* its token alone */
     cli_texts keys, rows, times;
     uint64_t seed;
-    bool has_seed, as_json, with_tensors;
+    bool has_seed, is_destination, as_json, with_tensors;
 } asked;
 
 /* The requests, and what their keys borrow. */
@@ -40,21 +40,26 @@ static bool read_time(const char *text, int64_t *out) {
     return read_integer(text, out) || weir_timestamp_parse(text, strlen(text), out);
 }
 
-static uint32_t anchor_table_of(const weir_store_info *info, const char *task) {
+/* The table that keys are of. */
+static uint32_t table_of(const weir_store_info *info, const asked *a) {
     for (uint32_t i = 0; i < info->task_count; i++)
-        if (strcmp(info->tasks[i].name, task) == 0)
-            return info->tasks[i].anchor_table;
+        if (strcmp(info->tasks[i].name, a->task) == 0)
+            return a->is_destination && info->tasks[i].link.is_link ? info->tasks[i].link.table
+                                                                    : info->tasks[i].anchor_table;
     return WEIR_NONE;
 }
 
 static weir_status read_requests(const asked *a, const weir_store *store, requests *out, weir_error *error) {
-    uint32_t table = anchor_table_of(weir_store_describe(store), a->task);
+    uint32_t table = table_of(weir_store_describe(store), a);
     size_t count = a->keys.count + a->rows.count;
     for (size_t i = 0; i < count; i++) {
         weir_context_request *r = &out->list[i];
         const char *time = a->times.count == 1 ? a->times.list[0] : a->times.count ? a->times.list[i] : NULL;
         int64_t row = 0;
-        *r = (weir_context_request){.has_seed = a->has_seed, .seed = a->seed, .has_time = time != NULL};
+        *r = (weir_context_request){.has_seed = a->has_seed,
+                                    .seed = a->seed,
+                                    .has_time = time != NULL,
+                                    .is_destination = a->is_destination};
         if (time && !read_time(time, &r->time))
             return cli_error(error, WEIR_CONTRACT_VIOLATION,
                              "--time '%s' is not a time: write it as 2024-05-01, 2024-05-01T12:30:00Z or in "
@@ -90,6 +95,8 @@ static const char *split_of(const weir_store *store, const weir_batch *batch, ui
     uint32_t row = (uint32_t)cli_batch_field(batch, WEIR_ANCHOR_ROW, i);
     int64_t time = (int64_t)cli_batch_field(batch, WEIR_OBSERVATION_TIME, i);
     weir_seed_row seed;
+    if (cli_batch_field(batch, WEIR_SAMPLE_INDEX, i) == WEIR_NO_SAMPLE)
+        return NULL;
     uint32_t index = weir_store_find_seed(store, batch->task, row, time);
     return index != WEIR_NONE && weir_store_seed(store, batch->task, index, &seed)
                ? weir_split_name(seed.split)
@@ -135,8 +142,10 @@ static int print_text(const weir_store *store, const weir_batch *batch) {
         printf("  ");
         cli_batch_print_sequence(store, batch, i);
         if (split)
-            printf("    sample %" PRIu64 " of %s: its label is the target\n",
-                   cli_batch_field(batch, WEIR_SAMPLE_INDEX, i), split);
+            printf("    sample %" PRIu64 " of %s: its %s\n", cli_batch_field(batch, WEIR_SAMPLE_INDEX, i),
+                   split, task->link.is_link ? "source" : "label is the target");
+        else if (task->link.is_link)
+            printf("    no sequence of the store's pairs: it draws by its own seed\n");
         else if (!task->is_cell)
             printf("    not a seed of the store: the target is null\n");
     }
@@ -242,6 +251,7 @@ static int run(const cli_command *self, int argc, char **argv) {
         {"--html", CLI_TEXT, &a.html, false, false},
         {"--tensors", CLI_FLAG, &a.with_tensors, false, false},
         {"--json", CLI_FLAG, &a.as_json, false, false},
+        {"--destination", CLI_FLAG, &a.is_destination, false, false},
         {"--seed", CLI_UINT, &a.seed, false, false},
     };
     size_t option_count = sizeof options / sizeof options[0];
@@ -273,7 +283,7 @@ const cli_command cli_context = {
     .name = "context",
     .summary = "show what a model sees of an entity at a time",
     .usage = "weir context --store S --task T (--key K | --row N)... [--time TIME]... [--seed N]\n"
-             "                    [--manifest M] [--token HEX] [--verify touched|all|none]\n"
+             "                    [--destination] [--manifest M] [--token HEX] [--verify touched|all|none]\n"
              "                    [--json [--tensors]] [--npz OUT] [--html OUT]",
     .help =
         "  --store S        the store\n"
@@ -283,6 +293,8 @@ const cli_command cli_context = {
         "  --row N          instead of a key: the number of the row in the whole store\n"
         "  --time TIME      as of when: 2024-05-01, 2024-05-01T12:30:00Z, or microseconds since 1970; one\n"
         "                   for all keys, or one for each (default: the time of the row itself)\n"
+        "  --destination    of a link task: the keys or rows are of its destination table, not of the\n"
+        "                   source's\n"
         "  --seed N         another context, if the manifest's child_policy draws at random\n"
         "  --manifest M     whose batch settings count (default: beside the store)\n" CLI_TOKEN_HELP
             CLI_VERIFY_HELP "  --npz OUT        write all tensors to a file that numpy.load opens\n"

@@ -157,8 +157,8 @@ static void print_tasks(const weir_store_info *info) {
            "test");
     for (uint32_t t = 0; t < info->task_count; t++) {
         const weir_task *task = &info->tasks[t];
-        printf("  %-12s %-8s %-12s %-10s", task->name, task->is_cell ? "cell" : "derived",
-               weir_stype_name(task->stype), info->tables[task->anchor_table].name);
+        printf("  %-12s %-8s %-12s %-10s", task->name, weir_task_kind(task), weir_stype_name(task->stype),
+               info->tables[task->anchor_table].name);
         for (int split = 0; split < WEIR_SPLITS; split++)
             printf(" %9" PRIu32, task->split_start[split + 1] - task->split_start[split]);
         printf("\n");

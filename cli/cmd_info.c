@@ -90,12 +90,23 @@ static void print_label_times(const weir_task *task) {
            task->labels.count, count, is_whole ? units[u].name : "microsecond", count == 1 ? "" : "s");
 }
 
+static void print_link(const weir_store_info *info, const weir_link *link) {
+    printf("    links to %s, %" PRIu64 " lists", cli_shown(info->tables[link->table].name), link->lists);
+    if (link->late > 0)
+        printf("; %" PRIu64 " pairs left out whose destination came later", link->late);
+    if (link->edge != WEIR_NONE)
+        printf("; popularity by %s", cli_shown(info->tables[info->edges[link->edge].table].name));
+    if (link->edge != WEIR_NONE)
+        printf(".%s", cli_shown(info->edges[link->edge].name));
+    printf("\n");
+}
+
 static void print_tasks(const weir_store_info *info) {
     printf("tasks\n");
     for (uint32_t i = 0; i < info->task_count; i++) {
         const weir_task *task = &info->tasks[i];
         printf("  %-24s %-7s %-11s of %s: %u train, %u val, %u test\n", cli_shown(task->name),
-               task->is_cell ? "cell" : "derived", weir_stype_name(task->stype),
+               weir_task_kind(task), weir_stype_name(task->stype),
                cli_shown(info->tables[task->anchor_table].name), task->split_start[1],
                task->split_start[2] - task->split_start[1], task->split_start[3] - task->split_start[2]);
         if (task->early_seeds > 0)
@@ -106,6 +117,8 @@ static void print_tasks(const weir_store_info *info) {
             printf("    the target's statistics are over the train split\n");
         if (task->has_label_times)
             print_label_times(task);
+        if (task->link.is_link)
+            print_link(info, &task->link);
     }
 }
 

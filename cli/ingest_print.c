@@ -146,7 +146,7 @@ static void print_labels(const weir_store *store, const weir_task *of, const wei
                          int split) {
     const weir_report_labels *labels = &task->splits[split];
     printf("%s%" PRIu64 " %s", split ? ", " : "", labels->seeds, weir_split_name((weir_split)split));
-    if (labels->seeds == labels->nulls)
+    if (labels->seeds == labels->nulls || of->link.is_link)
         return;
     if (of->stype == WEIR_BOOLEAN) {
         printf(" (%.1f %% true)", 100 * labels->mean);
@@ -166,8 +166,11 @@ static void print_task(const weir_store *store, const weir_report_task *task) {
     printf("  %s: ", cli_shown(of->name));
     for (int split = 0; split < WEIR_SPLITS; split++)
         print_labels(store, of, task, split);
+    if (of->link.is_link)
+        printf(" pairs, in %" PRIu64 " list%s", of->link.lists, of->link.lists == 1 ? "" : "s");
     if (of->dropped > 0)
-        printf(" (%" PRIu64 " dropped, without a row to anchor at)", of->dropped);
+        printf(" (%" PRIu64 " dropped, without a row to %s)", of->dropped,
+               of->link.is_link ? "link from or to" : "anchor at");
     if (task->sequences > 0)
         printf("\n    a typical sequence has %u cell%s of %u row%s; time hides %.0f %% of their children",
                task->cells, plural(task->cells), task->rows, plural(task->rows), 100 * task->hidden);

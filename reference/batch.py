@@ -15,13 +15,14 @@ from typing import Any
 
 from . import row_order
 from .errors import WeirError
+from .links import group_of
 from .manifest import BatchConfig, Manifest, sha256_of
 from .population import population_of
 from .sampler import Cursor, Sampler
 from .schema import SPLITS, STYPES
 from .sequence import TIMESTAMP_FLOATS, Cell, Sequence, SequenceMaker, nothing_but_padding
 from .store import Store
-from .tasks import Task
+from .tasks import Seed, Task
 from .walk import WalkDraws
 from .xxh3 import xxh3_64, xxh3_128
 
@@ -79,6 +80,15 @@ class TrainingBatch:
     tensors: dict[str, Tensor]
     sample_digests: list[int]
     cursor_next: Cursor
+    group_size: int = 1  # sequences of a sample
+
+    @property
+    def group_digests(self) -> list[int]:
+        """What a trace has of each sample."""
+        size, digests = self.group_size, self.sample_digests
+        if size == 1:
+            return digests
+        return [xxh3_64(struct.pack(f"<{size}Q", *digests[i : i + size])) for i in range(0, len(digests), size)]
 
     @property
     def batch_digest(self) -> int:
@@ -93,10 +103,13 @@ class TrainingBatch:
             "target_stype": STYPES.index(self.task.schema.target_stype),
             "cat_emb_start": self.category_start,
             "cat_emb_count": self.category_count,
+            **({} if self.group_size == 1 else {"group_size": self.group_size}),
             "dims": self.dims,
             "shapes": {name: tensor.shape for name, tensor in self.tensors.items()},
             "batch_digest": f"{self.batch_digest:032x}",
-            "sequences": [_printed(self.task, *pair) for pair in zip(self.sequences, self.sample_digests)],
+            "sequences": [
+                _printed(self.task, *pair, self.group_size > 1) for pair in zip(self.sequences, self.sample_digests)
+            ],
             "cursor_next": {"epoch": self.cursor_next.epoch, "global_index": self.cursor_next.global_index},
         }
         if with_tensors:
@@ -114,16 +127,23 @@ def _printed_key(task: Task, sequence: Sequence) -> dict[str, Any]:
             return {"bytes": value.hex()}
         return None if isinstance(value, float) and not math.isfinite(value) else value
 
-    if not task.anchor.keeps_keys:
+    tables = [task.anchor] if task.destinations is None else [task.anchor, task.destinations.table]
+    if not any(table.keeps_keys for table in tables):
         return {}
-    return {"anchor_key": printed(task.anchor.split_key(sequence.anchor_row)) if sequence.rows else None}
+    [key] = [
+        table.split_key(sequence.anchor_row) if table.keeps_keys else None
+        for table in tables
+        if table.row_start <= sequence.anchor_row < table.row_start + len(table.rows)
+    ][:1] or [None]
+    return {"anchor_key": printed(key) if sequence.rows else None}
 
 
-def _printed(task: Task, sequence: Sequence, sample_digest: int) -> dict[str, Any]:
+def _printed(task: Task, sequence: Sequence, sample_digest: int, has_role: bool) -> dict[str, Any]:
     return {
         "sample_index": sequence.sample_index,
         "epoch": sequence.epoch,
         "position": sequence.position,
+        **({"role": sequence.role} if has_role else {}),
         "anchor_row": sequence.anchor_row,
         **_printed_key(task, sequence),
         "observation_time": sequence.observation_time,
@@ -168,11 +188,35 @@ class BatchBuilder:
         for sample_index, place in list(zip(step.indices, positions))[: step.valid_count]:
             epoch, position = self._carried(dataset, stage, cursor.epoch, place)
             walk_seed = self._walk_seed(dataset, epoch if stage == "train" else 0)
-            draws = WalkDraws(walk_seed, sample_index if stage == "eval_seeded" else position)
-            sequences.append(maker.make(seeds[sample_index], draws, sample_index, epoch, position, stage == "train"))
+            place = sample_index if stage == "eval_seeded" else position
+            if task.destinations is None:
+                draws = WalkDraws(walk_seed, place)
+                sequences.append(maker.make(seeds[sample_index], draws, sample_index, epoch, position, stage == "train"))
+                continue
+            links = self.manifest.batch.links
+            group = group_of(task, seeds, sample_index, links, stage == "train", walk_seed, position)
+            for number, member in enumerate(group):
+                if member.row is None:
+                    sequences.append(nothing_but_padding())
+                    sequences[-1].epoch = epoch
+                    continue
+                draws = WalkDraws(walk_seed, place * len(group) + number)
+                seed = Seed(member.row, seeds[sample_index].time, member.target, "")
+                sequences.append(maker.make(seed, draws, sample_index, epoch, position, stage == "train"))
+                sequences[-1].role = member.role
+        group_size = self._group_size(task, stage)
         if pad:
-            sequences += [nothing_but_padding() for _ in positions[len(sequences) :]]
-        return self._collated(dataset, task, sequences, step.cursor_next)
+            sequences += [nothing_but_padding() for _ in range(group_size * len(positions) - len(sequences))]
+        return self._collated(dataset, task, sequences, step.cursor_next, group_size)
+
+    def _group_size(self, task: Task, stage: str) -> int:
+        """How many sequences a sample has."""
+        links = self.manifest.batch.links
+        if task.destinations is None:
+            return 1
+        if links.by == "popularity" and task.schema.popularity is None:
+            raise WeirError("CONTRACT_VIOLATION", f"task {task.name} does not say what counts popularity")
+        return 2 + (links.negatives if stage == "train" else links.candidates)
 
     def _carried(self, dataset: str, stage: str, epoch: int, place: int) -> tuple[int, int]:
         """The epoch and the position in it, where a step in stream mode goes beyond the end of an epoch."""
@@ -187,7 +231,7 @@ class BatchBuilder:
         return sha256_of([*parts, context_seed] if context_seed else parts)[:16]
 
     def _collated(
-        self, dataset: str, task: Task, sequences: list[Sequence], cursor_next: Cursor
+        self, dataset: str, task: Task, sequences: list[Sequence], cursor_next: Cursor, group_size: int = 1
     ) -> TrainingBatch:
         config = self.manifest.batch
         length = config.sequence_length
@@ -227,6 +271,7 @@ class BatchBuilder:
             tensors=tensors,
             sample_digests=[xxh3_64(b"".join(part.values())) for part in parts],
             cursor_next=cursor_next,
+            group_size=group_size,
         )
 
     def _text_embedding(self, text: int) -> bytes:

@@ -27,6 +27,7 @@ class Request:
     row: int | None = None
     time: int | None = None
     seed: int | None = None
+    is_destination: bool = False  # of a link task
 
 
 def build_contexts(builder: BatchBuilder, task_name: str, requests: list[Request]) -> TrainingBatch:
@@ -37,13 +38,19 @@ def build_contexts(builder: BatchBuilder, task_name: str, requests: list[Request
     maker = SequenceMaker(builder.store, task, builder.manifest.batch)
     sequences = []
     for request in requests:
+        if request.is_destination and task.destinations is None:
+            raise WeirError("CONTRACT_VIOLATION", f"task {task.name} has no destinations")
         row = _row_of(task, request)
-        time = _time_of(task, row, request.time)
+        time = _time_of(task, row, request)
         sample, seed = _stored_seed(task, row, time)
+        if task.destinations is not None:
+            sample = NO_SAMPLE if request.is_destination else sample
+            seed = Seed(row, time, None, seed.split)
         is_as_stored = sample != NO_SAMPLE and request.seed is None
         position = sample if is_as_stored else request.seed or 0
         dataset = f"{builder.store.name}/{task.name}/{seed.split if is_as_stored else 'context'}"
-        draws = WalkDraws(builder._walk_seed(dataset, 0), position)
+        group_size = builder._group_size(task, "eval") if is_as_stored else 1
+        draws = WalkDraws(builder._walk_seed(dataset, 0), position * group_size)
         if sample == NO_SAMPLE and maker.task_rows is not None:
             maker.task_rows.admit(seed)
         sequences.append(maker.make(seed, draws, sample, 0, position))
@@ -51,7 +58,7 @@ def build_contexts(builder: BatchBuilder, task_name: str, requests: list[Request
 
 
 def _row_of(task: Task, request: Request) -> int:
-    anchor = task.anchor
+    anchor = task.destinations.table if request.is_destination and task.destinations else task.anchor
     if request.key is None:
         if request.row is None:
             raise WeirError("CONTRACT_VIOLATION", "a request needs a key or a row")
@@ -69,13 +76,16 @@ def _row_of(task: Task, request: Request) -> int:
     return found[key]
 
 
-def _time_of(task: Task, row: int, given: int | None) -> int:
-    since = task.anchor.row_time(row)
+def _time_of(task: Task, row: int, request: Request) -> int:
+    given = request.time
+    table = task.destinations.table if request.is_destination and task.destinations else task.anchor
+    since = table.row_time(row)
     if given is None:
         return SEES_EVERYTHING if since == ALWAYS else since
     if given == ALWAYS:
         raise WeirError("CONTRACT_VIOLATION", "a time of -2^63")
-    return max(given, since) if task.schema.before_anchor == "move" else given
+    moves = task.schema.before_anchor == "move" and not request.is_destination
+    return max(given, since) if moves else given
 
 
 def _stored_seed(task: Task, row: int, time: int) -> tuple[int, Seed]:

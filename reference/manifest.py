@@ -132,6 +132,18 @@ class Retrieval:
 
 
 @dataclass(frozen=True)
+class Links:
+    """The negatives of a pair."""
+
+    negatives: int = 4
+    candidates: int = 20
+    by: str = "uniform"
+
+    def normalised(self) -> dict[str, Any]:
+        return {"negatives": self.negatives, "candidates": self.candidates, "by": self.by}
+
+
+@dataclass(frozen=True)
 class Since:
     """From when on things are shown: a time, or how long before the observation time."""
 
@@ -163,6 +175,7 @@ class BatchConfig:
     strictly_before: bool = False
     labels: bool = False
     retrieval: Retrieval | None = None
+    links: Links = Links()
     context_seed: int = 0
     tensors: tuple[str, ...] = ()  # of the optional ones, in their order
     mask_permille: int = 0
@@ -178,6 +191,7 @@ class BatchConfig:
         for name, default in (
             ("row_order", "rcm"), ("identifiers", "keep"), ("context_until", None), ("strictly_before", False),
             ("labels", False), ("retrieval", None), ("context_seed", 0), ("tensors", ()), ("mask_permille", 0),
+            ("links", Links().normalised()),
         ):
             if normalised[name] == default:
                 del normalised[name]
@@ -375,6 +389,7 @@ def _batch_config(value: Any) -> BatchConfig:
         "tensors": _tensors,
         "mask_permille": _integer_between(0, 1_000),
         "since": _since,
+        "links": _links,
     }
     members = _object(value, "$.batch", optional=readers)
     config = BatchConfig(**{name: readers[name](member, f"$.batch.{name}") for name, member in members.items()})
@@ -418,6 +433,16 @@ def _tensors(value: Any, path: str) -> tuple[str, ...]:
 def _since(value: Any, path: str) -> Since:
     duration = timestamps.duration_from_text(value) if isinstance(value, str) else None
     return Since(duration=duration) if duration is not None else Since(time=_time(value, path))
+
+
+def _links(value: Any, path: str) -> Links:
+    readers = {
+        "negatives": _integer_between(0, 1_024),
+        "candidates": _integer_between(0, 1_024),
+        "by": _one_of(("uniform", "popularity")),
+    }
+    members = _object(value, path, optional=readers)
+    return Links(**{name: readers[name](member, f"{path}.{name}") for name, member in members.items()})
 
 
 def _choices(lowest: int, highest: int) -> Callable[[Any, str], tuple[int, ...]]:

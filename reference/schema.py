@@ -94,6 +94,13 @@ class TaskSchema:
     is_key_for_sure: bool = False
     before_anchor: str = "keep"
     target_statistics: str = "all"
+    destination_table: str = ""  # of a link task, as the next two
+    destination_key: list[str] = field(default_factory=list)
+    popularity: tuple[str, str] | None = None  # a table and a foreign key of it
+
+    @property
+    def is_link(self) -> bool:
+        return self.kind == "link"
 
     @property
     def has_label_times(self) -> bool:
@@ -430,17 +437,18 @@ def _duration(value: str | int | None, path: str) -> int | None:
 
 
 def _read_task(reader: _Reader, tables: dict[str, TableSchema]) -> TaskSchema:
+    kind = reader.take("kind", str, None)
     task = TaskSchema(
         query=reader.take("query", str, None),
         anchor_table=reader.take("anchor_table", str),
         anchor_key=_names(reader.take("anchor_key", (str, list), []), f"{reader.path}.anchor_key"),
-        target_column=reader.take("target_column", str),
-        target_stype=_read_stype(reader, "target_stype"),
+        target_column="link" if kind == "link" else reader.take("target_column", str),
+        target_stype="boolean" if kind == "link" else _read_stype(reader, "target_stype"),
         observation_time_column=reader.take("observation_time_column", str, None),
         weight_column=reader.take("weight_column", str, None),
         horizon=_duration(reader.take("horizon", (str, int), None), f"{reader.path}.horizon"),
         label_known_column=reader.take("label_known_column", str, None),
-        kind=reader.take("kind", str, None),
+        kind=kind,
         form=_read_form(reader),
         before_anchor=reader.take("before_anchor", str, "keep"),
         target_statistics=reader.take("target_statistics", str, "all"),
@@ -456,9 +464,11 @@ def _read_task(reader: _Reader, tables: dict[str, TableSchema]) -> TaskSchema:
     split = reader.take("split", dict, None)
     if split is not None:
         task.split = _read_split(_Reader(split, f"{reader.path}.split"), task.form.unit or "s")
+    if task.is_link:
+        _read_link(reader, tables, task)
     reader.finish()
-    if task.kind not in (None, "cell", "derived"):
-        refuse(f"{reader.path}.kind", "must be cell or derived", "TASK_INVALID")
+    if task.kind not in (None, "cell", "derived", "link"):
+        refuse(f"{reader.path}.kind", "must be cell, derived or link", "TASK_INVALID")
     if task.target_stype not in TARGET_STYPES:
         refuse(f"{reader.path}.target_stype", "cannot be a target", "TASK_INVALID")
     if task.before_anchor not in ("keep", "show_known", "move"):
@@ -478,6 +488,27 @@ def _read_task(reader: _Reader, tables: dict[str, TableSchema]) -> TaskSchema:
     if len(task.anchor_key) != len(primary_key):
         refuse(f"{reader.path}.anchor_key", "has not as many columns as the primary key", "TASK_INVALID")
     return task
+
+
+def _read_link(reader: _Reader, tables: dict[str, TableSchema], task: TaskSchema) -> None:
+    path = reader.path
+    task.destination_table = reader.take("destination_table", str)
+    task.destination_key = _names(reader.take("destination_key", (str, list), []), f"{path}.destination_key")
+    given = reader.take("popularity", (str, list), None)
+    if task.weight_column or task.has_label_times or task.target_statistics != "all":
+        refuse(path, "says something that is not for a link task", "TASK_INVALID")
+    if task.query is None or task.observation_time_column is None or not task.destination_key:
+        refuse(path, "lacks something that a link task needs", "TASK_INVALID")
+    if task.destination_table not in tables or not tables[task.destination_table].primary_key:
+        refuse(f"{path}.destination_table", "must be a table with a primary key", "TASK_INVALID")
+    if len(task.destination_key) != len(tables[task.destination_table].primary_key):
+        refuse(f"{path}.destination_key", "has not as many columns as the primary key", "TASK_INVALID")
+    if given is not None:
+        table, name = _joined_names(given, tables, f"{path}.popularity", "TASK_INVALID")
+        key = tables[table].foreign_keys.get(name)
+        if key is None or key.table != task.destination_table:
+            refuse(f"{path}.popularity", "must be a foreign key to the destination table", "TASK_INVALID")
+        task.popularity = (table, name)
 
 
 def _check_all_rows(path: str, task: TaskSchema, meaning: str | None) -> None:

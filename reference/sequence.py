@@ -51,6 +51,7 @@ class Sequence:
     cells: list[Cell]
     rows: list[int]
     foreign_keys: list[tuple[int, int]]
+    role: str | None = None  # in a link task
 
 
 def nothing_but_padding() -> Sequence:

@@ -17,9 +17,10 @@ from .csv_files import CsvDatabase
 from .database import Database
 from .draft import draft_schema
 from .errors import WeirError
+from .links import Destinations
 from .moments import statistics_of
 from .rows import Column, Table, read_table, sort_rows
-from .schema import SPLITS, ForeignKeySchema, Path as TimePath, Schema, check_against, read_schema
+from .schema import SPLITS, ForeignKeySchema, Path as TimePath, Schema, TaskSchema, check_against, read_schema
 from .tasks import Task, make_task, tasks_nobody_wrote
 from .timestamps import ALWAYS, NEVER
 
@@ -69,7 +70,8 @@ class Store:
         for name in in_bytewise_order(task_schemas):
             anchor = self._table_by_name[task_schemas[name].anchor_table]
             earlier = None if like is None else next(task for task in like.tasks if task.name == name)
-            self.tasks.append(make_task(name, task_schemas[name], anchor, database, earlier))
+            destinations = self._destinations(task_schemas[name]) if task_schemas[name].is_link else None
+            self.tasks.append(make_task(name, task_schemas[name], anchor, database, earlier, destinations))
         self._number_derived_tasks()
         self.statistics_until = self._end_of_statistics(schema.statistics_until)
         self.statistics = {
@@ -208,6 +210,10 @@ class Store:
             table, row = edge_type.parent_table, edge_type.parents[row]
         return table.cell(row, column)
 
+    def _destinations(self, task: TaskSchema) -> Destinations:
+        edge = None if task.popularity is None else self._edge_by_name[task.popularity]
+        return Destinations(self._table_by_name[task.destination_table], edge)
+
     # ---- What is embedded ----------------------------------------------------------------------------------
 
     def column_texts(self) -> list[str]:
@@ -314,7 +320,7 @@ class Store:
         info: dict[str, Any] = {
             "task_idx": number,
             "name": task.name,
-            "kind": "cell" if task.is_cell else "derived",
+            "kind": "link" if task.schema.is_link else "cell" if task.is_cell else "derived",
             "stype": task.schema.target_stype,
             "column_idx": task.column_idx,
             "anchor_table": task.anchor.name,
@@ -334,6 +340,12 @@ class Store:
             info["labels"] = sum(seed.known != NEVER for seed in task.seeds)
         if task.schema.before_anchor != "keep":
             info.update(before_anchor=task.schema.before_anchor, early=task.early)
+        if task.destinations is not None:
+            info["destination_table"] = task.destinations.table.name
+            info["lists"] = len({(seed.row, seed.time) for seed in task.seeds})
+            info.update(late=task.destinations.late, repeated=task.destinations.repeated)
+            if task.schema.popularity is not None:
+                info["popularity"] = list(task.schema.popularity)
         if task.statistics is not None:
             info.update(task.statistics.as_json_value())
         if task.categories is not None:

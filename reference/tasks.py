@@ -14,6 +14,7 @@ from typing import Any, NoReturn
 from . import cbor, philox, values
 from .database import Database
 from .errors import WeirError
+from .links import Destinations, pairs_once
 from .moments import Statistics, statistics_of
 from .rows import Column, Table
 from .schema import SPLITS, TARGET_STYPES, SplitSchema, TaskSchema
@@ -32,6 +33,7 @@ class Seed:
     split: str
     weight: float = 0.0  # of a task that has a weight column
     known: int = NEVER  # when its label is, of a task whose labels have a time
+    place: int = 0  # of its destination, in a link task
 
 
 @dataclass
@@ -48,6 +50,7 @@ class Task:
     column_idx: int = 0
     early: int = 0  # seeds that are observed before their anchor is there
     observed_idx: int = 0  # ColumnIdx of the observation time, of a task whose labels have a time
+    destinations: Destinations | None = None  # of a link task
 
     @property
     def observed_name(self) -> str:
@@ -103,13 +106,18 @@ def tasks_nobody_wrote(tables: list[Table]) -> dict[str, TaskSchema]:
 
 
 def make_task(
-    name: str, schema: TaskSchema, anchor: Table, database: Database, earlier: Task | None = None
+    name: str,
+    schema: TaskSchema,
+    anchor: Table,
+    database: Database,
+    earlier: Task | None = None,
+    destinations: Destinations | None = None,
 ) -> Task:
     """Runs the query and makes the task's seeds, in order; with the numbers and splits of an earlier task."""
     column = _target_cell(name, schema, anchor)
     if column is not None and schema.has_label_times:
         refuse(name, "is a cell task, whose label is known when its cell is")
-    asked = _every_row(anchor) if schema.query is None else _asked(name, schema, anchor, database)
+    asked = _every_row(anchor) if schema.query is None else _asked(name, schema, anchor, database, destinations)
     seeds: list[Seed] = []
     early = 0
     for row, cells in asked:
@@ -117,6 +125,8 @@ def make_task(
             continue
         if column is not None:
             target = anchor.cell(row, column.name)
+        elif destinations is not None:
+            target = True
         else:
             target = _fitting(name, cells[schema.target_column], schema.target_stype, schema.form)
             if earlier is not None and earlier.categories is not None and target not in earlier.categories:
@@ -130,11 +140,17 @@ def make_task(
         if earlier is not None:
             split = _earlier_split(earlier, anchor, row, time) or split
         seeds.append(Seed(row, time, target, split, _weight(name, schema, cells)))
+        if destinations is not None:
+            seeds[-1].place = destinations.places[_destination(schema, destinations, cells)]
         if schema.has_label_times:
             seeds[-1].known = _label_time(name, schema, cells, time, target)
     _check_units(name, schema, column is None, asked)
     seeds.sort(key=lambda seed: (seed.row, seed.time, cbor.encode(seed.target), seed.weight, seed.known))
+    if destinations is not None:
+        seeds = pairs_once(destinations, seeds)
+        _check_lists(name, seeds)
     task = Task(name, schema, anchor, column, seeds, sum(row is None for row, _ in asked), early=early)
+    task.destinations = destinations
     if column is None and schema.target_stype == "numerical":
         counted = ("train",) if schema.target_statistics == "train" else SPLITS
         task.statistics = statistics_of([seed.target if seed.split in counted else None for seed in seeds])
@@ -144,6 +160,19 @@ def make_task(
     if earlier is not None:
         task.statistics, task.categories = earlier.statistics, earlier.categories
     return task
+
+
+def _destination(schema: TaskSchema, destinations: Destinations, cells: dict[str, Stored]) -> int:
+    found = _row_by_key(destinations.table, schema.destination_key, cells)
+    assert found is not None
+    return found
+
+
+def _check_lists(name: str, seeds: list[Seed]) -> None:
+    """The pairs of one source and time are in one split."""
+    for seed, after in zip(seeds, seeds[1:]):
+        if (seed.row, seed.time) == (after.row, after.time) and seed.split != after.split:
+            refuse(name, "the pairs of one source and time are in two splits")
 
 
 def _earlier_split(earlier: Task, anchor: Table, row: int, time: int) -> str | None:
@@ -188,32 +217,43 @@ def _every_row(anchor: Table) -> list[AskedRow]:
     return [(anchor.row_start + i, {}) for i in range(len(anchor.rows))]
 
 
-def _asked(name: str, schema: TaskSchema, anchor: Table, database: Database) -> list[AskedRow]:
+def _asked(
+    name: str, schema: TaskSchema, anchor: Table, database: Database, destinations: Destinations | None
+) -> list[AskedRow]:
     try:
         names, found = database.query(schema.query or "")
     except (sqlite3.Error, sqlite3.Warning) as fault:
         refuse(name, f"the query fails: {fault}")
-    needed = [*schema.anchor_key, schema.target_column, schema.observation_time_column, schema.weight_column]
+    needed = [*schema.anchor_key, *schema.destination_key, schema.observation_time_column, schema.weight_column]
+    needed += [] if schema.is_link else [schema.target_column]
     needed.append(schema.label_known_column)
     needed += [schema.split.column] if schema.split.method == "column" else []
     for column in needed:
         if column is not None and column not in names:
             refuse(name, f"the query gives no column {column}")
-    _check_anchor_key(name, schema, anchor)
-    rows_by_key = anchor.rows_by(anchor.primary_key)
+    _check_asked_key(name, schema, schema.anchor_key, anchor)
+    if destinations is not None:
+        _check_asked_key(name, schema, schema.destination_key, destinations.table)
     asked: list[AskedRow] = []
     for values_of_row in found:
         cells = dict(reversed(list(zip(names, values_of_row))))  # of two columns with one name, the first
-        keys = [cells[column] for column in schema.anchor_key]
-        key = None if None in keys else tuple(values.key_order(key) for key in keys)
-        asked.append((rows_by_key.get(key), cells))
+        row = _row_by_key(anchor, schema.anchor_key, cells)
+        if destinations is not None and _row_by_key(destinations.table, schema.destination_key, cells) is None:
+            row = None
+        asked.append((row, cells))
     return asked
 
 
-def _check_anchor_key(name: str, schema: TaskSchema, anchor: Table) -> None:
+def _row_by_key(table: Table, columns: list[str], cells: dict[str, Stored]) -> int | None:
+    keys = [cells[column] for column in columns]
+    key = None if None in keys else tuple(values.key_order(key) for key in keys)
+    return table.rows_by(table.primary_key).get(key)
+
+
+def _check_asked_key(name: str, schema: TaskSchema, columns: list[str], anchor: Table) -> None:
     """A column that is called like one of the anchor table that is not its key is not the key. (Where a query's
     columns come from, which a source may know, is not simulated.)"""
-    for given, key in zip(schema.anchor_key, anchor.primary_key):
+    for given, key in zip(columns, anchor.primary_key):
         if not schema.is_key_for_sure and given != key and given in anchor.declared_columns:
             refuse(name, f"{given} is a column of {anchor.name}, but not its primary key {key}")
 
@@ -240,6 +280,8 @@ def _observation_time(name: str, schema: TaskSchema, cells: dict[str, Stored], r
         named = _fitting(name, cells[schema.observation_time_column], "timestamp", schema.form)
         if named is not None:
             return named
+        if schema.is_link:
+            refuse(name, "the observation time of a pair is null")
     return SEES_EVERYTHING if row_time == ALWAYS else row_time
 
 

@@ -65,7 +65,7 @@ function reasonOfLabel(sequence, row) {
 
 // The labels of other seeds in a sequence: how many, and in a few words and in a sentence why. A cell task's are cells of its rows.
 function labelsOf(sequence) {
-  if (batch.task.is_cell) return null;
+  if (batch.task.is_cell || batch.task.destination_table) return null;
   const shown = sequence.rows.filter((row, number) => number > 0 && tableOf(row).is_task).length;
   if (!batch.task.has_label_times) return [shown, "the task has no horizon", "They are not shown, because the schema does not say when they are known: give the task a horizon or a label_known_column."];
   if (!batch.shows_labels) return [shown, "not asked for", "They are not shown, because the manifest does not say \"labels\": true."];

@@ -20,10 +20,17 @@ function labelBar(number, whole, className) {
 
 // One line per value: [text, how many in the dataset, whether a sequence belongs to it].
 function labelLines() {
+  if (batch.task.destination_table) return linkLines();
   const lines = batch.labels.items.map((item, index) => [labelText(item), item[1], (sequence) => sequence.label === index]);
   if (batch.labels.others) lines.push(["other values", batch.labels.others, (sequence) => sequence.label < 0 && sequence.target !== null]);
   if (batch.labels.nulls) lines.push(["null", batch.labels.nulls, (sequence) => sequence.label < 0 && sequence.target === null]);
   return lines;
+}
+
+// The dataset has the pairs that came true; what is false is drawn for each of them.
+function linkLines() {
+  const lines = [["true: the destination", batch.labels.count, "destination"], ["false: a negative, drawn", 0, "negative"], ["null: the source", 0, "source"]];
+  return lines.map(([text, inDataset, role]) => [text, inDataset, (sequence) => sequence.role === role]);
 }
 
 function drawLabels(sequence) {
@@ -33,7 +40,7 @@ function drawLabels(sequence) {
   const table = element("table", "labels");
   const head = element("tr");
   head.append(element("th", "", batch.task.target));
-  for (const [name, list] of columns) head.append(heading(`${name}: ${count(list.length, "sample")}`));
+  for (const [name, list] of columns) head.append(heading(`${name}: ${count(list.length, batch.task.destination_table ? "sequence" : "sample")}`));
   head.append(heading(`the dataset: ${count(batch.labels.count, "sample")}`));
   table.append(head);
   for (const [text, inDataset, belongs] of labelLines()) {

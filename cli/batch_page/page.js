@@ -19,7 +19,9 @@ function drawHead() {
   document.querySelector("#title bdi").textContent = title;
   const place = batch.stage ? [batch.stage, `epoch ${step.epoch}, position ${step.position}`, `rank ${batch.rank} of ${batch.world_size}`]
                             : [count(step.sequences.length, "request")];
-  const subtitle = [`predicts ${batch.task.target} (${batch.task.stype}) of ${batch.task.anchor_table}`, ...place,
+  const asked = batch.task.destination_table ? `predicts links from ${batch.task.anchor_table} to ${batch.task.destination_table}`
+                                             : `predicts ${batch.task.target} (${batch.task.stype}) of ${batch.task.anchor_table}`;
+  const subtitle = [asked, ...place,
                     `${(Number(step.bytes) / 1e6).toFixed(2)} MB`];
   document.getElementById("subtitle").textContent = subtitle.join(" · ");
   const digests = document.getElementById("digests");
@@ -45,7 +47,8 @@ function fillChooser() {
       chooser.append(group);
     }
     step.sequences.forEach((sequence, number) => {
-      const what = sequence.rows.length ? `${rowName(sequence.rows[0])} · as of ${cutoffText(sequence)} · ${count(sequence.rows.length, "row")}` : "padding";
+      const role = sequence.role ? `${sequence.role} ` : "";
+      const what = sequence.rows.length ? `${role}${rowName(sequence.rows[0])} · as of ${cutoffText(sequence)} · ${count(sequence.rows.length, "row")}` : "padding";
       const option = element("option", "", `${number + 1} of ${step.sequences.length} · ${what}`);
       option.value = batch.sequences.indexOf(sequence);
       group.append(option);

@@ -19,8 +19,9 @@ function drawStats(sequence) {
   const tally = (...wanted) => states.filter((state) => wanted.includes(state)).length;
   const tables = new Set(sequence.rows.map((row) => row.table)).size;
   const target = batch.columns[batch.task.column];
+  const role = sequence.role ? `${sequence.role} ` : "";
   stats.append(
-    stat(`target: ${batch.task.target}`, valueText(target, sequence.target), `${batch.task.stype} of ${rowName(sequence.rows[0])}`, "is-target"),
+    stat(`target: ${batch.task.target}`, valueText(target, sequence.target), `${batch.task.stype} of ${role}${rowName(sequence.rows[0])}`, "is-target"),
     stat("observation time", cutoffText(sequence), cutoff(sequence) === null ? "sees everything" : "nothing later is shown"),
     stat("rows", sequence.rows.length.toLocaleString("en"), `of ${count(tables, "table")}` + (sequence.rows.length > MOST_CARDS ? `; ${MOST_CARDS} are drawn` : "")),
     stat("cells", sequence.cells.toLocaleString("en"), `of ${stepOf(sequence).sequence_length.toLocaleString("en")} in a sequence`),

@@ -110,7 +110,7 @@ function taskCard(task) {
     const legend = element("div", "legend");
     legend.append(element("span", "", `${day(task.first)} → ${day(task.last)}`));
     if (task.stype !== "timestamp") {
-      const mean = element("span", "", task.stype === "boolean" ? "share of true" : task.stype === "categorical" ? `share of ${shortened(task.classes[0].name)}` : "mean label");
+      const mean = element("span", "", task.kind === "link" ? "pairs" : task.stype === "boolean" ? "share of true" : task.stype === "categorical" ? `share of ${shortened(task.classes[0].name)}` : "mean label");
       const swatch = element("i", "swatch");
       swatch.style.background = "var(--mean)";
       mean.prepend(swatch);

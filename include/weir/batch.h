@@ -43,6 +43,8 @@ typedef struct weir_tensor {
 typedef struct weir_batch {
     weir_step step;
     uint32_t sequence_count;  /* B */
+    uint32_t group_size;      /* sequences of a sample, one after the other: 1, in a link task the source, the
+                                 destination and its negatives (weir_batch_role) */
     uint32_t sequence_length; /* S */
     uint32_t row_count;       /* R */
     uint32_t text_count;      /* U */
@@ -58,7 +60,7 @@ typedef struct weir_batch {
     const void *rules;       /* what it takes to expand it; the builder's, the same for all its batches */
     uint64_t rules_size;
     const uint64_t *epochs;  /* of each sequence */
-    const uint64_t *indices; /* sample_index of each sequence but those of padding */
+    const uint64_t *indices; /* sample_index of each sample, those of padding left out */
     const uint32_t
         *anchor_rows;     /* RowIdx of what each sequence is about: the tensor anchor_row, on the host */
     const uint32_t *rows; /* RowIdx of each sequence's rows, in visit order: from rows[i * row_stride] on */
@@ -69,6 +71,8 @@ typedef struct weir_batch {
     bool has_digests;
     uint8_t batch_digest[16];       /* XXH3-128, canonical form */
     const uint64_t *sample_digests; /* XXH3-64, one a sequence */
+    const uint64_t
+        *group_digests; /* one a sample: the same, or over those of its group; what a trace keeps */
 } weir_batch;
 
 typedef struct weir_batch_options {
@@ -133,6 +137,20 @@ WEIR_API WEIR_CHECKED weir_status weir_batch_build(weir_batch_builder *builder, 
 /* The batch that was built last; valid until the next build into the buffer. It refers to the buffer and to
  * the builder. If the buffer holds none, all of it is 0. */
 WEIR_API const weir_batch *weir_batch_view(const weir_batch_buffer *buffer);
+
+/* What a sequence is in its group. */
+typedef enum weir_role {
+    WEIR_ROLE_SAMPLE, /* of a task that is not about links */
+    WEIR_ROLE_SOURCE,
+    WEIR_ROLE_DESTINATION,
+    WEIR_ROLE_NEGATIVE,
+} weir_role;
+
+/* The role of a sequence, by its place in its group, also of one that is padding. */
+WEIR_API weir_role weir_batch_role(const weir_batch *batch, uint32_t sequence);
+
+/* "source", "destination" or "negative"; NULL for the other. */
+WEIR_API const char *weir_role_name(weir_role role);
 
 /* The tensors of a batch (weir_batch.size bytes, laid out as its tensors say) from its compact form and
  * rules, on the host. Both must be bytes that a builder of this version of the library made: they are not

@@ -29,13 +29,15 @@ extern "C" {
 #define WEIR_NO_SAMPLE UINT64_MAX
 
 typedef struct weir_context_request {
-    const weir_key_value *key; /* of a row of the task's anchor table; borrowed during the call … */
-    uint32_t key_count; /* … as many values as its primary key has columns. 0: `row` says which row */
-    uint32_t row;       /* RowIdx */
-    bool has_time;      /* else the anchor row's time, or everything if that was always there */
-    bool has_seed;      /* else 0, or as the store's own seed draws if the request is one */
-    int64_t time;       /* microseconds since 1970; 2^63-1 sees everything */
-    uint64_t seed;      /* which of many contexts, if the manifest's child policy draws any */
+    const weir_key_value *key; /* of a row of the task's anchor table (in a link task the source's, or the
+                                  destination's); borrowed during the call … */
+    uint32_t key_count;  /* … as many values as its primary key has columns. 0: `row` says which row */
+    uint32_t row;        /* RowIdx */
+    bool has_time;       /* else the anchor row's time, or everything if that was always there */
+    bool is_destination; /* of a link task: the row is one of the destination table */
+    bool has_seed;       /* else 0, or as the store's own seed draws if the request is one */
+    int64_t time;        /* microseconds since 1970; 2^63-1 sees everything */
+    uint64_t seed;       /* which of many contexts, if the manifest's child policy draws any */
 } weir_context_request;
 
 typedef struct weir_context_options {
@@ -58,9 +60,10 @@ WEIR_API WEIR_CHECKED weir_status weir_context_builder_open(const weir_env *env,
 
 /* Builds one batch of `count` requests, in their order. In the batch, `step` is empty but for valid_count.
  * KEY_NOT_FOUND if the anchor table has no such key or row; CONTRACT_VIOLATION if the store keeps no keys of
- * it, a key has another number of values, a time is -2^63, there are no requests or more than the builder
- * takes, or the builder or the buffer is not for contexts of this task; STORE_CORRUPT. On an error the buffer
- * holds no batch; the diagnostic `request` says which one failed. */
+ * it, a key has another number of values, a time is -2^63, a destination is asked of a task without any,
+ * there are no requests or more than the builder takes, or the builder or the buffer is not for contexts of
+ * this task; STORE_CORRUPT. On an error the buffer holds no batch; the diagnostic `request` says which one
+ * failed. */
 WEIR_API WEIR_CHECKED weir_status weir_context_build(weir_batch_builder *builder,
                                                      const weir_context_request *requests, uint32_t count,
                                                      weir_batch_buffer *buffer, weir_error *error);

@@ -77,6 +77,15 @@ typedef struct weir_retrieval_config {
     bool fill;
 } weir_retrieval_config;
 
+typedef enum weir_negatives_by { WEIR_NEGATIVES_UNIFORM, WEIR_NEGATIVES_BY_POPULARITY } weir_negatives_by;
+
+/* The manifest's `batch.links`: the negatives of a pair of a link task. */
+typedef struct weir_links_config {
+    uint32_t negatives;  /* in train */
+    uint32_t candidates; /* in all other stages */
+    weir_negatives_by by;
+} weir_links_config;
+
 /* How many children a row lists along an edge type, by its hop; the last holds for all that follow. */
 typedef struct weir_edge_width {
     const char *edge_type; /* "child table.foreign key", a task's name, or "*" for all others */
@@ -108,6 +117,7 @@ typedef struct weir_batch_config {
     uint64_t context_seed;    /* 0: the contexts that there were before it */
     weir_row_order row_order; /* of out_perm and in_perm */
     weir_retrieval_config retrieval;
+    weir_links_config links;
 } weir_batch_config;
 
 /* One of `datasets`. Texts belong to the manifest. */

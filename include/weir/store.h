@@ -157,6 +157,22 @@ typedef struct weir_label_list {
     const uint8_t *rows;   /* uint32, count */
 } weir_label_list;
 
+/* What a link task has beside a derived one (docs/spec/05f-links.md): its seeds are pairs of an anchor row
+ * (the source) and a destination row. A place numbers the destination table's rows by (row time, RowIdx), so
+ * that those that existed by some time are the first so many. */
+typedef struct weir_link {
+    bool is_link;
+    uint32_t table;       /* of the destinations */
+    uint32_t edge;        /* an edge type into it, whose references count popularity; or WEIR_NONE */
+    uint64_t lists;       /* different pairs of source and time */
+    uint64_t late;        /* pairs that were left out: the destination came after the observation time */
+    uint64_t repeated;    /* … or the pair was there already */
+    const uint8_t *times; /* int64 by place: the row's time */
+    const uint8_t *rows;  /* uint32 by place: RowIdx */
+    const uint8_t *reference_times;  /* int64, as many as the edge type has edges, ascending */
+    const uint8_t *reference_places; /* uint32 beside them: the destination's place */
+} weir_link;
+
 /* A task. Its seeds lie split after split (train, val, test), each in the contract's order, so that sample
  * i of dataset <name>/<task>/<split> is seed split_start[split] + i. */
 typedef struct weir_task {
@@ -184,15 +200,17 @@ typedef struct weir_task {
     const uint8_t *edge_hidden;      /* a byte per edge type: 1 if the task does not show it */
     const char *const *drop_columns; /* "table.column", in order of table and column */
     uint32_t drop_column_count;
-    bool drops_target;           /* a cell task whose target column is among them: no other row shows it */
-    const uint8_t *seed_rows;    /* uint32 RowIdx */
-    const uint8_t *seed_times;   /* int64; NULL: the anchor row's time, 2^63-1 if that is always */
-    const uint8_t *seed_targets; /* 8 bytes a seed; NULL in a cell task */
+    bool drops_target;         /* a cell task whose target column is among them: no other row shows it */
+    const uint8_t *seed_rows;  /* uint32 RowIdx */
+    const uint8_t *seed_times; /* int64; NULL: the anchor row's time, 2^63-1 if that is always */
+    const uint8_t
+        *seed_targets; /* 8 bytes a seed, in a link task its destination's place; NULL in a cell task */
     const uint8_t *seed_nulls;   /* bits: a derived task's null targets; NULL in a cell task */
     const char *weight_column;   /* the query's column that the weights come from; NULL: there are none */
     const uint8_t *seed_weights; /* float64, finite and at least 0; or NULL */
     const uint8_t
         *held_out; /* bits over the anchor table's rows: seed of val or test; NULL in a derived task */
+    weir_link link;
 } weir_task;
 
 typedef struct weir_section {
@@ -276,6 +294,9 @@ WEIR_API WEIR_CHECKED weir_status weir_store_status(const weir_store *store, wei
 WEIR_API WEIR_CHECKED bool weir_store_touch(const weir_store *store, const void *data, size_t size);
 
 WEIR_API const weir_store_info *weir_store_describe(const weir_store *store);
+
+/* "cell", "derived" or "link". */
+WEIR_API const char *weir_task_kind(const weir_task *task);
 
 /* All of it as one JSON object (what `weir info --json` prints). */
 WEIR_API void weir_store_info_json(const weir_store *store, weir_json_writer *w);
@@ -361,9 +382,10 @@ WEIR_API uint32_t weir_store_children(const weir_store *store, uint32_t edge, ui
                                       int64_t observation_time, uint32_t *count);
 
 /* Seed `index` of a task: false if there is none or its row is none. The target is that of the seed: in
- * a cell task the row's own cell. */
+ * a cell task the row's own cell, in a link task true. */
 typedef struct weir_seed_row {
     uint32_t row;
+    uint32_t destination; /* row, of a link task; else WEIR_NONE */
     int64_t observation_time;
     weir_split split;
     weir_cell target;

@@ -178,6 +178,7 @@ py_batch *py_batch_copy(const py_batch *from) {
         copy_of(batch->has_digests ? batch->sample_digests : NULL, 8 * count);
     copy->view.indices = NULL;
     copy->view.anchor_rows = NULL;
+    copy->view.group_digests = NULL;
     copy->view.visits = NULL;
     copy->view.compact = copy->view.rules = NULL;
     if (copy->epochs && copy->rows && (copy->sample_digests || !batch->has_digests))
@@ -269,7 +270,7 @@ static const uint8_t *target_cell(const weir_batch *batch, weir_tensor_id id, si
 
 static void copy_target(const weir_batch *batch, size_t i, void *value, uint8_t *is_null) {
     uint32_t category;
-    *is_null = *target_cell(batch, WEIR_IS_NULL, i, 1);
+    *is_null = *target_cell(batch, WEIR_IS_NULL, i, 1) | *target_cell(batch, WEIR_IS_PADDING, i, 1);
     if (batch->target_stype == WEIR_BOOLEAN) {
         ((uint8_t *)value)[i] = *target_cell(batch, WEIR_BOOL_VALUES, i, 1);
     } else if (batch->target_stype == WEIR_CATEGORICAL) {
@@ -318,6 +319,27 @@ static PyObject *batch_target(PyObject *self, PyObject *nothing) {
                         : batch->target_stype == WEIR_CATEGORICAL ? "int64"
                                                                   : "float32";
     PyObject *first = array_of_block(values, dtype, count), *second = array_of_block(nulls, "bool", count);
+    return first && second ? Py_BuildValue("(NN)", first, second)
+                           : (Py_XDECREF(first), Py_XDECREF(second), NULL);
+}
+
+/* _group(): (group, role) of each sequence, in memory of their own. */
+static PyObject *batch_group(PyObject *self, PyObject *nothing) {
+    (void)nothing;
+    const weir_batch *batch = batch_of(self)->batch;
+    size_t count = batch->sequence_count;
+    py_block *groups = py_block_new(8 * count), *roles = py_block_new(count);
+    if (!groups || !roles) {
+        py_drop(groups ? &groups->shared : NULL);
+        py_drop(roles ? &roles->shared : NULL);
+        return NULL;
+    }
+    for (uint32_t i = 0; i < count; i++) {
+        int64_t group = i / batch->group_size;
+        memcpy(groups->data + 8 * (size_t)i, &group, sizeof group);
+        roles->data[i] = (uint8_t)weir_batch_role(batch, i);
+    }
+    PyObject *first = array_of_block(groups, "int64", count), *second = array_of_block(roles, "uint8", count);
     return first && second ? Py_BuildValue("(NN)", first, second)
                            : (Py_XDECREF(first), Py_XDECREF(second), NULL);
 }
@@ -524,7 +546,8 @@ static PyObject *get_epoch(PyObject *self, void *closure) {
 
 static PyObject *get_valid_count(PyObject *self, void *closure) {
     (void)closure;
-    return PyLong_FromUnsignedLongLong(batch_of(self)->batch->step.valid_count);
+    const weir_batch *batch = batch_of(self)->batch;
+    return PyLong_FromUnsignedLongLong(batch->step.valid_count * batch->group_size);
 }
 
 static PyObject *get_dataset(PyObject *self, void *closure) {
@@ -572,6 +595,7 @@ static PyMethodDef methods[] = {
      "copy()\n--\n\nThe batch in memory of its own, which may be written to and kept."},
     {"_arrays", arrays, METH_NOARGS, "All tensors, by name."},
     {"_edges", batch_edges, METH_NOARGS, "The foreign keys between the rows of each sequence, by column."},
+    {"_group", batch_group, METH_NOARGS, "The group and the role of each sequence."},
     {"_target", batch_target, METH_NOARGS, "The target's values and nulls, in memory of their own."},
     {"_capsules", capsules, METH_VARARGS, "All tensors as DLPack capsules, as torch takes them."},
     {NULL, NULL, 0, NULL}};
@@ -609,6 +633,7 @@ static PyGetSetDef attributes[] = {
     {"rows", get_rows, NULL, "The store's rows of each sequence, in visit order; None on a device.", NULL},
     {"nbytes", get_nbytes, NULL, "Bytes of all tensors and fields, padding included.", NULL},
     NUMBER("sequence_count", sequence_count, "B: sequences of this rank."),
+    NUMBER("group_size", group_size, "Sequences of a sample: 1, or those of a link task's group."),
     NUMBER("sequence_length", sequence_length, "S: cells of a sequence, padding included."),
     NUMBER("row_count", row_count, "R: rows of fk_adj."),
     NUMBER("text_count", text_count, "U: texts in text_batch_embeddings."),

@@ -161,12 +161,14 @@ static bool read_time(PyObject *object, weir_context_request *out) {
     return !PyErr_Occurred();
 }
 
-/* A request: (key as a tuple, or row, time, seed), each of the last two may be None. */
+/* A request: (key as a tuple, or row, time, seed, whether it is about a destination); time and seed may be
+ * None. */
 static bool read_request(PyObject *item, weir_context_request *out, weir_key_value *values) {
     PyObject *subject = NULL, *time = NULL, *seed = NULL;
-    if (!PyArg_ParseTuple(item, "OOO:request", &subject, &time, &seed))
+    int is_destination = 0;
+    if (!PyArg_ParseTuple(item, "OOOp:request", &subject, &time, &seed, &is_destination))
         return false;
-    *out = (weir_context_request){.has_seed = seed != Py_None};
+    *out = (weir_context_request){.has_seed = seed != Py_None, .is_destination = is_destination != 0};
     if (PyTuple_Check(subject)) {
         out->key = values;
         out->key_count = (uint32_t)PyTuple_Size(subject);

@@ -25,6 +25,15 @@ if TYPE_CHECKING:
     from weir.torch import Tensors
 
 
+class Role(enum.IntEnum):
+    """What a sequence is in a batch: the numbers in `role`."""
+
+    SAMPLE = 0  # of a task that is not about links
+    SOURCE = 1
+    DESTINATION = 2
+    NEGATIVE = 3
+
+
 class SemanticType(enum.IntEnum):
     """What the cells of a column are: the numbers in `semantic_types`."""
 
@@ -62,7 +71,7 @@ class Target:
 
     values, by stype: boolean: bool. categorical: int64, the class, 0 to class_count - 1. numerical and
     timestamp: float32, normalised; `value * std + mean` is the database's, for a timestamp in microseconds since 1970.
-    is_null: where the database has no value; the value is then 0. Both are copies: keeping them keeps no batch.
+    is_null: where the database has no value, and at padding; the value is then 0. Both are copies: keeping them keeps no batch.
     """
 
     __slots__ = ("_batch", "stype", "class_count", "mean", "std")
@@ -97,7 +106,8 @@ class Target:
         cells = tensors[_VALUES[self.stype]][:, 0]
         if self.stype == "categorical":
             cells = (cells.long() - self._batch.category_start).clamp_(min=0)
-        return (cells[:, -1] if self.stype == "timestamp" else cells).clone(), tensors["is_null"][:, 0].clone()
+        is_null = tensors["is_null"][:, 0] | tensors["is_padding"][:, 0]
+        return (cells[:, -1] if self.stype == "timestamp" else cells).clone(), is_null
 
     def jax(self) -> tuple[Any, Any]:
         """(values, is_null) as JAX arrays."""
@@ -110,7 +120,8 @@ class Target:
         cells = tensors[_VALUES[self.stype]][:, 0]
         if self.stype == "categorical":
             cells = jax.numpy.maximum(cells.astype("int32") - self._batch.category_start, 0)
-        return (cells[:, -1] if self.stype == "timestamp" else cells), tensors["is_null"][:, 0] != 0
+        is_null = (tensors["is_null"][:, 0] != 0) | (tensors["is_padding"][:, 0] != 0)
+        return (cells[:, -1] if self.stype == "timestamp" else cells), is_null
 
     def __repr__(self) -> str:
         return f"<weir.Target {self.stype} ({self._batch.sequence_count},)>"
@@ -154,6 +165,19 @@ class Batch(_weir.Batch, Mapping[str, Array]):
     def target(self) -> Target:
         """What the model is to predict, apart from the inputs."""
         return Target(self)
+
+    @property
+    def group(self) -> Array:
+        """int64 [B]: which sample of the batch a sequence belongs to. A sample of a link task is a group of `group_size`
+        sequences, one after the other: the source, the destination, its negatives. So a model's vectors h [B, D] are
+        `h.view(-1, batch.group_size, D)`: [:, 0] are the sources, [:, 1] the destinations, [:, 2:] the negatives."""
+        return self._group()[0]
+
+    @property
+    def role(self) -> Array:
+        """uint8 [B]: weir.Role of each sequence. If there are fewer destinations than negatives are asked for, the last
+        of a group are padding: num_cells is 0, and target.is_null True."""
+        return self._group()[1]
 
     # The target's true value stands in the tensors too, at the first cell of every sequence, and so do those of masked
     # cells: a model must not see them.

@@ -59,13 +59,16 @@ class Contexts(_weir.Contexts):
         self.task = task
         self._manifest = manifest  # a key of Store.context may be its identity
 
-    def __call__(self, key: Any = None, time: Any = None, *, seed: Any = None, row: Any = None) -> Batch:
+    def __call__(
+        self, key: Any = None, time: Any = None, *, seed: Any = None, row: Any = None, destination: bool = False
+    ) -> Batch:
         """A batch of one request, or of as many as `key` (or `row`) is a list of.
 
         key: the anchor row's primary key, a tuple if it has several columns. row: instead, its number in the store.
         time: as of when: text in ISO 8601, a datetime (without a time zone: UTC), a numpy.datetime64, or microseconds since
         1970; None: the time of the row itself. seed: another context of the same request, if the manifest's child_policy
-        draws at random. Both may be lists, one for each request.
+        draws at random. Both may be lists, one for each request. destination: of a link task: the keys or rows are of its
+        destination table, not of the source's.
 
         weir.errors.KeyNotFound if there is no such row."""
         if (key is None) == (row is None):
@@ -74,10 +77,10 @@ class Contexts(_weir.Contexts):
         if hasattr(asked, "tolist"):  # an array
             asked = asked.tolist()
         if not isinstance(asked, list):
-            requests = [(_subject(asked, row is None), _micros(time), seed)]
+            requests = [(_subject(asked, row is None), _micros(time), seed, destination)]
         else:
             several = zip(asked, _for_each(time, len(asked), "time"), _for_each(seed, len(asked), "seed"))
-            requests = [(_subject(one, row is None), _micros(when), which) for one, when, which in several]
+            requests = [(_subject(one, row is None), _micros(when), which, destination) for one, when, which in several]
         batch = self._build(Batch, requests)
         batch._stores = self._stores
         return batch

@@ -160,6 +160,7 @@ class Store(_weir.Store):
         *,
         seed: int | None = None,
         row: Any = None,
+        destination: bool = False,
         manifest: Any = None,
         with_digests: bool = False,
     ) -> Batch:
@@ -186,7 +187,7 @@ class Store(_weir.Store):
                 kept.pop(next(iter(kept)), None)
             contexts._stores = ()  # this one holds them, and is not to wait for the garbage collector
             kept[place] = contexts
-        batch = contexts(key, time, seed=seed, row=row)
+        batch = contexts(key, time, seed=seed, row=row, destination=destination)
         batch._stores = (self,)
         return batch
 

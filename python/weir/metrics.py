@@ -16,7 +16,7 @@ import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
-__all__ = ["accuracy", "auroc", "average_precision", "log_loss", "mae", "r2", "rmse", "usual"]
+__all__ = ["accuracy", "auroc", "average_precision", "log_loss", "mae", "r2", "ranking", "rmse", "usual"]
 
 
 def auroc(scores: Any, labels: Any) -> float:
@@ -88,6 +88,41 @@ def r2(predictions: Any, truth: Any) -> float:
     mean = math.fsum(values) / len(values)
     spread = math.fsum((value - mean) ** 2 for value in values)
     return 1 - math.fsum((a - b) ** 2 for a, b in zip(found, values)) / spread if spread else math.nan
+
+
+def ranking(scores: Any, labels: Any, lists: Any, items: Any, k: int = 10) -> dict[str, float]:
+    """How high the true ones come in their lists: map, hit_rate, precision and recall at k, means over the lists that have
+    a true one.
+
+        >>> ranking([3.0, 2.0, 1.0, 1.0, 5.0], [0, 1, 0, 1, 0], [7, 7, 7, 8, 8], ["a", "b", "c", "a", "b"], k=1)
+        {'map': 0.0, 'hit_rate': 0.0, 'precision': 0.0, 'recall': 0.0}
+        >>> ranking([3.0, 2.0, 1.0, 1.0, 5.0], [0, 1, 0, 1, 0], [7, 7, 7, 8, 8], ["a", "b", "c", "a", "b"], k=2)["map"]
+        0.5
+
+    One entry per candidate: its score, whether it is true, what says which list it is of (for a link task the source and the
+    time), and what it is (the destination's row). A candidate that comes several times in a list counts once, as the
+    first time. Of equal scores the false ones come first, so that a model which tells nothing apart gains nothing.
+    The average precision of a list is the sum of the precisions at the places up to k that are true, over the lesser of
+    k and the number of true ones."""
+    by_list: dict[Any, dict[Any, tuple[float, bool]]] = {}
+    given = [_listed(values) for values in (scores, labels, lists, items)]
+    if len({len(values) for values in given}) > 1:
+        raise ValueError(f"there are {', '.join(str(len(values)) for values in given)} scores, labels, lists and items")
+    for score, label, name, item in zip(*given):
+        by_list.setdefault(name, {}).setdefault(item, (score, bool(label)))
+    found: dict[str, list[float]] = {"map": [], "hit_rate": [], "precision": [], "recall": []}
+    for candidates in by_list.values():
+        true = sum(1 for _, label in candidates.values() if label)
+        if true == 0:
+            continue
+        ranked = [label for _, label in sorted(candidates.values(), key=lambda pair: (-pair[0], pair[1]))][:k]
+        hits = sum(ranked)
+        terms = [sum(ranked[: place + 1]) / (place + 1) for place, label in enumerate(ranked) if label]
+        found["map"].append(math.fsum(terms) / min(k, true))
+        found["hit_rate"].append(float(hits > 0))
+        found["precision"].append(hits / k)
+        found["recall"].append(hits / true)
+    return {name: math.fsum(values) / len(values) if values else math.nan for name, values in found.items()}
 
 
 def usual(stype: str, predictions: Any, truth: Any) -> dict[str, float]:

@@ -62,7 +62,8 @@ def hetero(batch: Batch, store: Store) -> HeteroData:
     Edges are data[child, column, parent].edge_index, one type per foreign key, from the child to the parent (torch_geometric's
     ToUndirected adds the way back). Tables and edge types are the same in every batch, also if some are empty.
 
-    The rows to predict come first in their table A: data[A].batch_size of them, with data[A].y and data[A].y_is_null.
+    The rows to predict come first in their table A: data[A].batch_size of them, with data[A].y and data[A].y_is_null. In a
+    link task these are the sources in their table and the destinations in theirs; data[A].batch has each one's sequence.
     """
     if batch.store_hash != store.hash:
         raise ValueError(f"the batch is of the store {batch.store_hash[:12]}, not of {store!r}")
@@ -83,9 +84,15 @@ def hetero(batch: Batch, store: Store) -> HeteroData:
         _add_features(data[table.name], table, cells, tensors)
     _add_edges(data, batch, store, node)
     task = next(task for task in store.info["tasks"] if task["name"] == batch.task)
-    anchor = data[task["anchor_table"]]
-    anchor.batch_size = batch.sequence_count
-    anchor.y, anchor.y_is_null = batch.target.torch()
+    y, y_is_null = batch.target.torch()
+    for name in dict.fromkeys((task["anchor_table"], task.get("destination_table", task["anchor_table"]))):
+        of_table = next(table for table in tables if table.name == name)
+        first = rows[:, 0] if rows.shape[1] else rows.new_zeros(len(rows))
+        mine = (counts > 0) & (first >= of_table.row_start) & (first < of_table.row_end)
+        if batch.group_size == 1:
+            mine[:] = True
+        data[name].batch_size = int(mine.sum())
+        data[name].y, data[name].y_is_null = y[mine], y_is_null[mine]
     return data
 
 

@@ -71,8 +71,8 @@ class Dataset(IterableDataset[Tensors]):
     hide_target: the inputs do not say what the target is (the first cell of every sequence), nor what masked cells hold;
     `target` and `target_is_null` do. False gives the tensors as they are, the truth among them.
     names: the tensors that are wanted; all of them if it is not given. Optional ones are there if the manifest asks for them.
-    fields: also give step, task_index, category_start and category_count (integers) and sample_index,
-    observation_time … (tensors), by name.
+    fields: also give step, task_index, group_size, category_start and category_count (integers) and sample_index,
+    observation_time, group, role … (tensors), by name.
     transform: a function of (tensors, batch) whose result is given instead of the tensors.
     """
 
@@ -157,8 +157,8 @@ class Dataset(IterableDataset[Tensors]):
         self.loader.close()
 
 
-_INTEGERS = ("step", "task_index", "category_start", "category_count")
-_FIELDS = tuple(name for name, _ in _weir.FIELDS)
+_INTEGERS = ("step", "task_index", "group_size", "category_start", "category_count")
+_FIELDS = (*(name for name, _ in _weir.FIELDS), "group", "role")
 
 
 def _copied(tensors: Mapping[str, torch.Tensor], device: torch.device) -> Tensors:

@@ -122,6 +122,7 @@ static void carve_lists(weir_batch_buffer *b) {
     b->epochs = weir__carve(&b->lists, l->sequences, sizeof *b->epochs);
     b->digests = weir__carve(&b->lists, l->sequences, sizeof *b->digests);
     b->anchors = weir__carve(&b->lists, l->sequences, sizeof *b->anchors);
+    b->group_digests = weir__carve(&b->lists, l->sequences, sizeof *b->group_digests);
     b->rows = weir__carve(&b->lists, times(l->sequences, l->walked_rows), sizeof *b->rows);
     b->visits = weir__carve(&b->lists, times(l->sequences, l->walked_rows), sizeof *b->visits);
     b->uses = weir__carve(&b->lists, times(l->sequences, l->walked_texts), sizeof *b->uses);

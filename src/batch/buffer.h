@@ -26,9 +26,13 @@ typedef struct weir__sample {
     uint64_t index; /* in the dataset */
     uint64_t position;
     weir_seed walk_seed;
-    bool is_request;    /* these are given; else the dataset has them: */
-    uint32_t stored;    /* number of the task's seed, or WEIR_NONE */
-    weir_seed_row seed; /* what it says */
+    uint64_t walk_position; /* where it draws */
+    bool is_absent;         /* a negative that there is none for: padding */
+    bool is_given;          /* these are given; else the dataset has them: */
+    uint32_t stored;        /* number of the task's seed, or WEIR_NONE */
+    uint32_t table;         /* of the anchor row */
+    uint32_t place;         /* of a destination, among all of its table */
+    weir_seed_row seed;     /* what it says */
 } weir__sample;
 
 struct weir_batch_buffer {
@@ -53,6 +57,7 @@ struct weir_batch_buffer {
     uint64_t *epochs;
     uint64_t *digests;
     uint32_t *anchors;
+    uint64_t *group_digests;
     uint32_t *rows;   /* limits.walked_rows a sequence */
     uint32_t *visits; /* the same */
     weir__text_use *uses;

@@ -8,6 +8,7 @@
 #include "base/narrow.h"
 #include "batch/expand.h"
 #include "batch/expand_kernel.h"
+#include "batch/links.h"
 #include "store/reader.h"
 
 static const char operator_name[] = "weir.batch.build";
@@ -48,21 +49,29 @@ static bool fits(const weir__batch_limits *needed, const weir_batch_buffer *buff
     return memcmp(&both, &buffer->limits, sizeof both) == 0 && needed->length == buffer->limits.length;
 }
 
-/* The samples at this rank's places, each of its own epoch. */
+/* The samples at this rank's places, each of its own epoch, and their sequences. */
 static void list_samples(const weir__recipe *r, weir_batch_buffer *b, const weir_step *step) {
     weir_cursor at = step->cursor_before;
-    uint64_t first = at.global_index + r->rank * step->micro_batch_size;
-    for (uint64_t i = 0; i < b->batch.sequence_count; i++) {
-        bool is_valid = i < step->valid_count;
-        weir__sample *sample = &b->samples[i];
-        b->epochs[i] = is_valid ? at.epoch + (first + i) / r->cardinality : 0;
-        if (!is_valid)
-            continue;
-        sample->is_request = false;
-        sample->index = b->indices[i];
-        sample->position = (first + i) % r->cardinality;
-        bool is_known = i > 0 && b->epochs[i] == b->epochs[i - 1];
-        sample->walk_seed = is_known ? b->samples[i - 1].walk_seed : weir__walk_seed(r, b->epochs[i]);
+    uint64_t first = at.global_index + r->rank * step->micro_batch_size, epoch = 0;
+    weir_seed walk_seed = {0};
+    memset(b->epochs, 0, b->batch.sequence_count * sizeof *b->epochs);
+    for (uint64_t i = 0; i < step->valid_count; i++) {
+        weir__sample *sequences = &b->samples[i * r->group_size];
+        weir__sample sample = {.index = b->indices[i], .position = (first + i) % r->cardinality};
+        uint64_t before = epoch;
+        epoch = at.epoch + (first + i) / r->cardinality;
+        if (i == 0 || epoch != before)
+            walk_seed = weir__walk_seed(r, epoch);
+        sample.walk_seed = walk_seed;
+        /* A sample's sequence is the same in eval_seeded as in eval, where its position is its index. */
+        sample.walk_position = r->stage == WEIR_STAGE_EVAL_SEEDED ? sample.index : sample.position;
+        sample.table = r->rules.task->anchor_table;
+        for (uint32_t k = 0; k < r->group_size; k++)
+            b->epochs[i * r->group_size + k] = epoch;
+        if (!r->rules.task->link.is_link)
+            sequences[0] = sample;
+        else if (!weir__list_group(r, &sample, sequences))
+            b->is_corrupt = true;
     }
 }
 
@@ -78,6 +87,7 @@ void weir__batch_empty(const weir__recipe *r, weir_batch_buffer *b, const weir_s
                        uint64_t sequence_count) {
     b->batch = (weir_batch){.step = *step,
                             .sequence_count = WEIR__NARROW(uint32_t, sequence_count),
+                            .group_size = r->group_size,
                             .sequence_length = r->config.sequence_length};
     b->used = 8 * (uint64_t)COMPACT_WORDS + sequence_count * SEQUENCE_SIZE;
     b->use_count = 0;
@@ -93,7 +103,7 @@ weir_status weir__batch_begin(const weir__recipe *r, weir_sampler *sampler, weir
     if (status != WEIR_OK)
         return status;
     weir_sampler_indices(sampler, &step, b->indices);
-    weir__batch_empty(r, b, &step, r->pads ? step.micro_batch_size : step.valid_count);
+    weir__batch_empty(r, b, &step, r->group_size * (r->pads ? step.micro_batch_size : step.valid_count));
     list_samples(r, b, &step);
     return WEIR_OK;
 }
@@ -105,26 +115,32 @@ static bool begin_walk(const weir__recipe *r, const weir_batch_buffer *b, uint32
                        weir_seed_row *seed) {
     const weir__sample *sample = &b->samples[index];
     uint32_t number =
-        sample->is_request ? sample->stored : r->first_seed + WEIR__NARROW(uint32_t, sample->index);
-    if (sample->is_request)
+        sample->is_given ? sample->stored : r->first_seed + WEIR__NARROW(uint32_t, sample->index);
+    if (sample->is_given)
         *seed = sample->seed;
     else if (!weir_store_seed(r->store, r->task, number, seed))
         return false;
-    /* A sample's sequence is the same in eval_seeded as in eval, where its position is its index. */
-    uint64_t position = r->stage == WEIR_STAGE_EVAL_SEEDED ? sample->index : sample->position;
     weir__walk_begin(walk, &(weir__walk_start){.walk_seed = sample->walk_seed,
-                                               .position = position,
+                                               .position = sample->walk_position,
                                                .observation_time = seed->observation_time,
                                                .seed = number,
+                                               .table = sample->table,
                                                .row = seed->row});
     return true;
+}
+
+/* The next sequence from `first` on that is walked; those that have nothing to show are padding. */
+static uint32_t next_walked(weir_batch_buffer *b, uint32_t first, uint32_t end) {
+    for (; first < end && b->samples[first].is_absent; first++)
+        weir__write_padding(b, first);
+    return first;
 }
 
 /* Walks take turns; one that is done is written, and the next sequence's takes its place. */
 static bool walk_all(const weir__recipe *r, weir__batch_worker *w, weir_batch_buffer *b, uint32_t first,
                      uint32_t end) {
     uint32_t places[WEIR__ABREAST], indices[WEIR__ABREAST], active = 0;
-    for (; active < WEIR__ABREAST && first < end; active++, first++) {
+    for (; active < WEIR__ABREAST && (first = next_walked(b, first, end)) < end; active++, first++) {
         places[active] = active;
         indices[active] = first;
         if (!begin_walk(r, b, first, &w->walks[active], &w->seeds[active]))
@@ -138,6 +154,7 @@ static bool walk_all(const weir__recipe *r, weir__batch_worker *w, weir_batch_bu
         if (walk->is_corrupt)
             return false;
         weir__write_sequence(&w->writer, b, indices[k], walk, &w->seeds[place]);
+        first = next_walked(b, first, end);
         if (first < end) {
             indices[k] = first++;
             if (!begin_walk(r, b, indices[k], walk, &w->seeds[place]))
@@ -154,7 +171,7 @@ static bool walk_all(const weir__recipe *r, weir__batch_worker *w, weir_batch_bu
 void weir__batch_unit(const weir__recipe *r, weir__batch_worker *w, weir_batch_buffer *b, uint32_t first,
                       uint32_t count) {
     uint32_t end = first + count;
-    uint32_t valid = WEIR__LOW(uint32_t, b->batch.step.valid_count);
+    uint32_t valid = WEIR__LOW(uint32_t, b->batch.step.valid_count * r->group_size);
     if (!b->is_corrupt && !walk_all(r, w, b, first, end < valid ? end : valid))
         b->is_corrupt = true;
     for (uint32_t i = first > valid ? first : valid; i < end; i++)
@@ -216,6 +233,7 @@ static void describe(const weir__recipe *r, weir_batch_buffer *b) {
     batch->visits = b->visits;
     batch->row_stride = WEIR__LOW(uint32_t, b->limits.walked_rows);
     batch->sample_digests = b->digests;
+    batch->group_digests = r->group_size > 1 ? b->group_digests : b->digests;
     batch->has_digests = r->with_digests;
 }
 

@@ -68,6 +68,9 @@ WEIR_CHECKED weir_status weir__builder_finish(weir_batch_builder *builder, weir_
                                               weir_batch_buffer *buffer, weir_error *error);
 void weir__builder_digest(weir_batch_builder *builder, weir_batch_buffer *buffer);
 
+/* The most sequences that a batch of it has. */
+uint64_t weir__builder_sequences(const weir_batch_builder *builder);
+
 /* The rules of a builder's batches (weir_batch.rules). */
 const void *weir__builder_rules(const weir_batch_builder *builder, uint64_t *size);
 

@@ -64,6 +64,10 @@ weir_status weir_batch_buffer_open(weir_batch_builder *const *builders, size_t c
     return weir__batch_buffer_open(builders[0]->recipe.env, &limits, memory, out, error);
 }
 
+uint64_t weir__builder_sequences(const weir_batch_builder *b) {
+    return b->recipe.limits.sequences;
+}
+
 const void *weir__builder_rules(const weir_batch_builder *b, uint64_t *size) {
     *size = b->recipe.rules.expansion_size;
     return b->recipe.rules.expansion;

@@ -9,6 +9,7 @@
 #include "base/floating.h"
 #include "base/options.h"
 #include "batch/builder.h"
+#include "batch/links.h"
 
 static const char operator_name[] = "weir.context";
 
@@ -99,9 +100,13 @@ static weir_status key_not_found(const weir_table *table, const weir_context_req
 static weir_status find_row(const weir__recipe *r, const weir_context_request *request, uint32_t *row,
                             weir_error *error) {
     const weir_store_info *info = weir_store_describe(r->store);
-    uint32_t number = info->tasks[r->task].anchor_table;
+    const weir_task *task = &info->tasks[r->task];
+    uint32_t number = request->is_destination ? task->link.table : task->anchor_table;
     const weir_table *table = &info->tables[number];
     *row = request->row;
+    if (request->is_destination && !task->link.is_link)
+        return weir__fail(error, WEIR_CONTRACT_VIOLATION, operator_name,
+                          "a destination is asked for, but task %.200s is not a link task", task->name);
     if (request->key_count == 0) {
         if (request->row - table->row_start < table->row_count && request->row >= table->row_start)
             return WEIR_OK;
@@ -136,7 +141,8 @@ static weir_status find_time(const weir__recipe *r, const weir_context_request *
     if (request->time == WEIR_TIME_ALWAYS)
         return weir__fail(error, WEIR_CONTRACT_VIOLATION, operator_name,
                           "a request's time is -2^63, which is no time; give microseconds since 1970");
-    bool is_moved = task->before_anchor == WEIR_BEFORE_ANCHOR_MOVE && request->time < since;
+    bool is_moved =
+        task->before_anchor == WEIR_BEFORE_ANCHOR_MOVE && !request->is_destination && request->time < since;
     *time = is_moved ? since : request->time;
     return WEIR_OK;
 }
@@ -154,18 +160,23 @@ static weir_status make_sample(const weir_batch_builder *b, const weir_context_r
                                weir__sample *out, weir_error *error) {
     const weir__recipe *r = &b->recipe;
     const weir_task *task = &weir_store_describe(r->store)->tasks[r->task];
-    weir_seed_row seed = {.target = {.stype = task->stype, .is_null = true}};
+    const weir_cell unknown = {.stype = task->stype, .is_null = true};
+    weir_seed_row seed = {.target = unknown};
     weir_status status = find_row(r, request, &seed.row, error);
     if (status == WEIR_OK)
         status = find_time(r, request, seed.row, &seed.observation_time, error);
     if (status != WEIR_OK)
         return status;
-    *out = (weir__sample){.index = WEIR_NO_SAMPLE, .is_request = true, .walk_seed = b->request_seed};
-    uint32_t stored = weir_store_find_seed(r->store, r->task, seed.row, seed.observation_time);
+    *out = (weir__sample){.index = WEIR_NO_SAMPLE, .is_given = true, .walk_seed = b->request_seed};
+    out->table = request->is_destination ? task->link.table : task->anchor_table;
+    uint32_t stored = request->is_destination
+                          ? WEIR_NONE
+                          : weir_store_find_seed(r->store, r->task, seed.row, seed.observation_time);
     bool is_whole = true;
     if (stored != WEIR_NONE) {
         is_whole = weir_store_seed(r->store, r->task, stored, &seed);
         out->index = stored - task->split_start[seed.split];
+        seed.target = task->link.is_link ? unknown : seed.target; /* it is the source's sequence */
     } else if (task->is_cell) {
         is_whole = weir_store_cell(r->store, seed.row, task->column, &seed.target);
     }
@@ -176,9 +187,10 @@ static weir_status make_sample(const weir_batch_builder *b, const weir_context_r
         return status;
     if (stored != WEIR_NONE && !request->has_seed) {
         out->position = out->index;
+        out->walk_position = out->index * weir__group_size(task, &r->config, r->stage);
         out->walk_seed = b->split_seeds[seed.split];
     } else {
-        out->position = request->has_seed ? request->seed : 0;
+        out->position = out->walk_position = request->has_seed ? request->seed : 0;
     }
     out->stored = stored;
     out->seed = seed;

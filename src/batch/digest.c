@@ -103,6 +103,21 @@ static void store_digest(void *state, uint8_t digest[16]) {
     memcpy(digest, canonical.digest, 16);
 }
 
+/* The digests of groups, over those of their sequences. */
+static void digest_groups(const weir__digester *d, const weir_batch_buffer *b) {
+    uint32_t size = b->batch.group_size;
+    for (uint32_t i = 0; i < b->batch.sequence_count / size; i++) {
+        XXH3_state_t *state = d->samples[i];
+        XXH3_64bits_reset(state);
+        for (uint32_t k = 0; k < size; k++) {
+            uint8_t bytes[8];
+            weir__store64(bytes, b->digests[(size_t)i * size + k]);
+            XXH3_64bits_update(state, bytes, sizeof bytes);
+        }
+        b->group_digests[i] = XXH3_64bits_digest(state);
+    }
+}
+
 void weir__digest_batch(const weir__digester *d, const weir__rules *rules, weir_batch_buffer *b) {
     weir_batch *batch = &b->batch;
     XXH3_128bits_reset(d->batch);
@@ -123,6 +138,8 @@ void weir__digest_batch(const weir__digester *d, const weir__rules *rules, weir_
 #undef DIGEST_OPTIONAL
     for (uint32_t i = 0; i < batch->sequence_count; i++)
         b->digests[i] = XXH3_64bits_digest(d->samples[i]);
+    if (batch->group_size > 1)
+        digest_groups(d, b);
     store_digest(d->batch, batch->batch_digest);
 }
 

@@ -5,6 +5,7 @@
 
 #include "base/narrow.h"
 #include "batch/compact.h"
+#include "batch/links.h"
 
 static const char operator_name[] = "weir.batch.build";
 
@@ -134,9 +135,20 @@ weir_status weir__recipe_open(weir__recipe *r, const weir_env *env, const weir_b
     if (status != WEIR_OK)
         return status;
     weir__recipe_seed_by(r, options->manifest, options->token, options->token_size, options->dataset);
+    const weir_task *task = &weir_store_describe(r->store)->tasks[r->task];
+    if (task->link.is_link && task->link.edge == WEIR_NONE &&
+        r->config.links.by == WEIR_NEGATIVES_BY_POPULARITY)
+        return weir__fail(
+            error, WEIR_CONTRACT_VIOLATION, operator_name,
+            "batch.links draws negatives by popularity, but task %.200s does not say what counts "
+            "it; name a foreign key as its \"popularity\" in the schema and ingest anew",
+            task->name);
     status = weir__rules_open(&r->rules, env, r->store, r->task, &r->config, error);
     r->config.widths = NULL; /* the manifest's, which may be closed; the rules have them */
-    uint64_t sequences = weir_manifest_global_batch_size(options->manifest) / options->world_size;
+    uint64_t samples = weir_manifest_global_batch_size(options->manifest) / options->world_size, sequences;
+    r->group_size = weir__group_size(task, &r->config, r->stage);
+    if (__builtin_mul_overflow(samples, r->group_size, &sequences))
+        sequences = UINT64_MAX;
     return status ? status : find_limits(r, sequences, error);
 }
 
@@ -147,6 +159,7 @@ weir_status weir__recipe_open_for_requests(weir__recipe *r, const weir_env *env,
                         .store = options->store,
                         .stage = WEIR_STAGE_EVAL,
                         .task = task,
+                        .group_size = 1,
                         .with_digests = options->with_digests,
                         .config = *weir_manifest_batch(options->manifest)};
     weir_status status = weir__rules_open(&r->rules, env, r->store, task, &r->config, error);

@@ -21,6 +21,7 @@ typedef struct weir__recipe {
     uint32_t rank;
     uint32_t task;
     uint32_t first_seed; /* of the split */
+    uint32_t group_size; /* sequences of a sample */
     bool pads;
     bool with_digests;
     weir__sha256 seed_prefix; /* of the walk seed's tuple, up to the epoch */

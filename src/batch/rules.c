@@ -391,6 +391,13 @@ static void make_label_edge(weir__rules *rules) {
 
 /* ---- All of it --------------------------------------------------------------------------------- */
 
+/* A record whose null bits are set, parents WEIR_NONE, and nothing tells its time. */
+static void write_blank(uint8_t *record, const weir_table *table) {
+    memset(record, 0xFF, table->stride);
+    if (table->time_offset != WEIR_NONE)
+        weir__store64(record + table->time_offset, (uint64_t)WEIR_TIME_ALWAYS);
+}
+
 /* Counts the memory, or fills it. */
 static void make_rules(weir__rules *rules) {
     const weir_store_info *info = rules->info;
@@ -407,6 +414,8 @@ static void make_rules(weir__rules *rules) {
         rules->widths[i] = rules->named[i].widths;
     rules->kinds = weir__carve(&rules->memory, rules->kind_count, sizeof *rules->kinds);
     rules->blank_record = weir__carve(&rules->memory, anchor->stride, 1);
+    if (task->link.is_link)
+        rules->blank_destination = weir__carve(&rules->memory, info->tables[task->link.table].stride, 1);
     rules->expansion_size = (times_at + 4 * cells + 7) & ~(uint64_t)7;
     rules->expansion = weir__carve(&rules->memory, rules->expansion_size, 1);
     weir__text_rule *texts = weir__carve(&rules->memory, cells, sizeof *texts);
@@ -423,9 +432,9 @@ static void make_rules(weir__rules *rules) {
         make_task_row_rules(rules, rules->tables ? &rules->tables[info->table_count] : NULL);
     if (!rules->memory.memory)
         return;
-    memset(rules->blank_record, 0xFF, anchor->stride); /* null bits are set, parents WEIR_NONE, … */
-    if (anchor->time_offset != WEIR_NONE)              /* … and nothing tells its time */
-        weir__store64(rules->blank_record + anchor->time_offset, (uint64_t)WEIR_TIME_ALWAYS);
+    write_blank(rules->blank_record, anchor);
+    if (task->link.is_link)
+        write_blank(rules->blank_destination, &info->tables[task->link.table]);
     writing w = {.rules = rules,
                  .kinds = rules->expansion + kinds_at,
                  .cells = rules->expansion + cells_at,

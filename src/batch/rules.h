@@ -105,10 +105,11 @@ typedef struct weir__rules {
     bool may_repeat_parents;  /* a table has two foreign keys to the same one */
     bool picks_best_order;    /* row_order is best */
     bool omits_identifiers;
-    uint8_t *own_held_out;   /* for held_out, if the store's is another */
-    uint8_t *blank_record;   /* of the anchor table: every cell null, no parents */
-    uint8_t *expansion;      /* the rules of expand_kernel.h … */
-    uint64_t expansion_size; /* … bytes */
+    uint8_t *own_held_out;      /* for held_out, if the store's is another */
+    uint8_t *blank_record;      /* of the anchor table: every cell null, no parents */
+    uint8_t *blank_destination; /* the same of a link task's destination table */
+    uint8_t *expansion;         /* the rules of expand_kernel.h … */
+    uint64_t expansion_size;    /* … bytes */
     weir__block memory;
 } weir__rules;
 

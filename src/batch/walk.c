@@ -382,8 +382,9 @@ static bool step_to_row(weir__walk *walk) {
                                is_anchor ? walk->outlook.anchor_cutoff : walk->outlook.cutoff)) {
             if (!is_anchor)
                 continue;
-            if (!walk->rules->shows_early_anchors)
-                record = walk->rules->blank_record; /* it shows neither its cells nor its foreign keys */
+            if (!walk->rules->shows_early_anchors) /* it shows neither its cells nor its foreign keys */
+                record = queued.table == walk->rules->task->anchor_table ? walk->rules->blank_record
+                                                                         : walk->rules->blank_destination;
         }
         uint64_t *state = weir__know(&walk->known, queued.row);
         *state = weir__numbered(*state, walk->row_count);
@@ -439,7 +440,7 @@ static void find_cutoffs(weir__walk *walk) {
 void weir__walk_begin(weir__walk *walk, const weir__walk_start *start) {
     const weir__rules *rules = walk->rules;
     uint32_t seed = start->seed == WEIR_NONE ? rules->task->seed_count : start->seed;
-    uint32_t table = rules->has_task_rows ? rules->label_table : rules->task->anchor_table;
+    uint32_t table = rules->has_task_rows ? rules->label_table : start->table;
     weir__known_empty(&walk->known, WEIR__KNOWN_BITS);
     walk->row_count = walk->cell_count = walk->edge_count = walk->link_count = 0;
     walk->part = walk->example_count = walk->next_example = walk->fill_tries = 0;
@@ -455,5 +456,5 @@ void weir__walk_begin(weir__walk *walk, const weir__walk_start *start) {
     if (walk->retriever)
         walk->budget = weir__budget_of(walk->retriever->config, &walk->outlook);
     begin_part(walk, rules->has_task_rows ? walk->outlook.own_row : start->row, table, 0);
-    fetch_record(walk, &rules->tables[rules->task->anchor_table], start->row);
+    fetch_record(walk, &rules->tables[start->table], start->row);
 }

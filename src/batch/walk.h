@@ -126,8 +126,9 @@ typedef struct weir__walk_start {
     weir_seed walk_seed;
     uint64_t position;
     int64_t observation_time;
-    uint32_t seed; /* its number in the task; WEIR_NONE: it is none of the store's */
-    uint32_t row;  /* its anchor */
+    uint32_t seed;  /* its number in the task; WEIR_NONE: it is none of the store's */
+    uint32_t table; /* of its anchor … */
+    uint32_t row;   /* … row */
 } weir__walk_start;
 
 /* A walk is begun; then it is taken step by step, until weir__walk_step says false: then it is done, or the

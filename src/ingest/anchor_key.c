@@ -55,50 +55,52 @@ static bool is_key_of_its_table(const weir__ingest *ingest, const weir__origin *
     return false;
 }
 
-static weir_status refuse(const weir__task_plan *task, const weir__table_plan *anchor, const char *given,
-                          const char *key, const weir__origin *origin, weir_error *error) {
+static weir_status refuse(const weir__task_plan *task, const char *role, const weir__table_plan *table,
+                          const char *given, const char *key, const weir__origin *origin, weir_error *error) {
     return weir__fail(error, WEIR_TASK_INVALID, WEIR__INGEST_OPERATOR,
-                      "task %s: the query's column %s is %s.%s, not the primary key %s of the anchor table "
+                      "task %s: the query's column %s is %s.%s, not the primary key %s of the %s table "
                       "%s; select the key "
                       "(or say \"anchor_key_is\": \"primary_key\" if it holds the key all the same)",
                       task->schema->name, given, origin->table->name,
-                      origin->table->columns[origin->column].name, key, anchor->name);
+                      origin->table->columns[origin->column].name, key, role, table->name);
 }
 
-static weir_status check_column(const weir__ingest *ingest, const weir__task_plan *task, const char *given,
-                                uint32_t key, const weir__origin *origin, weir_error *error) {
-    const weir__table_plan *anchor = &ingest->tables[task->anchor_table];
+static weir_status check_column(const weir__ingest *ingest, const weir__task_plan *task,
+                                const weir__asked_key *asked, uint32_t part, const weir__origin *origin,
+                                weir_error *error) {
+    const weir__table_plan *anchor = &ingest->tables[asked->table];
+    const char *given = asked->names[part];
+    uint32_t key = anchor->primary_key[part];
     const weir__column_plan *column = &anchor->columns[key];
     uint32_t named = weir__catalog_find_column(anchor->source, given);
     if (origin) {
         bool is_own = origin->table == anchor->source;
         if (is_own && origin->column == column->position)
             return WEIR_OK;
-        lead found = better(lead_in_schema(ingest, task->anchor_table, key, origin),
+        lead found = better(lead_in_schema(ingest, asked->table, key, origin),
                             lead_in_source(anchor, column->name, origin));
         if (found == LEADS_TO_KEY)
             return WEIR_OK;
         bool is_another_key = is_key_of_its_table(ingest, origin) &&
                               strcmp(origin->table->columns[origin->column].name, column->name) != 0;
         if (is_own || found == LEADS_ELSEWHERE || is_another_key)
-            return refuse(task, anchor, given, column->name, origin, error);
+            return refuse(task, asked->role, anchor, given, column->name, origin, error);
     }
     if (named == WEIR_NONE || named == column->position)
         return WEIR_OK;
-    return refuse(task, anchor, given, column->name, &(weir__origin){anchor->source, named}, error);
+    return refuse(task, asked->role, anchor, given, column->name, &(weir__origin){anchor->source, named},
+                  error);
 }
 
-weir_status weir__check_anchor_key(const weir__ingest *ingest, const weir__task_plan *task,
-                                   const weir__cursor *cursor, const uint32_t *columns, weir_error *error) {
-    const weir__schema_task *described = task->schema;
-    const weir__table_plan *anchor = &ingest->tables[task->anchor_table];
+weir_status weir__check_asked_key(const weir__ingest *ingest, const weir__task_plan *task,
+                                  const weir__asked_key *key, const weir__cursor *cursor,
+                                  const uint32_t *columns, weir_error *error) {
     weir_status status = WEIR_OK;
-    for (uint32_t i = 0; i < described->anchor_key_count && status == WEIR_OK; i++) {
+    for (uint32_t i = 0; i < key->count && status == WEIR_OK; i++) {
         weir__origin origin = {0};
         bool is_known = cursor->origin && cursor->origin(cursor, columns[i], &ingest->catalog, &origin);
-        if (!described->is_key_for_sure)
-            status = check_column(ingest, task, described->anchor_key[i], anchor->primary_key[i],
-                                  is_known ? &origin : NULL, error);
+        if (!task->schema->is_key_for_sure)
+            status = check_column(ingest, task, key, i, is_known ? &origin : NULL, error);
     }
     return status;
 }

@@ -1,12 +1,21 @@
-/* The check that a task's anchor_key is its anchor's key. */
+/* The check that the columns which a task calls a key of its anchor, or of its destination, are that key. */
 #ifndef WEIR_SRC_INGEST_ANCHOR_KEY_H
 #define WEIR_SRC_INGEST_ANCHOR_KEY_H
 
 #include "ingest/state.h"
 
-/* `columns` are the query's columns that anchor_key names. TASK_INVALID, naming what a column is instead. */
-WEIR_CHECKED weir_status weir__check_anchor_key(const weir__ingest *ingest, const weir__task_plan *task,
-                                                const weir__cursor *cursor, const uint32_t *columns,
-                                                weir_error *error);
+/* A key that a task's query gives, of a table's rows. */
+typedef struct weir__asked_key {
+    const char *role; /* "anchor" or "destination" */
+    uint32_t table;
+    const char *const *names; /* columns of the query, one for each column of the primary key */
+    uint32_t count;
+} weir__asked_key;
+
+/* `columns` are the query's columns that the names stand for. TASK_INVALID, naming what a column is instead.
+ */
+WEIR_CHECKED weir_status weir__check_asked_key(const weir__ingest *ingest, const weir__task_plan *task,
+                                               const weir__asked_key *key, const weir__cursor *cursor,
+                                               const uint32_t *columns, weir_error *error);
 
 #endif

@@ -240,6 +240,9 @@ static weir_status describe_tasks(weir__ingest *ingest, weir_error *error) {
                                             .anchor_table = task->anchor_table,
                                             .before_anchor = task->schema->before_anchor,
                                             .has_train_statistics = task->schema->has_train_statistics};
+        if (weir__is_link(task->schema))
+            ingest->info_tasks[i].link =
+                (weir_link){.is_link = true, .table = task->link.table, .edge = task->link.edge};
         weir_status status = describe_drops(ingest, i, error);
         if (status != WEIR_OK)
             return status;

@@ -363,6 +363,7 @@ static weir_status write_sections(weir__ingest *ingest, weir__embedder *embedder
     if (status == WEIR_OK)
         status = weir__write_keys(ingest, w, error);
     weir__write_labels(ingest, w);
+    weir__write_links(ingest, w);
     return status;
 }
 

@@ -17,4 +17,7 @@ WEIR_CHECKED weir_status weir__write_keys(weir__ingest *ingest, weir__store_writ
 /* The section of labels, if a task's have a time. */
 void weir__write_labels(const weir__ingest *ingest, weir__store_writer *w);
 
+/* The section of links, if there is a link task. */
+void weir__write_links(const weir__ingest *ingest, weir__store_writer *w);
+
 #endif

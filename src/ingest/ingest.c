@@ -299,6 +299,11 @@ static void release_task(const weir_env *env, weir__task_plan *task) {
         weir__release(env, task->labels[i].starts);
         weir__release(env, task->labels[i].rows);
     }
+    weir__release(env, task->link.rows);
+    weir__release(env, task->link.places);
+    weir__release(env, task->link.times);
+    weir__release(env, task->link.reference_times);
+    weir__release(env, task->link.reference_places);
     weir__dictionary_release(&task->categories);
     weir__arena_release(&task->strings);
 }

@@ -105,3 +105,30 @@ uint32_t weir__key_index_find(const weir__key_index *index, const weir__key *key
     uint32_t slot = *find_slot(index, keys);
     return slot ? slot - 1 : WEIR_NONE;
 }
+
+weir_status weir__index_keys(weir__ingest *ingest, weir_error *error) {
+    ingest->key_indexes =
+        weir__arena_take_zero(&ingest->arena, ingest->table_count, sizeof *ingest->key_indexes);
+    if (!ingest->key_indexes)
+        return weir__out_of_memory(error, WEIR__INGEST_OPERATOR, 1);
+    for (uint32_t i = 0; i < 2 * ingest->task_count; i++) {
+        const weir__task_plan *task = &ingest->tasks[i / 2];
+        bool is_of_destination = i % 2 == 1;
+        uint32_t t = is_of_destination ? task->link.table : task->anchor_table;
+        if (is_of_destination ? !weir__is_link(task->schema) : !task->schema->query)
+            continue;
+        if (ingest->key_indexes[t])
+            continue;
+        uint32_t duplicate;
+        const weir__table_plan *table = &ingest->tables[t];
+        weir__key_index *index = weir__arena_take_zero(&ingest->arena, 1, sizeof *index);
+        if (!index)
+            return weir__out_of_memory(error, WEIR__INGEST_OPERATOR, sizeof *index);
+        ingest->key_indexes[t] = index;
+        weir_status status = weir__key_index_make(ingest->env, table, table->primary_key,
+                                                  table->primary_key_count, index, &duplicate, error);
+        if (status != WEIR_OK)
+            return status;
+    }
+    return WEIR_OK;
+}

@@ -114,7 +114,8 @@ static void trim_tasks(weir__ingest *ingest) {
         weir__schema_task task = schema->tasks[i];
         uint32_t drops = 0;
         if (find_task(earlier(ingest), task.name) == WEIR_NONE ||
-            !weir__schema_find_table(schema, task.anchor_table)) {
+            !weir__schema_find_table(schema, task.anchor_table) ||
+            (task.destination_table && !weir__schema_find_table(schema, task.destination_table))) {
             leave_out(ingest, NULL, NULL, task.name, "task", task.name);
             continue;
         }
@@ -316,6 +317,9 @@ static weir_status check_tasks(const weir__ingest *ingest, weir_error *error) {
                        is_same_text(task->target_column, old->target_column);
         if (!is_same)
             return misfit(ingest, error, "task %.100s is about another target", old->name);
+        if (task->link.is_link != old->link.is_link || task->link.table != old->link.table ||
+            task->link.edge != old->link.edge)
+            return misfit(ingest, error, "task %.100s is about other links", old->name);
         if (task->has_label_times != old->has_label_times || task->has_horizon != old->has_horizon ||
             (task->has_horizon && task->horizon != old->horizon) ||
             (task->label_known_column && !is_same_text(task->label_known_column, old->label_known_column)))

@@ -433,6 +433,15 @@ static weir_status plan_task(weir__ingest *ingest, const weir__schema_task *desc
     task->is_cell =
         described->kind == WEIR__KIND_CELL ||
         (described->kind == WEIR__KIND_AUTO && is_cell_possible && !described->observation_time_column);
+    if (weir__is_link(described)) {
+        const weir__schema_name *by = &described->popularity;
+        task->link.table = find_table(ingest, described->destination_table);
+        task->link.edge = WEIR_NONE;
+        for (uint32_t e = 0; by->table && e < ingest->edge_count; e++)
+            if (strcmp(ingest->tables[ingest->edges[e].table].name, by->table) == 0 &&
+                strcmp(ingest->edges[e].key->name, by->column) == 0)
+                task->link.edge = e;
+    }
     if (task->is_cell && (described->has_horizon || described->label_known_column))
         return weir__plan_refuse(error, WEIR_TASK_INVALID,
                                  "is for a derived task; this one is about a cell, whose label is known when "

@@ -13,6 +13,8 @@
 
 enum { WEIR__KEY_COLUMNS_MAX = 32, WEIR__TIME_KEYS_MAX = 16 };
 
+#define WEIR__LINK_COLUMN "link" /* what the target of a link task is called */
+
 /* A time that is written in a schema: names of foreign keys, each of the table that the one before leads
  * to, then that of a timestamp column. One name is a column of the table itself; none: no time. */
 typedef struct weir__schema_time {
@@ -55,7 +57,12 @@ typedef struct weir__schema_table {
     weir__csv_options csv;
 } weir__schema_table;
 
-typedef enum weir__task_kind { WEIR__KIND_AUTO, WEIR__KIND_CELL, WEIR__KIND_DERIVED } weir__task_kind;
+typedef enum weir__task_kind {
+    WEIR__KIND_AUTO,
+    WEIR__KIND_CELL,
+    WEIR__KIND_DERIVED,
+    WEIR__KIND_LINK,
+} weir__task_kind;
 typedef enum weir__split_method {
     WEIR__SPLIT_HASH,
     WEIR__SPLIT_TEMPORAL,
@@ -83,7 +90,12 @@ typedef struct weir__schema_task {
     const char *anchor_table;
     const char *const *anchor_key; /* columns of the query, one for each column of the primary key */
     uint32_t anchor_key_count;
-    bool is_key_for_sure; /* the schema says so */
+    bool is_key_for_sure;          /* the schema says so */
+    const char *destination_table; /* of a link task, as the anchor's two; else NULL */
+    const char *const *destination_key;
+    uint32_t destination_key_count;
+    weir__schema_name
+        popularity; /* of a link task: a foreign key to the destination table; table NULL: none */
     const char *target_column;
     weir_stype target_stype;
     const char *observation_time_column; /* or NULL */

@@ -76,9 +76,10 @@ static void read_split(weir__schema_reader *r, const weir_cbor_value *task, weir
 }
 
 static weir__task_kind get_kind(weir__schema_reader *r, const weir_cbor_value *map) {
-    static const char *const kinds[] = {"cell", "derived", NULL};
-    static const weir__task_kind values[] = {WEIR__KIND_CELL, WEIR__KIND_DERIVED, WEIR__KIND_AUTO};
-    return values[weir__schema_word(r, map, "kind", kinds, WEIR_TASK_INVALID, 2)];
+    static const char *const kinds[] = {"cell", "derived", "link", NULL};
+    static const weir__task_kind values[] = {WEIR__KIND_CELL, WEIR__KIND_DERIVED, WEIR__KIND_LINK,
+                                             WEIR__KIND_AUTO};
+    return values[weir__schema_word(r, map, "kind", kinds, WEIR_TASK_INVALID, 3)];
 }
 
 static void read_dropped(weir__schema_reader *r, const weir_cbor_value *map, weir__schema_task *task) {
@@ -96,21 +97,81 @@ static void read_dropped(weir__schema_reader *r, const weir_cbor_value *map, wei
             weir__schema_joined(r, &item, "drop_columns", WEIR_TASK_INVALID);
 }
 
-/* The anchor's key has as many columns as the table's primary key. */
-static void check_anchor(weir__schema_reader *r, const weir__schema_task *task) {
+/* A key of the query has as many columns as the table's primary key. */
+static void check_key(weir__schema_reader *r, const char *name, uint32_t count, const char *key_of_table,
+                      const char *key_of_key) {
     if (r->status != WEIR_OK)
         return;
-    const weir__schema_table *anchor = weir__schema_find_table(r->schema, task->anchor_table);
-    if (!anchor)
-        weir__schema_refuse(r, WEIR_TASK_INVALID, "anchor_table",
+    const weir__schema_table *table = weir__schema_find_table(r->schema, name);
+    if (!table)
+        weir__schema_refuse(r, WEIR_TASK_INVALID, key_of_table,
                             "names a table that the schema does not have");
-    else if (anchor->primary_key_count == 0)
-        weir__schema_refuse(r, WEIR_TASK_INVALID, "anchor_table",
-                            "names %s, which has no primary_key to find rows by", anchor->name);
-    else if (anchor->primary_key_count != task->anchor_key_count)
-        weir__schema_refuse(r, WEIR_TASK_INVALID, "anchor_key",
-                            "has %u columns, but the primary key of %s has %u", task->anchor_key_count,
-                            anchor->name, anchor->primary_key_count);
+    else if (table->primary_key_count == 0)
+        weir__schema_refuse(r, WEIR_TASK_INVALID, key_of_table,
+                            "names %s, which has no primary_key to find rows by", table->name);
+    else if (table->primary_key_count != count)
+        weir__schema_refuse(r, WEIR_TASK_INVALID, key_of_key,
+                            "has %u columns, but the primary key of %s has %u", count, table->name,
+                            table->primary_key_count);
+}
+
+/* A foreign key of the schema that leads to the destinations. */
+static void read_popularity(weir__schema_reader *r, const weir_cbor_value *map, weir__schema_task *task) {
+    weir_cbor_value value;
+    if (r->status != WEIR_OK || !weir__schema_find(map, "popularity", &value))
+        return;
+    task->popularity = weir__schema_joined(r, &value, "popularity", WEIR_TASK_INVALID);
+    if (r->status != WEIR_OK)
+        return;
+    const weir__schema_table *table = weir__schema_find_table(r->schema, task->popularity.table);
+    for (uint32_t i = 0; i < table->foreign_key_count; i++)
+        if (strcmp(table->foreign_keys[i].name, task->popularity.column) == 0 &&
+            strcmp(table->foreign_keys[i].table, task->destination_table) == 0)
+            return;
+    weir__schema_refuse(r, WEIR_TASK_INVALID, "popularity", "must be a foreign key that leads to %s",
+                        task->destination_table);
+}
+
+static void read_link(weir__schema_reader *r, const weir_cbor_value *map, weir__schema_task *task) {
+    static const char *const of_others[] = {"target_column",
+                                            "target_stype",
+                                            "target_statistics",
+                                            "weight_column",
+                                            "horizon",
+                                            "label_known_column",
+                                            NULL};
+    static const char *const required[] = {"query", "observation_time_column", "destination_key", NULL};
+    weir_cbor_value value;
+    for (int i = 0; of_others[i]; i++)
+        if (weir__schema_find(map, of_others[i], &value))
+            weir__schema_refuse(r, WEIR_TASK_INVALID, of_others[i],
+                                "is not for a link task, whose target is true for every pair of the query");
+    for (int i = 0; required[i]; i++)
+        if (!weir__schema_find(map, required[i], &value))
+            weir__schema_refuse(r, WEIR_TASK_INVALID, required[i], "is missing; a link task needs it");
+    task->target_column = WEIR__LINK_COLUMN;
+    task->target_stype = WEIR_BOOLEAN;
+    task->destination_table = weir__schema_text(r, map, "destination_table", true);
+    task->destination_key = weir__schema_names(r, map, "destination_key", &task->destination_key_count);
+    check_key(r, task->destination_table, task->destination_key_count, "destination_table",
+              "destination_key");
+    read_popularity(r, map, task);
+}
+
+/* What a task is about: a cell, what its query says, or a link. */
+static void read_target(weir__schema_reader *r, const weir_cbor_value *map, weir__schema_task *task) {
+    static const char *const of_links[] = {"destination_table", "destination_key", "popularity", NULL};
+    weir_cbor_value value;
+    task->kind = get_kind(r, map);
+    if (task->kind == WEIR__KIND_LINK) {
+        read_link(r, map, task);
+        return;
+    }
+    for (int i = 0; of_links[i]; i++)
+        if (weir__schema_find(map, of_links[i], &value))
+            weir__schema_refuse(r, WEIR_TASK_INVALID, of_links[i], "needs \"kind\": \"link\"");
+    task->target_column = weir__schema_text(r, map, "target_column", true);
+    task->target_stype = weir__schema_stype(r, map, "target_stype");
 }
 
 /* "30d", "12h", or microseconds; false if it is neither. */
@@ -182,6 +243,9 @@ static void read_task(weir__schema_reader *r, const weir_cbor_value *map, weir__
                                        "format",
                                        "horizon",
                                        "label_known_column",
+                                       "destination_table",
+                                       "destination_key",
+                                       "popularity",
                                        NULL};
     static const char *const key_meanings[] = {"primary_key", NULL};
     static const char *const early_rules[] = {"keep", "show_known", "move", NULL};
@@ -197,12 +261,10 @@ static void read_task(weir__schema_reader *r, const weir_cbor_value *map, weir__
     task->anchor_key = weir__schema_names(r, map, "anchor_key", &task->anchor_key_count);
     task->is_key_for_sure =
         weir__schema_word(r, map, "anchor_key_is", key_meanings, WEIR_TASK_INVALID, 1) == 0;
-    task->target_column = weir__schema_text(r, map, "target_column", true);
-    task->target_stype = weir__schema_stype(r, map, "target_stype");
+    read_target(r, map, task);
     task->observation_time_column = weir__schema_text(r, map, "observation_time_column", false);
     task->weight_column = weir__schema_text(r, map, "weight_column", false);
     read_label_time(r, map, task);
-    task->kind = get_kind(r, map);
     task->form = weir__schema_form(r, map);
     task->before_anchor = (weir_before_anchor)weir__schema_word(r, map, "before_anchor", early_rules,
                                                                 WEIR_TASK_INVALID, WEIR_BEFORE_ANCHOR_KEEP);
@@ -214,7 +276,7 @@ static void read_task(weir__schema_reader *r, const weir_cbor_value *map, weir__
         weir__schema_refuse(r, WEIR_TASK_INVALID, "target_stype",
                             "must be numerical, timestamp, boolean or categorical");
     if (task->query)
-        check_anchor(r, task);
+        check_key(r, task->anchor_table, task->anchor_key_count, "anchor_table", "anchor_key");
     else
         check_all_rows(r, map, task);
 }

@@ -186,6 +186,22 @@ typedef struct weir__label_list {
     uint32_t count;
 } weir__label_list;
 
+/* What a link task has beside its pairs (docs/spec/05f-links.md): the destination table's rows by (time,
+ * row), and the references to them, by time. */
+typedef struct weir__link_plan {
+    uint32_t table; /* of the destinations */
+    uint32_t edge;  /* that counts popularity, or WEIR_NONE */
+    uint32_t *rows; /* by place: a number in the table */
+    uint32_t *places;
+    int64_t *times; /* by place */
+    int64_t *reference_times;
+    uint32_t *reference_places;
+} weir__link_plan;
+
+static inline bool weir__is_link(const weir__schema_task *task) {
+    return task->kind == WEIR__KIND_LINK;
+}
+
 static inline bool weir__has_label_times(const weir__schema_task *task) {
     return task->has_horizon || task->label_known_column;
 }
@@ -212,6 +228,7 @@ typedef struct weir__task_plan {
     uint8_t *held_out; /* bits */
     int64_t *known;    /* when each seed's label is; WEIR_TIME_NEVER. NULL: the labels have no time */
     weir__label_list labels[WEIR__LABEL_LISTS]; /* of all splits, and of train */
+    weir__link_plan link;                       /* of a link task: its integers are places */
     weir_status status;
     weir_error error;
 } weir__task_plan;
@@ -328,6 +345,9 @@ WEIR_CHECKED weir_status weir__make_tasks(weir__ingest *ingest, weir_error *erro
 /* The lists of a task's labels by when they are known, from its seeds, split after split. */
 WEIR_CHECKED weir_status weir__make_label_lists(weir__ingest *ingest, weir__task_plan *task, weir_task *info,
                                                 weir_error *error);
+/* The places of a link task's destinations, and the references to them; released with the task. */
+WEIR_CHECKED weir_status weir__make_link(const weir__ingest *ingest, weir__link_plan *link,
+                                         weir_error *error);
 /* A whole store under its temporary name; the caller commits or abandons it. */
 WEIR_CHECKED weir_status weir__write_store(weir__ingest *ingest, weir__store_writer *writer,
                                            weir_ingest_report *report, weir_error *error);
@@ -363,6 +383,9 @@ WEIR_CHECKED weir_status weir__key_index_make(const weir_env *env, const weir__t
 void weir__key_index_release(weir__key_index *index);
 /* The row (in the table) that has these values, one a column; WEIR_NONE where none does or one is null. */
 uint32_t weir__key_index_find(const weir__key_index *index, const weir__key *keys);
+
+/* An index over the key of every table that a query's anchors and destinations are looked up in. */
+WEIR_CHECKED weir_status weir__index_keys(weir__ingest *ingest, weir_error *error);
 
 /* What a known says, a row: WEIR_TIME_ALWAYS is null. NULL where it says nothing. */
 const int64_t *weir__known_times(const weir__table_plan *table, weir__known known);

@@ -20,7 +20,8 @@ typedef struct raw_seed {
     double weight;
     union {
         double number;
-        int64_t integer; /* microseconds, 0 or 1, or a number in the task's categories */
+        int64_t
+            integer; /* microseconds, 0 or 1, a number in the task's categories, or a destination's place */
     };
     uint32_t row; /* in the anchor table */
     bool is_null;
@@ -40,7 +41,9 @@ typedef struct seed_reader {
     uint32_t count;
     uint64_t dropped;
     uint64_t early;        /* observed before their anchor */
-    uint32_t *key_columns; /* of the query, one per column of the primary key */
+    uint64_t late;         /* pairs whose destination was not there yet, */
+    uint64_t repeated;     /* and that were there already */
+    uint32_t *key_columns; /* of the query, one per column of the primary key, the destination's after */
     uint32_t target_column, time_column, weight_column, known_column, split_column; /* WEIR_NONE */
 } seed_reader;
 
@@ -65,11 +68,15 @@ static weir_status find_query_column(const seed_reader *r, const weir__cursor *c
 static weir_status find_query_columns(seed_reader *r, const weir__cursor *cursor, weir_error *error) {
     const weir__schema_task *described = r->task->schema;
     const char *split = described->split.method == WEIR__SPLIT_COLUMN ? described->split.column : NULL;
+    const char *target = weir__is_link(described) ? NULL : described->target_column;
+    uint32_t *of_destination = r->key_columns + described->anchor_key_count;
     weir_status status = WEIR_OK;
     for (uint32_t i = 0; i < described->anchor_key_count && status == WEIR_OK; i++)
         status = find_query_column(r, cursor, described->anchor_key[i], &r->key_columns[i], error);
+    for (uint32_t i = 0; i < described->destination_key_count && status == WEIR_OK; i++)
+        status = find_query_column(r, cursor, described->destination_key[i], &of_destination[i], error);
     if (status == WEIR_OK)
-        status = find_query_column(r, cursor, described->target_column, &r->target_column, error);
+        status = find_query_column(r, cursor, target, &r->target_column, error);
     if (status == WEIR_OK)
         status = find_query_column(r, cursor, described->observation_time_column, &r->time_column, error);
     if (status == WEIR_OK)
@@ -144,6 +151,9 @@ static weir_status read_time(const seed_reader *r, const weir__value *value, raw
                             "is not a time that is read here: write it in ISO 8601, or say \"unit\" or "
                             "\"format\" in the task",
                             error);
+    if (fit == WEIR__IS_NULL && weir__is_link(described))
+        return refuse(r, "the query gives a pair whose observation time is null, in column ",
+                      described->observation_time_column, error);
     if (fit == WEIR__IS_NULL)
         seed->time = anchor_time(r, seed->row);
     return WEIR_OK;
@@ -203,14 +213,37 @@ static void check_early(seed_reader *r, raw_seed *seed) {
         seed->time = since;
 }
 
+/* The row that columns of the query are the key of, or WEIR_NONE. */
+static weir_status find_row(seed_reader *r, const weir__key_index *index, const uint32_t *columns,
+                            uint32_t count, const weir__value *cells, uint32_t *row, weir_error *error) {
+    for (uint32_t i = 0; i < count; i++)
+        if (!weir__key_from_value(&cells[columns[i]], &r->task->strings, &r->key_texts, &r->keys[i]))
+            return weir__out_of_memory(error, WEIR__INGEST_OPERATOR, 1);
+    *row = weir__key_index_find(index, r->keys);
+    return WEIR_OK;
+}
+
+static weir_status read_destination(seed_reader *r, const weir__value *cells, raw_seed *seed,
+                                    bool *is_dropped, weir_error *error) {
+    const weir__schema_task *described = r->task->schema;
+    uint32_t row = WEIR_NONE;
+    weir_status status =
+        find_row(r, r->ingest->key_indexes[r->task->link.table], r->key_columns + described->anchor_key_count,
+                 described->destination_key_count, cells, &row, error);
+    *is_dropped |= row == WEIR_NONE;
+    seed->integer = row == WEIR_NONE ? 0 : r->task->link.places[row];
+    return status;
+}
+
 static weir_status read_seed(seed_reader *r, const weir__value *cells, weir_error *error) {
     raw_seed seed = {0};
-    for (uint32_t i = 0; i < r->task->schema->anchor_key_count; i++)
-        if (!weir__key_from_value(&cells[r->key_columns[i]], &r->task->strings, &r->key_texts, &r->keys[i]))
-            return weir__out_of_memory(error, WEIR__INGEST_OPERATOR, 1);
-    seed.row = weir__key_index_find(r->index, r->keys);
+    bool is_link = weir__is_link(r->task->schema);
+    weir_status status =
+        find_row(r, r->index, r->key_columns, r->task->schema->anchor_key_count, cells, &seed.row, error);
     bool is_dropped = seed.row == WEIR_NONE;
-    weir_status status = read_target(r, &cells[r->target_column], &seed, error);
+    if (status == WEIR_OK)
+        status = is_link ? read_destination(r, cells, &seed, &is_dropped, error)
+                         : read_target(r, &cells[r->target_column], &seed, error);
     if (status == WEIR_OK && !is_dropped) {
         if (r->time_column != WEIR_NONE)
             status = read_time(r, &cells[r->time_column], &seed, error);
@@ -229,6 +262,10 @@ static weir_status read_seed(seed_reader *r, const weir__value *cells, weir_erro
         return status;
     if (is_dropped) {
         r->dropped++;
+        return WEIR_OK;
+    }
+    if (is_link && r->task->link.times[seed.integer] > seed.time) {
+        r->late++;
         return WEIR_OK;
     }
     void *seeds = r->seeds;
@@ -273,7 +310,12 @@ static weir_status read_cursor(seed_reader *r, weir__cursor *cursor, weir_error 
 
 static weir_status read_query(seed_reader *r, weir__source *session, weir_error *error) {
     weir__cursor *cursor = NULL;
-    uint32_t key_count = r->task->schema->anchor_key_count;
+    const weir__schema_task *described = r->task->schema;
+    uint32_t key_count = described->anchor_key_count + described->destination_key_count;
+    weir__asked_key anchor = {"anchor", r->task->anchor_table, described->anchor_key,
+                              described->anchor_key_count};
+    weir__asked_key destination = {"destination", r->task->link.table, described->destination_key,
+                                   described->destination_key_count};
     r->keys = weir__allocate_zero(r->ingest->env, key_count, sizeof *r->keys);
     r->key_columns = weir__allocate_zero(r->ingest->env, key_count, sizeof *r->key_columns);
     if (!r->keys || !r->key_columns)
@@ -283,7 +325,10 @@ static weir_status read_query(seed_reader *r, weir__source *session, weir_error 
         return blame_task(r, status, error);
     status = find_query_columns(r, cursor, error);
     if (status == WEIR_OK)
-        status = weir__check_anchor_key(r->ingest, r->task, cursor, r->key_columns, error);
+        status = weir__check_asked_key(r->ingest, r->task, &anchor, cursor, r->key_columns, error);
+    if (status == WEIR_OK)
+        status = weir__check_asked_key(r->ingest, r->task, &destination, cursor,
+                                       r->key_columns + described->anchor_key_count, error);
     if (status == WEIR_OK)
         status = read_cursor(r, cursor, error);
     cursor->close(cursor);
@@ -360,6 +405,22 @@ static weir_status sort_seeds(seed_reader *r, weir_error *error) {
     weir__release(env, r->seeds);
     r->seeds = sorted;
     return WEIR_OK;
+}
+
+static bool is_of_same_list(const raw_seed *a, const raw_seed *b) {
+    return a->row == b->row && a->time == b->time;
+}
+
+/* Of pairs that are equal one stays. */
+static void drop_repeated(seed_reader *r) {
+    uint32_t kept = 0;
+    for (uint32_t i = 0; i < r->count; i++) {
+        const raw_seed *seed = &r->seeds[i], *last = &r->seeds[kept > 0 ? kept - 1 : 0];
+        if (kept == 0 || !is_of_same_list(seed, last) || seed->integer != last->integer)
+            r->seeds[kept++] = *seed;
+    }
+    r->repeated = r->count - kept;
+    r->count = kept;
 }
 
 /* ---- Splits ---------------------------------------------------------------------------------- */
@@ -439,6 +500,20 @@ static weir_status split_seeds(seed_reader *r, weir_error *error) {
         (void)weir__like_split(r->ingest, r->number, r->seeds[i].row, r->seeds[i].time, &found,
                                &r->seeds[i].split);
     return status;
+}
+
+/* Counts the lists of a link task, each of which is in one split. */
+static weir_status count_lists(const seed_reader *r, weir_task *info, weir_error *error) {
+    info->link.late = r->late;
+    info->link.repeated = r->repeated;
+    for (uint32_t i = 0; i < r->count; i++) {
+        bool is_first = i == 0 || !is_of_same_list(&r->seeds[i], &r->seeds[i - 1]);
+        info->link.lists += is_first;
+        if (!is_first && r->seeds[i].split != r->seeds[i - 1].split)
+            return refuse(r, "the pairs of one source and one time are in two splits, by column ",
+                          r->task->schema->split.column, error);
+    }
+    return WEIR_OK;
 }
 
 /* ---- What the file holds --------------------------------------------------------------------- */
@@ -529,9 +604,14 @@ static weir_status describe_targets(seed_reader *r, weir_column *column, weir_er
 
 static weir_status finish_seeds(seed_reader *r, uint32_t number, weir_error *error) {
     weir_task *info = &r->ingest->info_tasks[number];
+    bool is_link = weir__is_link(r->task->schema);
     weir_status status = r->task->schema->query ? sort_seeds(r, error) : WEIR_OK;
+    if (status == WEIR_OK && is_link)
+        drop_repeated(r);
     if (status == WEIR_OK)
         status = split_seeds(r, error);
+    if (status == WEIR_OK && is_link)
+        status = count_lists(r, info, error);
     if (status == WEIR_OK)
         status = allocate_output(r, error);
     if (status == WEIR_OK && !r->task->is_cell)
@@ -559,6 +639,8 @@ static void run_task(void *context, size_t index, uint32_t worker) {
                        ? WEIR_OK
                        : weir__like_categories(ingest, ingest->info_tasks[index].column, &task->categories,
                                                &task->strings, &task->like_categories, &task->error);
+    if (task->status == WEIR_OK && weir__is_link(task->schema))
+        task->status = weir__make_link(ingest, &task->link, &task->error);
     if (task->status == WEIR_OK)
         task->status = task->schema->query ? read_query(&r, ingest->sessions[worker], &task->error)
                                            : take_all_rows(&r, &task->error);
@@ -570,30 +652,6 @@ static void run_task(void *context, size_t index, uint32_t worker) {
     weir__release(ingest->env, r.keys);
     weir__release(ingest->env, r.key_columns);
     weir__release(ingest->env, r.seeds);
-}
-
-/* An index over the key of every table that a query's anchors are looked up in. */
-static weir_status index_anchors(weir__ingest *ingest, weir_error *error) {
-    ingest->key_indexes =
-        weir__arena_take_zero(&ingest->arena, ingest->table_count, sizeof *ingest->key_indexes);
-    if (!ingest->key_indexes)
-        return weir__out_of_memory(error, WEIR__INGEST_OPERATOR, 1);
-    for (uint32_t i = 0; i < ingest->task_count; i++) {
-        uint32_t t = ingest->tasks[i].anchor_table;
-        if (!ingest->tasks[i].schema->query || ingest->key_indexes[t])
-            continue;
-        uint32_t duplicate;
-        const weir__table_plan *table = &ingest->tables[t];
-        weir__key_index *index = weir__arena_take_zero(&ingest->arena, 1, sizeof *index);
-        if (!index)
-            return weir__out_of_memory(error, WEIR__INGEST_OPERATOR, sizeof *index);
-        ingest->key_indexes[t] = index;
-        weir_status status = weir__key_index_make(ingest->env, table, table->primary_key,
-                                                  table->primary_key_count, index, &duplicate, error);
-        if (status != WEIR_OK)
-            return status;
-    }
-    return WEIR_OK;
 }
 
 /* Integers of times that count seconds because the task does not say otherwise. */
@@ -618,7 +676,7 @@ static weir_status check_units(weir__ingest *ingest, const weir__task_plan *task
 
 weir_status weir__make_tasks(weir__ingest *ingest, weir_error *error) {
     weir__begin_phase(ingest, "tasks", 0, 0);
-    weir_status status = index_anchors(ingest, error);
+    weir_status status = weir__index_keys(ingest, error);
     if (status != WEIR_OK)
         return status;
     weir__parallel(ingest->env, ingest->session_count, ingest->task_count, run_task, ingest);

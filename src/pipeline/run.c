@@ -330,7 +330,7 @@ static weir_status record(weir_run *run, const weir_taken *taken, weir_error *er
     bool is_padded = run->options.pad && batch->step.valid_count < batch->step.micro_batch_size;
     if (batch->has_digests) { /* a replay does not pad: of a padded batch it can check the samples alone */
         iter.batch_digest = is_padded ? NULL : batch->batch_digest;
-        iter.sample_digests = batch->sample_digests;
+        iter.sample_digests = batch->group_digests;
     }
     if (run->options.trace_indices)
         iter.indices = list_indices(run, taken);

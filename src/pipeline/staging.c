@@ -104,13 +104,17 @@ static void keep_view(weir__place *place) {
     place->batch.indices = place->indices;
     place->batch.anchor_rows = place->anchors;
     place->batch.sample_digests = place->digests;
+    place->batch.group_digests = place->group_digests;
     place->batch.rows = NULL;
     place->batch.compact = place->batch.rules = NULL;
     memcpy(place->epochs, batch->epochs, batch->sequence_count * sizeof *place->epochs);
     memcpy(place->anchors, batch->anchor_rows, batch->sequence_count * sizeof *place->anchors);
     memcpy(place->indices, batch->indices, (size_t)batch->step.valid_count * sizeof *place->indices);
-    if (batch->has_digests)
-        memcpy(place->digests, batch->sample_digests, batch->sequence_count * sizeof *place->digests);
+    if (!batch->has_digests)
+        return;
+    memcpy(place->digests, batch->sample_digests, batch->sequence_count * sizeof *place->digests);
+    memcpy(place->group_digests, batch->group_digests,
+           batch->sequence_count / batch->group_size * sizeof *place->group_digests);
 }
 
 /* ---- Taking ------------------------------------------------------------------------------------ */

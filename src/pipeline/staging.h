@@ -32,6 +32,7 @@ typedef struct weir__place {
     uint64_t *indices;
     uint64_t *digests;
     uint32_t *anchors;
+    uint64_t *group_digests;
     uint64_t step;  /* of the run, after this batch … */
     uint64_t *mark; /* … and what its prefetcher had given then */
 } weir__place;

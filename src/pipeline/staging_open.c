@@ -19,8 +19,10 @@ static weir_status open_place(weir__staging *s, uint32_t index, uint64_t sequenc
     place->indices = weir__allocate_zero(s->env, (size_t)sequences, sizeof *place->indices);
     place->digests = weir__allocate_zero(s->env, (size_t)sequences, sizeof *place->digests);
     place->anchors = weir__allocate_zero(s->env, (size_t)sequences, sizeof *place->anchors);
+    place->group_digests = weir__allocate_zero(s->env, (size_t)sequences, sizeof *place->group_digests);
     place->mark = new_mark(s);
-    if (!place->epochs || !place->indices || !place->digests || !place->anchors || !place->mark)
+    if (!place->epochs || !place->indices || !place->digests || !place->anchors || !place->group_digests ||
+        !place->mark)
         return weir__out_of_memory(error, WEIR__STAGING_OPERATOR, (size_t)sequences * sizeof(uint64_t));
     place->data = s->there.base + weir__memory_offset(s->plan, "place", index);
     place->compact = s->there.base + weir__memory_offset(s->plan, "place_slot", index);
@@ -40,6 +42,7 @@ static void close_place(weir__staging *s, weir__place *place) {
     weir__release(s->env, place->indices);
     weir__release(s->env, place->digests);
     weir__release(s->env, place->anchors);
+    weir__release(s->env, place->group_digests);
     weir__release(s->env, place->mark);
 }
 
@@ -148,8 +151,12 @@ static weir_status upload_rules(weir__staging *s, weir_error *error) {
 
 weir_status weir__staging_start(weir__staging *s, weir__loader *loader, const weir_plan *plan,
                                 weir_error *error) {
-    const weir__schedule *schedule = &loader->schedule;
-    uint64_t sequences = weir_manifest_global_batch_size(schedule->manifest) / schedule->world_size;
+    const weir__builders *builders = &loader->workers[0];
+    uint64_t sequences = 0;
+    for (size_t i = 0; i < builders->count; i++) {
+        uint64_t most = weir__builder_sequences(builders->list[i]);
+        sequences = most > sequences ? most : sequences;
+    }
     *s = (weir__staging){.env = loader->env, .loader = loader, .plan = plan, .step = loader->step};
     s->depth = loader->options->depth;
     weir_status status = weir_device_open_named(s->env, loader->options->device, &s->device, error);

@@ -188,7 +188,7 @@ static void put_task(const weir_store *store, const weir_report_task *task, weir
     const weir_task *of = &info->tasks[task->task];
     weir_json_object(w);
     put_text(w, "name", of->name);
-    put_text(w, "kind", of->is_cell ? "cell" : "derived");
+    put_text(w, "kind", weir_task_kind(of));
     put_text(w, "anchor_table", info->tables[of->anchor_table].name);
     put_text(w, "target", of->target_column);
     put_text(w, "stype", weir_stype_name(of->stype));

@@ -118,7 +118,7 @@ static void warn_of_splits(weir__report_work *work, const weir_task *of, const w
                  "the %s split of task %s is empty; move the boundaries of the split, or choose another "
                  "method",
                  name, of->name);
-        else if (weir__has_classes(of->stype) && labels->classes < 2)
+        else if (weir__has_classes(of->stype) && labels->classes < 2 && !of->link.is_link)
             warn(work, "one_class_split", about,
                  "all %" PRIu64
                  " labels of the %s split of task %s are the same: nothing can be learned or measured "
@@ -186,11 +186,17 @@ static void warn_of_task(weir__report_work *work, const weir_report_task *task) 
         nulls += task->splits[split].nulls;
     if (nulls == of->seed_count)
         warn(work, "no_labels", about, "all labels of task %s are null", of->name);
-    else if (is_constant(task, &labels))
+    else if (!of->link.is_link && is_constant(task, &labels))
         warn(work, "constant_label", about, "all %" PRIu64 " labels of task %s are the same: check the query",
              labels, of->name);
     else
         warn_of_splits(work, of, task, about);
+    if (percent(of->link.late, of->link.late + of->seed_count) > 10)
+        warn(work, "late_destinations", about,
+             "%.0f %% of the pairs of task %s are left out, because their destination came after the "
+             "observation time: is the time of %s right?",
+             percent(of->link.late, of->link.late + of->seed_count), of->name,
+             work->info->tables[of->link.table].name);
     if (task->conflicts > 0)
         warn(
             work, "conflicting_seeds", about,

@@ -9,6 +9,7 @@ const char *const weir__child_policy_names[3] = {"uniform", "recent", "latest"};
 const char *const weir__label_visibility_names[3] = {"train", "all", "none"};
 const char *const weir__row_order_names[2] = {"rcm", "best"};
 const char *const weir__example_order_names[2] = {"visits", "latest"};
+const char *const weir__negatives_by_names[2] = {"uniform", "popularity"};
 const char *const weir__epoch_boundary_names[2] = {"strict", "stream"};
 const char *const weir__intra_block_names[2] = {"affine_v1", "feistel_v1"};
 const char *const weir__block_order_names[2] = {"fisher_yates_v1", "stateless_v1"};
@@ -185,13 +186,28 @@ static void write_tensors(const weir_batch_config *batch, weir_cbor_writer *w) {
             weir_cbor_text(w, weir__optional_tensor_names[i]);
 }
 
+static void write_links(const weir_links_config *links, weir_cbor_writer *w) {
+    weir_cbor_text(w, "links");
+    weir_cbor_map(w, 3);
+    weir_cbor_text(w, "by");
+    weir_cbor_text(w, weir__negatives_by_names[links->by]);
+    weir_cbor_text(w, "negatives");
+    weir_cbor_uint(w, links->negatives);
+    weir_cbor_text(w, "candidates");
+    weir_cbor_uint(w, links->candidates);
+}
+
 void weir_manifest_write_batch(const weir_manifest *manifest, weir_cbor_writer *w) {
     const weir_batch_config *batch = &manifest->batch;
     bool has_row_order = batch->row_order != WEIR_ROWS_RCM; /* else the map is as before there was a choice */
+    bool has_links = batch->links.negatives != WEIR__NEGATIVES ||
+                     batch->links.candidates != WEIR__CANDIDATES || batch->links.by != WEIR_NEGATIVES_UNIFORM;
     weir_cbor_map(w, 7u + has_row_order + batch->omit_identifiers + batch->has_context_until +
                          batch->strictly_before + batch->labels + batch->has_retrieval +
                          (batch->context_seed != 0) + (batch->since_is != WEIR_SINCE_EVER) +
-                         (listed_tensors(batch) != 0) + (batch->mask_permille > 0));
+                         (listed_tensors(batch) != 0) + (batch->mask_permille > 0) + has_links);
+    if (has_links)
+        write_links(&batch->links, w);
     if (batch->since_is != WEIR_SINCE_EVER)
         write_since(batch, w);
     if (batch->labels) {

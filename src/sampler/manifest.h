@@ -59,6 +59,10 @@ extern const char *const weir__child_policy_names[3];
 extern const char *const weir__label_visibility_names[3];
 extern const char *const weir__row_order_names[2];
 extern const char *const weir__example_order_names[2];
+extern const char *const weir__negatives_by_names[2];
+
+/* What `batch.links` says if it says nothing. */
+enum { WEIR__NEGATIVES = 4, WEIR__CANDIDATES = 20 };
 extern const char *const weir__epoch_boundary_names[2];
 extern const char *const weir__intra_block_names[2];
 extern const char *const weir__block_order_names[2];

@@ -231,11 +231,48 @@ static weir_status read_child_width(const weir__manifest_reader *r, const weir_c
     return weir__manifest_uint32(r, "$.batch", map, "child_width", 0, 4096, &r->manifest->batch.child_width);
 }
 
+static weir_status read_links(const weir__manifest_reader *r, const weir_cbor_value *batch_map) {
+    static const char *const keys[] = {"negatives", "candidates", "by", NULL};
+    static const char path[] = "$.batch.links";
+    enum { MOST = 1024 };
+    weir_links_config *links = &r->manifest->batch.links;
+    weir_cbor_value map;
+    unsigned by = links->by;
+    if (!weir_cbor_get(batch_map, "links", &map))
+        return WEIR_OK;
+    weir_status status = weir__manifest_expect_map(r, path, &map);
+    if (status == WEIR_OK)
+        status = weir__manifest_refuse_unknown(r, path, &map, keys);
+    if (status == WEIR_OK)
+        status = weir__manifest_uint32(r, path, &map, "negatives", 0, MOST, &links->negatives);
+    if (status == WEIR_OK)
+        status = weir__manifest_uint32(r, path, &map, "candidates", 0, MOST, &links->candidates);
+    if (status == WEIR_OK)
+        status = weir__manifest_choice(r, path, &map, "by", weir__negatives_by_names, 2, &by);
+    links->by = (weir_negatives_by)by;
+    return status;
+}
+
 weir_status weir__manifest_read_batch(const weir__manifest_reader *r, const weir_cbor_value *value) {
-    static const char *const keys[] = {
-        "sequence_length",  "max_hops",  "child_width", "child_policy",  "max_rows",        "pad_rows",
-        "label_visibility", "row_order", "identifiers", "context_until", "strictly_before", "labels",
-        "context_seed",     "retrieval", "since",       "tensors",       "mask_permille",   NULL};
+    static const char *const keys[] = {"sequence_length",
+                                       "max_hops",
+                                       "child_width",
+                                       "child_policy",
+                                       "max_rows",
+                                       "pad_rows",
+                                       "label_visibility",
+                                       "row_order",
+                                       "identifiers",
+                                       "context_until",
+                                       "strictly_before",
+                                       "labels",
+                                       "context_seed",
+                                       "retrieval",
+                                       "since",
+                                       "tensors",
+                                       "mask_permille",
+                                       "links",
+                                       NULL};
     static const char *const identifiers[] = {"keep", "omit"};
     static const char path[] = "$.batch";
     weir_batch_config *batch = &r->manifest->batch;
@@ -284,5 +321,5 @@ weir_status weir__manifest_read_batch(const weir__manifest_reader *r, const weir
     batch->child_policy = (weir_child_policy)policy;
     batch->omit_identifiers = omits == 1;
     batch->row_order = (weir_row_order)row_order;
-    return status;
+    return status ? status : read_links(r, value);
 }

@@ -449,6 +449,7 @@ static weir_manifest *new_manifest(const weir_env *env) {
     manifest->data.sampler_block_size = DEFAULT_BLOCK_SIZE;
     manifest->batch =
         (weir_batch_config){.sequence_length = 1024, .max_hops = 4, .child_width = 16, .max_rows = 256};
+    manifest->batch.links = (weir_links_config){WEIR__NEGATIVES, WEIR__CANDIDATES, WEIR_NEGATIVES_UNIFORM};
     return manifest;
 }
 

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/bytes.h"
+#include "store/links.h"
 #include "store/reader.h"
 
 uint32_t weir_store_table_of(const weir_store *store, uint32_t row) {
@@ -219,7 +220,7 @@ static bool read_target(const weir_store *store, const weir_task *task, uint32_t
     if (!weir__store_touch(store, WEIR__SECTION_SEED_TARGETS, at, 8) ||
         !weir__store_touch(store, WEIR__SECTION_SEED_BITS, task->seed_nulls + index / 8, 1))
         return false;
-    uint64_t bits = weir__load64(at);
+    uint64_t bits = task->link.is_link ? 1 : weir__load64(at);
     out->is_null = weir__bit(task->seed_nulls, index);
     if (out->is_null)
         return true;
@@ -235,9 +236,14 @@ static bool read_target(const weir_store *store, const weir_task *task, uint32_t
 bool weir_store_seed(const weir_store *store, uint32_t task_number, uint32_t index, weir_seed_row *out) {
     const weir_store_info *info = &store->info;
     memset(out, 0, sizeof *out);
+    out->destination = WEIR_NONE;
     if (task_number >= info->task_count || index >= info->tasks[task_number].seed_count)
         return false;
     const weir_task *task = &info->tasks[task_number];
+    uint32_t place;
+    if (task->link.is_link && !(weir__link_place(store, task_number, index, &place) &&
+                                weir__link_row(store, task_number, place, &out->destination)))
+        return false;
     const uint8_t *row = task->seed_rows + 4 * (size_t)index;
     const uint8_t *time = task->seed_times ? task->seed_times + 8 * (size_t)index : NULL;
     if (!weir__store_touch(store, WEIR__SECTION_SEED_ROWS, row, 4) ||

@@ -52,8 +52,9 @@ typedef enum weir__section_kind {
     WEIR__SECTION_TEXT_EMBEDDINGS,
     WEIR__SECTION_KEYS,
     WEIR__SECTION_LABELS,
+    WEIR__SECTION_LINKS,
     WEIR__SECTIONS_LEAST = WEIR__SECTION_TEXT_EMBEDDINGS, /* that every store has */
-    WEIR__SECTIONS_MOST = WEIR__SECTION_LABELS,
+    WEIR__SECTIONS_MOST = WEIR__SECTION_LINKS,
 } weir__section_kind;
 
 #define WEIR__FRAME_MOST (WEIR__HEADER_SIZE + (int)WEIR__SECTIONS_MOST * WEIR__SECTION_ENTRY_SIZE)
@@ -81,6 +82,9 @@ uint64_t weir__keys_size(const weir_table *table);
 
 /* A task's two lists of labels. */
 enum { WEIR__LABEL_LISTS = 2, WEIR__LABEL_ALIGNMENT = 8 };
+
+/* A link task's lists. */
+enum { WEIR__LINK_ALIGNMENT = 8 };
 
 /* A column that is a task's own: its target, or its observation time. */
 weir_column weir__task_column(const char *name, uint32_t task, weir_stype stype);

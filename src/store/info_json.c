@@ -115,12 +115,27 @@ static void put_target(weir_json_writer *w, const weir_store_info *info, const w
     }
 }
 
+static void put_link(weir_json_writer *w, const weir_store_info *info, const weir_link *link) {
+    put_text(w, "destination_table", info->tables[link->table].name);
+    put_uint(w, "lists", link->lists);
+    put_uint(w, "late", link->late);
+    put_uint(w, "repeated", link->repeated);
+    if (link->edge == WEIR_NONE)
+        return;
+    const weir_edge *edge = &info->edges[link->edge];
+    weir_json_key(w, "popularity");
+    weir_json_array(w);
+    weir_json_text(w, info->tables[edge->table].name);
+    weir_json_text(w, edge->name);
+    weir_json_end_array(w);
+}
+
 static void put_task(weir_json_writer *w, const weir_store_info *info, uint32_t number) {
     const weir_task *task = &info->tasks[number];
     weir_json_object(w);
     put_uint(w, "task_idx", number);
     put_text(w, "name", task->name);
-    put_text(w, "kind", task->is_cell ? "cell" : "derived");
+    put_text(w, "kind", weir_task_kind(task));
     put_text(w, "stype", weir_stype_name(task->stype));
     put_uint(w, "column_idx", task->column);
     put_text(w, "anchor_table", info->tables[task->anchor_table].name);
@@ -153,6 +168,8 @@ static void put_task(weir_json_writer *w, const weir_store_info *info, uint32_t 
         put_uint(w, "observed_column_idx", task->observed_column);
         put_uint(w, "labels", task->labels.count);
     }
+    if (task->link.is_link)
+        put_link(w, info, &task->link);
     put_target(w, info, task);
     weir_json_end_object(w);
 }

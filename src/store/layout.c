@@ -5,10 +5,25 @@
 
 const char *weir__section_name(weir__section_kind kind) {
     static const char *const names[] = {
-        "metadata",        "rows",         "child_starts", "child_rows",        "child_times",
-        "seed_rows",       "seed_times",   "seed_targets", "seed_bits",         "category_offsets",
-        "category_bytes",  "text_offsets", "text_bytes",   "column_embeddings", "category_embeddings",
-        "text_embeddings", "keys",         "labels",
+        "metadata",
+        "rows",
+        "child_starts",
+        "child_rows",
+        "child_times",
+        "seed_rows",
+        "seed_times",
+        "seed_targets",
+        "seed_bits",
+        "category_offsets",
+        "category_bytes",
+        "text_offsets",
+        "text_bytes",
+        "column_embeddings",
+        "category_embeddings",
+        "text_embeddings",
+        "keys",
+        "labels",
+        "links",
     };
     _Static_assert(sizeof names / sizeof *names == WEIR__SECTIONS_MOST, "a name a section");
     return names[kind - 1];

@@ -377,6 +377,26 @@ static void read_label_times(reader *r, const weir_cbor_value *map, const weir_s
     columns[(*next)++] = weir__task_column(name, number, WEIR_TIMESTAMP);
 }
 
+/* A link task is a derived one that is about pairs. */
+static void read_link(reader *r, const weir_cbor_value *map, const weir_store_info *info, weir_task *task) {
+    weir_cbor_value link;
+    weir_link *out = &task->link;
+    if (!has(r, map, "link") || !get(r, map, "link", WEIR_CBOR_MAP, &link))
+        return;
+    out->is_link = true;
+    out->table = get_index(r, &link, "table", info->table_count);
+    out->edge = get_rare_index(r, &link, "edge", info->edge_count);
+    out->late = get_uint(r, &link, "late", UINT64_MAX);
+    out->lists = get_uint(r, &link, "lists", UINT64_MAX);
+    out->repeated = get_uint(r, &link, "repeated", UINT64_MAX);
+    if (r->status != WEIR_OK)
+        return;
+    bool is_sound = !task->is_cell && task->stype == WEIR_BOOLEAN && task->seed_times &&
+                    !has_label_times(r, map) && !task->weight_column;
+    if (!is_sound || (out->edge != WEIR_NONE && info->edges[out->edge].parent_table != out->table))
+        refuse(r, "link");
+}
+
 static void read_task(reader *r, const weir_cbor_value *map, weir_store_info *info, weir_column *columns,
                       uint32_t number, uint32_t *next_derived, weir_task *task) {
     task->name = get_text(r, map, "name");
@@ -397,6 +417,7 @@ static void read_task(reader *r, const weir_cbor_value *map, weir_store_info *in
     if (weir_cbor_get(map, "weight_column", &weights))
         task->weight_column = get_text(r, map, "weight_column");
     read_rules(r, map, task);
+    read_link(r, map, info, task);
     read_target(r, map, info, columns, number, next_derived, task);
     if (r->status == WEIR_OK)
         task->drops_target =

@@ -140,13 +140,27 @@ static void put_edge(weir_cbor_writer *w, const weir_edge *edge) {
     put_uint(w, "parent_table", edge->parent_table);
 }
 
+static void put_link(weir_cbor_writer *w, const weir_link *link) {
+    bool has_edge = link->edge != WEIR_NONE;
+    weir_cbor_text(w, "link");
+    weir_cbor_map(w, 4u + has_edge);
+    if (has_edge)
+        put_uint(w, "edge", link->edge);
+    put_uint(w, "late", link->late);
+    put_uint(w, "lists", link->lists);
+    put_uint(w, "table", link->table);
+    put_uint(w, "repeated", link->repeated);
+}
+
 static void put_task(weir_cbor_writer *w, const weir_store_info *info, const weir_task *task) {
     const weir_column *column = &info->columns[task->column];
     bool is_derived = !task->is_cell, has_rule = task->before_anchor != WEIR_BEFORE_ANCHOR_KEEP;
     bool says_drops = task->drops_target != weir__names_target(info, task);
     weir_cbor_map(w, 17u + 2u * has_rule + task->has_train_statistics + says_drops +
-                         (task->weight_column != NULL) + 3u * task->has_label_times);
+                         (task->weight_column != NULL) + 3u * task->has_label_times + task->link.is_link);
     put_double(w, "std", is_derived ? column->statistics.std : 1.0);
+    if (task->link.is_link)
+        put_link(w, &task->link);
     put_double(w, "mean", is_derived ? column->statistics.mean : 0.0);
     put_text(w, "name", task->name);
     put_uint(w, "count", is_derived ? column->statistics.count : 0);

@@ -233,7 +233,7 @@ static bool point_into_keys(weir_store *store) {
            (keeps_keys ? sections >= WEIR__SECTION_KEYS : sections != WEIR__SECTION_KEYS);
 }
 
-/* The section is there if a task has label times, and only then. */
+/* The section is there if a task has label times; empty, if only what follows it is there. */
 static bool point_into_labels(weir_store *store) {
     section_parts labels = parts_of(store, WEIR__SECTION_LABELS);
     weir_task *tasks = (weir_task *)store->info.tasks;
@@ -249,7 +249,30 @@ static bool point_into_labels(weir_store *store) {
             lists[i]->rows = next_part(&labels, lists[i]->count, 4);
         }
     }
-    return is_used_up(&labels) && has_labels == (store->info.section_count == WEIR__SECTION_LABELS);
+    uint32_t sections = store->info.section_count;
+    return is_used_up(&labels) &&
+           (has_labels ? sections >= WEIR__SECTION_LABELS : sections != WEIR__SECTION_LABELS);
+}
+
+/* The section is there if there is a link task, and only then. */
+static bool point_into_links(weir_store *store) {
+    section_parts links = parts_of(store, WEIR__SECTION_LINKS);
+    weir_task *tasks = (weir_task *)store->info.tasks;
+    bool has_links = false;
+    for (uint32_t t = 0; t < store->info.task_count && links.fits; t++) {
+        weir_link *link = &tasks[t].link;
+        if (!link->is_link)
+            continue;
+        uint64_t places = store->info.tables[link->table].row_count;
+        uint64_t references = link->edge == WEIR_NONE ? 0 : store->info.edges[link->edge].edges;
+        has_links = true;
+        next_part(&links, weir__align(links.used, WEIR__LINK_ALIGNMENT) - links.used, 1);
+        link->times = next_part(&links, places, 8);
+        link->reference_times = next_part(&links, references, 8);
+        link->rows = next_part(&links, places, 4);
+        link->reference_places = next_part(&links, references, 4);
+    }
+    return is_used_up(&links) && has_links == (store->info.section_count == WEIR__SECTION_LINKS);
 }
 
 /* ---- Opening --------------------------------------------------------------------------------- */
@@ -271,7 +294,7 @@ static weir_status read_store(weir_store *store, const weir_store_options *optio
     weir__leave_floating(&kept);
     if (status == WEIR_OK && !(point_into_rows(store) && point_into_edges(store) && point_into_seeds(store) &&
                                point_into_texts(store) && point_into_embeddings(store) &&
-                               point_into_keys(store) && point_into_labels(store)))
+                               point_into_keys(store) && point_into_labels(store) && point_into_links(store)))
         return weir__fail(error, WEIR_STORE_CORRUPT, operator_name,
                           "the metadata of %s does not fit its sections", path);
     if (status == WEIR_OK && options->verify == WEIR_VERIFY_ALL)

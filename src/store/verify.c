@@ -195,6 +195,56 @@ static weir_status check_labels(const weir_store *store, uint32_t number, const 
                                             : refuse(error, "the labels of task", task->name, start);
 }
 
+/* The places of destinations are in order and have their rows' times; references are in order of time. */
+static weir_status check_places(const weir_store *store, const weir_task *task, weir_error *error) {
+    const weir_link *link = &task->link;
+    const weir_table *table = &store->info.tables[link->table];
+    uint64_t references = link->edge == WEIR_NONE ? 0 : store->info.edges[link->edge].edges;
+    for (uint32_t i = 0; i < table->row_count; i++) {
+        uint32_t row = weir__load32(link->rows + 4 * (size_t)i);
+        int64_t time = (int64_t)weir__load64(link->times + 8 * (size_t)i);
+        uint32_t row_before = i > 0 ? weir__load32(link->rows + 4 * (size_t)(i - 1)) : 0;
+        int64_t time_before = i > 0 ? (int64_t)weir__load64(link->times + 8 * (size_t)(i - 1)) : INT64_MIN;
+        if (!is_row_of(table, row) || time != weir_store_row_time(store, row) || time < time_before ||
+            (i > 0 && time == time_before && row <= row_before))
+            return refuse(error, "the destinations of task", task->name, i);
+    }
+    for (uint64_t i = 0; i < references; i++) {
+        int64_t time = (int64_t)weir__load64(link->reference_times + 8 * i);
+        if (weir__load32(link->reference_places + 4 * i) >= table->row_count ||
+            (i > 0 && time < (int64_t)weir__load64(link->reference_times + 8 * (i - 1))))
+            return refuse(error, "the references to destinations of task", task->name, i);
+    }
+    return WEIR_OK;
+}
+
+/* The pairs of a split are in order, none twice, and each one's destination was there by then. */
+static weir_status check_link(const weir_store *store, const weir_task *task, weir_error *error) {
+    const weir_table *table = &store->info.tables[task->link.table];
+    weir_status status = check_places(store, task, error);
+    for (int split = 0; split < WEIR_SPLITS; split++) {
+        uint64_t before[3] = {0};
+        for (uint32_t i = task->split_start[split]; i < task->split_start[split + 1] && status == WEIR_OK;
+             i++) {
+            uint64_t now[3] = {weir__load32(task->seed_rows + 4 * (size_t)i),
+                               weir__load64(task->seed_times + 8 * (size_t)i) ^ (uint64_t)1 << 63,
+                               weir__load64(task->seed_targets + 8 * (size_t)i)};
+            bool is_first = i == task->split_start[split];
+            bool is_later = now[0] != before[0]   ? now[0] > before[0]
+                            : now[1] != before[1] ? now[1] > before[1]
+                                                  : now[2] > before[2];
+            bool is_sound = now[2] < table->row_count && (is_first || is_later) &&
+                            !weir__bit(task->seed_nulls, i) &&
+                            (int64_t)weir__load64(task->link.times + 8 * now[2]) <=
+                                (int64_t)weir__load64(task->seed_times + 8 * (size_t)i);
+            if (!is_sound)
+                status = refuse(error, "the pairs of task", task->name, i);
+            memcpy(before, now, sizeof before);
+        }
+    }
+    return status;
+}
+
 static weir_status check_offsets(const char *name, const uint8_t *offsets, uint64_t count, uint64_t size,
                                  weir_error *error) {
     uint64_t before = 0;
@@ -221,7 +271,9 @@ static weir_status check_numbers(const weir_store *store, weir_error *error) {
     for (uint32_t t = 0; t < info->task_count && status == WEIR_OK; t++)
         status = check_task(info, &info->tasks[t], error);
     for (uint32_t t = 0; t < info->task_count && status == WEIR_OK; t++) {
-        if (!info->tasks[t].has_label_times)
+        if (info->tasks[t].link.is_link)
+            status = check_link(store, &info->tasks[t], error);
+        if (status != WEIR_OK || !info->tasks[t].has_label_times)
             continue;
         status = check_labels(store, t, &info->tasks[t].labels, error);
         if (status == WEIR_OK)

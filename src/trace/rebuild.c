@@ -153,7 +153,7 @@ static weir_status compare_samples(const weir__rebuilder *r, const weir_cbor_val
         uint8_t digest[8];
         if (i >= batch->step.valid_count)
             break;
-        weir__store64be(digest, batch->sample_digests[i]);
+        weir__store64be(digest, batch->group_digests[i]);
         if (!is_digest(&one, digest, sizeof digest))
             return differs(r, iter, "sample_digests", &one, digest, sizeof digest, error);
     }

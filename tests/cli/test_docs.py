@@ -165,6 +165,20 @@ class Tasks(unittest.TestCase):
         self.assertEqual(sorted(json.loads((self.folder / "SQLite.manifest.json").read_text())["datasets"]),
                          ["sales/again/test", "sales/again/train", "sales/again/val"])  # fmt: skip
 
+    def test_links(self) -> None:
+        """The link task of the page, of the demo shop."""
+        section = (DOCS / "tasks.md").read_text().split("## Links")[1].split("\n## ")[0]
+        task = json.loads("{" + re.search(r"```json\n(.*?)```", section, re.S)[1] + "}")["buys"]
+        task["query"] = re.search(r"```sql\n(.*?)```", section, re.S)[1]
+        run(WEIR, "demo", "--scale", "3000", "--no-run", "--dir", self.folder / "shop")
+        schema = json.loads((self.folder / "shop" / "shop.schema.json").read_text()) | {"tasks": {"buys": task}}
+        path = self.folder / "buys.schema.json"
+        path.write_text(json.dumps(schema))
+        run(WEIR, "ingest", self.folder / "shop" / "shop.sqlite", "--schema", path, "-o", self.folder / "buys.weir")
+        [told] = json.loads(run(WEIR, "info", self.folder / "buys.weir", "--json"))["tasks"]
+        self.assertEqual((told["kind"], told["destination_table"]), ("link", "products"))
+        self.assertTrue(all(told["splits"].values()), told)
+
     def test_postgres(self) -> None:
         binaries = postgres.find_binaries()
         if not binaries:

@@ -85,9 +85,23 @@ class ByHand(unittest.TestCase):
         with self.assertRaises(ValueError):
             metrics.usual("text", [], [])
 
+    def test_ranking(self) -> None:
+        """Two lists of four; of equal scores the false one comes first; what comes twice counts once."""
+        scores = [9, 8, 7, 6, 5, 5, 4, 9]
+        labels = [1, 0, 1, 0, 1, 0, 0, 0]
+        lists = ["x", "x", "x", "x", "y", "y", "y", "x"]
+        items = ["a", "b", "c", "d", "a", "b", "c", "b"]
+        found = metrics.ranking(scores, labels, lists, items, k=3)
+        self.assertAlmostEqual(found["map"], ((1 + 2 / 3) / 2 + 1 / 2) / 2)
+        self.assertEqual((found["hit_rate"], found["precision"], found["recall"]), (1.0, (2 / 3 + 1 / 3) / 2, 1.0))
+        self.assertEqual(metrics.ranking(scores, labels, lists, items, k=1)["hit_rate"], 0.5)
+        self.assertTrue(all(math.isnan(value) for value in metrics.ranking([1.0], [0], [0], [0]).values()))
+        with self.assertRaisesRegex(ValueError, "2, 1, 1, 1 scores, labels, lists and items"):
+            metrics.ranking([1.0, 2.0], [0], [0], [0])
+
     def test_nothing_and_nonsense(self) -> None:
         for name in metrics.__all__:
-            if name != "usual":
+            if name not in ("usual", "ranking"):
                 self.assertTrue(math.isnan(getattr(metrics, name)([], [])), name)
                 with self.assertRaisesRegex(ValueError, "1 predictions and 2 answers"):
                     getattr(metrics, name)([1], [1, 0])

@@ -52,8 +52,8 @@ class Datasets(ShopTest):
     def test_names_fields_and_transform(self) -> None:
         tensors = next(iter(self.dataset(names=["column_ids"], fields=True)))
         self.assertEqual(set(tensors) - {"column_ids"}, {
-            "step", "task_index", "category_start", "category_count", "sample_index", "position", "anchor_row",
-            "observation_time", "num_cells", "num_rows"})
+            "step", "task_index", "group_size", "category_start", "category_count", "sample_index", "position", "anchor_row",
+            "observation_time", "num_cells", "num_rows", "group", "role"})
         self.assertEqual(tensors["observation_time"].dtype, torch.int64)
         pair = next(iter(self.dataset(transform=lambda tensors, batch: (len(tensors), batch.task))))
         self.assertEqual(pair, (18, "churn"))

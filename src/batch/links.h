@@ -1,0 +1,16 @@
+/* The group of sequences that a sample of a link task is: the source, the destination, negatives
+ * (docs/spec/05f-links.md). */
+#ifndef WEIR_SRC_BATCH_LINKS_H
+#define WEIR_SRC_BATCH_LINKS_H
+
+#include "batch/recipe.h"
+
+/* How many sequences a sample of the task has in this stage: 1, or those of a group. */
+uint32_t weir__group_size(const weir_task *task, const weir_batch_config *config, weir_stage stage);
+
+/* Lists the sequences of a sample, whose number in the dataset, position and walk seed are given: as many as
+ * the recipe's groups have. False if the store is damaged. */
+WEIR_CHECKED bool weir__list_group(const weir__recipe *recipe, const weir__sample *sample,
+                                   weir__sample *group);
+
+#endif
