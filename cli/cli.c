@@ -39,7 +39,7 @@ static bool parse_uint(const char *text, uint64_t *out) {
 }
 
 /* Digits, then perhaps k, M, G or T (thousands) or Ki, Mi, Gi or Ti (1024s), then perhaps a B. */
-static bool parse_size(const char *text, uint64_t *out) {
+bool cli_size(const char *text, uint64_t *out) {
     static const char prefixes[] = "kMGT";
     char digits[24];
     size_t count = strspn(text, "0123456789");
@@ -83,7 +83,7 @@ static bool store_value(const cli_command *command, const cli_option *option, co
     if (option->kind == CLI_TEXTS)
         return add_text(command, option, value);
     if (option->kind == CLI_SIZE) {
-        if (parse_size(value, option->target))
+        if (cli_size(value, option->target))
             return true;
         cli_usage(command, "%s takes a number of bytes, such as 1000000, 512M or 2GiB, not '%s'",
                   option->name, value);

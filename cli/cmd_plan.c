@@ -17,11 +17,11 @@ typedef struct plan_call {
     const char *trace;
     const char *csv;
     const char *strategies;
-    uint64_t capacity;
+    const char *capacity;
     uint32_t effort;
     uint32_t threads;
     bool as_json;
-    bool has_capacity;
+    bool reorder;
 } plan_call;
 
 /* The files and bytes that the options point to; freed together. */
@@ -91,8 +91,59 @@ static weir_status read_graph(const char *path, weir_graph **graph, weir_error *
     return status;
 }
 
+/* "activations=8GiB,gradients=1GiB" as an arena configuration; false where it is not of this form. */
+static bool write_capacities(const char *text, weir_json_writer *w) {
+    weir_json_object(w);
+    while (*text) {
+        char size[32] = {0};
+        uint64_t bytes;
+        size_t name = strcspn(text, "=");
+        size_t digits = text[name] ? strcspn(text + name + 1, ",") : 0;
+        if (name == 0 || digits == 0 || digits >= sizeof size)
+            return false;
+        memcpy(size, text + name + 1, digits);
+        if (!cli_size(size, &bytes))
+            return false;
+        weir_json_key_n(w, text, name);
+        weir_json_object(w);
+        cli_json_uint(w, "capacity_bytes", bytes);
+        weir_json_end_object(w);
+        text += name + 1 + digits;
+        text += *text == ',';
+    }
+    weir_json_end_object(w);
+    return true;
+}
+
+static bool are_capacities(const char *text) {
+    weir_json_writer w;
+    weir_json_writer_memory(&w, NULL);
+    bool are_good = write_capacities(text, &w);
+    weir_json_release(&w);
+    return are_good;
+}
+
+static weir_status read_capacities(const plan_call *call, plan_inputs *inputs, weir_error *error) {
+    weir_json_writer w;
+    weir_json_writer_memory(&w, NULL);
+    write_capacities(call->capacity, &w);
+    weir_status status = weir_json_finish(&w, error);
+    if (status == WEIR_OK) {
+        inputs->arenas = malloc(w.size + 1);
+        inputs->arenas_size = w.size;
+        if (!inputs->arenas)
+            status = cli_error(error, WEIR_OUT_OF_MEMORY, "out of memory");
+        else
+            memcpy(inputs->arenas, w.data, w.size);
+    }
+    weir_json_release(&w);
+    return status;
+}
+
 static weir_status read_inputs(const plan_call *call, plan_inputs *inputs, weir_error *error) {
-    weir_status status = read_optional(call->arenas, &inputs->arenas, &inputs->arenas_size, error);
+    weir_status status = call->capacity
+                             ? read_capacities(call, inputs, error)
+                             : read_optional(call->arenas, &inputs->arenas, &inputs->arenas_size, error);
     if (status == WEIR_OK)
         status = read_optional(call->order, &inputs->order, &inputs->order_size, error);
     if (status == WEIR_OK)
@@ -102,16 +153,18 @@ static weir_status read_inputs(const plan_call *call, plan_inputs *inputs, weir_
 
 static weir_status make_plan(const plan_call *call, const plan_inputs *inputs, weir_plan **plan,
                              weir_error *error) {
-    weir_plan_options options = {.size = sizeof options,
-                                 .mode = call->mode,
-                                 .preset = call->preset,
-                                 .token = inputs->token,
-                                 .token_size = inputs->token_size,
-                                 .arenas = {inputs->arenas, inputs->arenas_size, call->arenas},
-                                 .order = {inputs->order, inputs->order_size, call->order},
-                                 .effort_plus_one = call->effort + 1,
-                                 .threads = call->threads,
-                                 .strategies = call->strategies};
+    weir_plan_options options = {
+        .size = sizeof options,
+        .mode = call->mode,
+        .preset = call->preset,
+        .token = inputs->token,
+        .token_size = inputs->token_size,
+        .arenas = {inputs->arenas, inputs->arenas_size, call->capacity ? "--capacity" : call->arenas},
+        .order = {inputs->order, inputs->order_size, call->order},
+        .effort_plus_one = call->effort + 1,
+        .threads = call->threads,
+        .strategies = call->strategies,
+        .reorder = call->reorder};
     return weir_plan_make(NULL, inputs->graph, &options, plan, error);
 }
 
@@ -191,7 +244,7 @@ static bool is_saved_plan(const char *path) {
 }
 
 static int show_saved(const cli_command *self, const plan_call *call) {
-    if (call->arenas || call->token || call->order || call->cbor || call->trace)
+    if (call->arenas || call->token || call->order || call->cbor || call->trace || call->reorder)
         return cli_usage(self, "%s is a saved plan: it can be shown, with --html or --json, and not changed",
                          call->graph);
     weir_error error;
@@ -211,14 +264,19 @@ static int show_saved(const cli_command *self, const plan_call *call) {
 }
 
 static int pack_csv(const cli_command *self, const plan_call *call) {
+    uint64_t capacity = 0;
     if (call->mode || call->preset || call->arenas || call->token || call->order || call->cbor ||
-        call->html || call->trace)
+        call->html || call->trace || call->reorder)
         return cli_usage(self, "--csv takes only --capacity, --effort, --threads, --strategies and --json");
+    if (call->capacity && !cli_size(call->capacity, &capacity))
+        return cli_usage(self,
+                         "with --csv, --capacity takes a number of bytes, such as 1000000 or 2GiB, not '%s'",
+                         call->capacity);
     weir_packing_options options = {.size = sizeof options,
                                     .effort_plus_one = call->effort + 1,
                                     .threads = call->threads,
-                                    .has_capacity = call->has_capacity,
-                                    .capacity = call->capacity,
+                                    .has_capacity = call->capacity != NULL,
+                                    .capacity = capacity,
                                     .strategies = call->strategies};
     return cli_plan_csv(call->csv, &options, call->as_json);
 }
@@ -250,13 +308,13 @@ static int run(const cli_command *self, int argc, char **argv) {
         {"--trace", CLI_TEXT, &call.trace, false, false},
         {"--csv", CLI_TEXT, &call.csv, false, false},
         {"--strategies", CLI_TEXT, &call.strategies, false, false},
-        {"--capacity", CLI_UINT, &call.capacity, false, false},
+        {"--capacity", CLI_TEXT, &call.capacity, false, false},
+        {"--reorder", CLI_FLAG, &call.reorder, false, false},
     };
     size_t option_count = sizeof options / sizeof options[0];
     int count = cli_parse(self, options, option_count, argc, argv, &call.graph, 1);
     if (count < 0)
         return CLI_USAGE;
-    call.has_capacity = options[option_count - 1].given;
     if ((count == 1) == (call.csv != NULL))
         return cli_usage(self, "give a graph, or --csv FILE");
     if (call.effort > WEIR_EFFORT_MAX)
@@ -266,50 +324,67 @@ static int run(const cli_command *self, int argc, char **argv) {
     if (output_over_input(&call))
         return cli_usage(self, "%s is read here and would be replaced; name another output",
                          output_over_input(&call));
-    if (call.has_capacity)
-        return cli_usage(self, "--capacity belongs to --csv; a graph's arenas have theirs in --arenas");
+    if (call.capacity && call.arenas)
+        return cli_usage(self, "give capacities with --capacity or in the file of --arenas, not both");
+    if (call.capacity && !are_capacities(call.capacity))
+        return cli_usage(self,
+                         "--capacity takes arenas and their bytes, such as activations=8GiB or "
+                         "activations=8GiB,gradients=2GiB, not '%s'",
+                         call.capacity);
+    if (call.capacity && !call.preset)
+        call.preset = "remat_enabled";
     if (!call.mode && !call.preset && is_saved_plan(call.graph))
         return show_saved(self, &call);
     if (!call.mode && !call.preset)
         return cli_usage(self, "say what the plan is for: --mode inference, forward or backward, or --preset "
-                               "train_full or inference");
+                               "train_full, inference or remat_enabled");
     return plan_graph(self, &call);
 }
 
 const cli_command cli_plan = {
     .name = "plan",
     .summary = "place every tensor of a model graph in memory",
-    .usage = "weir plan GRAPH --mode M | --preset P [--arenas FILE] [--token HEX] [--order FILE]\n"
-             "                 [--effort N] [--threads N] [--strategies LIST] [--json] [--cbor OUT]\n"
-             "                 [--html OUT] [--trace OUT]\n"
+    .usage = "weir plan GRAPH --mode M | --preset P [--arenas FILE | --capacity ARENA=SIZE] [--reorder]\n"
+             "                 [--token HEX] [--order FILE] [--effort N] [--threads N] [--strategies LIST]\n"
+             "                 [--json] [--cbor OUT] [--html OUT] [--trace OUT]\n"
              "       weir plan PLAN [--html OUT] [--json]\n"
              "       weir plan --csv FILE [--capacity N] [--effort N] [--threads N] [--strategies LIST]\n"
              "                 [--json]",
-    .help = "  GRAPH          a weir-graph/1 file, JSON or CBOR, or an ONNX model ('-': standard input)\n"
-            "  PLAN           a plan that --cbor or Python's plan.save wrote: shown as it is\n"
-            "  --mode M       inference (inputs may be overwritten), forward, or backward (a whole training "
-            "step)\n"
-            "  --preset P     train_full is backward mode, inference is inference mode\n"
-            "  --arenas FILE  {\"activations\": {\"capacity_bytes\": n, \"alignment_bytes\": 128, "
-            "\"page_size\": 4096}}\n"
-            "  --token HEX    the replay token, 64 bytes or more; without it, the graph's own\n"
-            "  --order FILE   a JSON list of node ids; without it, the graph's own order or Kahn's\n"
-            "  --effort N     0 (one greedy pass) to 9; 5 without it. Counted in steps: the same plan on "
-            "every machine\n"
-            "  --threads N    never changes the plan\n"
-            "  --strategies LIST  packing strategies to use, separated by commas, to measure what one is "
-            "worth:\n"
-            "                 fits, cores, ends, fusion, corners, sizes, slants, windows; without it, all\n"
-            "  --cbor OUT     write the plan (weir-plan/1)\n"
-            "  --trace OUT    write the allocation trace, a CBOR sequence\n"
-            "  --html OUT     write one self-contained page that shows the plan\n"
-            "  --csv FILE     pack bare lifetimes (id,lower,upper,size) and print them with a column offset\n"
-            "  --capacity N   with --csv: the search tries to fit this\n"
-            "  --json         print the plan as JSON\n\n"
-            "Prints, for each arena: tensors, slots, the lower bound that no layout can beat, the peak of "
-            "this layout,\n"
-            "and the largest tensors live at the fullest moment.\n",
+    .help =
+        "  GRAPH          a weir-graph/1 file, JSON or CBOR, or an ONNX model ('-': standard input)\n"
+        "  PLAN           a plan that --cbor or Python's plan.save wrote: shown as it is\n"
+        "  --mode M       inference (inputs may be overwritten), forward, or backward (a whole training "
+        "step)\n"
+        "  --preset P     train_full is backward mode, inference is inference mode; remat_enabled (any "
+        "mode,\n"
+        "                 backward without one) recomputes tensors so that capacities are kept\n"
+        "  --capacity A=N how many bytes an arena may take, such as activations=8GiB; several: A=N,B=M. "
+        "Without\n"
+        "                 a preset it is remat_enabled: what does not fit is dropped and recomputed, at the\n"
+        "                 least added cost that is found (flops, or each node's \"cost\")\n"
+        "  --reorder      look for an order of the operators that needs less memory; never one that needs "
+        "more\n"
+        "  --arenas FILE  {\"activations\": {\"capacity_bytes\": n, \"alignment_bytes\": 128, "
+        "\"page_size\": 4096}}\n"
+        "  --token HEX    the replay token, 64 bytes or more; without it, the graph's own\n"
+        "  --order FILE   a JSON list of node ids; without it, the graph's own order or Kahn's\n"
+        "  --effort N     0 (one greedy pass) to 9; 5 without it. Counted in steps: the same plan on "
+        "every machine\n"
+        "  --threads N    never changes the plan\n"
+        "  --strategies LIST  packing strategies to use, separated by commas, to measure what one is "
+        "worth:\n"
+        "                 fits, cores, ends, fusion, corners, sizes, slants, windows; without it, all\n"
+        "  --cbor OUT     write the plan (weir-plan/1)\n"
+        "  --trace OUT    write the allocation trace, a CBOR sequence\n"
+        "  --html OUT     write one self-contained page that shows the plan\n"
+        "  --csv FILE     pack bare lifetimes (id,lower,upper,size) and print them with a column offset\n"
+        "                 (with --capacity N the search tries to fit N bytes)\n"
+        "  --json         print the plan as JSON\n\n"
+        "Prints, for each arena: tensors, slots, the lower bound that no layout can beat, the peak of "
+        "this layout,\n"
+        "and the largest tensors live at the fullest moment.\n",
     .example = "  weir graph gpt2 --size small > gpt2.json\n  weir plan gpt2.json --mode backward\n"
-               "  weir plan gpt2.json --preset inference --json\n  weir plan model.onnx --preset inference\n",
+               "  weir plan gpt2.json --preset inference --json\n  weir plan model.onnx --preset inference\n"
+               "  weir plan gpt2.json --capacity activations=700MiB\n",
     .run = run,
 };

@@ -65,6 +65,57 @@ static void write_metrics(const weir_plan *plan, weir_json_writer *w) {
     weir_json_end_object(w);
 }
 
+static void write_remat(const weir_plan *plan, weir_json_writer *w) {
+    weir_plan_remat remat;
+    weir_plan_get_remat(plan, &remat);
+    if (remat.runs_again > 0) {
+        weir_json_key(w, "remat");
+        weir_json_object(w);
+        cli_json_uint(w, "added_cost", remat.added_cost);
+        cli_json_uint(w, "base_cost", remat.base_cost);
+        cli_json_uint(w, "lower_bound", remat.lower_bound);
+        cli_json_bool(w, "optimal", remat.optimal);
+        cli_json_uint(w, "runs_again", remat.runs_again);
+        weir_json_key(w, "budget");
+        weir_json_object(w);
+        for (size_t i = 0; i < weir_plan_arena_count(plan); i++) {
+            weir_plan_arena arena = weir_plan_arena_at(plan, i);
+            if (arena.has_capacity) {
+                weir_json_key_n(w, arena.name.data, arena.name.size);
+                weir_json_uint(w, arena.budget);
+            }
+        }
+        weir_json_end_object(w);
+        weir_json_end_object(w);
+    }
+    if (weir_plan_step_count(plan) == 0)
+        return;
+    weir_json_key(w, "schedule");
+    weir_json_array(w);
+    for (size_t i = 0; i < weir_plan_step_count(plan); i++) {
+        weir_plan_step step = weir_plan_step_at(plan, i);
+        weir_json_array(w);
+        weir_json_text(w, step.is_backward ? "back" : "run");
+        weir_json_text_n(w, step.node.data, step.node.size);
+        weir_json_end_array(w);
+    }
+    weir_json_end_array(w);
+}
+
+static void write_reorder(const weir_plan *plan, weir_json_writer *w) {
+    weir_plan_reorder reorder;
+    weir_plan_get_reorder(plan, &reorder);
+    if (!reorder.is_tried)
+        return;
+    weir_json_key(w, "reorder");
+    weir_json_object(w);
+    cli_json_bool(w, "changed", reorder.is_changed);
+    cli_json_uint(w, "given_peak", reorder.given_peak);
+    cli_json_uint(w, "peak", reorder.peak);
+    cli_json_uint(w, "lower_bound", reorder.lower_bound);
+    weir_json_end_object(w);
+}
+
 int cli_plan_print_json(const weir_plan *plan) {
     weir_json_writer w;
     weir_plan_hashes hashes;
@@ -83,6 +134,8 @@ int cli_plan_print_json(const weir_plan *plan) {
     }
     weir_json_end_object(&w);
     write_metrics(plan, &w);
+    write_remat(plan, &w);
+    write_reorder(plan, &w);
     weir_json_end_object(&w);
     return cli_print_json(&w);
 }

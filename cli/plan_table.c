@@ -114,6 +114,38 @@ static void print_hash(const char *name, const uint8_t *hash) {
     putchar('\n');
 }
 
+static void print_remat(const weir_plan *plan) {
+    weir_plan_remat remat;
+    weir_plan_get_remat(plan, &remat);
+    if (remat.runs_again == 0)
+        return;
+    double base = (double)remat.base_cost;
+    printf("\nrecomputed: %" PRIu64
+           " operators run again, which adds %.3g to a forward cost of %.3g (%.2f%%); ",
+           remat.runs_again, (double)remat.added_cost, base, 100 * (double)remat.added_cost / base);
+    if (remat.optimal)
+        printf("nothing adds less\n");
+    else
+        printf("no schedule adds less than %.3g (%.2f%%)\n", (double)remat.lower_bound,
+               100 * (double)remat.lower_bound / base);
+}
+
+static void print_reorder(const weir_plan *plan) {
+    weir_plan_reorder reorder;
+    char buffers[3][16];
+    weir_plan_get_reorder(plan, &reorder);
+    if (!reorder.is_tried || reorder.given_peak == 0)
+        return;
+    printf("\norder: %s", reorder.is_changed ? "changed" : "kept");
+    if (reorder.is_changed)
+        printf(", the arenas need %s instead of %s", cli_plan_bytes(reorder.peak, buffers[0]),
+               cli_plan_bytes(reorder.given_peak, buffers[1]));
+    if (reorder.peak == reorder.lower_bound)
+        printf("; no order needs less\n");
+    else
+        printf("; no order needs less than %s\n", cli_plan_bytes(reorder.lower_bound, buffers[2]));
+}
+
 int cli_plan_print_table(const weir_plan *plan, const char *name) {
     weir_plan_metrics metrics;
     weir_plan_hashes hashes;
@@ -124,6 +156,8 @@ int cli_plan_print_table(const weir_plan *plan, const char *name) {
            name, weir_plan_mode(plan), metrics.tensors, metrics.peak_logical_slots, metrics.max_live,
            100 * metrics.memory_reuse_ratio, (double)metrics.allocation_time_ns / 1e9);
     print_arenas(plan);
+    print_remat(plan);
+    print_reorder(plan);
     for (size_t i = 0; i < weir_plan_arena_count(plan); i++)
         print_what_to_shrink(plan, i);
     putchar('\n');

@@ -139,8 +139,9 @@ def graph_hash(graph: Graph) -> bytes:
             "outputs": node.outputs,
             "inplace": node.inplace,
             "saves": node.saves,
+            **({"cost": int(given["cost"])} if "cost" in given else {}),
         }
-        for node in nodes_of(graph)
+        for given, node in zip(graph["nodes"], nodes_of(graph))
     ]
     whole = {
         "format": graph["format"],
@@ -345,10 +346,12 @@ def assign(
     token: bytes | None = None,
     order: list[str] | None = None,
     arenas: dict[str, dict[str, int]] | None = None,
+    tensors: dict[str, Tensor] | None = None,
 ) -> Assignment:
-    """Everything about a plan that any conforming implementation must reproduce."""
+    """Everything about a plan that any conforming implementation must reproduce. `tensors`: with lives that are
+    not those of the order, but of a schedule (reference/remat.py)."""
     token = default_token(graph) if token is None else token
-    tensors = analyze_liveness(graph, mode, order).tensors
+    tensors = analyze_liveness(graph, mode, order).tensors if tensors is None else tensors
     members: dict[str, list[Tensor]] = {}
     for tensor in tensors.values():
         members.setdefault(tensor.arena, []).append(tensor)

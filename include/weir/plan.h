@@ -96,6 +96,8 @@ typedef struct weir_node_info {
     size_t output_count;
     weir_choice inplace;
     weir_saves saves;
+    bool has_cost;
+    uint64_t cost; /* below 2^56, in any unit; where not given, floating point operations from the shapes */
 } weir_node_info;
 
 /* Reads a graph, JSON or canonical CBOR (by its first byte), and checks all but its order. `name` is what
@@ -160,7 +162,9 @@ enum { WEIR_EFFORT_DEFAULT = 5, WEIR_EFFORT_MAX = 9, WEIR_ALIGNMENT_DEFAULT = 12
 typedef struct weir_plan_options {
     size_t size;          /* of this struct */
     const char *mode;     /* "inference", "forward", "backward"; NULL: the preset's */
-    const char *preset;   /* "train_full" (backward), "inference"; NULL: none; one of the two must be given */
+    const char *preset;   /* "train_full" (backward), "inference", "remat_enabled" (any mode, backward without
+                             one: operators may run again, so that capacities are kept); NULL: none; mode or
+                             preset must be given */
     const uint8_t *token; /* the replay token, 64 bytes or more; NULL: the graph's own */
     size_t token_size;
     weir_document
@@ -171,11 +175,13 @@ typedef struct weir_plan_options {
     /* Packing strategies to use, "corners,windows", so that what one is worth can be measured; NULL: all.
      * The best fit in time order is always made. docs/planner.md lists them. */
     const char *strategies;
+    bool reorder; /* looks for an order of the operators that needs less; it never needs more */
 } weir_plan_options;
 
 /* Plans: liveness, slots, addresses, packing. The caller owns *plan. INVALID_IR, LIVENESS_CYCLE,
  * CONTRACT_VIOLATION (token, effort), ALIGNMENT_VIOLATION, ALLOCATION_OVERFLOW, ADDRESS_COLLISION, and
- * ARENA_TOO_SMALL with diagnostics arena, required, capacity, lower_bound, proven (1: no layout can fit). */
+ * ARENA_TOO_SMALL with diagnostics arena, required, capacity, lower_bound, proven (1: no layout can fit, and
+ * with preset remat_enabled no schedule either). */
 WEIR_API WEIR_CHECKED weir_status weir_plan_make(const weir_env *env, const weir_graph *graph,
                                                  const weir_plan_options *options, weir_plan **plan,
                                                  weir_error *error);
@@ -222,6 +228,7 @@ typedef struct weir_plan_arena {
     uint64_t page_size; /* 0: not given, or restored */
     bool has_capacity;
     uint64_t capacity;
+    uint64_t budget;      /* of live bytes where operators run again: at most the capacity */
     uint64_t lower_bound; /* the largest sum of live sizes, each rounded up to the alignment */
     uint64_t peak_bytes;  /* what memory the arena needs */
     uint64_t slot_bytes;  /* what it would need with the slots side by side */
@@ -263,6 +270,41 @@ WEIR_API size_t weir_plan_tensor_count(const weir_plan *plan);
 WEIR_API weir_plan_tensor weir_plan_tensor_at(const weir_plan *plan, size_t index);
 WEIR_API bool weir_plan_find(const weir_plan *plan, const char *id, size_t id_size, size_t *index);
 WEIR_API weir_plan_slot weir_plan_slot_at(const weir_plan *plan, size_t arena, uint64_t slot);
+
+/* ---- What runs when: docs/spec/03d-remat.md ----------------------------------------------------- */
+
+/* An execution: a node, or its backward step. */
+typedef struct weir_plan_step {
+    weir_text node;
+    bool is_backward;
+    bool is_again; /* it ran before: its outputs are made anew, as "id.again1" and so on */
+} weir_plan_step;
+
+/* A plan has a schedule where operators run again or in another order than the given one; the step at place
+ * p is at position p + 1. Else there are 0 steps. */
+WEIR_API size_t weir_plan_step_count(const weir_plan *plan);
+WEIR_API weir_plan_step weir_plan_step_at(const weir_plan *plan, size_t place);
+
+typedef struct weir_plan_remat {
+    uint64_t runs_again;  /* executions beyond the first of their node; 0: nothing is recomputed */
+    uint64_t added_cost;  /* what they cost, in the unit of the graph's costs */
+    uint64_t base_cost;   /* what all nodes cost once */
+    uint64_t lower_bound; /* no schedule within the capacities adds less */
+    bool optimal;         /* added_cost is proven to be the least */
+} weir_plan_remat;
+
+/* All zero where nothing is recomputed. */
+WEIR_API void weir_plan_get_remat(const weir_plan *plan, weir_plan_remat *remat);
+
+/* What `reorder` found: peaks are the largest live bytes of all arenas, added up. */
+typedef struct weir_plan_reorder {
+    bool is_tried; /* reorder was wanted; false for a restored plan */
+    bool is_changed;
+    uint64_t given_peak;  /* of the given order */
+    uint64_t peak;        /* of the plan's order */
+    uint64_t lower_bound; /* no order is below this */
+} weir_plan_reorder;
+WEIR_API void weir_plan_get_reorder(const weir_plan *plan, weir_plan_reorder *reorder);
 
 /* The end of time: every death is at most this. */
 WEIR_API uint64_t weir_plan_end(const weir_plan *plan);

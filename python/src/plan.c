@@ -36,22 +36,23 @@ static weir_status make(const void *data, size_t size, const char *name, bool is
     return status;
 }
 
-/* _make(graph, name, is_onnx, mode, preset, token, arenas, order, effort, threads) */
+/* _make(graph, name, is_onnx, mode, preset, token, arenas, order, effort, threads, reorder) */
 static PyObject *plan_make(PyObject *class, PyObject *args) {
     const char *name = NULL;
     py_bytes graph, token, arenas, order;
-    int is_onnx = 0;
+    int is_onnx = 0, reorder = 0;
     weir_plan_options options = {.size = sizeof options};
     uint32_t effort = 0;
     graph = token = arenas = order = (py_bytes){NULL, NULL, 0};
     bool is_parsed =
-        PyArg_ParseTuple(args, "O&spzzO&O&O&O&O&:_make", py_to_bytes, &graph, &name, &is_onnx, &options.mode,
+        PyArg_ParseTuple(args, "O&spzzO&O&O&O&O&p:_make", py_to_bytes, &graph, &name, &is_onnx, &options.mode,
                          &options.preset, py_to_bytes, &token, py_to_bytes, &arenas, py_to_bytes, &order,
-                         py_to_uint32, &effort, py_to_uint32, &options.threads);
+                         py_to_uint32, &effort, py_to_uint32, &options.threads, &reorder);
     weir_plan *plan = NULL;
     weir_error error;
     weir_status status = WEIR_OK;
     if (is_parsed) {
+        options.reorder = reorder != 0;
         options.token = token.data;
         options.token_size = token.size;
         options.arenas = (weir_document){arenas.data, arenas.size, NULL};
@@ -204,6 +205,44 @@ static PyObject *get_tensors(PyObject *self, void *closure) {
     return all;
 }
 
+static PyObject *get_schedule(PyObject *self, void *closure) {
+    (void)closure;
+    const weir_plan *plan = py_plan_of(self);
+    size_t count = weir_plan_step_count(plan);
+    if (count == 0)
+        return Py_NewRef(Py_None);
+    PyObject *all = PyList_New((Py_ssize_t)count);
+    for (size_t i = 0; all && i < count; i++) {
+        weir_plan_step step = weir_plan_step_at(plan, i);
+        PyObject *item = Py_BuildValue("(sN)", step.is_backward ? "back" : "run", text_of(step.node));
+        if (!item || PyList_SetItem(all, (Py_ssize_t)i, item) != 0)
+            Py_CLEAR(all);
+    }
+    return all;
+}
+
+static PyObject *get_remat(PyObject *self, void *closure) {
+    (void)closure;
+    weir_plan_remat remat;
+    weir_plan_get_remat(py_plan_of(self), &remat);
+    if (remat.runs_again == 0)
+        return Py_NewRef(Py_None);
+    return Py_BuildValue("{sKsKsKsKsN}", "runs_again", (ull)remat.runs_again, "added_cost",
+                         (ull)remat.added_cost, "base_cost", (ull)remat.base_cost, "lower_bound",
+                         (ull)remat.lower_bound, "optimal", PyBool_FromLong(remat.optimal));
+}
+
+static PyObject *get_reorder(PyObject *self, void *closure) {
+    (void)closure;
+    weir_plan_reorder reorder;
+    weir_plan_get_reorder(py_plan_of(self), &reorder);
+    if (!reorder.is_tried)
+        return Py_NewRef(Py_None);
+    return Py_BuildValue("{sNsKsKsK}", "changed", PyBool_FromLong(reorder.is_changed), "given_peak",
+                         (ull)reorder.given_peak, "peak", (ull)reorder.peak, "lower_bound",
+                         (ull)reorder.lower_bound);
+}
+
 /* ---- Bare packing ------------------------------------------------------------------------------ */
 
 /* _pack(buffers, alignment, capacity or None, effort, threads): `buffers` has lower, upper and size of each
@@ -255,6 +294,10 @@ static PyGetSetDef attributes[] = {
     {"metrics", get_metrics, NULL, "How well memory is used.", NULL},
     {"arenas", get_arenas, NULL, "By name: the arenas and the memory that they need.", NULL},
     {"tensors", get_tensors, NULL, "By id: where each tensor lies, and when it lives.", NULL},
+    {"schedule", get_schedule, NULL,
+     "What runs when, as (\"run\" or \"back\", node); None if it is the given order, each node once.", NULL},
+    {"remat", get_remat, NULL, "What running operators again costs; None if none does.", NULL},
+    {"reorder", get_reorder, NULL, "What reorder=True found; None without.", NULL},
     {NULL, NULL, NULL, NULL, NULL}};
 
 static PyType_Slot slots[] = {{Py_tp_doc, "Where the tensors of a model graph live; see weir.Plan."},

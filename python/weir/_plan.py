@@ -51,13 +51,17 @@ def plan(
     order: Sequence[str] | None = None,
     effort: int = 5,
     threads: int = 1,
+    reorder: bool = False,
 ) -> Plan:
     """Plans the memory of a model graph.
 
     graph: a file (weir-graph/1 as JSON or CBOR, or an .onnx model), the same thing as a dict, a torch.export program, a
     torch.fx GraphModule with shapes, or a torch module together with example `inputs`: a tuple, or a dict of keyword
     arguments. Weights that are tied count once; what the model returns, a cache of keys and values too, is kept.
-    mode: "inference", "forward" or "backward"; or preset: "train_full", "inference".
+    mode: "inference", "forward" or "backward"; or preset: "train_full", "inference", or "remat_enabled", which
+    recomputes tensors so that the capacities in `arenas` are kept, at the least cost that is found
+    (`{"activations": {"capacity_bytes": 8 << 30}}`; the plan's `schedule` and `remat` say what runs again).
+    reorder: look for an order of the operators that needs less memory.
 
         >>> graph = {
         ...     "format": "weir-graph/1",
@@ -72,7 +76,7 @@ def plan(
     """
     data, name, is_onnx = _graph_bytes(graph, inputs)
     documents = [None if given is None else json.dumps(given).encode() for given in (arenas, order)]
-    return Plan._make(data, name, is_onnx, mode, preset, token, documents[0], documents[1], effort, threads)
+    return Plan._make(data, name, is_onnx, mode, preset, token, documents[0], documents[1], effort, threads, reorder)
 
 
 class Packing(NamedTuple):

@@ -20,7 +20,12 @@ static bool mode_named(const char *name, weir__mode *mode) {
     return false;
 }
 
-static weir_status preset_mode(const char *preset, weir__mode *mode, weir_error *error) {
+/* remat_enabled goes with every mode: *mode is then what was asked for. */
+static weir_status preset_mode(const char *preset, weir__mode *mode, bool *is_remat, weir_error *error) {
+    if (strcmp(preset, "remat_enabled") == 0) {
+        *is_remat = true;
+        return WEIR_OK;
+    }
     if (strcmp(preset, "train_full") == 0) {
         *mode = WEIR__BACKWARD;
         return WEIR_OK;
@@ -30,11 +35,12 @@ static weir_status preset_mode(const char *preset, weir__mode *mode, weir_error 
         return WEIR_OK;
     }
     return weir__fail(error, WEIR_INVALID_IR, WEIR__PREPARE_OPERATOR,
-                      "unknown preset '%.40s'; choose train_full or inference", preset);
+                      "unknown preset '%.40s'; choose train_full, inference or remat_enabled", preset);
 }
 
-weir_status weir__mode_find(const weir_plan_options *options, weir__mode *mode, weir_error *error) {
-    weir__mode wanted = WEIR__INFERENCE;
+weir_status weir__mode_find(const weir_plan_options *options, weir__mode *mode, bool *is_remat,
+                            weir_error *error) {
+    *is_remat = false;
     if (!options->mode && !options->preset)
         return weir__fail(error, WEIR_INVALID_IR, WEIR__PREPARE_OPERATOR,
                           "no mode; choose inference, forward or backward, or a preset");
@@ -43,7 +49,8 @@ weir_status weir__mode_find(const weir_plan_options *options, weir__mode *mode, 
                           "unknown mode '%.40s'; choose inference, forward or backward", options->mode);
     if (!options->preset)
         return WEIR_OK;
-    weir_status status = preset_mode(options->preset, &wanted, error);
+    weir__mode wanted = options->mode ? *mode : WEIR__BACKWARD;
+    weir_status status = preset_mode(options->preset, &wanted, is_remat, error);
     if (status != WEIR_OK)
         return status;
     if (options->mode && *mode != wanted)

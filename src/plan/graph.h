@@ -31,12 +31,14 @@ typedef struct weir__tensor {
 
 typedef struct weir__node {
     uint64_t first_edge; /* in graph->edges: the inputs, then the outputs */
+    uint64_t cost;       /* where has_cost */
     uint32_t input_count;
     uint32_t output_count;
     uint32_t op;
     uint8_t given_inplace; /* weir_choice */
     uint8_t given_saves;   /* weir_saves */
     bool inplace;          /* with the operator table's defaults filled in */
+    bool has_cost;
     bool saves_inputs : 1;
     bool saves_output : 1;
 } weir__node;
@@ -126,6 +128,9 @@ bool weir__same_text(weir_text text, const char *other);
 
 /* The operator table: fills in what the node leaves to it. */
 void weir__apply_operator_table(weir_text op, weir__node *node);
+
+/* What running the node costs (costs.c). */
+uint64_t weir__node_cost(const weir_graph *graph, uint32_t index);
 
 WEIR_CHECKED weir_status weir__graph_compute_hash(weir_graph *graph, weir_error *error);
 

@@ -281,7 +281,9 @@ weir_status weir__graph_declare_node(weir_graph *graph, const weir_node_info *in
                          .output_count = (uint32_t)info->output_count,
                          .op = op,
                          .given_inplace = (uint8_t)info->inplace,
-                         .given_saves = (uint8_t)info->saves};
+                         .given_saves = (uint8_t)info->saves,
+                         .has_cost = info->has_cost,
+                         .cost = info->cost};
     weir__apply_operator_table(info->op, node);
     graph->edge_count += edges;
     return WEIR_OK;
@@ -295,6 +297,10 @@ weir_status weir_graph_add_node(weir_graph *graph, const weir_node_info *info, w
         return weir__fail(error, WEIR_INVALID_IR, WEIR__PREPARE_OPERATOR,
                           "%s: node '%.*s' has an id or op that is not UTF-8, or an unknown inplace or saves",
                           graph->source, WEIR__SHOW(info->id));
+    if (info->has_cost && info->cost >= (uint64_t)1 << 56)
+        return weir__fail(error, WEIR_INVALID_IR, WEIR__PREPARE_OPERATOR,
+                          "%s: node '%.*s': its cost must be below 2^56", graph->source,
+                          WEIR__SHOW(info->id));
     return weir__graph_declare_node(graph, info, error);
 }
 

@@ -40,6 +40,8 @@ static const char *type_in_words(weir_cbor_type type) {
         return "a list";
     case WEIR_CBOR_BOOL:
         return "true or false";
+    case WEIR_CBOR_UINT:
+        return "an integer from 0 on";
     default:
         return "another type";
     }
@@ -158,11 +160,12 @@ static bool is_text_list(const weir_cbor_value *list) {
 
 static weir_status node_fields(const reader *r, const weir_cbor_value *map, size_t number, read_node *node,
                                weir_error *error) {
-    enum { ID, OP, INPUTS, OUTPUTS, INPLACE, SAVES, FIELDS };
+    enum { ID, OP, INPUTS, OUTPUTS, INPLACE, SAVES, COST, FIELDS };
     static const field fields[FIELDS] = {
         {"id", WEIR_CBOR_TEXT, true},       {"op", WEIR_CBOR_TEXT, true},
         {"inputs", WEIR_CBOR_ARRAY, true},  {"outputs", WEIR_CBOR_ARRAY, true},
         {"inplace", WEIR_CBOR_BOOL, false}, {"saves", WEIR_CBOR_TEXT, false},
+        {"cost", WEIR_CBOR_UINT, false},
     };
     weir_cbor_value values[FIELDS];
     place at = {"node", number, {0}};
@@ -177,6 +180,10 @@ static weir_status node_fields(const reader *r, const weir_cbor_value *map, size
         !weir__saves_named(weir__text_of(&values[SAVES]), &node->info.saves))
         return fault_at(r, &at, "saves must be inputs, output, both or none, not ",
                         weir__text_of(&values[SAVES]), error);
+    node->info.has_cost = values[COST].type == WEIR_CBOR_UINT;
+    node->info.cost = node->info.has_cost ? values[COST].number : 0;
+    if (node->info.cost >= (uint64_t)1 << 56)
+        return fault_at(r, &at, "its cost must be an integer from 0 to 2^56 - 1", literal(""), error);
     if (!is_text_list(&values[INPUTS]) || !is_text_list(&values[OUTPUTS]))
         return fault_at(r, &at, "inputs and outputs must be lists of tensor ids", literal(""), error);
     return WEIR_OK;

@@ -33,11 +33,15 @@ static void write_node(const weir_graph *graph, weir_cbor_writer *w, uint32_t in
     const weir__node *node = &graph->nodes[index];
     bool with_saves = which == ALL_FIELDS || node->given_saves != WEIR_SAVES_DEFAULT;
     bool with_inplace = which == ALL_FIELDS || node->given_inplace != WEIR_CHOICE_DEFAULT;
-    weir_cbor_map(w, 4u + with_saves + with_inplace);
+    weir_cbor_map(w, 4u + node->has_cost + with_saves + with_inplace);
     weir_cbor_text(w, "id");
     write_text(w, weir__name(&graph->node_ids, index));
     weir_cbor_text(w, "op");
     write_text(w, weir__name(&graph->ops, node->op));
+    if (node->has_cost) {
+        weir_cbor_text(w, "cost");
+        weir_cbor_uint(w, node->cost);
+    }
     if (with_saves) {
         weir_cbor_text(w, "saves");
         weir_cbor_text(w, weir__saves_name(node->saves_inputs, node->saves_output));

@@ -17,7 +17,11 @@ typedef struct request {
     weir__arena_setting *settings;
     size_t setting_count;
     weir__packing_request packing;
+    bool is_remat;
+    uint32_t *node_order; /* a better order that was found, or NULL */
 } request;
+
+enum { BUDGET_ROUNDS = 8 };
 
 /* ---- The request ------------------------------------------------------------------------------- */
 
@@ -53,6 +57,19 @@ static void release_request(const weir_env *env, request *r) {
     weir__document_release(&r->order);
     weir__release(env, r->order_ids);
     weir__release(env, r->settings);
+    weir__release(env, r->node_order);
+}
+
+static weir_status check_remat(const request *r, weir_error *error) {
+    bool has_capacity = !r->is_remat;
+    for (size_t i = 0; i < r->setting_count; i++)
+        has_capacity |= r->settings[i].has_capacity;
+    if (has_capacity)
+        return WEIR_OK;
+    return weir__fail(
+        error, WEIR_INVALID_IR, WEIR__PREPARE_OPERATOR,
+        "preset remat_enabled recomputes so that capacities are kept, and no arena has one; give "
+        "it, such as --capacity activations=8GiB");
 }
 
 static weir_status check_options(const weir_graph *graph, const weir_plan_options *options, request *r,
@@ -126,16 +143,32 @@ static weir_status run_memory_steps(weir_plan *plan, const weir_graph *graph, co
     return status;
 }
 
+static weir_status choose_order(const weir_graph *graph, const request *r, uint32_t *order,
+                                uint32_t *position, weir_error *error) {
+    if (!r->node_order)
+        return weir__find_order(graph, r->order_ids, r->order_count, order, position, error);
+    for (uint32_t p = 0; p < weir__node_count(graph); p++) {
+        order[p] = r->node_order[p];
+        position[order[p]] = p + 1;
+    }
+    return WEIR_OK;
+}
+
 static weir_status run_steps(weir_plan *plan, const weir_graph *graph, const weir_plan_options *options,
                              const request *r, uint32_t *order, uint32_t *position, weir_error *error) {
     weir__liveness liveness = {.order = order, .position = position};
-    weir_status status = weir__find_order(graph, r->order_ids, r->order_count, order, position, error);
+    weir_status status = choose_order(graph, r, order, position, error);
     if (status == WEIR_OK)
         status = take_token(graph, options, plan, error);
     if (status == WEIR_OK)
         status = weir__settings_check(r->settings, r->setting_count, error);
     if (status == WEIR_OK)
         status = weir__analyze_liveness(graph, plan, &liveness, error);
+    if (status == WEIR_OK && r->is_remat)
+        status =
+            weir__recompute(graph, plan, &liveness, r->settings, r->setting_count, r->packing.effort, error);
+    if (status == WEIR_OK && r->node_order && !plan->schedule)
+        status = weir__keep_order(plan, graph, order, error);
     if (status == WEIR_OK)
         status = run_memory_steps(plan, graph, r, &liveness, error);
     if (status == WEIR_OK)
@@ -160,6 +193,143 @@ static weir_status make(weir_plan *plan, const weir_graph *graph, const weir_pla
     return status;
 }
 
+/* The error of a later attempt. */
+static weir_status pass_on(weir_error *error, const weir_error *later) {
+    if (error)
+        *error = *later;
+    return later->status;
+}
+
+/* ---- Attempts ---------------------------------------------------------------------------------- */
+
+/* One plan with the budgets as they are. Where the packing does not fit, *made is kept all the same, so that
+ * its peaks can be seen. */
+static weir_status attempt(const weir_env *env, const weir_graph *graph, const weir_plan_options *options,
+                           const request *r, weir__mode mode, weir_plan **made, weir_error *error) {
+    *made = weir__allocate_zero(env, 1, sizeof **made);
+    if (!*made)
+        return weir__out_of_memory(error, WEIR__PREPARE_OPERATOR, sizeof **made);
+    (*made)->env = env;
+    (*made)->mode = mode;
+    memcpy((*made)->hashes.graph, graph->hash, WEIR_HASH_SIZE);
+    return make(*made, graph, options, r, error);
+}
+
+/* Lowers the budget of the arena whose packed peak passed its capacity. False where none did, or nothing is
+ * left to lower. */
+static bool tighten(request *r, const weir_plan *plan) {
+    for (uint32_t a = 0; a < plan->arena_count; a++) {
+        const weir__arena *arena = &plan->arenas[a];
+        if (!arena->has_capacity || arena->peak_bytes <= arena->capacity)
+            continue;
+        for (size_t i = 0; i < r->setting_count; i++) {
+            weir__arena_setting *setting = &r->settings[i];
+            uint64_t more = arena->peak_bytes - arena->capacity;
+            if (weir__key_compare(setting->name.data, setting->name.size, arena->name.data,
+                                  arena->name.size) == 0 &&
+                more <= setting->capacity - setting->slack) {
+                setting->slack += more;
+                return true;
+            }
+        }
+    }
+    return false;
+}
+
+/* A plan of one order: where operators may run again, as often as the packing needs more room. The error is
+ * the first attempt's: it speaks of the capacities that were given. */
+static weir_status make_fitting(const weir_env *env, const weir_graph *graph,
+                                const weir_plan_options *options, request *r, weir__mode mode,
+                                weir_plan **plan, weir_error *error) {
+    weir_error later;
+    weir_status first = WEIR_OK;
+    for (size_t i = 0; i < r->setting_count; i++)
+        r->settings[i].slack = 0;
+    for (unsigned round = 0; round <= BUDGET_ROUNDS; round++) {
+        weir_status status = attempt(env, graph, options, r, mode, plan, round ? &later : error);
+        if (status == WEIR_OK)
+            return WEIR_OK;
+        first = round ? first : status;
+        bool is_worth_more = r->is_remat && status == WEIR_ARENA_TOO_SMALL && tighten(r, *plan);
+        weir_plan_close(*plan);
+        *plan = NULL;
+        if (status != WEIR_ARENA_TOO_SMALL)
+            return round ? pass_on(error, &later) : status;
+        if (!is_worth_more)
+            break;
+    }
+    return first;
+}
+
+static uint64_t packed_peaks(const weir_plan *plan) {
+    uint64_t sum = 0;
+    for (uint32_t a = 0; a < plan->arena_count; a++)
+        if (__builtin_add_overflow(sum, plan->arenas[a].peak_bytes, &sum))
+            return UINT64_MAX;
+    return sum;
+}
+
+/* Less added cost, then lower peaks. */
+static bool is_better(const weir_plan *plan, const weir_plan *other) {
+    if (plan->remat.added_cost != other->remat.added_cost)
+        return plan->remat.added_cost < other->remat.added_cost;
+    return packed_peaks(plan) < packed_peaks(other);
+}
+
+/* Plans the better order too, if there is one, and takes the better plan. *plan may be NULL: the given order
+ * does not fit. */
+static weir_status make_reordered(const weir_env *env, const weir_graph *graph,
+                                  const weir_plan_options *options, request *r, weir__mode mode,
+                                  weir_plan **plan, weir_error *error) {
+    weir_error other_error;
+    weir_plan *other = NULL;
+    weir_plan_reorder found;
+    size_t nodes = weir__node_count(graph);
+    uint32_t *order = weir__allocate(env, nodes + 1, sizeof *order);
+    uint32_t *position = weir__allocate(env, nodes + 1, sizeof *position);
+    weir_status status = order && position
+                             ? weir__find_order(graph, r->order_ids, r->order_count, order, position, error)
+                             : weir__out_of_memory(error, WEIR__PREPARE_OPERATOR, nodes * sizeof *order);
+    if (status == WEIR_OK)
+        status = weir__find_better_order(env, graph, mode, order, r->settings, r->setting_count,
+                                         r->packing.effort, &r->node_order, &found, error);
+    weir__release(env, order);
+    weir__release(env, position);
+    if (status != WEIR_OK)
+        return status;
+    if (r->node_order) {
+        status = make_fitting(env, graph, options, r, mode, &other, &other_error);
+        if (status != WEIR_OK && status != WEIR_ARENA_TOO_SMALL)
+            return pass_on(error, &other_error);
+    }
+    if (other && (!*plan || is_better(other, *plan))) {
+        weir_plan_close(*plan);
+        *plan = other;
+    } else {
+        weir_plan_close(other);
+        found.is_changed = false;
+        found.peak = found.given_peak;
+    }
+    if (*plan)
+        (*plan)->reorder = found;
+    return WEIR_OK;
+}
+
+static weir_status make_best(const weir_env *env, const weir_graph *graph, const weir_plan_options *options,
+                             request *r, weir__mode mode, weir_plan **plan, weir_error *error) {
+    weir_error later;
+    weir_status status = make_fitting(env, graph, options, r, mode, plan, error);
+    if (!options->reorder || (status != WEIR_OK && status != WEIR_ARENA_TOO_SMALL))
+        return status;
+    weir_status second = make_reordered(env, graph, options, r, mode, plan, &later);
+    if (second != WEIR_OK) {
+        weir_plan_close(*plan);
+        *plan = NULL;
+        return pass_on(error, &later);
+    }
+    return *plan ? WEIR_OK : status;
+}
+
 weir_status weir_plan_make(const weir_env *env, const weir_graph *graph, const weir_plan_options *given,
                            weir_plan **plan, weir_error *error) {
     weir_plan_options options;
@@ -169,24 +339,21 @@ weir_status weir_plan_make(const weir_env *env, const weir_graph *graph, const w
     env = weir__env(env);
     uint64_t start_ns = env->now_ns(env->context);
     request r = {0};
-    weir_plan *made = weir__allocate_zero(env, 1, sizeof *made);
-    if (!made)
-        return weir__out_of_memory(error, WEIR__PREPARE_OPERATOR, sizeof *made);
-    made->env = env;
-    memcpy(made->hashes.graph, graph->hash, WEIR_HASH_SIZE);
+    weir__mode mode = WEIR__INFERENCE;
+    weir_plan *made = NULL;
     status = check_options(graph, &options, &r, error);
     if (status == WEIR_OK)
-        status = weir__mode_find(&options, &made->mode, error);
+        status = weir__mode_find(&options, &mode, &r.is_remat, error);
     if (status == WEIR_OK) {
         status = read_request(env, &options, &r, error);
         if (status == WEIR_OK)
-            status = make(made, graph, &options, &r, error);
+            status = check_remat(&r, error);
+        if (status == WEIR_OK)
+            status = make_best(env, graph, &options, &r, mode, &made, error);
         release_request(env, &r);
     }
-    if (status != WEIR_OK) {
-        weir_plan_close(made);
+    if (status != WEIR_OK)
         return status;
-    }
     made->metrics.allocation_time_ns = env->now_ns(env->context) - start_ns;
     *plan = made;
     return WEIR_OK;
@@ -206,6 +373,9 @@ void weir_plan_close(weir_plan *plan) {
     weir__release(env, plan->arenas);
     weir__release(env, plan->arena_text);
     weir__release(env, plan->slots);
+    weir__release(env, plan->schedule);
+    weir__release(env, plan->node_text);
+    weir__release(env, plan->node_ends);
     weir__release(env, plan->by_birth);
     weir__release(env, plan->by_death);
     weir__release(env, plan);
@@ -274,6 +444,7 @@ weir_plan_arena weir_plan_arena_at(const weir_plan *plan, size_t index) {
                              .page_size = arena->page_size,
                              .has_capacity = arena->has_capacity,
                              .capacity = arena->capacity,
+                             .budget = arena->budget,
                              .lower_bound = arena->lower_bound,
                              .peak_bytes = arena->peak_bytes,
                              .slot_bytes = arena->slot_bytes,

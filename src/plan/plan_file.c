@@ -100,10 +100,48 @@ static void write_tensors(const weir_plan *plan, weir__stream *stream, weir_cbor
 
 /* ---- The whole --------------------------------------------------------------------------------------- */
 
-static void write_plan(const weir_plan *plan, weir__stream *stream, weir_cbor_writer *w) {
+static void write_remat(const weir_plan *plan, weir_cbor_writer *w) {
+    uint32_t budgets = 0;
+    for (uint32_t a = 0; a < plan->arena_count; a++)
+        budgets += plan->arenas[a].has_capacity;
+    weir_cbor_text(w, "remat");
     weir_cbor_map(w, 5);
+    weir_cbor_text(w, "budget");
+    weir_cbor_map(w, budgets);
+    for (uint32_t a = 0; a < plan->arena_count; a++)
+        if (plan->arenas[a].has_capacity) {
+            write_text(w, plan->arenas[a].name);
+            weir_cbor_uint(w, plan->arenas[a].budget);
+        }
+    weir_cbor_text(w, "optimal");
+    weir_cbor_bool(w, plan->remat.optimal);
+    weir_cbor_text(w, "base_cost");
+    weir_cbor_uint(w, plan->remat.base_cost);
+    weir_cbor_text(w, "added_cost");
+    weir_cbor_uint(w, plan->remat.added_cost);
+    weir_cbor_text(w, "lower_bound");
+    weir_cbor_uint(w, plan->remat.lower_bound);
+}
+
+static void write_schedule(const weir_plan *plan, weir__stream *stream, weir_cbor_writer *w) {
+    weir_cbor_text(w, "schedule");
+    weir_cbor_array(w, plan->schedule_count);
+    for (size_t i = 0; i < plan->schedule_count; i++) {
+        weir_plan_step step = weir_plan_step_at(plan, i);
+        weir_cbor_array(w, 2);
+        weir_cbor_text(w, step.is_backward ? "back" : "run");
+        write_text(w, step.node);
+        weir__stream_drain(stream);
+    }
+}
+
+static void write_plan(const weir_plan *plan, weir__stream *stream, weir_cbor_writer *w) {
+    bool recomputes = plan->remat.runs_again > 0;
+    weir_cbor_map(w, 5u + recomputes + (plan->schedule != NULL));
     weir_cbor_text(w, "mode");
     weir_cbor_text(w, weir__mode_name(plan->mode));
+    if (recomputes)
+        write_remat(plan, w);
     weir_cbor_text(w, "arenas");
     weir_cbor_map(w, plan->arena_count);
     for (uint32_t a = 0; a < plan->arena_count; a++)
@@ -112,6 +150,8 @@ static void write_plan(const weir_plan *plan, weir__stream *stream, weir_cbor_wr
     weir_cbor_text(w, "weir-plan/1");
     weir_cbor_text(w, "tensors");
     write_tensors(plan, stream, w, true);
+    if (plan->schedule)
+        write_schedule(plan, stream, w);
     weir_cbor_text(w, "graph_hash");
     weir_cbor_bytes(w, plan->hashes.graph, WEIR_HASH_SIZE);
 }

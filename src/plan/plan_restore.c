@@ -18,6 +18,8 @@ typedef struct restorer {
     weir__names arena_names;
     weir__arena *claimed; /* what the file says of each arena, by name index */
     uint64_t *addresses;  /* what the file says of each tensor */
+    bool has_schedule;
+    bool has_remat;
 } restorer;
 
 static weir_status refuse(const restorer *r, const char *what, weir_text detail, weir_error *error) {
@@ -53,11 +55,14 @@ static weir_status read_head(restorer *r, const weir_cbor_value *root, weir_cbor
     weir_cbor_value graph_hash;
     if (!weir_cbor_get(root, "format", &format) || !weir_cbor_is_text(&format, "weir-plan/1"))
         return refuse(r, "its format is not weir-plan/1", nothing, error);
-    bool has_fields = root->number == 5 && read_mode(root, &r->plan->mode) &&
-                      weir_cbor_get(root, "graph_hash", &graph_hash) && graph_hash.type == WEIR_CBOR_BYTES &&
-                      graph_hash.number == WEIR_HASH_SIZE && weir_cbor_get(root, "arenas", arenas) &&
-                      arenas->type == WEIR_CBOR_MAP && weir_cbor_get(root, "tensors", tensors) &&
-                      tensors->type == WEIR_CBOR_MAP;
+    weir_cbor_value extra;
+    r->has_schedule = weir_cbor_get(root, "schedule", &extra);
+    r->has_remat = weir_cbor_get(root, "remat", &extra);
+    bool has_fields = root->number == 5u + r->has_schedule + r->has_remat &&
+                      read_mode(root, &r->plan->mode) && weir_cbor_get(root, "graph_hash", &graph_hash) &&
+                      graph_hash.type == WEIR_CBOR_BYTES && graph_hash.number == WEIR_HASH_SIZE &&
+                      weir_cbor_get(root, "arenas", arenas) && arenas->type == WEIR_CBOR_MAP &&
+                      weir_cbor_get(root, "tensors", tensors) && tensors->type == WEIR_CBOR_MAP;
     if (!has_fields)
         return refuse(r, "a field is missing, unknown or has the wrong type", nothing, error);
     memcpy(r->plan->hashes.graph, graph_hash.data, WEIR_HASH_SIZE);
@@ -300,6 +305,18 @@ static weir_status collect_arenas(restorer *r, weir_error *error) {
     return status;
 }
 
+static weir_status read_schedule(restorer *r, const weir_cbor_value *root, weir_error *error) {
+    weir_cbor_value value;
+    if (r->has_schedule && weir_cbor_get(root, "schedule", &value) &&
+        !weir__plan_read_schedule(r->plan, &value))
+        return refuse(r, "its schedule is not a list of [\"run\" or \"back\", node]", nothing, error);
+    bool is_good = r->has_remat == (r->plan->remat.runs_again > 0);
+    if (is_good && r->has_remat && weir_cbor_get(root, "remat", &value))
+        is_good = weir__plan_read_remat(r->plan, &value);
+    return is_good ? WEIR_OK
+                   : refuse(r, "what it says of recomputing contradicts its schedule", nothing, error);
+}
+
 static weir_status restore(restorer *r, const weir_cbor_value *root, weir_error *error) {
     weir_cbor_value arenas = {0};
     weir_cbor_value tensors = {0};
@@ -310,6 +327,8 @@ static weir_status restore(restorer *r, const weir_cbor_value *root, weir_error 
         status = read_tensors(r, &tensors, error);
     if (status == WEIR_OK)
         status = collect_arenas(r, error);
+    if (status == WEIR_OK)
+        status = read_schedule(r, root, error);
     if (status == WEIR_OK)
         status = weir__sort_by_time(r->plan, error);
     if (status == WEIR_OK)

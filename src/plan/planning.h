@@ -30,6 +30,7 @@ typedef struct weir__arena {
     uint64_t alignment;
     uint64_t page_size;
     uint64_t capacity;
+    uint64_t budget; /* of the live bytes, where operators run again */
     bool has_capacity;
     bool reuses; /* false for `parameters` */
     bool optimal;
@@ -72,6 +73,15 @@ struct weir_plan {
 
     weir_plan_hashes hashes;
     weir_plan_metrics metrics;
+
+    /* Where it is not that of the graph's order: what runs when. Node ids one after the other. */
+    struct weir__execution *schedule;
+    size_t schedule_count;
+    char *node_text;
+    uint64_t *node_ends;
+    uint32_t node_count;
+    weir_plan_remat remat;
+    weir_plan_reorder reorder;
 };
 
 static inline weir_text weir__plan_id(const weir_plan *plan, uint32_t index) {
@@ -95,7 +105,7 @@ static inline uint64_t weir__rounded(uint64_t size, uint64_t alignment) {
 /* ---- Modes and arena configuration (arena_config.c) -------------------------------------------- */
 
 const char *weir__mode_name(weir__mode mode);
-WEIR_CHECKED weir_status weir__mode_find(const weir_plan_options *options, weir__mode *mode,
+WEIR_CHECKED weir_status weir__mode_find(const weir_plan_options *options, weir__mode *mode, bool *is_remat,
                                          weir_error *error);
 
 typedef struct weir__arena_setting {
@@ -107,6 +117,7 @@ typedef struct weir__arena_setting {
     uint64_t alignment;
     uint64_t capacity;
     uint64_t page_size;
+    uint64_t slack; /* the budget of live bytes is that much below the capacity */
 } weir__arena_setting;
 
 /* Fields and types of the document {name: {capacity_bytes, alignment_bytes, page_size}}; settings come from
@@ -143,6 +154,30 @@ typedef struct weir__liveness {
 WEIR_CHECKED weir_status weir__analyze_liveness(const weir_graph *graph, weir_plan *plan,
                                                 weir__liveness *liveness, weir_error *error);
 void weir__liveness_release(const weir_env *env, weir__liveness *liveness);
+
+/* ---- Running operators again, and in another order (remat_make.c, remat_plan.c) ---------------- */
+
+/* Finds what to run again so that arenas keep their capacities, less the settings' slack, and fills the plan
+ * accordingly; nothing changes where they are kept anyway. ARENA_TOO_SMALL. */
+WEIR_CHECKED weir_status weir__recompute(const weir_graph *graph, weir_plan *plan, weir__liveness *liveness,
+                                         const weir__arena_setting *settings, size_t setting_count,
+                                         uint32_t effort, weir_error *error);
+
+/* An order with a lower peak than that of the liveness. *order is NULL where none was found; the caller
+ * releases it. */
+WEIR_CHECKED weir_status weir__find_better_order(const weir_env *env, const weir_graph *graph,
+                                                 weir__mode mode, const uint32_t *given,
+                                                 const weir__arena_setting *settings, size_t setting_count,
+                                                 uint32_t effort, uint32_t **order, weir_plan_reorder *found,
+                                                 weir_error *error);
+
+/* The nodes in that order, as the plan's schedule. */
+WEIR_CHECKED weir_status weir__keep_order(weir_plan *plan, const weir_graph *graph, const uint32_t *order,
+                                          weir_error *error);
+
+/* What plan files say of it; false where it is not of this form. The arenas must be there for the second. */
+bool weir__plan_read_schedule(weir_plan *plan, const weir_cbor_value *list);
+bool weir__plan_read_remat(weir_plan *plan, const weir_cbor_value *map);
 
 /* ---- Arenas and slots (slots.c) ---------------------------------------------------------------- */
 

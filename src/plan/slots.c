@@ -21,6 +21,7 @@ static void apply_setting(weir__arena *arena, const weir__arena_setting *setting
     arena->page_size = setting->page_size;
     arena->has_capacity = setting->has_capacity;
     arena->capacity = setting->capacity;
+    arena->budget = setting->capacity - setting->slack;
 }
 
 /* Settings stand in the order of CBOR keys, as the arenas do: one walk through both finds all pairs. */

@@ -41,6 +41,20 @@ static weir_status make(const weir_env *env, void *context, weir_error *error) {
     return status;
 }
 
+/* Runs operators again in a better order, by all searches: the graph is small and the effort the default. */
+static weir_status make_again(const weir_env *env, void *context, weir_error *error) {
+    weir_plan *made;
+    weir_plan_options options = options_of(NULL);
+    options.preset = "remat_enabled";
+    options.effort_plus_one = 6;
+    options.reorder = true;
+    options.arenas = (weir_document){context, strlen(context), NULL};
+    weir_status status = weir_plan_make(env, graph, &options, &made, error);
+    if (status == WEIR_OK)
+        weir_plan_close(made);
+    return status;
+}
+
 static weir_status save(const weir_env *env, void *context, weir_error *error) {
     (void)context;
     return weir_plan_save(env, plan, path, error);
@@ -137,6 +151,28 @@ static void test_make(void **state) {
         assert_true(sweep_faults(make, NULL, (void *)plan_modes[mode]) >= 130);
 }
 
+static void test_make_again(void **state) {
+    weir_error error;
+    weir_plan *made = NULL;
+    weir_plan_remat remat = {0};
+    char arenas[80];
+    (void)state;
+    uint64_t bytes = 0;
+    for (size_t i = 0; i < weir_plan_arena_count(plan); i++)
+        if (weir_plan_arena_at(plan, i).name.size == strlen("activations"))
+            bytes = weir_plan_arena_at(plan, i).peak_bytes;
+    snprintf(arenas, sizeof arenas, "{\"activations\": {\"capacity_bytes\": %llu}}",
+             (unsigned long long)(bytes - bytes / 16));
+    weir_plan_options options = options_of(NULL);
+    options.preset = "remat_enabled";
+    options.arenas = (weir_document){arenas, strlen(arenas), NULL};
+    assert_ok(weir_plan_make(NULL, graph, &options, &made, &error), &error);
+    weir_plan_get_remat(made, &remat);
+    weir_plan_close(made);
+    assert_true(remat.runs_again > 0);
+    assert_true(sweep_faults(make_again, NULL, arenas) >= 130);
+}
+
 static void test_files(void **state) {
     (void)state;
     assert_true(sweep_faults(save, check_file, NULL) >= 56);
@@ -191,8 +227,8 @@ static int tear_down(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_build),  cmocka_unit_test(test_make), cmocka_unit_test(test_files),
-        cmocka_unit_test(test_arenas), cmocka_unit_test(test_csv),
+        cmocka_unit_test(test_build), cmocka_unit_test(test_make),   cmocka_unit_test(test_make_again),
+        cmocka_unit_test(test_files), cmocka_unit_test(test_arenas), cmocka_unit_test(test_csv),
     };
     return cmocka_run_group_tests(tests, set_up, tear_down);
 }

@@ -8,7 +8,7 @@
 #include "require.h"
 #include "weir/weir.h"
 
-enum { PLAN_START = 0xA5, NODES_MAX = 24, EDIT = 3, TENSORS_TRIED = 64 };
+enum { PLAN_START = 0xA5, PLAN_START_LAST = 0xA7, NODES_MAX = 24, EDIT = 3, TENSORS_TRIED = 64 };
 enum { ARENA_BYTES_TRIED = 1 << 20, ENDS_TRIED = 1 << 12 };
 
 /* ---- What must hold of an accepted plan -------------------------------------------------------------- */
@@ -143,6 +143,25 @@ static weir_graph *make_graph(const uint8_t *recipe, unsigned nodes) {
     return graph;
 }
 
+/* The plan, or one that recomputes to keep its first arena below a part of what that needs. */
+static weir_plan *limited(const weir_graph *graph, weir_plan_options *options, weir_plan *plan, uint8_t part,
+                          char arenas[80]) {
+    weir_plan *other = NULL;
+    weir_plan_arena first = weir_plan_arena_at(plan, 0);
+    unsigned long long capacity = first.peak_bytes / 256 * part;
+    snprintf(arenas, 80, "{\"%.*s\": {\"capacity_bytes\": %llu}}", (int)first.name.size, first.name.data,
+             capacity);
+    options->preset = "remat_enabled";
+    options->reorder = part % 2 == 0;
+    options->arenas = (weir_document){arenas, strlen(arenas), NULL};
+    weir_status status = weir_plan_make(NULL, graph, options, &other, NULL);
+    require(status == WEIR_OK || status == WEIR_ARENA_TOO_SMALL);
+    if (status != WEIR_OK)
+        return plan;
+    weir_plan_close(plan);
+    return other;
+}
+
 static void try_recipe(const uint8_t *data, size_t size) {
     static const char *const modes[] = {"inference", "forward", "backward"};
     uint8_t recipe[1 + NODES_MAX + 1] = {0};
@@ -153,7 +172,9 @@ static void try_recipe(const uint8_t *data, size_t size) {
     weir_plan_options options = {.size = sizeof options, .mode = modes[recipe[0] % 3], .effort_plus_one = 1};
     weir_plan *plan = NULL;
     weir_cbor_writer w;
+    char arenas[80];
     require(weir_plan_make(NULL, graph, &options, &plan, NULL) == WEIR_OK);
+    plan = limited(graph, &options, plan, recipe[nodes + 1], arenas);
     weir_cbor_writer_memory(&w, NULL);
     weir_plan_write(plan, &w);
     require(weir_cbor_finish(&w, NULL) == WEIR_OK);
@@ -167,7 +188,7 @@ static void try_recipe(const uint8_t *data, size_t size) {
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
-    if (size > 0 && data[0] == PLAN_START)
+    if (size > 0 && data[0] >= PLAN_START && data[0] <= PLAN_START_LAST)
         try_restore(data, size);
     else
         try_recipe(data, size);

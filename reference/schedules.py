@@ -1,0 +1,254 @@
+"""Schedules of base steps: what runs when, and how long every instance of a tensor lives then.
+
+Follows docs/spec/03d-remat.md line by line. How long instances live follows from a schedule alone
+(`instances`), which is the one truth that the searches of remat.py and reorder.py and the tests share.
+"""
+
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from . import plan
+
+Graph = dict[str, Any]
+Execution = tuple[str, int]  # ("run" | "back", node)
+
+COST_MAX = 2**56 - 1
+
+
+# ---- What an operator costs --------------------------------------------------------------------------------
+
+
+def _elements(shape: list[int]) -> int:
+    product = 1
+    for dimension in shape:
+        product *= dimension
+    return product
+
+
+def cost_of(given: dict[str, Any], node: plan.Node, tensors: dict[str, plan.Tensor]) -> int:
+    """The node's `cost`, else its floating point operations."""
+    if "cost" in given:
+        return min(int(given["cost"]), COST_MAX)
+    shapes = [tensors[name].shape for name in node.inputs]
+    made = sum(_elements(tensors[name].shape) for name in node.outputs)
+    cost = made
+    if node.op == "matmul" and shapes and shapes[0]:
+        cost = 2 * made * shapes[0][-1]
+    if node.op in ("conv", "conv_transpose") and len(shapes) > 1 and shapes[1] and shapes[1][0]:
+        across = made if node.op == "conv" else _elements(shapes[0])
+        cost = 2 * across * (_elements(shapes[1]) // shapes[1][0])
+    if node.op == "attention" and len(shapes) > 1 and len(shapes[1]) > 1:
+        cost = 4 * made * shapes[1][-2]
+    return min(max(cost, 1), COST_MAX)
+
+
+# ---- The problem: base steps over tensors ------------------------------------------------------------------
+
+
+@dataclass
+class Step:
+    kind: str
+    node: int
+    needs: list[int]  # tensors, each once
+    makes: list[int]
+    kills: int | None  # the input that is overwritten
+
+
+@dataclass
+class Problem:
+    """Tensors, nodes and arenas are numbers in the order of declaration; steps are base steps."""
+
+    names: list[str]
+    sizes: list[int]  # rounded to the arena's alignment
+    arena: list[str]
+    producer: list[int | None]
+    permanent: list[bool]
+    costs: list[int]
+    inputs: list[list[int]]  # of a node, each once
+    outputs: list[list[int]]
+    kills: list[int | None]
+    steps: list[Step]
+    order: list[int]  # the nodes in their base order
+    gradients: list[tuple[str, int, int, int]]  # arena, size, first and last base step at which it lives
+    needs: list[list[int]] = field(default_factory=list)  # of a tensor: base steps
+
+    def first_step(self, node: int) -> int:
+        return self.order.index(node)
+
+
+def problem(
+    graph: Graph, mode: str, order: list[str] | None = None, alignments: dict[str, int] | None = None
+) -> Problem:
+    nodes = plan.nodes_of(graph)
+    number = {node.id: i for i, node in enumerate(nodes)}
+    live = plan.analyze_liveness(graph, mode, order)
+    executed = [number[node.id] for node in plan.execution_order(graph, nodes, order)]
+    tensors = plan.tensors_of(graph)
+    names = list(tensors)
+    index = {name: i for i, name in enumerate(names)}
+    alignment = {tensor.arena: plan.DEFAULT_ALIGNMENT for tensor in live.tensors.values()} | (alignments or {})
+
+    def size_of(tensor: plan.Tensor) -> int:
+        return plan.rounded(tensor.size, alignment[tensor.arena])
+
+    producer: list[int | None] = [None] * len(names)
+    for i, node in enumerate(nodes):
+        for name in node.outputs:
+            producer[index[name]] = i
+    permanent = [
+        tensor.role in ("parameter", "state")
+        or tensor.id in graph["outputs"]
+        or (mode == "forward" and tensor.saved_for_backward is True)
+        for tensor in tensors.values()
+    ]
+    inputs = [[index[name] for name in dict.fromkeys(node.inputs)] for node in nodes]
+    outputs = [[index[name] for name in node.outputs] for node in nodes]
+    kills: list[int | None] = [None] * len(nodes)
+    for i, node in enumerate(nodes):
+        if len(node.outputs) == 1 and node.outputs[0] in live.overwritten:
+            kills[i] = index[live.overwritten[node.outputs[0]]]
+    steps = [Step("run", i, inputs[i], outputs[i], kills[i]) for i in executed]
+    gradients = []
+    if mode == "backward":
+        for i in reversed(executed):
+            steps.append(Step("back", i, _saved_by(nodes[i], tensors, index), [], None))
+        for tensor in live.tensors.values():
+            if tensor.id not in tensors:
+                gradients.append((tensor.arena, size_of(tensor), tensor.birth - 1, tensor.death - 2))
+    made = Problem(
+        names, [size_of(tensor) for tensor in tensors.values()], [tensor.arena for tensor in tensors.values()],
+        producer, permanent, [cost_of(given, node, tensors) for given, node in zip(graph["nodes"], nodes)],
+        inputs, outputs, kills, steps, executed, gradients,
+    )  # fmt: skip
+    made.needs = [[] for _ in names]
+    for s, step in enumerate(steps):
+        for tensor in step.needs:
+            made.needs[tensor].append(s)
+    return made
+
+
+def _saved_by(node: plan.Node, tensors: dict[str, plan.Tensor], index: dict[str, int]) -> list[int]:
+    saved = []
+    touched = [(name, node.saves_inputs) for name in node.inputs] + [(name, node.saves_output) for name in node.outputs]
+    for name, saves in touched:
+        choice = tensors[name].saved_for_backward
+        if choice is True or (saves and choice is not False):
+            saved.append(index[name])
+    return list(dict.fromkeys(saved))
+
+
+# ---- The truth about a schedule ----------------------------------------------------------------------------
+
+
+@dataclass
+class Instance:
+    tensor: int
+    number: int  # 0 is the first
+    birth: int
+    death: int
+    overwrites: "Instance | None" = None
+
+
+def base_schedule(p: Problem) -> list[Execution]:
+    return [(step.kind, step.node) for step in p.steps]
+
+
+def places(p: Problem, schedule: list[Execution]) -> list[int]:
+    """The place (from 1) of every base step; AssertionError where they are not all there in their order."""
+    found, at = [], 0
+    for place, (kind, node) in enumerate(schedule, 1):
+        if at < len(p.steps) and (kind, node) == (p.steps[at].kind, p.steps[at].node):
+            found.append(place)
+            at += 1
+        else:
+            assert kind == "run" and p.first_step(node) < at, "runs before its place in the order"
+    assert at == len(p.steps)
+    return found
+
+
+def instances(p: Problem, schedule: list[Execution]) -> list[Instance]:
+    """Every instance with its life, in the order (tensor, number). AssertionError for a read of nothing."""
+    end = len(schedule) + 1
+    places(p, schedule)
+    back = {p.steps[s].node: p.steps[s] for s in range(len(p.steps)) if p.steps[s].kind == "back"}
+    current: list[Instance | None] = [None] * len(p.names)
+    every: list[list[Instance]] = [[] for _ in p.names]
+
+    def make(tensor: int, place: int) -> Instance:
+        instance = Instance(tensor, len(every[tensor]), place, place + 1)
+        every[tensor].append(instance)
+        current[tensor] = instance
+        return instance
+
+    for tensor, node in enumerate(p.producer):
+        if node is None:
+            make(tensor, 0)
+    for place, (kind, node) in enumerate(schedule, 1):
+        for tensor in p.inputs[node] if kind == "run" else back[node].needs:
+            instance = current[tensor]
+            assert instance is not None, f"{p.names[tensor]} is read while it is nowhere"
+            instance.death = max(instance.death, place + 1)
+        if kind == "run":
+            killed = p.kills[node]
+            old = None
+            if killed is not None:
+                old = current[killed]
+                assert old is not None
+                old.death = place
+                current[killed] = None
+            for tensor in p.outputs[node]:
+                make(tensor, place).overwrites = old
+    for tensor, keeps in enumerate(p.permanent):
+        if keeps and every[tensor]:
+            every[tensor][-1].death = end
+    return [instance for own in every for instance in own]
+
+
+def gradient_lives(p: Problem, schedule: list[Execution]) -> list[tuple[str, int, int, int]]:
+    """(arena, size, birth, death) of the gradients that backward mode makes."""
+    place = [*places(p, schedule), len(schedule) + 1]  # a graph without nodes has gradients behind its end
+    return [(arena, size, place[first], place[last] + 1) for arena, size, first, last in p.gradients]
+
+
+def loads(p: Problem, schedule: list[Execution]) -> dict[str, list[int]]:
+    """For each arena the bytes live at every position, from 0 to the end."""
+    end = len(schedule) + 1
+    found = {arena: [0] * (end + 2) for arena in [*p.arena, *(g[0] for g in p.gradients)]}
+    lives = [(p.arena[i.tensor], p.sizes[i.tensor], i.birth, i.death) for i in instances(p, schedule)]
+    for arena, size, birth, death in lives + gradient_lives(p, schedule):
+        found[arena][birth] += size
+        found[arena][death] -= size
+    for arena, changes in found.items():
+        for place in range(1, end + 2):
+            changes[place] += changes[place - 1]
+    return found
+
+
+def peaks(p: Problem, schedule: list[Execution]) -> dict[str, int]:
+    return {arena: max(load) for arena, load in loads(p, schedule).items()}
+
+
+def fits(p: Problem, schedule: list[Execution], budget: dict[str, int]) -> bool:
+    found = peaks(p, schedule)
+    return all(found.get(arena, 0) <= bytes_ for arena, bytes_ in budget.items())
+
+
+def added_cost(p: Problem, schedule: list[Execution]) -> int:
+    return sum(p.costs[node] for kind, node in schedule if kind == "run") - sum(p.costs)
+
+
+def lives(graph: Graph, mode: str, p: Problem, schedule: list[Execution]) -> dict[str, plan.Tensor]:
+    """The rows of a plan of the schedule: tensors, gradients, then what is made again."""
+    tensors = plan.analyze_liveness(graph, mode, [graph["nodes"][node]["id"] for node in p.order]).tensors
+    gradients = [tensor for name, tensor in tensors.items() if name not in p.names]
+    for tensor, (_, _, birth, death) in zip(gradients, gradient_lives(p, schedule)):
+        tensor.birth, tensor.death = birth, death
+    for instance in instances(p, schedule):
+        tensor = tensors[p.names[instance.tensor]]
+        if instance.number > 0:
+            name = f"{tensor.id}.again{instance.number}"
+            assert name not in tensors
+            tensor = replace(tensor, id=name)
+            tensors[name] = tensor
+        tensor.birth, tensor.death = instance.birth, instance.death
+    return tensors

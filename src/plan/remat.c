@@ -1,0 +1,357 @@
+/* Choosing what to run again: walks by several strategies, the cheapest of them made cheaper by leaving runs
+ * out, an exact search where the graph is small, and a bound that says how far from the least the result can
+ * be. docs/spec/03d-remat.md is exact about all of it. */
+#include <string.h>
+
+#include "plan/steps.h"
+
+typedef unsigned __int128 wide;
+
+enum { BOUND_STEPS = 64, FIRST_NOISE = 8, SEGMENTS = 6 };
+
+/* ---- What every schedule must hold, and pay ----------------------------------------------------- */
+
+typedef struct group {
+    uint64_t cost;
+    uint64_t size;
+    uint32_t node;
+} group;
+
+typedef struct bounding {
+    const weir__steps *steps;
+    uint32_t arena;
+    uint64_t limit;
+    const uint64_t *loads; /* of the base schedule, at each position */
+    uint64_t *kept;        /* at each base step, what every schedule has there */
+    group *groups;
+    uint32_t *group_of; /* a node's, + 1 */
+    weir__record *records;
+    uint8_t *at_hand; /* scratch, all zero */
+} bounding;
+
+static bool is_needed_after(const weir__steps *s, uint32_t tensor, uint32_t step) {
+    weir__list needs = weir__list_at(&s->needs, tensor);
+    return needs.count > 0 && needs.items[needs.count - 1] > step;
+}
+
+static bool stands_before(const weir__steps *s, uint32_t tensor, uint32_t step) {
+    return s->producer[tensor] == WEIR__NO_NAME || s->place[s->producer[tensor]] < step;
+}
+
+/* Whether a tensor is in `kept` by itself, not because the step has it at hand. */
+static bool stays(const weir__steps *s, uint32_t tensor, uint32_t step) {
+    if (!stands_before(s, tensor, step))
+        return false;
+    return s->permanent[tensor] || (s->producer[tensor] == WEIR__NO_NAME && is_needed_after(s, tensor, step));
+}
+
+static uint64_t at_hand(const bounding *b, weir__list list, uint32_t step) {
+    const weir__steps *s = b->steps;
+    uint64_t sum = 0;
+    for (uint32_t i = 0; i < list.count; i++) {
+        uint32_t t = list.items[i];
+        if (s->arena[t] == b->arena && !stays(s, t, step))
+            sum += s->sizes[t];
+    }
+    return sum;
+}
+
+/* First as changes from step to step, then added up. */
+static void find_kept(bounding *b) {
+    const weir__steps *s = b->steps;
+    memset(b->kept, 0, ((size_t)s->step_count + 2) * sizeof *b->kept);
+    for (uint32_t t = 0; t < s->tensor_count; t++) {
+        weir__list needs = weir__list_at(&s->needs, t);
+        bool has_producer = s->producer[t] != WEIR__NO_NAME;
+        if (s->arena[t] != b->arena || (has_producer && !s->permanent[t]))
+            continue;
+        uint32_t end = s->permanent[t] ? s->step_count : needs.count ? needs.items[needs.count - 1] : 0;
+        b->kept[has_producer ? s->place[s->producer[t]] + 1 : 0] += s->sizes[t];
+        b->kept[end] -= end < s->step_count ? s->sizes[t] : 0;
+    }
+    for (uint32_t i = 0; b->arena == WEIR__ARENA_GRADIENTS && s->node_count > 0 && i < s->gradient_count;
+         i++) {
+        b->kept[s->gradients[i].first] += s->gradients[i].size;
+        b->kept[s->gradients[i].last + 1] -= s->gradients[i].size;
+    }
+    for (uint32_t step = 1; step < s->step_count; step++)
+        b->kept[step] += b->kept[step - 1];
+    for (uint32_t step = 0; step < s->step_count; step++) {
+        weir__step own = weir__step_at(s, step);
+        b->kept[step] += at_hand(b, own.needs, step);
+        for (uint32_t i = 0; i < own.makes.count; i++)
+            b->kept[step] += s->arena[own.makes.items[i]] == b->arena ? s->sizes[own.makes.items[i]] : 0;
+        if (own.kills != WEIR__NO_NAME && s->arena[own.kills] == b->arena)
+            b->kept[step] -= s->sizes[own.kills];
+    }
+}
+
+static void mark(bounding *b, weir__list list, uint8_t value) {
+    for (uint32_t i = 0; i < list.count; i++)
+        b->at_hand[list.items[i]] = value;
+}
+
+/* Tensors that cross a step, by producer. */
+static size_t collect_groups(bounding *b, uint32_t step, uint64_t *sum) {
+    const weir__steps *s = b->steps;
+    weir__step own = weir__step_at(s, step);
+    size_t count = 0;
+    *sum = 0;
+    mark(b, own.needs, 1);
+    mark(b, own.makes, 1);
+    for (uint32_t t = 0; t < s->tensor_count; t++) {
+        uint32_t node = s->producer[t];
+        if (node == WEIR__NO_NAME || s->arena[t] != b->arena || s->permanent[t] || b->at_hand[t] ||
+            s->sizes[t] == 0 || s->place[node] >= step || !is_needed_after(s, t, step))
+            continue;
+        if (b->group_of[node] == 0) {
+            b->groups[count] = (group){s->costs[node], 0, node};
+            b->group_of[node] = (uint32_t)++count;
+        }
+        b->groups[b->group_of[node] - 1].size += s->sizes[t];
+        *sum += s->sizes[t];
+    }
+    mark(b, own.needs, 0);
+    mark(b, own.makes, 0);
+    for (size_t i = 0; i < count; i++)
+        b->group_of[b->groups[i].node] = 0;
+    return count;
+}
+
+static int by_ratio(const void *context, uint32_t x, uint32_t y) {
+    const group *a = (const group *)context + x;
+    const group *b = (const group *)context + y;
+    wide left = (wide)a->cost * b->size;
+    wide right = (wide)b->cost * a->size;
+    if (left != right)
+        return left < right ? -1 : 1;
+    return a->node < b->node ? -1 : 1;
+}
+
+static uint64_t least_cost(bounding *b, uint32_t step) {
+    uint64_t sum;
+    uint64_t cost = 0;
+    size_t count = collect_groups(b, step, &sum);
+    if (b->kept[step] + sum <= b->limit)
+        return 0;
+    uint64_t excess = b->kept[step] + sum - b->limit;
+    for (size_t i = 0; i < count; i++)
+        b->records[i] = (weir__record){0, (uint32_t)i};
+    weir__sort_records(b->records, b->records + count, count, by_ratio, b->groups);
+    for (size_t i = 0; i < count && excess > 0; i++) {
+        const group *g = &b->groups[b->records[i].index];
+        if (g->size > excess) {
+            cost += (uint64_t)(((wide)g->cost * excess + g->size - 1) / g->size);
+            excess = 0;
+        } else {
+            cost += g->cost;
+            excess -= g->size;
+        }
+    }
+    return cost;
+}
+
+/* The fullest steps of the base schedule, the earlier of equal ones first. */
+static size_t rank_steps(bounding *b) {
+    uint32_t steps = b->steps->step_count;
+    for (uint32_t i = 0; i < steps; i++)
+        b->records[i] = (weir__record){UINT64_MAX - b->loads[i + 1], i};
+    weir__sort_records(b->records, b->records + steps, steps, NULL, NULL);
+    return steps < BOUND_STEPS ? steps : BOUND_STEPS;
+}
+
+/* False: no schedule can fit. */
+static bool bound_arena(bounding *b, uint64_t *bound, uint64_t *least) {
+    uint32_t fullest[BOUND_STEPS];
+    find_kept(b);
+    *least = b->loads[0];
+    for (uint32_t step = 0; step < b->steps->step_count; step++)
+        *least = b->kept[step] > *least ? b->kept[step] : *least;
+    if (*least > b->limit)
+        return false;
+    size_t count = rank_steps(b);
+    for (size_t i = 0; i < count; i++)
+        fullest[i] = b->records[i].index;
+    for (size_t i = 0; i < count; i++) {
+        uint64_t cost = least_cost(b, fullest[i]);
+        *bound = cost > *bound ? cost : *bound;
+    }
+    return true;
+}
+
+static bool find_bound(const weir__steps *s, const weir__budgets *budgets, const uint64_t *loads,
+                       uint64_t *bound, uint64_t *least, bool *is_possible) {
+    const weir_env *env = s->env;
+    size_t most = (s->step_count > s->node_count ? s->step_count : s->node_count) + (size_t)2;
+    bounding b = {.steps = s};
+    b.kept = weir__allocate(env, most, sizeof *b.kept);
+    b.groups = weir__allocate(env, most, sizeof *b.groups);
+    b.group_of = weir__allocate_zero(env, most, sizeof *b.group_of);
+    b.records = weir__allocate(env, 2 * most, sizeof *b.records);
+    b.at_hand = weir__allocate_zero(env, (size_t)s->tensor_count + 1, 1);
+    bool has_memory = b.kept && b.groups && b.group_of && b.records && b.at_hand;
+    *bound = 0;
+    *is_possible = true;
+    for (unsigned i = 0; has_memory && i < budgets->count; i++) {
+        b.arena = budgets->items[i].arena;
+        b.limit = budgets->items[i].bytes;
+        b.loads = loads + i * weir__positions(s->step_count);
+        *is_possible &= bound_arena(&b, bound, &least[i]);
+    }
+    weir__release(env, b.kept);
+    weir__release(env, b.groups);
+    weir__release(env, b.group_of);
+    weir__release(env, b.records);
+    weir__release(env, b.at_hand);
+    return has_memory;
+}
+
+/* ---- Strategies --------------------------------------------------------------------------------- */
+
+/* Strategy number `index` of an effort; false after the last. */
+static bool strategy_at(uint32_t effort, uint32_t index, weir__strategy *strategy) {
+    static const uint32_t segments[SEGMENTS] = {2, 4, 8, 16, 32, 64};
+    *strategy = (weir__strategy){0};
+    if (index < 2) {
+        strategy->by_distance = index == 1;
+        return effort >= index;
+    }
+    if (effort >= 2 && index < 2 + SEGMENTS) {
+        strategy->segments = segments[index - 2];
+        return true;
+    }
+    strategy->seed = index - FIRST_NOISE + 1;
+    strategy->by_distance = strategy->seed % 2 == 0;
+    return index >= FIRST_NOISE && effort >= 3 && strategy->seed <= (uint32_t)1 << (effort - 1);
+}
+
+typedef struct solving {
+    const weir__steps *steps;
+    const weir__budgets *budgets;
+    uint32_t effort;
+    uint64_t work;
+    weir__schedule *best;
+    weir__schedule other;
+    weir__remat_result *result;
+} solving;
+
+static bool try_strategy(solving *s, const weir__strategy *strategy, const weir__budgets *budgets) {
+    bool is_found;
+    uint64_t limit = (uint64_t)1 << (31 + s->effort / 2);
+    if (strategy->segments > 0 && 2 * (uint64_t)strategy->segments > s->steps->node_count)
+        return true;
+    if (!weir__remat_walk(s->steps, budgets, strategy, &s->work, limit, &s->other, &is_found))
+        return false;
+    if (!is_found)
+        return true;
+    if (!weir__schedule_prune(s->steps, s->budgets, s->effort >= 1, &s->other))
+        return false;
+    uint64_t cost = weir__schedule_cost(s->steps, &s->other);
+    if (s->result->is_found && cost >= s->result->added_cost)
+        return true;
+    weir__schedule kept = *s->best;
+    *s->best = s->other;
+    s->other = kept;
+    s->result->is_found = true;
+    s->result->added_cost = cost;
+    return true;
+}
+
+static bool try_exact(solving *s) {
+    weir__remat_result *r = s->result;
+    uint64_t below = r->is_found && r->added_cost < WEIR__COST_NEVER ? r->added_cost : WEIR__COST_NEVER;
+    bool is_found;
+    bool is_ended;
+    if (s->effort < 4 || (r->is_found && r->added_cost <= r->lower_bound) ||
+        !weir__remat_exact_applies(s->steps))
+        return true;
+    if (!weir__remat_exact(s->steps, s->budgets, (uint64_t)1 << (12 + s->effort), below, &s->other, &is_found,
+                           &is_ended))
+        return false;
+    if (is_found) {
+        weir__schedule kept = *s->best;
+        *s->best = s->other;
+        s->other = kept;
+        r->is_found = true;
+        r->added_cost = weir__schedule_cost(s->steps, s->best);
+    }
+    r->is_optimal = is_ended;
+    r->is_impossible = is_ended && !r->is_found;
+    return true;
+}
+
+/* All strategies with a part of the budgets. */
+static bool try_strategies(solving *s, uint64_t sixteenths) {
+    weir__strategy strategy;
+    weir__budgets budgets = *s->budgets;
+    weir__remat_result *r = s->result;
+    for (unsigned b = 0; sixteenths < 16 && b < budgets.count; b++)
+        budgets.items[b].bytes = budgets.items[b].bytes / 16 * sixteenths;
+    for (uint32_t i = 0; strategy_at(s->effort, i, &strategy); i++) {
+        if (!try_strategy(s, &strategy, &budgets))
+            return false;
+        if (r->is_found && r->added_cost == r->lower_bound)
+            break;
+    }
+    return true;
+}
+
+static bool search(solving *s) {
+    weir__remat_result *r = s->result;
+    for (uint64_t sixteenths = 16; sixteenths >= 8 && !r->is_found; sixteenths--)
+        if (!try_strategies(s, sixteenths))
+            return false;
+    if (!try_exact(s))
+        return false;
+    if (r->is_optimal && r->is_found)
+        r->lower_bound = r->added_cost;
+    r->is_optimal = r->is_found && r->added_cost == r->lower_bound;
+    return true;
+}
+
+static bool base_fits(const weir__budgets *budgets, const uint64_t *peaks) {
+    for (unsigned b = 0; b < budgets->count; b++)
+        if (peaks[b] > budgets->items[b].bytes)
+            return false;
+    return true;
+}
+
+bool weir__remat_solve(const weir__steps *steps, const weir__budgets *budgets, uint32_t effort,
+                       weir__schedule *schedule, weir__remat_result *result) {
+    solving s = {.steps = steps, .budgets = budgets, .effort = effort, .best = schedule, .result = result};
+    bool is_valid = false;
+    bool is_possible = true;
+    size_t positions = weir__positions(steps->step_count);
+    uint64_t *loads = weir__allocate(steps->env, budgets->count * positions + 1, sizeof *loads);
+    *result = (weir__remat_result){0};
+    bool has_memory = loads && weir__schedule_base(steps, schedule) &&
+                      weir__schedule_peaks(steps, schedule->items, schedule->count, budgets, result->base,
+                                           loads, &is_valid);
+    if (has_memory && is_valid && base_fits(budgets, result->base)) {
+        result->is_found = result->is_optimal = true;
+    } else if (has_memory) {
+        has_memory = find_bound(steps, budgets, loads, &result->lower_bound, result->least, &is_possible);
+        result->is_impossible = !is_possible;
+        if (has_memory && is_possible)
+            has_memory = search(&s);
+    }
+    weir__release(steps->env, loads);
+    weir__schedule_release(steps->env, &s.other);
+    return has_memory;
+}
+
+bool weir__remat_bound(const weir__steps *steps, const weir__budgets *budgets, uint64_t *bound) {
+    uint64_t peaks[WEIR__BUDGETS_MAX];
+    uint64_t least[WEIR__BUDGETS_MAX];
+    bool is_valid;
+    bool is_possible;
+    weir__schedule base = {0};
+    size_t positions = weir__positions(steps->step_count);
+    uint64_t *loads = weir__allocate(steps->env, budgets->count * positions + 1, sizeof *loads);
+    bool has_memory = loads && weir__schedule_base(steps, &base) &&
+                      weir__schedule_peaks(steps, base.items, base.count, budgets, peaks, loads, &is_valid) &&
+                      find_bound(steps, budgets, loads, bound, least, &is_possible);
+    weir__release(steps->env, loads);
+    weir__schedule_release(steps->env, &base);
+    return has_memory;
+}

@@ -1,0 +1,393 @@
+/* The least added cost of a small graph, proven: A* over states of (base step, resident tensors), where what
+ * is missing and needed later owes at least one more run of its producer. Tensors are dropped only where
+ * room is short, and no more of them than that takes, since whatever else is dropped can be dropped later.
+ * Sets of tensors are the bits of one word. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "plan/steps.h"
+
+enum { NODES_MAX = 30, TENSORS_MAX = 64, STEPS_MAX = 2 * NODES_MAX };
+
+typedef struct state {
+    uint64_t live;
+    uint64_t cost;
+    uint64_t estimate;
+    uint32_t before; /* the state that it came from */
+    uint32_t next;   /* in its chain of the table */
+    uint8_t step;
+    uint8_t ran; /* node + 1, or 0 for the base step */
+} state;
+
+typedef struct exact {
+    const weir__steps *steps;
+    const weir__budgets *budgets;
+    uint64_t below;
+    uint64_t state_limit;
+    uint32_t tensors[TENSORS_MAX]; /* bit -> tensor */
+    unsigned bits;
+    uint64_t arena_bits[WEIR__BUDGETS_MAX];
+    uint64_t reads[NODES_MAX];
+    uint64_t makes[NODES_MAX];
+    uint64_t killed[NODES_MAX];
+    uint64_t needed[STEPS_MAX + 1];
+    uint64_t future[STEPS_MAX + 1];
+    uint64_t useful[STEPS_MAX + 1];
+    uint64_t always_before[WEIR__BUDGETS_MAX][STEPS_MAX + 1];
+    uint64_t always_at[WEIR__BUDGETS_MAX][STEPS_MAX + 1];
+    state *states;
+    size_t state_count;
+    size_t state_capacity;
+    uint32_t *heap;
+    size_t heap_count;
+    size_t heap_capacity;
+    uint32_t *table; /* chains of states, + 1 */
+    size_t table_size;
+    bool is_full; /* the limit of states */
+    bool is_short_of_memory;
+} exact;
+
+bool weir__remat_exact_applies(const weir__steps *steps) {
+    uint32_t free_ones = 0;
+    for (uint32_t t = 0; t < steps->tensor_count; t++)
+        free_ones += !steps->permanent[t];
+    return steps->node_count <= NODES_MAX && free_ones <= TENSORS_MAX;
+}
+
+/* ---- Masks -------------------------------------------------------------------------------------- */
+
+static uint64_t bit_of(const exact *e, uint32_t tensor) {
+    for (unsigned i = 0; i < e->bits; i++)
+        if (e->tensors[i] == tensor)
+            return (uint64_t)1 << i;
+    return 0; /* permanent */
+}
+
+static uint64_t mask_of(const exact *e, weir__list list) {
+    uint64_t mask = 0;
+    for (uint32_t i = 0; i < list.count; i++)
+        mask |= bit_of(e, list.items[i]);
+    return mask;
+}
+
+static uint64_t bytes_of(const exact *e, uint64_t mask) {
+    uint64_t sum = 0;
+    for (; mask; mask &= mask - 1)
+        sum += e->steps->sizes[e->tensors[__builtin_ctzll(mask)]];
+    return sum;
+}
+
+/* Whether a permanent tensor is there before a step. */
+static bool stands(const exact *e, uint32_t tensor, uint32_t step) {
+    uint32_t producer = e->steps->producer[tensor];
+    return e->steps->permanent[tensor] && (producer == WEIR__NO_NAME || e->steps->place[producer] < step);
+}
+
+static void find_always(exact *e, unsigned budget, uint32_t step) {
+    const weir__steps *s = e->steps;
+    uint32_t arena = e->budgets->items[budget].arena;
+    uint64_t before = 0;
+    uint64_t at = 0;
+    for (uint32_t t = 0; t < s->tensor_count; t++)
+        if (s->arena[t] == arena) {
+            before += stands(e, t, step) ? s->sizes[t] : 0;
+            at += stands(e, t, step + 1) ? s->sizes[t] : 0;
+        }
+    for (uint32_t i = 0; arena == WEIR__ARENA_GRADIENTS && i < s->gradient_count; i++) {
+        const weir__gradient_life *g = &s->gradients[i];
+        before += g->first < step && step <= g->last ? g->size : 0;
+        at += g->first <= step && step <= g->last ? g->size : 0;
+    }
+    e->always_before[budget][step] = before;
+    e->always_at[budget][step] = at;
+}
+
+static void find_masks(exact *e) {
+    const weir__steps *s = e->steps;
+    for (uint32_t t = 0; t < s->tensor_count; t++)
+        if (!s->permanent[t])
+            e->tensors[e->bits++] = t;
+    for (unsigned i = 0; i < e->bits; i++) {
+        unsigned budget = weir__budget_of(e->budgets, s->arena[e->tensors[i]]);
+        if (budget != WEIR__BUDGETS_MAX && s->sizes[e->tensors[i]] > 0)
+            e->arena_bits[budget] |= (uint64_t)1 << i;
+    }
+    for (uint32_t i = 0; i < s->node_count; i++) {
+        e->reads[i] = mask_of(e, weir__list_at(&s->inputs, i));
+        e->makes[i] = mask_of(e, weir__list_at(&s->outputs, i));
+        e->killed[i] = s->kills[i] == WEIR__NO_NAME ? 0 : bit_of(e, s->kills[i]);
+    }
+    for (uint32_t step = s->step_count; step-- > 0;) {
+        e->needed[step] = mask_of(e, weir__step_at(s, step).needs);
+        e->future[step] = e->future[step + 1] | e->needed[step];
+    }
+    for (uint32_t step = 0; step <= s->step_count; step++) {
+        e->useful[step] = e->future[step];
+        for (uint32_t p = step < s->node_count ? step : s->node_count; p-- > 0;)
+            if (e->makes[s->order[p]] & e->useful[step])
+                e->useful[step] |= e->reads[s->order[p]];
+        for (unsigned b = 0; b < e->budgets->count && step < s->step_count; b++)
+            find_always(e, b, step);
+    }
+}
+
+static uint64_t owed(const exact *e, uint32_t step, uint64_t live) {
+    const weir__steps *s = e->steps;
+    uint64_t missing = e->future[step] & ~live;
+    uint64_t cost = 0;
+    for (uint32_t p = 0; missing && p < step && p < s->node_count; p++)
+        cost += e->makes[s->order[p]] & missing ? s->costs[s->order[p]] : 0;
+    return cost;
+}
+
+/* ---- States ------------------------------------------------------------------------------------- */
+
+/* Least estimate, then the furthest, then the first made. */
+static bool comes_first(const exact *e, uint32_t a, uint32_t b) {
+    const state *x = &e->states[a];
+    const state *y = &e->states[b];
+    if (x->estimate != y->estimate)
+        return x->estimate < y->estimate;
+    return x->step != y->step ? x->step > y->step : a < b;
+}
+
+static void heap_push(exact *e, uint32_t item) {
+    if (e->heap_count == e->heap_capacity) {
+        void *heap = e->heap;
+        if (!weir__grow(e->steps->env, &heap, &e->heap_capacity, e->heap_count + 1, sizeof *e->heap)) {
+            e->is_short_of_memory = true;
+            return;
+        }
+        e->heap = heap;
+    }
+    size_t at = e->heap_count++;
+    for (; at > 0 && comes_first(e, item, e->heap[(at - 1) / 2]); at = (at - 1) / 2)
+        e->heap[at] = e->heap[(at - 1) / 2];
+    e->heap[at] = item;
+}
+
+static uint32_t heap_pop(exact *e) {
+    uint32_t top = e->heap[0];
+    uint32_t moved = e->heap[--e->heap_count];
+    size_t at = 0;
+    for (size_t child = 1; child < e->heap_count; child = 2 * at + 1) {
+        if (child + 1 < e->heap_count && comes_first(e, e->heap[child + 1], e->heap[child]))
+            child++;
+        if (!comes_first(e, e->heap[child], moved))
+            break;
+        e->heap[at] = e->heap[child];
+        at = child;
+    }
+    e->heap[at] = moved;
+    return top;
+}
+
+static uint32_t *chain_of(const exact *e, uint32_t step, uint64_t live) {
+    uint64_t hash = (live + step) * UINT64_C(0x9E3779B97F4A7C15);
+    return &e->table[(hash ^ hash >> 29) & (e->table_size - 1)];
+}
+
+/* The least cost at which a state was reached, of those that are kept. */
+static uint64_t best_cost(const exact *e, uint32_t step, uint64_t live) {
+    uint64_t best = WEIR__COST_NEVER;
+    for (uint32_t at = *chain_of(e, step, live); at != 0; at = e->states[at - 1].next) {
+        const state *s = &e->states[at - 1];
+        if (s->step == step && s->live == live && s->cost < best)
+            best = s->cost;
+    }
+    return best;
+}
+
+static void reach(exact *e, uint32_t before, uint8_t ran, uint32_t step, uint64_t live, uint64_t cost) {
+    if (e->is_full || best_cost(e, step, live) <= cost)
+        return;
+    uint64_t estimate = cost + owed(e, step, live);
+    if (estimate >= e->below)
+        return;
+    if (e->state_count >= e->state_limit) {
+        e->is_full = true;
+        return;
+    }
+    if (e->state_count == e->state_capacity) {
+        void *states = e->states;
+        if (!weir__grow(e->steps->env, &states, &e->state_capacity, e->state_count + 1, sizeof *e->states)) {
+            e->is_short_of_memory = e->is_full = true;
+            return;
+        }
+        e->states = states;
+    }
+    uint32_t *chain = chain_of(e, step, live);
+    e->states[e->state_count++] = (state){.live = live,
+                                          .cost = cost,
+                                          .estimate = estimate,
+                                          .before = before,
+                                          .next = *chain,
+                                          .step = (uint8_t)step,
+                                          .ran = ran};
+    *chain = (uint32_t)e->state_count;
+    heap_push(e, (uint32_t)e->state_count - 1);
+}
+
+/* ---- Moves -------------------------------------------------------------------------------------- */
+
+/* An execution from a state: what it may drop, and where it leads. */
+typedef struct move {
+    uint32_t before;
+    uint8_t ran;
+    uint32_t to_step;
+    uint64_t cost;
+    uint64_t live;
+    uint64_t made;
+    uint64_t killed;
+    uint64_t droppable;
+    uint64_t excess[WEIR__BUDGETS_MAX]; /* bytes to drop */
+} move;
+
+static void drop_in(exact *e, const move *m, unsigned budget, uint64_t dropped);
+
+/* Minimal sets of candidates, in the order of their members: with the next one, then without it. */
+static void choose(exact *e, const move *m, unsigned budget, uint64_t rest, uint64_t dropped, uint64_t total,
+                   uint64_t least) {
+    uint64_t excess = m->excess[budget];
+    if (total >= excess) {
+        if (total - least < excess || total == 0)
+            drop_in(e, m, budget + 1, dropped);
+        return;
+    }
+    if (rest == 0 || total + bytes_of(e, rest) < excess || e->is_full)
+        return;
+    uint64_t bit = rest & -rest;
+    uint64_t size = bytes_of(e, bit);
+    choose(e, m, budget, rest & ~bit, dropped | bit, total + size, size < least ? size : least);
+    choose(e, m, budget, rest & ~bit, dropped, total, least);
+}
+
+static void drop_in(exact *e, const move *m, unsigned budget, uint64_t dropped) {
+    if (budget < e->budgets->count) {
+        choose(e, m, budget, m->droppable & e->arena_bits[budget], dropped, 0, UINT64_MAX);
+        return;
+    }
+    uint64_t live = ((m->live & ~dropped) | m->made) & ~m->killed & e->useful[m->to_step];
+    reach(e, m->before, m->ran, m->to_step, live, m->cost);
+}
+
+static void try_move(exact *e, move *m, uint64_t pins, uint32_t step, bool is_base) {
+    m->droppable = m->live & ~pins & ~m->made;
+    for (unsigned b = 0; b < e->budgets->count; b++) {
+        uint64_t always = is_base ? e->always_at[b][step] : e->always_before[b][step];
+        uint64_t load = always + bytes_of(e, (m->live | m->made) & ~m->killed & e->arena_bits[b]);
+        uint64_t limit = e->budgets->items[b].bytes;
+        m->excess[b] = load > limit ? load - limit : 0;
+    }
+    drop_in(e, m, 0, 0);
+}
+
+static void expand(exact *e, uint32_t index) {
+    const weir__steps *s = e->steps;
+    state from = e->states[index];
+    if (!(e->needed[from.step] & ~from.live)) {
+        weir__step step = weir__step_at(s, from.step);
+        move m = {.before = index, .to_step = from.step + 1u, .cost = from.cost, .live = from.live};
+        m.made = step.is_back ? 0 : e->makes[step.node];
+        m.killed = step.is_back ? 0 : e->killed[step.node];
+        try_move(e, &m, e->needed[from.step], from.step, true);
+    }
+    for (uint32_t p = 0; p < from.step && p < s->node_count && !e->is_full; p++) {
+        uint32_t node = s->order[p];
+        if (!(e->makes[node] & e->useful[from.step] & ~from.live) || (e->reads[node] & ~from.live))
+            continue;
+        move m = {.before = index,
+                  .ran = (uint8_t)(node + 1),
+                  .to_step = from.step,
+                  .cost = from.cost + s->costs[node],
+                  .live = from.live,
+                  .made = e->makes[node],
+                  .killed = e->killed[node]};
+        try_move(e, &m, e->reads[node], from.step, false);
+    }
+}
+
+/* ---- The search --------------------------------------------------------------------------------- */
+
+static bool start_fits(const exact *e, uint64_t start) {
+    const weir__steps *s = e->steps;
+    for (unsigned b = 0; b < e->budgets->count; b++) {
+        uint64_t load = bytes_of(e, start & e->arena_bits[b]);
+        for (uint32_t t = 0; t < s->tensor_count; t++)
+            if (s->permanent[t] && s->producer[t] == WEIR__NO_NAME &&
+                s->arena[t] == e->budgets->items[b].arena)
+                load += s->sizes[t];
+        if (load > e->budgets->items[b].bytes)
+            return false;
+    }
+    return true;
+}
+
+static bool write_path(exact *e, uint32_t index, weir__schedule *schedule) {
+    uint32_t count = 0;
+    uint32_t step = 0;
+    schedule->count = 0;
+    for (uint32_t at = index; at > 0; at = e->states[at].before)
+        count++;
+    for (uint32_t i = 0; i < count; i++)
+        if (!weir__schedule_add(e->steps->env, schedule, (weir__execution){0}))
+            return false;
+    for (uint32_t at = index; at > 0; at = e->states[at].before)
+        schedule->items[--count].node = e->states[at].ran;
+    for (size_t i = 0; i < schedule->count; i++) {
+        uint32_t ran = schedule->items[i].node;
+        weir__step base = ran ? (weir__step){0} : weir__step_at(e->steps, step++);
+        schedule->items[i] =
+            ran ? (weir__execution){ran - 1, false, false} : (weir__execution){base.node, base.is_back, true};
+    }
+    return true;
+}
+
+static void search(exact *e, weir__schedule *schedule, bool *is_found) {
+    uint64_t start = 0;
+    for (unsigned i = 0; i < e->bits; i++)
+        if (e->steps->producer[e->tensors[i]] == WEIR__NO_NAME)
+            start |= (uint64_t)1 << i;
+    if (!start_fits(e, start))
+        return;
+    reach(e, 0, 0, 0, start & e->useful[0], 0);
+    while (e->heap_count > 0 && !e->is_full) {
+        uint32_t index = heap_pop(e);
+        const state *s = &e->states[index];
+        if (best_cost(e, s->step, s->live) < s->cost)
+            continue;
+        if (s->step == e->steps->step_count) {
+            *is_found = write_path(e, index, schedule);
+            e->is_short_of_memory |= !*is_found;
+            return;
+        }
+        expand(e, index);
+    }
+}
+
+bool weir__remat_exact(const weir__steps *steps, const weir__budgets *budgets, uint64_t state_limit,
+                       uint64_t below, weir__schedule *schedule, bool *is_found, bool *is_ended) {
+    const weir_env *env = steps->env;
+    exact *e = weir__allocate_zero(env, 1, sizeof *e);
+    *is_found = *is_ended = false;
+    if (!e)
+        return false;
+    e->steps = steps;
+    e->budgets = budgets;
+    e->below = below;
+    e->state_limit = state_limit;
+    e->table_size = state_limit;
+    e->table = weir__allocate_zero(env, e->table_size, sizeof *e->table);
+    e->is_short_of_memory = !e->table;
+    if (e->table) {
+        find_masks(e);
+        search(e, schedule, is_found);
+        *is_ended = !e->is_full;
+    }
+    bool has_memory = !e->is_short_of_memory;
+    weir__release(env, e->states);
+    weir__release(env, e->heap);
+    weir__release(env, e->table);
+    weir__release(env, e);
+    return has_memory;
+}

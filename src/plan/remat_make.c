@@ -1,0 +1,271 @@
+/* Rematerialisation and reordering as steps of making a plan: budgets from the arenas' settings, the search,
+ * and what is said where nothing fits. */
+#include <string.h>
+
+#include "plan/steps.h"
+
+#define REMAT_OPERATOR "UML_OS.TMMU.PrepareMemory_v2"
+
+enum { REORDER_NODES_MAX = 1 << 16, REORDER_ARENAS_MAX = 64 };
+
+/* ---- Settings in the graph's terms -------------------------------------------------------------- */
+
+static void find_alignments(const weir_graph *graph, const weir__arena_setting *settings, size_t count,
+                            uint64_t *alignments) {
+    for (uint32_t a = 0; a < graph->arenas.count; a++)
+        alignments[a] = WEIR_ALIGNMENT_DEFAULT;
+    for (size_t i = 0; i < count; i++) {
+        uint32_t arena = weir__names_find(&graph->arenas, settings[i].name.data, settings[i].name.size);
+        if (arena != WEIR__NO_NAME && settings[i].has_alignment)
+            alignments[arena] = settings[i].alignment;
+    }
+}
+
+static int compare_names(const weir_graph *graph, uint32_t a, uint32_t b) {
+    weir_text left = weir__name(&graph->arenas, a);
+    weir_text right = weir__name(&graph->arenas, b);
+    int order = memcmp(left.data, right.data, left.size < right.size ? left.size : right.size);
+    return order != 0 ? order : (left.size > right.size) - (left.size < right.size);
+}
+
+/* In bytewise order of names. `with_slack`: budgets, else the capacities themselves. */
+static weir_status find_budgets(const weir_graph *graph, const weir__arena_setting *settings, size_t count,
+                                bool with_slack, weir__budgets *budgets, weir_error *error) {
+    budgets->count = 0;
+    for (size_t i = 0; i < count; i++) {
+        uint32_t arena = weir__names_find(&graph->arenas, settings[i].name.data, settings[i].name.size);
+        if (arena == WEIR__NO_NAME || !settings[i].has_capacity)
+            continue;
+        if (budgets->count == WEIR__BUDGETS_MAX)
+            return weir__fail(error, WEIR_CONTRACT_VIOLATION, REMAT_OPERATOR,
+                              "preset remat_enabled takes capacities of at most %d arenas",
+                              WEIR__BUDGETS_MAX);
+        unsigned at = budgets->count++;
+        for (; at > 0 && compare_names(graph, arena, budgets->items[at - 1].arena) < 0; at--)
+            budgets->items[at] = budgets->items[at - 1];
+        uint64_t slack = with_slack ? settings[i].slack : 0;
+        budgets->items[at] = (weir__budget){arena, settings[i].capacity - slack};
+    }
+    return WEIR_OK;
+}
+
+static weir_status make_steps(const weir_graph *graph, const weir_plan *plan, const weir__liveness *liveness,
+                              const weir__arena_setting *settings, size_t setting_count, weir__steps *steps,
+                              weir_error *error) {
+    uint64_t *alignments = weir__allocate(plan->env, (size_t)graph->arenas.count + 1, sizeof *alignments);
+    *steps = (weir__steps){.env = plan->env};
+    if (!alignments)
+        return weir__out_of_memory(error, REMAT_OPERATOR, graph->arenas.count * sizeof *alignments);
+    find_alignments(graph, settings, setting_count, alignments);
+    weir_status status = weir__steps_make(graph, plan, liveness, alignments, steps, error);
+    weir__release(plan->env, alignments);
+    return status;
+}
+
+/* ---- Recomputing -------------------------------------------------------------------------------- */
+
+typedef struct recomputing {
+    const weir_graph *graph;
+    weir_plan *plan;
+    const weir__arena_setting *settings;
+    size_t setting_count;
+    weir__budgets budgets;
+    weir__steps steps;
+    weir__schedule schedule;
+    weir__remat_result result;
+} recomputing;
+
+static weir_status report_nothing(const recomputing *r, weir_error *error) {
+    unsigned at = 0;
+    for (unsigned b = r->budgets.count; b-- > 0;)
+        if (r->result.base[b] > r->budgets.items[b].bytes)
+            at = b;
+    for (unsigned b = r->budgets.count; b-- > 0;)
+        if (r->result.least[b] > r->budgets.items[b].bytes)
+            at = b;
+    weir_text arena = weir__name(&r->graph->arenas, r->budgets.items[at].arena);
+    uint64_t capacity = r->budgets.items[at].bytes;
+    weir_status status =
+        weir__fail(error, WEIR_ARENA_TOO_SMALL, REMAT_OPERATOR,
+                   "arena '%.*s' needs %llu bytes and may have %llu, and recomputing does not help enough: "
+                   "%llu bytes are "
+                   "live at one step in every schedule; %s",
+                   WEIR__SHOW(arena), (unsigned long long)r->result.base[at], (unsigned long long)capacity,
+                   (unsigned long long)r->result.least[at],
+                   r->result.is_impossible ? "no schedule can fit: raise the capacity or shrink the tensors"
+                                           : "raise the capacity, or try a higher effort");
+    weir__note_text(error, "arena", arena.data, arena.size);
+    weir__note_uint(error, "required", r->result.base[at]);
+    weir__note_uint(error, "capacity", capacity);
+    weir__note_uint(error, "lower_bound", r->result.least[at]);
+    weir__note_uint(error, "proven", r->result.is_impossible);
+    return status;
+}
+
+/* The bound is that of the capacities, whatever the packing took from the budgets. */
+static bool find_true_bound(recomputing *r) {
+    weir__budgets capacities = {0};
+    weir_error ignored;
+    bool has_slack = false;
+    for (size_t i = 0; i < r->setting_count; i++)
+        has_slack |= r->settings[i].slack > 0;
+    if (!has_slack)
+        return true;
+    if (find_budgets(r->graph, r->settings, r->setting_count, false, &capacities, &ignored) != WEIR_OK)
+        return true;
+    if (!weir__remat_bound(&r->steps, &capacities, &r->result.lower_bound))
+        return false;
+    r->result.is_optimal = r->result.lower_bound == r->result.added_cost;
+    return true;
+}
+
+static weir_status solve(recomputing *r, weir__liveness *liveness, uint32_t effort, weir_error *error) {
+    weir_plan *plan = r->plan;
+    bool has_memory = weir__remat_solve(&r->steps, &r->budgets, effort, &r->schedule, &r->result);
+    if (!has_memory || !find_true_bound(r))
+        return weir__out_of_memory(error, REMAT_OPERATOR, r->steps.tensor_count * sizeof(uint64_t));
+    if (!r->result.is_found)
+        return report_nothing(r, error);
+    if (r->schedule.count == r->steps.step_count)
+        return WEIR_OK;
+    plan->remat = (weir_plan_remat){.runs_again = r->schedule.count - r->steps.step_count,
+                                    .added_cost = r->result.added_cost,
+                                    .base_cost = weir__base_cost(&r->steps),
+                                    .lower_bound = r->result.lower_bound,
+                                    .optimal = r->result.is_optimal};
+    return weir__remat_apply(r->graph, plan, liveness, &r->steps, &r->schedule, error);
+}
+
+weir_status weir__recompute(const weir_graph *graph, weir_plan *plan, weir__liveness *liveness,
+                            const weir__arena_setting *settings, size_t setting_count, uint32_t effort,
+                            weir_error *error) {
+    recomputing r = {.graph = graph, .plan = plan, .settings = settings, .setting_count = setting_count};
+    weir_status status = find_budgets(graph, settings, setting_count, true, &r.budgets, error);
+    if (status != WEIR_OK || r.budgets.count == 0)
+        return status;
+    status = make_steps(graph, plan, liveness, settings, setting_count, &r.steps, error);
+    if (status == WEIR_OK)
+        status = solve(&r, liveness, effort, error);
+    weir__steps_release(&r.steps);
+    weir__schedule_release(plan->env, &r.schedule);
+    return status;
+}
+
+/* ---- Another order ------------------------------------------------------------------------------ */
+
+typedef struct ordering {
+    const weir_env *env;
+    const weir_graph *graph;
+    weir__mode mode;
+    const weir__arena_setting *settings;
+    size_t setting_count;
+    uint32_t *position; /* scratch */
+} ordering;
+
+/* The steps of an order. The caller releases them, in any case. */
+static weir_status steps_of_order(const ordering *o, const uint32_t *order, weir__steps *steps,
+                                  weir_error *error) {
+    weir_plan plan = {.env = o->env, .mode = o->mode};
+    weir__liveness liveness = {.order = order, .position = o->position};
+    for (uint32_t p = 0; p < weir__node_count(o->graph); p++)
+        o->position[order[p]] = p + 1;
+    *steps = (weir__steps){.env = plan.env};
+    weir_status status = weir__analyze_liveness(o->graph, &plan, &liveness, error);
+    if (status == WEIR_OK)
+        status = make_steps(o->graph, &plan, &liveness, o->settings, o->setting_count, steps, error);
+    weir__liveness_release(plan.env, &liveness);
+    weir__release(plan.env, plan.id_text);
+    weir__release(plan.env, plan.id_ends);
+    weir__release(plan.env, plan.rows);
+    weir__release(plan.env, plan.looks);
+    weir__release(plan.env, plan.dimensions);
+    return status;
+}
+
+static weir_status peak_of(const ordering *o, const uint32_t *order, uint64_t *peak, weir_error *error) {
+    weir__steps steps;
+    weir_status status = steps_of_order(o, order, &steps, error);
+    if (status == WEIR_OK && !weir__order_peak(&steps, peak))
+        status = weir__out_of_memory(error, REMAT_OPERATOR, steps.tensor_count);
+    weir__steps_release(&steps);
+    return status;
+}
+
+/* `best` is the given order at first; `other` has as much room. */
+static weir_status try_candidates(const ordering *o, const weir__steps *given, uint32_t effort,
+                                  uint32_t *best, uint32_t *other, weir_plan_reorder *found,
+                                  weir_error *error) {
+    weir_status status = WEIR_OK;
+    for (unsigned i = 0; status == WEIR_OK && i < WEIR__ORDER_CANDIDATES; i++) {
+        bool has_one;
+        uint64_t peak;
+        if (found->peak == found->lower_bound)
+            break;
+        if (!weir__order_candidate(given, i, effort, other, &has_one))
+            return weir__out_of_memory(error, REMAT_OPERATOR, given->node_count * sizeof *other);
+        if (!has_one)
+            continue;
+        status = peak_of(o, other, &peak, error);
+        if (status == WEIR_OK && peak < found->peak) {
+            memcpy(best, other, given->node_count * sizeof *best);
+            found->peak = peak;
+            found->is_changed = true;
+        }
+    }
+    return status;
+}
+
+weir_status weir__find_better_order(const weir_env *env, const weir_graph *graph, weir__mode mode,
+                                    const uint32_t *given, const weir__arena_setting *settings,
+                                    size_t setting_count, uint32_t effort, uint32_t **order,
+                                    weir_plan_reorder *found, weir_error *error) {
+    size_t nodes = weir__node_count(graph);
+    ordering o = {env, graph, mode, settings, setting_count, NULL};
+    *order = NULL;
+    *found = (weir_plan_reorder){.is_tried = true};
+    if (nodes > REORDER_NODES_MAX || graph->arenas.count > REORDER_ARENAS_MAX)
+        return WEIR_OK;
+    o.position = weir__allocate(env, nodes + 1, sizeof *o.position);
+    uint32_t *best = weir__allocate(env, nodes + 1, sizeof *best);
+    uint32_t *other = weir__allocate(env, nodes + 1, sizeof *other);
+    weir__steps steps = {.env = env};
+    weir_status status = WEIR_OK;
+    if (!o.position || !best || !other)
+        status = weir__out_of_memory(error, REMAT_OPERATOR, nodes * sizeof *best);
+    if (status == WEIR_OK) {
+        memcpy(best, given, nodes * sizeof *best);
+        status = steps_of_order(&o, best, &steps, error);
+    }
+    if (status == WEIR_OK &&
+        (!weir__order_peak(&steps, &found->given_peak) || !weir__order_bound(&steps, &found->lower_bound)))
+        status = weir__out_of_memory(error, REMAT_OPERATOR, nodes * sizeof *best);
+    found->peak = found->given_peak;
+    if (status == WEIR_OK)
+        status = try_candidates(&o, &steps, effort, best, other, found, error);
+    weir__steps_release(&steps);
+    weir__release(env, o.position);
+    weir__release(env, other);
+    if (status == WEIR_OK && found->is_changed)
+        *order = best;
+    else
+        weir__release(env, best);
+    return status;
+}
+
+weir_status weir__keep_order(weir_plan *plan, const weir_graph *graph, const uint32_t *order,
+                             weir_error *error) {
+    weir__schedule schedule = {0};
+    uint32_t nodes = weir__node_count(graph);
+    uint32_t count = plan->mode == WEIR__BACKWARD ? 2 * nodes : nodes;
+    weir_status status = WEIR_OK;
+    for (uint32_t i = 0; status == WEIR_OK && i < count; i++) {
+        bool is_back = i >= nodes;
+        weir__execution item = {order[is_back ? count - 1 - i : i], is_back, true};
+        if (!weir__schedule_add(plan->env, &schedule, item))
+            status = weir__out_of_memory(error, REMAT_OPERATOR, count * sizeof item);
+    }
+    if (status == WEIR_OK)
+        status = weir__plan_keep_schedule(plan, graph, &schedule, error);
+    weir__schedule_release(plan->env, &schedule);
+    return status;
+}

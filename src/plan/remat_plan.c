@@ -1,0 +1,306 @@
+/* From a schedule to a plan and back: rows of the instances that running operators again makes, the schedule
+ * that the plan keeps, and reading one from a file that may hold anything. */
+#include <stdio.h>
+#include <string.h>
+
+#include "plan/steps.h"
+
+#define REMAT_OPERATOR "UML_OS.TMMU.PrepareMemory_v2"
+
+enum { SUFFIX_MAX = 6 + 10 }; /* ".again" and a number */
+
+typedef struct applying {
+    const weir_graph *graph;
+    weir_plan *plan;
+    const weir__steps *steps;
+    uint32_t *again_first; /* a tensor: row of its instance 1, less 1; the last entry is the end */
+    uint32_t *overwritten; /* a row: the row that it overwrites; NULL but in inference mode */
+} applying;
+
+static uint32_t row_of(const applying *a, uint32_t tensor, uint32_t number) {
+    return number == 0 ? tensor : a->again_first[tensor] + number;
+}
+
+/* ---- Counting, then filling --------------------------------------------------------------------- */
+
+static void count_instance(void *context, const weir__life *life) {
+    applying *a = context;
+    if (life->number > a->again_first[life->tensor])
+        a->again_first[life->tensor] = life->number;
+}
+
+static void fill_instance(void *context, const weir__life *life) {
+    applying *a = context;
+    uint32_t row = row_of(a, life->tensor, life->number);
+    a->plan->rows[row].size = a->graph->tensors[life->tensor].bytes;
+    a->plan->rows[row].arena = a->graph->tensors[life->tensor].arena;
+    a->plan->rows[row].birth = life->birth;
+    a->plan->rows[row].death = life->death;
+    a->plan->looks[row] = a->plan->looks[life->tensor];
+    if (a->overwritten && life->overwrites != WEIR__NO_NAME)
+        a->overwritten[row] = row_of(a, life->overwrites, life->overwrites_number);
+}
+
+/* From numbers of instances to rows; returns the number of all rows. */
+static uint64_t place_rows(applying *a) {
+    uint64_t row = a->plan->count;
+    for (uint32_t t = 0; t < a->steps->tensor_count; t++) {
+        uint32_t count = a->again_first[t];
+        a->again_first[t] = (uint32_t)row - 1;
+        row += count;
+    }
+    a->again_first[a->steps->tensor_count] = (uint32_t)row - 1;
+    return row;
+}
+
+static uint32_t again_count(const applying *a, uint32_t tensor) {
+    return a->again_first[tensor + 1] - a->again_first[tensor];
+}
+
+static void *enlarged(const weir_env *env, void *old, size_t old_size, size_t size) {
+    void *memory = weir__allocate(env, size + 1, 1);
+    if (memory && old_size > 0)
+        memcpy(memory, old, old_size);
+    if (memory)
+        weir__release(env, old);
+    return memory;
+}
+
+static bool enlarge(void **memory, const weir_env *env, size_t old_size, size_t size) {
+    void *larger = enlarged(env, *memory, old_size, size);
+    *memory = larger ? larger : *memory;
+    return larger != NULL;
+}
+
+static bool make_rows(applying *a, uint64_t total) {
+    weir_plan *plan = a->plan;
+    size_t text = plan->count ? (size_t)plan->id_ends[plan->count - 1] : 0;
+    size_t more = 0;
+    for (uint32_t t = 0; t < a->steps->tensor_count; t++)
+        more += again_count(a, t) * (weir__name(&a->graph->tensor_ids, t).size + SUFFIX_MAX);
+    void *id_text = plan->id_text;
+    void *id_ends = plan->id_ends;
+    void *rows = plan->rows;
+    void *looks = plan->looks;
+    size_t count = plan->count;
+    bool has_memory =
+        enlarge(&id_text, plan->env, text, text + more) &&
+        enlarge(&id_ends, plan->env, count * sizeof *plan->id_ends, total * sizeof *plan->id_ends) &&
+        enlarge(&rows, plan->env, count * sizeof *plan->rows, total * sizeof *plan->rows) &&
+        enlarge(&looks, plan->env, count * sizeof *plan->looks, total * sizeof *plan->looks);
+    plan->id_text = id_text;
+    plan->id_ends = id_ends;
+    plan->rows = rows;
+    plan->looks = looks;
+    return has_memory;
+}
+
+static weir_status name_rows(applying *a, weir_error *error) {
+    weir_plan *plan = a->plan;
+    for (uint32_t t = 0; t < a->steps->tensor_count; t++) {
+        weir_text id = weir__name(&a->graph->tensor_ids, t);
+        for (uint32_t k = 1; k <= again_count(a, t); k++) {
+            uint64_t begin = plan->id_ends[plan->count - 1];
+            char suffix[SUFFIX_MAX + 1];
+            size_t size = (size_t)snprintf(suffix, sizeof suffix, ".again%u", k);
+            memcpy(plan->id_text + begin, id.data, id.size);
+            memcpy(plan->id_text + begin + id.size, suffix, size);
+            plan->id_ends[plan->count++] = begin + id.size + size;
+            weir_text again = weir__plan_id(plan, plan->count - 1);
+            if (weir__names_find(&a->graph->tensor_ids, again.data, again.size) != WEIR__NO_NAME)
+                return weir__fail(error, WEIR_INVALID_IR, REMAT_OPERATOR,
+                                  "%s: tensor '%.*s' is made again as '%.*s', but the graph has a tensor of "
+                                  "that id; rename it",
+                                  a->graph->source, WEIR__SHOW(id), WEIR__SHOW(again));
+        }
+    }
+    return WEIR_OK;
+}
+
+static void move_gradients(applying *a, const uint32_t *places) {
+    for (uint32_t i = 0; i < a->steps->gradient_count; i++) {
+        weir__row *row = &a->plan->rows[a->steps->tensor_count + i];
+        row->birth = places[a->steps->gradients[i].first];
+        row->death = places[a->steps->gradients[i].last] + 1;
+    }
+}
+
+static weir_status fill_plan(applying *a, const weir__schedule *schedule, weir__liveness *liveness,
+                             weir__lives_scratch *scratch, weir_error *error) {
+    weir_plan *plan = a->plan;
+    const weir_env *env = plan->env;
+    weir__schedule_lives(a->steps, schedule->items, schedule->count, scratch, count_instance, a);
+    uint64_t total = place_rows(a);
+    if (total >= WEIR__NO_NAME || !make_rows(a, total))
+        return weir__out_of_memory(error, REMAT_OPERATOR, (size_t)total * sizeof *plan->rows);
+    if (liveness->overwritten) {
+        a->overwritten = weir__allocate(env, (size_t)total, sizeof *a->overwritten);
+        if (!a->overwritten)
+            return weir__out_of_memory(error, REMAT_OPERATOR, (size_t)total * sizeof *a->overwritten);
+        memset(a->overwritten, 0xFF, (size_t)total * sizeof *a->overwritten);
+        weir__release(env, liveness->overwritten);
+        liveness->overwritten = a->overwritten;
+    }
+    weir_status status = name_rows(a, error);
+    if (status != WEIR_OK)
+        return status;
+    weir__schedule_lives(a->steps, schedule->items, schedule->count, scratch, fill_instance, a);
+    move_gradients(a, scratch->step_places);
+    plan->end = 0;
+    for (uint32_t i = 0; i < plan->count; i++)
+        plan->end = plan->rows[i].death > plan->end ? plan->rows[i].death : plan->end;
+    return WEIR_OK;
+}
+
+/* ---- The schedule in the plan ------------------------------------------------------------------- */
+
+weir_status weir__plan_keep_schedule(weir_plan *plan, const weir_graph *graph, const weir__schedule *schedule,
+                                     weir_error *error) {
+    uint32_t nodes = weir__node_count(graph);
+    size_t text = nodes ? (size_t)graph->node_ids.ends[nodes - 1] : 0;
+    plan->schedule = weir__allocate(plan->env, schedule->count + 1, sizeof *plan->schedule);
+    plan->node_text = weir__allocate(plan->env, text + 1, 1);
+    plan->node_ends = weir__allocate(plan->env, (size_t)nodes + 1, sizeof *plan->node_ends);
+    if (!plan->schedule || !plan->node_text || !plan->node_ends)
+        return weir__out_of_memory(error, REMAT_OPERATOR, schedule->count * sizeof *plan->schedule);
+    if (nodes > 0) {
+        memcpy(plan->schedule, schedule->items, schedule->count * sizeof *plan->schedule);
+        memcpy(plan->node_text, graph->node_ids.text, text);
+        memcpy(plan->node_ends, graph->node_ids.ends, nodes * sizeof *plan->node_ends);
+    }
+    plan->schedule_count = schedule->count;
+    plan->node_count = nodes;
+    return WEIR_OK;
+}
+
+weir_status weir__remat_apply(const weir_graph *graph, weir_plan *plan, weir__liveness *liveness,
+                              const weir__steps *steps, const weir__schedule *schedule, weir_error *error) {
+    applying a = {.graph = graph, .plan = plan, .steps = steps};
+    weir__lives_scratch scratch;
+    if (schedule->count >= UINT32_MAX - 4)
+        return weir__fail(error, WEIR_ALLOCATION_OVERFLOW, REMAT_OPERATOR,
+                          "%s: the schedule has more than 2^32 steps", graph->source);
+    bool has_memory = weir__lives_open(steps, &scratch);
+    a.again_first = weir__allocate_zero(plan->env, (size_t)steps->tensor_count + 1, sizeof *a.again_first);
+    weir_status status = has_memory && a.again_first
+                             ? fill_plan(&a, schedule, liveness, &scratch, error)
+                             : weir__out_of_memory(error, REMAT_OPERATOR, steps->tensor_count);
+    if (status == WEIR_OK)
+        status = weir__plan_keep_schedule(plan, graph, schedule, error);
+    weir__lives_close(plan->env, &scratch);
+    weir__release(plan->env, a.again_first);
+    return status;
+}
+
+size_t weir_plan_step_count(const weir_plan *plan) {
+    return plan->schedule_count;
+}
+
+weir_plan_step weir_plan_step_at(const weir_plan *plan, size_t place) {
+    weir__execution execution = plan->schedule[place];
+    uint64_t begin = execution.node ? plan->node_ends[execution.node - 1] : 0;
+    return (weir_plan_step){
+        .node = {plan->node_text + begin, (size_t)(plan->node_ends[execution.node] - begin)},
+        .is_backward = execution.is_back,
+        .is_again = !execution.is_base};
+}
+
+void weir_plan_get_remat(const weir_plan *plan, weir_plan_remat *remat) {
+    *remat = plan->remat;
+}
+
+void weir_plan_get_reorder(const weir_plan *plan, weir_plan_reorder *reorder) {
+    *reorder = plan->reorder;
+}
+
+/* ---- From a file -------------------------------------------------------------------------------- */
+
+/* One [kind, node id]; the first run of a node and its backward step are base steps. */
+static bool read_step(const weir_cbor_value *list, weir__names *names, const weir_env *env,
+                      weir__execution *execution) {
+    weir_cbor_iterator it = weir_cbor_children(list);
+    weir_cbor_value kind;
+    weir_cbor_value id;
+    if (list->type != WEIR_CBOR_ARRAY || list->number != 2 || !weir_cbor_next(&it, NULL, &kind) ||
+        !weir_cbor_next(&it, NULL, &id) || id.type != WEIR_CBOR_TEXT)
+        return false;
+    bool is_back = weir_cbor_is_text(&kind, "back");
+    if (!is_back && !weir_cbor_is_text(&kind, "run"))
+        return false;
+    weir__name_result found =
+        weir__names_add(env, names, (const char *)id.data, (size_t)id.number, &execution->node);
+    execution->is_back = is_back;
+    execution->is_base = is_back || found == WEIR__NAME_ADDED;
+    return found != WEIR__NAME_NO_MEMORY && (!is_back || found == WEIR__NAME_PRESENT);
+}
+
+/* Takes the names' text and ends over. */
+static void take_names(weir_plan *plan, weir__names *names) {
+    plan->node_text = names->text;
+    plan->node_ends = names->ends;
+    plan->node_count = names->count;
+    names->text = NULL;
+    names->ends = NULL;
+    weir__names_release(plan->env, names);
+}
+
+bool weir__plan_read_schedule(weir_plan *plan, const weir_cbor_value *list) {
+    weir__names names = {0};
+    weir_cbor_iterator it = weir_cbor_children(list);
+    weir_cbor_value item;
+    bool is_good = list->type == WEIR_CBOR_ARRAY && list->number < UINT32_MAX - 4;
+    if (!is_good)
+        return false;
+    plan->schedule = weir__allocate(plan->env, (size_t)list->number + 1, sizeof *plan->schedule);
+    while (is_good && plan->schedule && weir_cbor_next(&it, NULL, &item)) {
+        is_good = read_step(&item, &names, plan->env, &plan->schedule[plan->schedule_count]);
+        plan->schedule_count += is_good;
+    }
+    for (size_t i = 0; i < plan->schedule_count; i++)
+        plan->remat.runs_again += !plan->schedule[i].is_base;
+    take_names(plan, &names);
+    return is_good && plan->schedule;
+}
+
+static bool get_uint(const weir_cbor_value *map, const char *key, uint64_t *out) {
+    weir_cbor_value value;
+    if (!weir_cbor_get(map, key, &value) || value.type != WEIR_CBOR_UINT)
+        return false;
+    *out = value.number;
+    return true;
+}
+
+/* Budgets and arenas stand in one order, that of CBOR keys. */
+static bool read_budgets(weir_plan *plan, const weir_cbor_value *map) {
+    weir_cbor_iterator it = weir_cbor_children(map);
+    weir_cbor_value name;
+    weir_cbor_value bytes;
+    for (uint32_t a = 0; a < plan->arena_count; a++) {
+        weir__arena *arena = &plan->arenas[a];
+        if (!arena->has_capacity)
+            continue;
+        if (!weir_cbor_next(&it, &name, &bytes) || bytes.type != WEIR_CBOR_UINT ||
+            bytes.number > arena->capacity ||
+            weir__key_compare((const char *)name.data, (size_t)name.number, arena->name.data,
+                              arena->name.size) != 0)
+            return false;
+        arena->budget = bytes.number;
+    }
+    return !weir_cbor_next(&it, &name, &bytes);
+}
+
+/* After the arenas are known: each that has a capacity has a budget. */
+bool weir__plan_read_remat(weir_plan *plan, const weir_cbor_value *map) {
+    weir_cbor_value budget;
+    weir_cbor_value optimal;
+    bool is_good = map->type == WEIR_CBOR_MAP && map->number == 5 &&
+                   get_uint(map, "base_cost", &plan->remat.base_cost) &&
+                   get_uint(map, "added_cost", &plan->remat.added_cost) &&
+                   get_uint(map, "lower_bound", &plan->remat.lower_bound) &&
+                   weir_cbor_get(map, "optimal", &optimal) && optimal.type == WEIR_CBOR_BOOL &&
+                   weir_cbor_get(map, "budget", &budget) && budget.type == WEIR_CBOR_MAP;
+    if (!is_good || plan->remat.lower_bound > plan->remat.added_cost)
+        return false;
+    plan->remat.optimal = optimal.number != 0;
+    return read_budgets(plan, &budget);
+}

@@ -1,0 +1,351 @@
+/* One walk over the base steps that keeps within the budgets: where room is short, what costs least to make
+ * again per byte is evicted, and what a step needs and is gone is made again, with whatever that needs. The
+ * idea is known from runtimes that rematerialise on the fly; here the future is known, so what nobody will
+ * want goes first, and next needs settle ties. Remaking nests as deep as the graph: the stack is a list. */
+#include <string.h>
+
+#include "plan/steps.h"
+
+typedef unsigned __int128 wide;
+
+enum { CROSSING_WEIGHT = 64 };
+
+/* What is being gathered: the tensors of a list, for the base step or for a node that runs again. */
+typedef struct frame {
+    weir__list list;
+    uint32_t at;
+    uint32_t node; /* WEIR__NO_NAME: the base step */
+} frame;
+
+typedef struct candidate {
+    uint64_t value;
+    uint64_t size;
+    uint64_t need;
+    uint32_t tensor; /* WEIR__NO_NAME: none yet */
+} candidate;
+
+typedef struct walk {
+    const weir__steps *steps;
+    const weir__budgets *budgets;
+    const weir__strategy *strategy;
+    weir__schedule *schedule;
+    uint64_t *work;
+    uint64_t work_limit;
+    uint64_t work_of_eviction;
+    uint64_t load[WEIR__BUDGETS_MAX];
+    bool *resident;
+    bool *crosses;
+    bool *wanted;
+    uint8_t *spared; /* outputs of the execution at hand */
+    uint32_t *pins;
+    uint32_t *cursor; /* a tensor: its next need */
+    uint64_t *price;
+    uint64_t *gradients_at;      /* a base step: bytes of gradients that live there */
+    uint64_t *gradients_between; /* and across the border before it */
+    frame *stack;
+    uint32_t depth;
+    uint32_t step;
+    bool has_failed;
+    bool is_short_of_memory;
+} walk;
+
+/* ---- Getting ready ------------------------------------------------------------------------------ */
+
+static void close_walk(walk *w) {
+    const weir_env *env = w->steps->env;
+    weir__release(env, w->resident);
+    weir__release(env, w->crosses);
+    weir__release(env, w->wanted);
+    weir__release(env, w->spared);
+    weir__release(env, w->pins);
+    weir__release(env, w->cursor);
+    weir__release(env, w->price);
+    weir__release(env, w->gradients_at);
+    weir__release(env, w->gradients_between);
+    weir__release(env, w->stack);
+}
+
+static bool open_walk(walk *w) {
+    const weir_env *env = w->steps->env;
+    size_t tensors = (size_t)w->steps->tensor_count + 1;
+    size_t places = (size_t)w->steps->step_count + 2;
+    w->resident = weir__allocate_zero(env, tensors, sizeof *w->resident);
+    w->crosses = weir__allocate_zero(env, tensors, sizeof *w->crosses);
+    w->wanted = weir__allocate_zero(env, tensors, sizeof *w->wanted);
+    w->spared = weir__allocate_zero(env, tensors, sizeof *w->spared);
+    w->pins = weir__allocate_zero(env, tensors, sizeof *w->pins);
+    w->cursor = weir__allocate_zero(env, tensors, sizeof *w->cursor);
+    w->price = weir__allocate_zero(env, tensors, sizeof *w->price);
+    w->gradients_at = weir__allocate_zero(env, places, sizeof *w->gradients_at);
+    w->gradients_between = weir__allocate_zero(env, places, sizeof *w->gradients_between);
+    w->stack = weir__allocate(env, (size_t)w->steps->node_count + 2, sizeof *w->stack);
+    return w->resident && w->crosses && w->wanted && w->spared && w->pins && w->cursor && w->price &&
+           w->gradients_at && w->gradients_between && w->stack;
+}
+
+static void find_crossing(walk *w) {
+    const weir__steps *s = w->steps;
+    uint32_t segments = w->strategy->segments;
+    if (segments == 0)
+        return;
+    uint32_t length = (s->node_count + segments - 1) / segments;
+    for (uint32_t t = 0; t < s->tensor_count; t++) {
+        uint32_t made = s->producer[t] == WEIR__NO_NAME ? 0 : s->place[s->producer[t]] / length;
+        weir__list needs = weir__list_at(&s->needs, t);
+        for (uint32_t i = 0; i < needs.count && needs.items[i] < s->node_count; i++)
+            w->crosses[t] |= needs.items[i] / length != made;
+    }
+}
+
+static void sum_gradients(walk *w) {
+    const weir__steps *s = w->steps;
+    for (uint32_t i = 0; i < s->gradient_count && s->node_count > 0; i++) {
+        const weir__gradient_life *g = &s->gradients[i];
+        w->gradients_at[g->first] += g->size;
+        w->gradients_at[g->last + 1] -= g->size;
+        w->gradients_between[g->first + 1] += g->size;
+        w->gradients_between[g->last + 1] -= g->size;
+    }
+    for (uint32_t i = 1; i < s->step_count + 2; i++) {
+        w->gradients_at[i] += w->gradients_at[i - 1];
+        w->gradients_between[i] += w->gradients_between[i - 1];
+    }
+}
+
+static void begin(walk *w) {
+    const weir__steps *s = w->steps;
+    for (uint32_t t = 0; t < s->tensor_count; t++) {
+        unsigned budget = weir__budget_of(w->budgets, s->arena[t]);
+        w->resident[t] = s->producer[t] == WEIR__NO_NAME;
+        w->cursor[t] = s->needs.first[t];
+        if (w->resident[t] && budget != WEIR__BUDGETS_MAX)
+            w->load[budget] += s->sizes[t];
+    }
+    for (unsigned b = 0; b < w->budgets->count; b++)
+        w->has_failed |= w->load[b] > w->budgets->items[b].bytes;
+    w->work_of_eviction = s->tensor_count + (uint64_t)s->inputs.first[s->node_count];
+    find_crossing(w);
+    sum_gradients(w);
+}
+
+/* ---- What to evict ------------------------------------------------------------------------------ */
+
+static uint64_t next_need(walk *w, uint32_t tensor) {
+    const weir__lists *needs = &w->steps->needs;
+    while (w->cursor[tensor] < needs->first[tensor + 1] && needs->items[w->cursor[tensor]] < w->step)
+        w->cursor[tensor]++;
+    return w->cursor[tensor] < needs->first[tensor + 1] ? needs->items[w->cursor[tensor]] : WEIR__COST_NEVER;
+}
+
+static uint32_t nodes_done(const walk *w) {
+    return w->step < w->steps->node_count ? w->step : w->steps->node_count;
+}
+
+static void find_prices(walk *w) {
+    const weir__steps *s = w->steps;
+    for (uint32_t t = 0; t < s->tensor_count; t++)
+        w->price[t] = s->producer[t] == WEIR__NO_NAME ? WEIR__COST_NEVER : 0;
+    for (uint32_t p = 0; p < nodes_done(w); p++) {
+        uint32_t node = s->order[p];
+        weir__list inputs = weir__list_at(&s->inputs, node);
+        weir__list outputs = weir__list_at(&s->outputs, node);
+        uint64_t cost = s->costs[node];
+        for (uint32_t i = 0; i < inputs.count && cost < WEIR__COST_NEVER; i++)
+            cost += w->resident[inputs.items[i]] ? 0 : w->price[inputs.items[i]];
+        for (uint32_t i = 0; i < outputs.count; i++)
+            w->price[outputs.items[i]] = cost < WEIR__COST_NEVER ? cost : WEIR__COST_NEVER;
+    }
+}
+
+static void find_wanted(walk *w) {
+    const weir__steps *s = w->steps;
+    for (uint32_t t = 0; t < s->tensor_count; t++)
+        w->wanted[t] = next_need(w, t) < WEIR__COST_NEVER;
+    for (uint32_t p = nodes_done(w); p-- > 0;) {
+        weir__list inputs = weir__list_at(&s->inputs, s->order[p]);
+        weir__list outputs = weir__list_at(&s->outputs, s->order[p]);
+        bool is_wanted = false;
+        for (uint32_t i = 0; i < outputs.count && !is_wanted; i++)
+            is_wanted = w->wanted[outputs.items[i]] && !w->resident[outputs.items[i]];
+        for (uint32_t i = 0; i < inputs.count && is_wanted; i++)
+            w->wanted[inputs.items[i]] = true;
+    }
+}
+
+static uint64_t noise(uint32_t seed, uint32_t tensor) {
+    uint64_t x = seed * UINT64_C(0x9E3779B97F4A7C15) + tensor * UINT64_C(0xBF58476D1CE4E5B9);
+    x ^= x >> 31;
+    x *= UINT64_C(0x94D049BB133111EB);
+    return x >> 61;
+}
+
+static uint64_t below_never(wide value) {
+    return value < WEIR__COST_NEVER ? (uint64_t)value : WEIR__COST_NEVER - 1;
+}
+
+static uint64_t as_strategy_sees(const walk *w, uint32_t tensor, uint64_t value, uint64_t need) {
+    if (w->strategy->by_distance && need < WEIR__COST_NEVER)
+        value >>= 63 - __builtin_clzll(need - w->step + 1);
+    if (w->crosses[tensor])
+        value = below_never((wide)value * CROSSING_WEIGHT);
+    if (w->strategy->seed)
+        value = below_never((wide)value * (8 + noise(w->strategy->seed, tensor)) / 8);
+    return value;
+}
+
+static bool precedes(const candidate *a, const candidate *b) {
+    wide left = (wide)a->value * b->size;
+    wide right = (wide)b->value * a->size;
+    if (left != right)
+        return left < right;
+    return a->need != b->need ? a->need > b->need : a->tensor < b->tensor;
+}
+
+static void evict(walk *w, unsigned budget) {
+    const weir__steps *s = w->steps;
+    candidate best = {.tensor = WEIR__NO_NAME};
+    *w->work += w->work_of_eviction;
+    if (*w->work > w->work_limit) {
+        w->has_failed = true;
+        return;
+    }
+    find_prices(w);
+    find_wanted(w);
+    for (uint32_t t = 0; t < s->tensor_count; t++) {
+        if (!w->resident[t] || s->arena[t] != w->budgets->items[budget].arena || s->sizes[t] == 0 ||
+            s->permanent[t] || w->pins[t] > 0 || w->spared[t])
+            continue;
+        uint64_t value = w->wanted[t] ? w->price[t] : 0;
+        if (value >= WEIR__COST_NEVER)
+            continue;
+        uint64_t need = next_need(w, t);
+        candidate other = {as_strategy_sees(w, t, value, need), s->sizes[t], need, t};
+        if (best.tensor == WEIR__NO_NAME || precedes(&other, &best))
+            best = other;
+    }
+    if (best.tensor == WEIR__NO_NAME) {
+        w->has_failed = true;
+        return;
+    }
+    w->resident[best.tensor] = false;
+    w->load[budget] -= best.size;
+}
+
+/* ---- Running ------------------------------------------------------------------------------------ */
+
+/* What an execution adds to an arena; it may be less than nothing, where it overwrites. */
+static int64_t growth(const walk *w, const weir__step *step, uint32_t arena) {
+    const weir__steps *s = w->steps;
+    int64_t more = 0;
+    for (uint32_t i = 0; i < step->makes.count; i++) {
+        uint32_t made = step->makes.items[i];
+        if (s->arena[made] == arena && !w->resident[made])
+            more += (int64_t)s->sizes[made];
+    }
+    if (step->kills != WEIR__NO_NAME && s->arena[step->kills] == arena)
+        more -= (int64_t)s->sizes[step->kills];
+    return more;
+}
+
+static void make_room(walk *w, const weir__step *step, bool is_base) {
+    for (unsigned b = 0; b < w->budgets->count && !w->has_failed; b++) {
+        const weir__budget *budget = &w->budgets->items[b];
+        uint64_t more =
+            (uint64_t)growth(w, step, budget->arena); /* wraps as it should where it is negative */
+        uint64_t fixed = budget->arena != WEIR__ARENA_GRADIENTS ? 0
+                         : is_base                              ? w->gradients_at[w->step]
+                                                                : w->gradients_between[w->step];
+        while (!w->has_failed && w->load[b] + fixed + more > budget->bytes)
+            evict(w, b);
+        w->load[b] += more;
+    }
+}
+
+static void execute(walk *w, const weir__step *step, bool is_base) {
+    if (w->schedule->count >= 16 * (uint64_t)w->steps->step_count + 64) {
+        w->has_failed = true;
+        return;
+    }
+    for (uint32_t i = 0; i < step->makes.count; i++)
+        w->spared[step->makes.items[i]] = 1;
+    make_room(w, step, is_base);
+    for (uint32_t i = 0; i < step->makes.count; i++) {
+        w->spared[step->makes.items[i]] = 0;
+        w->resident[step->makes.items[i]] = true;
+    }
+    if (step->kills != WEIR__NO_NAME)
+        w->resident[step->kills] = false;
+    w->is_short_of_memory |= !weir__schedule_add(w->steps->env, w->schedule,
+                                                 (weir__execution){step->node, step->is_back, is_base});
+    w->has_failed |= w->is_short_of_memory;
+}
+
+static void push(walk *w, weir__list list, uint32_t node) {
+    for (uint32_t i = 0; i < list.count; i++)
+        w->pins[list.items[i]]++;
+    w->stack[w->depth++] = (frame){.list = list, .node = node};
+}
+
+static bool all_resident(const walk *w, weir__list list) {
+    for (uint32_t i = 0; i < list.count; i++)
+        if (!w->resident[list.items[i]])
+            return false;
+    return true;
+}
+
+/* Runs what the frame on top was gathered for. */
+static void finish_frame(walk *w, const weir__step *base) {
+    const frame *top = &w->stack[w->depth - 1];
+    bool is_base = top->node == WEIR__NO_NAME;
+    weir__step again = is_base ? *base : weir__run_of(w->steps, top->node);
+    if (!all_resident(w, top->list)) {
+        w->has_failed = true;
+        return;
+    }
+    execute(w, &again, is_base);
+    for (uint32_t i = 0; i < top->list.count; i++)
+        w->pins[top->list.items[i]]--;
+    w->depth--;
+    if (!is_base)
+        w->stack[w->depth - 1].at++;
+}
+
+static void run_step(walk *w, uint32_t index) {
+    weir__step base = weir__step_at(w->steps, index);
+    w->step = index;
+    push(w, base.needs, WEIR__NO_NAME);
+    while (w->depth > 0 && !w->has_failed) {
+        frame *top = &w->stack[w->depth - 1];
+        while (top->at < top->list.count && w->resident[top->list.items[top->at]])
+            top->at++;
+        if (top->at == top->list.count) {
+            finish_frame(w, &base);
+            continue;
+        }
+        uint32_t producer = w->steps->producer[top->list.items[top->at]];
+        if (producer == WEIR__NO_NAME)
+            w->has_failed = true;
+        else
+            push(w, weir__list_at(&w->steps->inputs, producer), producer);
+    }
+}
+
+bool weir__remat_walk(const weir__steps *steps, const weir__budgets *budgets, const weir__strategy *strategy,
+                      uint64_t *work, uint64_t work_limit, weir__schedule *schedule, bool *is_found) {
+    walk w = {.steps = steps,
+              .budgets = budgets,
+              .strategy = strategy,
+              .schedule = schedule,
+              .work = work,
+              .work_limit = work_limit};
+    bool has_memory = open_walk(&w);
+    schedule->count = 0;
+    if (has_memory) {
+        begin(&w);
+        for (uint32_t s = 0; s < steps->step_count && !w.has_failed; s++)
+            run_step(&w, s);
+    }
+    *is_found = has_memory && !w.has_failed;
+    close_walk(&w);
+    return has_memory && !w.is_short_of_memory;
+}

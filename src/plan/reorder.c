@@ -1,0 +1,402 @@
+/* Orders of a graph's nodes that may need less memory: a greedy one, and windows in which every order is
+ * tried at once, by subsets. What is live while a node runs depends on the set of nodes before it, not on
+ * their order, forward and in the backward step alike; so a window between two fixed sets can be settled by
+ * itself, and only gets lower. */
+#include <string.h>
+
+#include "plan/steps.h"
+
+enum { WIDTH_MAX = 10 };
+
+/* What is live as nodes are run one by one, without backward steps and overwriting. */
+typedef struct front {
+    const weir__steps *steps;
+    uint32_t *left;     /* a tensor: readers that have not run */
+    bool *stays;        /* a tensor: permanent, or some backward step needs it */
+    bool *is_done;      /* a node */
+    uint64_t *gradient; /* a tensor: bytes of its gradient */
+    bool *has_gradient;
+    weir__lists users; /* a tensor: the nodes that read it */
+    int64_t live;
+    int64_t back; /* gradients that live in the backward step of what runs next */
+} front;
+
+static void close_front(front *f) {
+    const weir_env *env = f->steps->env;
+    weir__release(env, f->left);
+    weir__release(env, f->stays);
+    weir__release(env, f->is_done);
+    weir__release(env, f->gradient);
+    weir__release(env, f->has_gradient);
+    weir__release(env, f->users.first);
+    weir__release(env, f->users.items);
+}
+
+static bool open_front(const weir__steps *s, front *f) {
+    const weir_env *env = s->env;
+    size_t tensors = (size_t)s->tensor_count + 1;
+    *f = (front){.steps = s};
+    f->left = weir__allocate_zero(env, tensors, sizeof *f->left);
+    f->stays = weir__allocate_zero(env, tensors, sizeof *f->stays);
+    f->is_done = weir__allocate_zero(env, (size_t)s->node_count + 1, sizeof *f->is_done);
+    f->gradient = weir__allocate_zero(env, tensors, sizeof *f->gradient);
+    f->has_gradient = weir__allocate_zero(env, tensors, sizeof *f->has_gradient);
+    f->users.first = weir__allocate_zero(env, tensors + 1, sizeof *f->users.first);
+    f->users.items = weir__allocate(env, (size_t)s->inputs.first[s->node_count] + 1, sizeof *f->users.items);
+    return f->left && f->stays && f->is_done && f->gradient && f->has_gradient && f->users.first &&
+           f->users.items;
+}
+
+/* Readers are the needs below the first backward step. */
+static void list_users(front *f) {
+    const weir__steps *s = f->steps;
+    uint32_t at = 0;
+    for (uint32_t t = 0; t < s->tensor_count; t++) {
+        weir__list needs = weir__list_at(&s->needs, t);
+        f->users.first[t] = at;
+        for (uint32_t i = 0; i < needs.count && needs.items[i] < s->node_count; i++)
+            f->users.items[at++] = s->order[needs.items[i]];
+        f->stays[t] = s->permanent[t] || (needs.count > 0 && needs.items[needs.count - 1] >= s->node_count);
+        f->users.first[t + 1] = at;
+    }
+    for (uint32_t i = 0; i < s->gradient_count; i++) {
+        f->gradient[s->gradients[i].tensor] = s->gradients[i].size;
+        f->has_gradient[s->gradients[i].tensor] = true;
+    }
+}
+
+static uint32_t user_count(const front *f, uint32_t tensor) {
+    return f->users.first[tensor + 1] - f->users.first[tensor];
+}
+
+static bool is_born(const front *f, uint32_t tensor) {
+    return f->steps->is_output[tensor] || user_count(f, tensor) == 0 || f->left[tensor] > 0;
+}
+
+/* A tensor that was made: what it adds. */
+static void count_in(front *f, uint32_t tensor, int64_t sign) {
+    if (f->stays[tensor] || f->left[tensor] > 0)
+        f->live += sign * (int64_t)f->steps->sizes[tensor];
+    if (f->has_gradient[tensor] && is_born(f, tensor))
+        f->back += sign * (int64_t)f->gradient[tensor];
+}
+
+static void restart(front *f) {
+    const weir__steps *s = f->steps;
+    f->live = f->back = 0;
+    memset(f->is_done, 0, s->node_count * sizeof *f->is_done);
+    for (uint32_t t = 0; t < s->tensor_count; t++) {
+        f->left[t] = user_count(f, t);
+        if (s->producer[t] == WEIR__NO_NAME)
+            count_in(f, t, 1);
+    }
+}
+
+static void advance(front *f, uint32_t node) {
+    weir__list inputs = weir__list_at(&f->steps->inputs, node);
+    weir__list outputs = weir__list_at(&f->steps->outputs, node);
+    for (uint32_t i = 0; i < inputs.count; i++) {
+        count_in(f, inputs.items[i], -1);
+        f->left[inputs.items[i]]--;
+        count_in(f, inputs.items[i], 1);
+    }
+    for (uint32_t i = 0; i < outputs.count; i++)
+        count_in(f, outputs.items[i], 1);
+    f->is_done[node] = true;
+}
+
+/* The fullest moments of an order: forward, and of gradients. */
+static void find_fullest(front *f, const uint32_t *order, int64_t full[2]) {
+    restart(f);
+    full[0] = full[1] = 0;
+    for (uint32_t p = 0; p < f->steps->node_count; p++) {
+        weir__list outputs = weir__list_at(&f->steps->outputs, order[p]);
+        int64_t forward = f->live;
+        int64_t back = f->back;
+        for (uint32_t i = 0; i < outputs.count; i++) {
+            uint32_t t = outputs.items[i];
+            forward += (int64_t)f->steps->sizes[t];
+            back += f->has_gradient[t] && is_born(f, t) ? (int64_t)f->gradient[t] : 0;
+        }
+        full[0] = forward > full[0] ? forward : full[0];
+        full[1] = back > full[1] ? back : full[1];
+        advance(f, order[p]);
+    }
+}
+
+/* ---- Greedy ------------------------------------------------------------------------------------- */
+
+static int64_t adds(const front *f, uint32_t node) {
+    weir__list inputs = weir__list_at(&f->steps->inputs, node);
+    weir__list outputs = weir__list_at(&f->steps->outputs, node);
+    int64_t sum = 0;
+    for (uint32_t i = 0; i < outputs.count; i++)
+        if (f->left[outputs.items[i]] > 0 || f->stays[outputs.items[i]])
+            sum += (int64_t)f->steps->sizes[outputs.items[i]];
+    for (uint32_t i = 0; i < inputs.count; i++)
+        if (f->left[inputs.items[i]] == 1 && !f->stays[inputs.items[i]])
+            sum -= (int64_t)f->steps->sizes[inputs.items[i]];
+    return sum;
+}
+
+static uint32_t waits_for(const weir__steps *s, uint32_t node) {
+    weir__list inputs = weir__list_at(&s->inputs, node);
+    uint32_t waits = 0;
+    for (uint32_t i = 0; i < inputs.count; i++)
+        waits += s->producer[inputs.items[i]] != WEIR__NO_NAME;
+    return waits;
+}
+
+/* The place in `ready` of the node that adds least, of equal ones the first of the given order. */
+static uint32_t choose(const front *f, const uint32_t *ready, uint32_t count) {
+    uint32_t best = 0;
+    int64_t least = adds(f, ready[0]);
+    for (uint32_t i = 1; i < count; i++) {
+        int64_t more = adds(f, ready[i]);
+        if (more < least || (more == least && f->steps->place[ready[i]] < f->steps->place[ready[best]])) {
+            best = i;
+            least = more;
+        }
+    }
+    return best;
+}
+
+/* `waits` and `ready` have room for all nodes. */
+static void order_greedily(front *f, uint32_t *waits, uint32_t *ready, uint32_t *order) {
+    const weir__steps *s = f->steps;
+    uint32_t count = 0;
+    restart(f);
+    for (uint32_t i = 0; i < s->node_count; i++) {
+        waits[i] = waits_for(s, i);
+        if (waits[i] == 0)
+            ready[count++] = i;
+    }
+    for (uint32_t p = 0; p < s->node_count; p++) {
+        uint32_t at = choose(f, ready, count);
+        uint32_t node = ready[at];
+        ready[at] = ready[--count];
+        order[p] = node;
+        advance(f, node);
+        weir__list outputs = weir__list_at(&s->outputs, node);
+        for (uint32_t i = 0; i < outputs.count; i++) {
+            weir__list users = weir__list_at(&f->users, outputs.items[i]);
+            for (uint32_t k = 0; k < users.count; k++)
+                if (--waits[users.items[k]] == 0)
+                    ready[count++] = users.items[k];
+        }
+    }
+}
+
+/* ---- Windows ------------------------------------------------------------------------------------ */
+
+/* A tensor that a node of the window reads or makes; nodes of the window are bits. */
+typedef struct touched {
+    int64_t size;
+    int64_t gradient; /* 0: none */
+    uint32_t readers;
+    uint32_t maker; /* 0: made before */
+    bool stays;     /* or is read after the window */
+    bool is_born;   /* its gradient is, whatever runs in the window */
+} touched;
+
+typedef struct subset {
+    int64_t height;
+    uint32_t last; /* in the window */
+    bool is_reachable;
+} subset;
+
+typedef struct window {
+    uint32_t nodes[WIDTH_MAX];
+    uint32_t waits[WIDTH_MAX]; /* nodes of the window that must have run */
+    uint32_t count;
+    touched *tensors;
+    uint32_t *tensor_ids;
+    size_t tensor_count;
+    size_t tensor_capacity;
+    size_t id_capacity;
+    subset *subsets;
+    int64_t others; /* bytes of what the window does not touch, less the fullest moment */
+    int64_t others_back;
+    bool has_gradients;
+} window;
+
+static touched *touch(front *f, window *w, uint32_t tensor) {
+    for (size_t i = 0; i < w->tensor_count; i++)
+        if (w->tensor_ids[i] == tensor)
+            return &w->tensors[i];
+    void *tensors = w->tensors;
+    void *ids = w->tensor_ids;
+    bool has_room =
+        weir__grow(f->steps->env, &tensors, &w->tensor_capacity, w->tensor_count + 1, sizeof(touched));
+    w->tensors = tensors;
+    has_room = has_room &&
+               weir__grow(f->steps->env, &ids, &w->id_capacity, w->tensor_count + 1, sizeof *w->tensor_ids);
+    w->tensor_ids = ids;
+    if (!has_room)
+        return NULL;
+    w->tensor_ids[w->tensor_count] = tensor;
+    w->tensors[w->tensor_count] =
+        (touched){.size = (int64_t)f->steps->sizes[tensor],
+                  .gradient = f->has_gradient[tensor] ? (int64_t)f->gradient[tensor] : 0};
+    return &w->tensors[w->tensor_count++];
+}
+
+static bool touch_all(front *f, window *w) {
+    w->tensor_count = 0;
+    for (uint32_t i = 0; i < w->count; i++) {
+        weir__list inputs = weir__list_at(&f->steps->inputs, w->nodes[i]);
+        weir__list outputs = weir__list_at(&f->steps->outputs, w->nodes[i]);
+        for (uint32_t k = 0; k < inputs.count + outputs.count; k++) {
+            bool is_input = k < inputs.count;
+            touched *t = touch(f, w, is_input ? inputs.items[k] : outputs.items[k - inputs.count]);
+            if (!t)
+                return false;
+            *(is_input ? &t->readers : &t->maker) |= (uint32_t)1 << i;
+        }
+    }
+    return true;
+}
+
+/* What the window's tensors are, and what the others take. */
+static void measure_window(front *f, window *w, const int64_t full[2]) {
+    w->others = f->live - full[0];
+    w->others_back = f->back - full[1];
+    for (uint32_t i = 0; i < w->count; i++)
+        w->waits[i] = 0;
+    for (size_t i = 0; i < w->tensor_count; i++) {
+        touched *t = &w->tensors[i];
+        uint32_t tensor = w->tensor_ids[i];
+        bool is_read_after = f->left[tensor] > (uint32_t)__builtin_popcount(t->readers);
+        if (!t->maker) {
+            w->others -= f->stays[tensor] || f->left[tensor] > 0 ? t->size : 0;
+            w->others_back -= is_born(f, tensor) ? t->gradient : 0;
+        }
+        t->stays = f->stays[tensor] || is_read_after;
+        t->is_born = f->steps->is_output[tensor] || user_count(f, tensor) == 0 || is_read_after;
+        for (uint32_t k = 0; k < w->count; k++)
+            w->waits[k] |= t->readers >> k & 1 ? t->maker : 0;
+    }
+}
+
+static int64_t height(const window *w, uint32_t done, uint32_t node) {
+    uint32_t running = (uint32_t)1 << node;
+    int64_t forward = w->others;
+    int64_t back = w->others_back;
+    for (size_t i = 0; i < w->tensor_count; i++) {
+        const touched *t = &w->tensors[i];
+        bool is_made = !t->maker || (t->maker & done);
+        if (((t->readers | t->maker) & running) || (is_made && (t->stays || (t->readers & ~done))))
+            forward += t->size;
+        if ((t->is_born || (t->readers & ~done)) && (is_made || (t->maker & running)))
+            back += t->gradient;
+    }
+    return w->has_gradients && back > forward ? back : forward;
+}
+
+/* The nodes in their best order, if its highest moment is lower than now. */
+static void settle(window *w) {
+    uint32_t all = ((uint32_t)1 << w->count) - 1;
+    uint32_t nodes[WIDTH_MAX];
+    int64_t now = INT64_MIN;
+    w->subsets[0] = (subset){INT64_MIN, 0, true};
+    for (uint32_t mask = 1; mask <= all; mask++) {
+        subset *own = &w->subsets[mask];
+        *own = (subset){0};
+        for (uint32_t i = 0; i < w->count; i++) {
+            uint32_t rest = mask & ~((uint32_t)1 << i);
+            if (rest == mask || !w->subsets[rest].is_reachable || (w->waits[i] & ~rest))
+                continue;
+            int64_t top = height(w, rest, i);
+            top = top > w->subsets[rest].height ? top : w->subsets[rest].height;
+            if (!own->is_reachable || top < own->height)
+                *own = (subset){top, i, true};
+        }
+    }
+    for (uint32_t i = 0; i < w->count; i++) {
+        int64_t here = height(w, ((uint32_t)1 << i) - 1, i);
+        now = here > now ? here : now;
+    }
+    if (w->subsets[all].height >= now)
+        return;
+    memcpy(nodes, w->nodes, sizeof nodes);
+    for (uint32_t mask = all, at = w->count; mask; mask &= ~((uint32_t)1 << w->subsets[mask].last))
+        w->nodes[--at] = nodes[w->subsets[mask].last];
+}
+
+static bool sweep(front *f, window *w, uint32_t width, uint32_t *order) {
+    int64_t full[2];
+    uint32_t count = f->steps->node_count;
+    find_fullest(f, order, full);
+    restart(f);
+    for (uint32_t start = 0; start + 1 < count; start += width / 2) {
+        w->count = count - start < width ? count - start : width;
+        memcpy(w->nodes, order + start, w->count * sizeof *order);
+        if (!touch_all(f, w))
+            return false;
+        measure_window(f, w, full);
+        settle(w);
+        memcpy(order + start, w->nodes, w->count * sizeof *order);
+        for (uint32_t i = start; i < start + width / 2 && i < count; i++)
+            advance(f, order[i]);
+    }
+    return true;
+}
+
+static bool improve(front *f, uint32_t effort, uint32_t *order, uint32_t *before) {
+    const weir_env *env = f->steps->env;
+    size_t bytes = f->steps->node_count * sizeof *order;
+    uint32_t width = 6 + effort / 2;
+    window w = {.has_gradients = f->steps->gradient_count > 0};
+    w.subsets = weir__allocate(env, (size_t)1 << width, sizeof *w.subsets);
+    bool has_memory = w.subsets != NULL;
+    for (uint32_t round = 0; has_memory && round < effort; round++) {
+        memcpy(before, order, bytes);
+        has_memory = sweep(f, &w, width, order);
+        if (memcmp(before, order, bytes) == 0)
+            break;
+    }
+    weir__release(env, w.subsets);
+    weir__release(env, w.tensors);
+    weir__release(env, w.tensor_ids);
+    return has_memory;
+}
+
+/* ---- Candidates --------------------------------------------------------------------------------- */
+
+bool weir__order_candidate(const weir__steps *s, unsigned number, uint32_t effort, uint32_t *order,
+                           bool *has_one) {
+    front f;
+    size_t nodes = (size_t)s->node_count + 1;
+    uint32_t *waits = weir__allocate(s->env, nodes, sizeof *waits);
+    uint32_t *ready = weir__allocate(s->env, nodes, sizeof *ready);
+    bool has_memory = open_front(s, &f) && waits && ready;
+    *has_one = number == 1 || effort > 0;
+    if (has_memory && *has_one) {
+        list_users(&f);
+        if (number == 0)
+            memcpy(order, s->order, s->node_count * sizeof *order);
+        else
+            order_greedily(&f, waits, ready, order);
+        if (number != 1)
+            has_memory = improve(&f, effort, order, waits);
+    }
+    close_front(&f);
+    weir__release(s->env, waits);
+    weir__release(s->env, ready);
+    return has_memory;
+}
+
+bool weir__order_peak(const weir__steps *s, uint64_t *peak) {
+    weir__schedule base = {0};
+    bool is_valid;
+    bool has_memory = weir__schedule_base(s, &base);
+    *peak = 0;
+    for (uint32_t arena = 0; has_memory && arena < s->arena_count; arena++) {
+        weir__budgets one = {.items = {{.arena = arena}}, .count = 1};
+        uint64_t own = 0;
+        has_memory = weir__schedule_peaks(s, base.items, base.count, &one, &own, NULL, &is_valid);
+        *peak += own;
+    }
+    weir__schedule_release(s->env, &base);
+    return has_memory;
+}

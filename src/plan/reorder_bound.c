@@ -1,0 +1,251 @@
+/* What no order can beat. At one step the nodes are split into those before it and those after it, and a
+ * tensor is live if its maker is on one side and a reader on the other: the least over all orders is a least
+ * cut. Where the cut puts a node on another side than the order at hand, both sides are tried, with what
+ * that node itself then needs: of two branches that must run one after the other, either may be first, but
+ * one of them is. */
+#include "plan/flow.h"
+#include "plan/steps.h"
+
+enum { BOUND_STEPS = 64, BOUND_DEPTH = 2 };
+
+typedef struct relation {
+    uint32_t first;
+    uint32_t second;
+} relation;
+
+typedef struct cutting {
+    const weir__steps *steps;
+    weir__flow flow;
+    relation relations[BOUND_DEPTH + 1];
+    unsigned relation_count;
+    uint32_t arena;
+    uint32_t next_item; /* flow node of the next item */
+    uint32_t source;
+    uint32_t sink;
+    uint64_t always;
+} cutting;
+
+static void link(cutting *c, uint32_t from, uint32_t to, uint64_t capacity) {
+    weir__flow_add(c->steps->env, &c->flow, from, to, capacity);
+}
+
+/* What must come before what: a node before the step has all that it waits for there too. */
+static void add_relation(cutting *c, uint32_t first, uint32_t second, uint32_t node) {
+    link(c, second, first, WEIR__FLOW_FOREVER);
+    if (second == node)
+        link(c, c->source, first, WEIR__FLOW_FOREVER);
+}
+
+static void add_relations(cutting *c, uint32_t node) {
+    const weir__steps *s = c->steps;
+    for (uint32_t i = 0; i < s->node_count; i++) {
+        weir__list inputs = weir__list_at(&s->inputs, i);
+        for (uint32_t k = 0; k < inputs.count; k++)
+            if (s->producer[inputs.items[k]] != WEIR__NO_NAME)
+                add_relation(c, s->producer[inputs.items[k]], i, node);
+    }
+    for (unsigned i = 0; i < c->relation_count; i++)
+        add_relation(c, c->relations[i].first, c->relations[i].second, node);
+    link(c, node, c->sink, WEIR__FLOW_FOREVER);
+}
+
+/* Readers of a tensor: its needs below the first backward step. */
+static weir__list readers_of(const weir__steps *s, uint32_t tensor) {
+    weir__list needs = weir__list_at(&s->needs, tensor);
+    while (needs.count > 0 && needs.items[needs.count - 1] >= s->node_count)
+        needs.count--;
+    return needs;
+}
+
+static bool is_read_by(const weir__steps *s, weir__list readers, uint32_t node) {
+    for (uint32_t i = 0; i < readers.count; i++)
+        if (s->order[readers.items[i]] == node)
+            return true;
+    return false;
+}
+
+/* Bytes that are live where the maker (WEIR__NO_NAME: always) has run and a reader (NULL: always) has not. */
+static void add_item(cutting *c, uint32_t node, uint64_t size, uint32_t maker, const weir__list *readers) {
+    const weir__steps *s = c->steps;
+    uint32_t own = c->next_item++;
+    if (maker == node)
+        maker = WEIR__NO_NAME;
+    if (readers && is_read_by(s, *readers, node))
+        readers = NULL;
+    if (maker == WEIR__NO_NAME && !readers) {
+        c->always += size;
+    } else if (!readers) {
+        link(c, maker, c->sink, size);
+    } else {
+        link(c, maker == WEIR__NO_NAME ? c->source : maker, own, size);
+        for (uint32_t i = 0; i < readers->count; i++)
+            link(c, own, s->order[readers->items[i]], WEIR__FLOW_FOREVER);
+    }
+}
+
+static bool is_in(weir__list list, uint32_t tensor) {
+    for (uint32_t i = 0; i < list.count; i++)
+        if (list.items[i] == tensor)
+            return true;
+    return false;
+}
+
+/* The lowest node that saves the tensor for its backward step; WEIR__NO_NAME for none. */
+static uint32_t saver_of(const weir__steps *s, uint32_t tensor, uint32_t node, bool *is_saved_here) {
+    weir__list needs = weir__list_at(&s->needs, tensor);
+    uint32_t lowest = WEIR__NO_NAME;
+    *is_saved_here = false;
+    for (uint32_t i = needs.count; i-- > 0 && needs.items[i] >= s->node_count;) {
+        uint32_t saver = s->order[2 * s->node_count - 1 - needs.items[i]];
+        lowest = saver < lowest ? saver : lowest;
+        *is_saved_here |= saver == node;
+    }
+    return lowest;
+}
+
+static void add_tensor(cutting *c, uint32_t node, bool is_back, uint32_t tensor) {
+    const weir__steps *s = c->steps;
+    bool is_saved_here;
+    uint32_t saver = saver_of(s, tensor, node, &is_saved_here);
+    if (is_back) {
+        if (s->permanent[tensor] || is_saved_here)
+            c->always += s->sizes[tensor];
+        else if (saver != WEIR__NO_NAME)
+            add_item(c, node, s->sizes[tensor], saver, NULL);
+        return;
+    }
+    weir__list readers = readers_of(s, tensor);
+    bool is_made_here = is_in(weir__list_at(&s->outputs, node), tensor);
+    bool lasts = s->permanent[tensor] || saver != WEIR__NO_NAME;
+    if (lasts || is_made_here || readers.count > 0)
+        add_item(c, node, s->sizes[tensor], s->producer[tensor], lasts || is_made_here ? NULL : &readers);
+}
+
+static void add_items(cutting *c, uint32_t node, bool is_back) {
+    const weir__steps *s = c->steps;
+    for (uint32_t t = 0; t < s->tensor_count; t++)
+        if (s->arena[t] == c->arena)
+            add_tensor(c, node, is_back, t);
+    for (uint32_t i = 0; is_back && c->arena == WEIR__ARENA_GRADIENTS && i < s->gradient_count; i++) {
+        uint32_t tensor = s->gradients[i].tensor;
+        weir__list readers = readers_of(s, tensor);
+        bool is_always = s->is_output[tensor] || readers.count == 0;
+        add_item(c, node, s->gradients[i].size, s->producer[tensor], is_always ? NULL : &readers);
+    }
+}
+
+/* In some order the node may overwrite an input: that much less must be live. */
+static uint64_t overwritable(const cutting *c, uint32_t node) {
+    const weir__steps *s = c->steps;
+    weir__list inputs = weir__list_at(&s->inputs, node);
+    weir__list outputs = weir__list_at(&s->outputs, node);
+    if (s->mode != WEIR__INFERENCE || !s->is_inplace[node] || outputs.count != 1 ||
+        s->arena[outputs.items[0]] != c->arena)
+        return 0;
+    for (uint32_t i = 0; i < inputs.count; i++)
+        if (s->arena[inputs.items[i]] == c->arena && s->sizes[inputs.items[i]] == s->sizes[outputs.items[0]])
+            return s->sizes[outputs.items[0]];
+    return 0;
+}
+
+/* The least that any order has live in the arena at the node's step. */
+static uint64_t least_at(cutting *c, uint32_t node, bool is_back) {
+    const weir__steps *s = c->steps;
+    uint32_t items = s->tensor_count + s->gradient_count;
+    c->source = s->node_count + items;
+    c->sink = c->source + 1;
+    c->next_item = s->node_count;
+    c->always = 0;
+    weir__flow_reset(s->env, &c->flow, c->sink + 1);
+    add_relations(c, node);
+    add_items(c, node, is_back);
+    uint64_t least = c->always + weir__flow_largest(&c->flow, c->source, c->sink);
+    return c->flow.is_short_of_memory ? 0 : least - (is_back ? 0 : overwritable(c, node));
+}
+
+/* The node nearest to `node` that the last cut has on another side of it than the order; WEIR__NO_NAME. */
+static uint32_t find_moved(const cutting *c, uint32_t node) {
+    const weir__steps *s = c->steps;
+    uint32_t place = s->place[node];
+    uint32_t nearest = WEIR__NO_NAME;
+    uint32_t least = UINT32_MAX;
+    for (uint32_t p = 0; p < s->node_count; p++) {
+        uint32_t distance = p < place ? place - p : p - place;
+        if (p != place && distance < least && weir__flow_reaches(&c->flow, s->order[p]) != (p < place)) {
+            nearest = s->order[p];
+            least = distance;
+        }
+    }
+    return nearest;
+}
+
+static uint64_t larger(uint64_t a, uint64_t b) {
+    return a > b ? a : b;
+}
+
+static uint64_t bound_at(cutting *c, uint32_t node, bool is_back, uint64_t aim, unsigned depth) {
+    uint64_t sides[2];
+    uint64_t least = least_at(c, node, is_back);
+    if (least >= aim || depth == 0 || c->flow.is_short_of_memory)
+        return least;
+    uint32_t other = find_moved(c, node);
+    if (other == WEIR__NO_NAME)
+        return least;
+    for (unsigned i = 0; i < 2; i++) {
+        c->relations[c->relation_count++] = i == 0 ? (relation){other, node} : (relation){node, other};
+        uint64_t here = bound_at(c, node, is_back, aim, depth - 1);
+        sides[i] = larger(here, least_at(c, other, is_back));
+        c->relation_count--;
+    }
+    return larger(least, sides[0] < sides[1] ? sides[0] : sides[1]);
+}
+
+/* The bound of one arena, from its loads by position. */
+static uint64_t bound_arena(cutting *c, const uint64_t *loads, weir__record *records) {
+    const weir__steps *s = c->steps;
+    uint64_t best = loads[0];
+    for (uint32_t i = 0; i < s->step_count; i++)
+        records[i] = (weir__record){UINT64_MAX - loads[i + 1], i};
+    weir__sort_records(records, records + s->step_count, s->step_count, NULL, NULL);
+    for (uint32_t i = 0; i < s->step_count && i < BOUND_STEPS; i++) {
+        uint32_t step = records[i].index;
+        uint64_t load = loads[step + 1];
+        if (load <= best)
+            break;
+        weir__step own = weir__step_at(s, step);
+        best = larger(best, bound_at(c, own.node, own.is_back, load, BOUND_DEPTH));
+    }
+    return best;
+}
+
+static bool bound_arenas(cutting *c, const weir__schedule *base, uint64_t *loads, weir__record *records,
+                         uint64_t *bound) {
+    const weir__steps *s = c->steps;
+    for (uint32_t arena = 0; arena < s->arena_count; arena++) {
+        weir__budgets one = {.items = {{.arena = arena}}, .count = 1};
+        uint64_t peak = 0;
+        bool is_valid;
+        if (!weir__schedule_peaks(s, base->items, base->count, &one, &peak, loads, &is_valid))
+            return false;
+        c->arena = arena;
+        *bound += s->node_count > 0 ? bound_arena(c, loads, records) : peak;
+        if (c->flow.is_short_of_memory)
+            return false;
+    }
+    return true;
+}
+
+bool weir__order_bound(const weir__steps *s, uint64_t *bound) {
+    cutting c = {.steps = s};
+    weir__schedule base = {0};
+    uint64_t *loads = weir__allocate(s->env, weir__positions(s->step_count), sizeof *loads);
+    weir__record *records = weir__allocate(s->env, 2 * (size_t)s->step_count + 1, sizeof *records);
+    *bound = 0;
+    bool has_memory =
+        loads && records && weir__schedule_base(s, &base) && bound_arenas(&c, &base, loads, records, bound);
+    weir__flow_release(s->env, &c.flow);
+    weir__schedule_release(s->env, &base);
+    weir__release(s->env, loads);
+    weir__release(s->env, records);
+    return has_memory;
+}

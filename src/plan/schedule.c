@@ -1,0 +1,376 @@
+/* Schedules: how long every instance lives, what that needs, and which runs can be left out. Nothing here
+ * searches; what it says of a schedule is what the plan of it will hold. */
+#include <string.h>
+
+#include "plan/steps.h"
+
+/* ---- Lists of executions ------------------------------------------------------------------------ */
+
+void weir__schedule_release(const weir_env *env, weir__schedule *schedule) {
+    weir__release(env, schedule->items);
+    *schedule = (weir__schedule){0};
+}
+
+bool weir__schedule_add(const weir_env *env, weir__schedule *schedule, weir__execution item) {
+    if (schedule->count == schedule->capacity) {
+        void *items = schedule->items;
+        if (!weir__grow(env, &items, &schedule->capacity, schedule->count + 1, sizeof item))
+            return false;
+        schedule->items = items;
+    }
+    schedule->items[schedule->count++] = item;
+    return true;
+}
+
+bool weir__schedule_base(const weir__steps *steps, weir__schedule *schedule) {
+    schedule->count = 0;
+    for (uint32_t s = 0; s < steps->step_count; s++) {
+        weir__step step = weir__step_at(steps, s);
+        if (!weir__schedule_add(steps->env, schedule, (weir__execution){step.node, step.is_back, true}))
+            return false;
+    }
+    return true;
+}
+
+static uint64_t add_capped(uint64_t a, uint64_t b) {
+    uint64_t sum;
+    return __builtin_add_overflow(a, b, &sum) ? UINT64_MAX : sum;
+}
+
+uint64_t weir__schedule_cost(const weir__steps *steps, const weir__schedule *schedule) {
+    uint64_t cost = 0;
+    for (size_t i = 0; i < schedule->count; i++)
+        if (!schedule->items[i].is_base)
+            cost = add_capped(cost, steps->costs[schedule->items[i].node]);
+    return cost;
+}
+
+uint64_t weir__base_cost(const weir__steps *steps) {
+    uint64_t cost = 0;
+    for (uint32_t i = 0; i < steps->node_count; i++)
+        cost = add_capped(cost, steps->costs[i]);
+    return cost;
+}
+
+static weir__list reads_of(const weir__steps *steps, weir__execution execution) {
+    return weir__list_at(execution.is_back ? &steps->saved : &steps->inputs, execution.node);
+}
+
+/* ---- Lives -------------------------------------------------------------------------------------- */
+
+typedef struct weir__instance {
+    uint32_t birth;
+    uint32_t last; /* the last place that reads it, 0 for none */
+    uint32_t number;
+    uint32_t overwrites_number;
+    uint32_t overwrites;
+    bool is_there;
+    bool was_there;
+} instance;
+
+bool weir__lives_open(const weir__steps *steps, weir__lives_scratch *scratch) {
+    scratch->instances = weir__allocate(steps->env, (size_t)steps->tensor_count + 1, sizeof(instance));
+    scratch->step_places = weir__allocate(steps->env, (size_t)steps->step_count + 1, sizeof(uint32_t));
+    return scratch->instances && scratch->step_places;
+}
+
+void weir__lives_close(const weir_env *env, weir__lives_scratch *scratch) {
+    weir__release(env, scratch->instances);
+    weir__release(env, scratch->step_places);
+}
+
+typedef struct emitter {
+    void (*emit)(void *context, const weir__life *life);
+    void *context;
+} emitter;
+
+static void end_life(const emitter *e, uint32_t tensor, const instance *own, uint32_t death) {
+    weir__life life = {.tensor = tensor,
+                       .number = own->number,
+                       .birth = own->birth,
+                       .death = death,
+                       .overwrites = own->overwrites,
+                       .overwrites_number = own->overwrites_number};
+    e->emit(e->context, &life);
+}
+
+/* What nobody reads lives for one position. */
+static uint32_t natural_death(const instance *own) {
+    return (own->last > own->birth ? own->last : own->birth) + 1;
+}
+
+static void run_node(const weir__steps *steps, uint32_t node, uint32_t place, instance *all,
+                     const emitter *e) {
+    uint32_t killed = steps->kills[node];
+    uint32_t killed_number = 0;
+    if (killed != WEIR__NO_NAME) {
+        end_life(e, killed, &all[killed], place);
+        all[killed].is_there = false;
+        killed_number = all[killed].number;
+    }
+    weir__list makes = weir__list_at(&steps->outputs, node);
+    for (uint32_t i = 0; i < makes.count; i++) {
+        instance *own = &all[makes.items[i]];
+        if (own->is_there)
+            end_life(e, makes.items[i], own, natural_death(own));
+        *own = (instance){.birth = place,
+                          .number = own->was_there ? own->number + 1 : 0,
+                          .overwrites = killed,
+                          .overwrites_number = killed_number,
+                          .is_there = true,
+                          .was_there = true};
+    }
+}
+
+bool weir__schedule_lives(const weir__steps *steps, const weir__execution *items, size_t count,
+                          weir__lives_scratch *scratch, void (*emit)(void *context, const weir__life *life),
+                          void *context) {
+    instance *all = scratch->instances;
+    emitter e = {emit, context};
+    uint32_t step = 0;
+    for (uint32_t t = 0; t < steps->tensor_count; t++) {
+        bool is_there = steps->producer[t] == WEIR__NO_NAME;
+        all[t] = (instance){.overwrites = WEIR__NO_NAME, .is_there = is_there, .was_there = is_there};
+    }
+    for (size_t i = 0; i < count; i++) {
+        uint32_t place = (uint32_t)i + 1;
+        weir__list reads = reads_of(steps, items[i]);
+        for (uint32_t k = 0; k < reads.count; k++) {
+            if (!all[reads.items[k]].is_there)
+                return false;
+            all[reads.items[k]].last = place;
+        }
+        if (!items[i].is_back)
+            run_node(steps, items[i].node, place, all, &e);
+        if (items[i].is_base)
+            scratch->step_places[step++] = place;
+    }
+    scratch->step_places[step] = (uint32_t)count + 1;
+    for (uint32_t t = 0; t < steps->tensor_count; t++)
+        if (all[t].is_there)
+            end_life(&e, t, &all[t], steps->permanent[t] ? (uint32_t)count + 1 : natural_death(&all[t]));
+    return true;
+}
+
+/* ---- Loads -------------------------------------------------------------------------------------- */
+
+typedef struct load_sums {
+    const weir__steps *steps;
+    const weir__budgets *budgets;
+    uint64_t *changes; /* for each budget, at each position: what is born less what dies; then what is live */
+    size_t positions;
+} load_sums;
+
+static void note_life(void *context, const weir__life *life) {
+    load_sums *l = context;
+    unsigned budget = weir__budget_of(l->budgets, l->steps->arena[life->tensor]);
+    if (budget == WEIR__BUDGETS_MAX)
+        return;
+    l->changes[budget * l->positions + life->birth] += l->steps->sizes[life->tensor];
+    l->changes[budget * l->positions + life->death] -= l->steps->sizes[life->tensor];
+}
+
+static void note_gradients(load_sums *l, const uint32_t *places) {
+    unsigned budget = weir__budget_of(l->budgets, WEIR__ARENA_GRADIENTS);
+    for (uint32_t i = 0; budget != WEIR__BUDGETS_MAX && i < l->steps->gradient_count; i++) {
+        const weir__gradient_life *gradient = &l->steps->gradients[i];
+        l->changes[budget * l->positions + places[gradient->first]] += gradient->size;
+        l->changes[budget * l->positions + places[gradient->last] + 1] -= gradient->size;
+    }
+}
+
+/* Room to weigh schedules of a bounded length again and again. */
+typedef struct scales {
+    weir__lives_scratch lives;
+    load_sums loads;
+} scales;
+
+static void close_scales(scales *s) {
+    weir__lives_close(s->loads.steps->env, &s->lives);
+    weir__release(s->loads.steps->env, s->loads.changes);
+}
+
+static bool open_scales(const weir__steps *steps, const weir__budgets *budgets, size_t count, scales *s) {
+    *s = (scales){.loads = {.steps = steps, .budgets = budgets, .positions = weir__positions(count)}};
+    s->loads.changes =
+        weir__allocate(steps->env, (budgets->count + (size_t)1) * s->loads.positions, sizeof(uint64_t));
+    bool has_lives = weir__lives_open(steps, &s->lives);
+    if (s->loads.changes && has_lives)
+        return true;
+    close_scales(s);
+    return false;
+}
+
+/* False where a step reads what is nowhere. */
+static bool weigh(scales *s, const weir__execution *items, size_t count, uint64_t *peaks) {
+    load_sums *l = &s->loads;
+    memset(l->changes, 0, l->budgets->count * l->positions * sizeof *l->changes);
+    if (!weir__schedule_lives(l->steps, items, count, &s->lives, note_life, l))
+        return false;
+    note_gradients(l, s->lives.step_places);
+    for (unsigned b = 0; b < l->budgets->count; b++) {
+        uint64_t live = 0;
+        peaks[b] = 0;
+        for (size_t p = 0; p < l->positions; p++) {
+            live += l->changes[b * l->positions + p];
+            l->changes[b * l->positions + p] = live;
+            peaks[b] = live > peaks[b] ? live : peaks[b];
+        }
+    }
+    return true;
+}
+
+bool weir__schedule_peaks(const weir__steps *steps, const weir__execution *items, size_t count,
+                          const weir__budgets *budgets, uint64_t *peaks, uint64_t *loads, bool *is_valid) {
+    scales s;
+    if (!open_scales(steps, budgets, count, &s))
+        return false;
+    *is_valid = weigh(&s, items, count, peaks);
+    if (loads)
+        memcpy(loads, s.loads.changes, budgets->count * s.loads.positions * sizeof *loads);
+    close_scales(&s);
+    return true;
+}
+
+/* ---- Leaving out -------------------------------------------------------------------------------- */
+
+/* An execution and where it stood in the first schedule, so that it can be found again. */
+typedef struct marked {
+    weir__execution execution;
+    uint32_t from;
+} marked;
+
+typedef struct pruning {
+    const weir__steps *steps;
+    scales scales;
+    bool *wanted; /* a tensor: a later execution reads it before it is made again */
+    marked *now;
+    size_t count;
+    marked *next;
+    weir__execution *bare;
+    weir__record *records; /* runs by cost, and as much scratch */
+} pruning;
+
+/* Copies what is left of `from` without the item at `without` to `to`; returns how many. */
+static size_t keep_useful(pruning *p, const marked *from, size_t count, size_t without, marked *to) {
+    size_t at = count;
+    memset(p->wanted, 0, p->steps->tensor_count * sizeof *p->wanted);
+    for (size_t i = count; i-- > 0;) {
+        weir__execution execution = from[i].execution;
+        weir__list makes = weir__list_at(&p->steps->outputs, execution.node);
+        weir__list reads = reads_of(p->steps, execution);
+        bool is_wanted = execution.is_base;
+        for (uint32_t k = 0; k < makes.count && !is_wanted; k++)
+            is_wanted = p->wanted[makes.items[k]];
+        if (i == without || !is_wanted)
+            continue;
+        for (uint32_t k = 0; k < makes.count && !execution.is_back; k++)
+            p->wanted[makes.items[k]] = false;
+        for (uint32_t k = 0; k < reads.count; k++)
+            p->wanted[reads.items[k]] = true;
+        to[--at] = from[i];
+    }
+    memmove(to, to + at, (count - at) * sizeof *to);
+    return count - at;
+}
+
+static bool still_fits(pruning *p, const marked *items, size_t count) {
+    uint64_t peaks[WEIR__BUDGETS_MAX];
+    const weir__budgets *budgets = p->scales.loads.budgets;
+    for (size_t i = 0; i < count; i++)
+        p->bare[i] = items[i].execution;
+    if (!weigh(&p->scales, p->bare, count, peaks))
+        return false;
+    for (unsigned b = 0; b < budgets->count; b++)
+        if (peaks[b] > budgets->items[b].bytes)
+            return false;
+    return true;
+}
+
+/* Where the execution that stood at `from` is now; false where it is gone. */
+static bool find_marked(const pruning *p, uint32_t from, size_t *at) {
+    size_t low = 0;
+    size_t high = p->count;
+    while (low < high) {
+        size_t middle = low + (high - low) / 2;
+        if (p->now[middle].from < from)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    *at = low;
+    return low < p->count && p->now[low].from == from;
+}
+
+static void swap_lists(pruning *p, size_t count) {
+    marked *other = p->now;
+    p->now = p->next;
+    p->next = other;
+    p->count = count;
+}
+
+/* Dearest first, and of equal ones the earliest. */
+static size_t rank_runs(pruning *p) {
+    size_t count = 0;
+    for (size_t i = 0; i < p->count; i++)
+        if (!p->now[i].execution.is_base)
+            p->records[count++] =
+                (weir__record){UINT64_MAX - p->steps->costs[p->now[i].execution.node], p->now[i].from};
+    weir__sort_records(p->records, p->records + p->count, count, NULL, NULL);
+    return count;
+}
+
+static void leave_out(pruning *p) {
+    size_t runs = rank_runs(p);
+    for (size_t i = 0; i < runs; i++) {
+        size_t at;
+        if (!find_marked(p, p->records[i].index, &at))
+            continue;
+        size_t count = keep_useful(p, p->now, p->count, at, p->next);
+        if (still_fits(p, p->next, count))
+            swap_lists(p, count);
+    }
+}
+
+static void close_pruning(pruning *p) {
+    const weir_env *env = p->steps->env;
+    close_scales(&p->scales);
+    weir__release(env, p->wanted);
+    weir__release(env, p->now);
+    weir__release(env, p->next);
+    weir__release(env, p->bare);
+    weir__release(env, p->records);
+}
+
+static bool open_pruning(const weir__steps *steps, const weir__budgets *budgets, size_t count, pruning *p) {
+    const weir_env *env = steps->env;
+    *p = (pruning){.steps = steps};
+    if (!open_scales(steps, budgets, count, &p->scales))
+        return false;
+    p->wanted = weir__allocate(env, (size_t)steps->tensor_count + 1, sizeof *p->wanted);
+    p->now = weir__allocate(env, count + 1, sizeof *p->now);
+    p->next = weir__allocate(env, count + 1, sizeof *p->next);
+    p->bare = weir__allocate(env, count + 1, sizeof *p->bare);
+    p->records = weir__allocate(env, 2 * count + 1, sizeof *p->records);
+    if (p->wanted && p->now && p->next && p->bare && p->records)
+        return true;
+    close_pruning(p);
+    return false;
+}
+
+bool weir__schedule_prune(const weir__steps *steps, const weir__budgets *budgets, bool is_thorough,
+                          weir__schedule *schedule) {
+    pruning p;
+    if (!open_pruning(steps, budgets, schedule->count, &p))
+        return false;
+    for (size_t i = 0; i < schedule->count; i++)
+        p.next[i] = (marked){schedule->items[i], (uint32_t)i};
+    p.count = keep_useful(&p, p.next, schedule->count, SIZE_MAX, p.now);
+    if (is_thorough)
+        leave_out(&p);
+    schedule->count = p.count;
+    for (size_t i = 0; i < p.count; i++)
+        schedule->items[i] = p.now[i].execution;
+    close_pruning(&p);
+    return true;
+}

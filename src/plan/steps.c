@@ -1,0 +1,193 @@
+/* Base steps of a graph in one mode: tensors, nodes and what each step needs, makes and overwrites, in flat
+ * arrays. Lists of inputs and needs name a tensor once, however often the node does. */
+#include <string.h>
+
+#include "plan/steps.h"
+
+#define STEPS_OPERATOR "UML_OS.Model.AnalyzeLiveness_v1"
+
+static void *take(weir__steps *s, size_t count, size_t size) {
+    void *memory = weir__allocate_zero(s->env, count ? count : 1, size);
+    if (memory)
+        s->owned[s->owned_count++] = memory;
+    else
+        s->is_short_of_memory = true;
+    return memory;
+}
+
+void weir__steps_release(weir__steps *s) {
+    for (unsigned i = 0; i < s->owned_count; i++)
+        weir__release(s->env, s->owned[i]);
+    s->owned_count = 0;
+}
+
+static bool open_steps(const weir_graph *graph, weir__steps *s, uint32_t gradients) {
+    size_t tensors = s->tensor_count;
+    size_t nodes = s->node_count;
+    s->sizes = take(s, tensors, sizeof *s->sizes);
+    s->arena = take(s, tensors, sizeof *s->arena);
+    s->producer = take(s, tensors, sizeof *s->producer);
+    s->permanent = take(s, tensors, sizeof *s->permanent);
+    s->is_output = take(s, tensors, sizeof *s->is_output);
+    s->costs = take(s, nodes, sizeof *s->costs);
+    s->is_inplace = take(s, nodes, sizeof *s->is_inplace);
+    s->kills = take(s, nodes, sizeof *s->kills);
+    s->order = take(s, nodes, sizeof *s->order);
+    s->place = take(s, nodes, sizeof *s->place);
+    s->inputs.first = take(s, nodes + 1, sizeof *s->inputs.first);
+    s->inputs.items = take(s, graph->edge_count, sizeof *s->inputs.items);
+    s->outputs.first = take(s, nodes + 1, sizeof *s->outputs.first);
+    s->outputs.items = take(s, graph->edge_count, sizeof *s->outputs.items);
+    s->saved.first = take(s, nodes + 1, sizeof *s->saved.first);
+    s->saved.items = take(s, graph->edge_count, sizeof *s->saved.items);
+    s->needs.first = take(s, tensors + 1, sizeof *s->needs.first);
+    s->needs.items = take(s, 2 * graph->edge_count, sizeof *s->needs.items);
+    s->gradients = take(s, gradients, sizeof *s->gradients);
+    return !s->is_short_of_memory;
+}
+
+/* ---- Tensors ------------------------------------------------------------------------------------ */
+
+static weir_status too_large(const weir_graph *graph, weir_error *error) {
+    return weir__fail(error, WEIR_ALLOCATION_OVERFLOW, STEPS_OPERATOR,
+                      "%s: its tensors together pass 2^62 bytes; nothing can be recomputed or reordered",
+                      graph->source);
+}
+
+static bool add_size(uint64_t size, uint64_t alignment, uint64_t *rounded, uint64_t *sum) {
+    return weir__round_up(size, alignment, rounded) && !__builtin_add_overflow(*sum, *rounded, sum) &&
+           *sum < (uint64_t)1 << 62;
+}
+
+static weir_status fill_tensors(const weir_graph *graph, const weir_plan *plan, const weir__liveness *l,
+                                const uint64_t *alignments, weir__steps *s, weir_error *error) {
+    uint64_t sum = 0;
+    for (uint32_t t = 0; t < s->tensor_count; t++) {
+        const weir__tensor *tensor = &graph->tensors[t];
+        if (!add_size(tensor->bytes, alignments[tensor->arena], &s->sizes[t], &sum))
+            return too_large(graph, error);
+        s->arena[t] = tensor->arena;
+        s->producer[t] = tensor->producer;
+        s->is_output[t] = tensor->is_output;
+        s->permanent[t] = tensor->role == WEIR_ROLE_PARAMETER || tensor->role == WEIR_ROLE_STATE ||
+                          tensor->is_output ||
+                          (s->mode == WEIR__FORWARD && tensor->saved_for_backward == WEIR_CHOICE_TRUE);
+    }
+    for (uint32_t t = 0, row = s->tensor_count; row < plan->count; t++) {
+        if (!l->marks[t])
+            continue;
+        weir__gradient_life *gradient = &s->gradients[s->gradient_count++];
+        *gradient = (weir__gradient_life){
+            .tensor = t, .first = plan->rows[row].birth - 1, .last = plan->rows[row].death - 2};
+        if (!add_size(plan->rows[row++].size, alignments[WEIR__ARENA_GRADIENTS], &gradient->size, &sum))
+            return too_large(graph, error);
+    }
+    return WEIR_OK;
+}
+
+/* ---- Nodes -------------------------------------------------------------------------------------- */
+
+/* Appends the tensors of a list that the mark does not have yet. */
+static uint32_t append_new(const uint32_t *from, uint32_t count, uint32_t mark, uint32_t *marks, uint32_t *to,
+                           uint32_t at) {
+    for (uint32_t i = 0; i < count; i++)
+        if (marks[from[i]] != mark) {
+            marks[from[i]] = mark;
+            to[at++] = from[i];
+        }
+    return at;
+}
+
+static bool is_saved(const weir_graph *graph, uint32_t tensor, bool node_saves) {
+    uint8_t choice = graph->tensors[tensor].saved_for_backward;
+    return choice == WEIR_CHOICE_TRUE || (node_saves && choice != WEIR_CHOICE_FALSE);
+}
+
+static uint32_t append_saved(const weir_graph *graph, const weir__node *node, uint32_t mark, uint32_t *marks,
+                             uint32_t *to, uint32_t at) {
+    const uint32_t *edges = weir__inputs(graph, node);
+    for (uint32_t i = 0; i < node->input_count + node->output_count; i++) {
+        bool saves = i < node->input_count ? node->saves_inputs : node->saves_output;
+        if (is_saved(graph, edges[i], saves))
+            at = append_new(&edges[i], 1, mark, marks, to, at);
+    }
+    return at;
+}
+
+/* `marks` is all zero; numbers from 1 mark what a list has already. */
+static void fill_nodes(const weir_graph *graph, const weir__liveness *l, weir__steps *s, uint32_t *marks) {
+    uint32_t mark = 0;
+    for (uint32_t i = 0; i < s->node_count; i++) {
+        const weir__node *node = &graph->nodes[i];
+        const uint32_t *outputs = weir__node_outputs(graph, node);
+        s->inputs.first[i + 1] = append_new(weir__inputs(graph, node), node->input_count, ++mark, marks,
+                                            s->inputs.items, s->inputs.first[i]);
+        s->outputs.first[i + 1] =
+            append_new(outputs, node->output_count, ++mark, marks, s->outputs.items, s->outputs.first[i]);
+        s->saved.first[i + 1] = s->mode == WEIR__BACKWARD ? append_saved(graph, node, ++mark, marks,
+                                                                         s->saved.items, s->saved.first[i])
+                                                          : 0;
+        s->costs[i] = weir__node_cost(graph, i);
+        s->is_inplace[i] = node->inplace;
+        s->kills[i] = l->overwritten && node->output_count == 1 ? l->overwritten[outputs[0]] : WEIR__NO_NAME;
+        s->order[i] = l->order[i];
+        s->place[i] = l->position[i] - 1;
+    }
+}
+
+static void count_needs(weir__steps *s) {
+    for (uint32_t i = 0; i < s->step_count; i++) {
+        weir__list needs = weir__step_at(s, i).needs;
+        for (uint32_t k = 0; k < needs.count; k++)
+            s->needs.first[needs.items[k] + 1]++;
+    }
+    for (uint32_t t = 0; t < s->tensor_count; t++)
+        s->needs.first[t + 1] += s->needs.first[t];
+}
+
+static void fill_needs(weir__steps *s, uint32_t *cursors) {
+    memcpy(cursors, s->needs.first, s->tensor_count * sizeof *cursors);
+    for (uint32_t i = 0; i < s->step_count; i++) {
+        weir__list needs = weir__step_at(s, i).needs;
+        for (uint32_t k = 0; k < needs.count; k++)
+            s->needs.items[cursors[needs.items[k]]++] = i;
+    }
+}
+
+weir_status weir__steps_make(const weir_graph *graph, const weir_plan *plan, const weir__liveness *l,
+                             const uint64_t *alignments, weir__steps *s, weir_error *error) {
+    *s = (weir__steps){.env = plan->env,
+                       .mode = plan->mode,
+                       .tensor_count = weir__tensor_count(graph),
+                       .node_count = weir__node_count(graph),
+                       .arena_count = graph->arenas.count};
+    s->step_count = plan->mode == WEIR__BACKWARD ? 2 * s->node_count : s->node_count;
+    if (graph->edge_count > UINT32_MAX / 2 || s->node_count > UINT32_MAX / 4)
+        return too_large(graph, error);
+    bool has_memory = open_steps(graph, s, plan->count - s->tensor_count);
+    uint32_t *marks = take(s, s->tensor_count, sizeof *marks);
+    if (!has_memory || !marks)
+        return weir__out_of_memory(error, STEPS_OPERATOR, s->tensor_count * sizeof *s->sizes);
+    weir_status status = fill_tensors(graph, plan, l, alignments, s, error);
+    if (status != WEIR_OK)
+        return status;
+    fill_nodes(graph, l, s, marks);
+    count_needs(s);
+    fill_needs(s, marks);
+    return WEIR_OK;
+}
+
+weir__step weir__run_of(const weir__steps *s, uint32_t node) {
+    return (weir__step){.needs = weir__list_at(&s->inputs, node),
+                        .makes = weir__list_at(&s->outputs, node),
+                        .node = node,
+                        .kills = s->kills[node]};
+}
+
+weir__step weir__step_at(const weir__steps *s, uint32_t index) {
+    if (index < s->node_count)
+        return weir__run_of(s, s->order[index]);
+    uint32_t node = s->order[2 * s->node_count - 1 - index];
+    return (weir__step){
+        .needs = weir__list_at(&s->saved, node), .node = node, .kills = WEIR__NO_NAME, .is_back = true};
+}

@@ -1,0 +1,100 @@
+"""`weir plan` with capacities and another order, on models as users have them."""
+
+import json
+import unittest
+
+from tests.support import golden_remat
+from tests.support.golden_plans import graph_of, token_of
+from tests.support.plans import Files, call, error, plan, validate
+
+MODELS = {
+    "gpt2": ("gpt2", "--size", "small"),
+    "llama": ("llama", "--size", "7b"),
+    "resnet": ("resnet",),
+    "unet": ("unet",),
+}
+
+
+class Models(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls) -> None:
+        cls.files = Files()
+        cls.addClassCleanup(cls.files.close)
+        cls.paths = {name: cls.files.path(name) for name in MODELS}
+        for name, arguments in MODELS.items():
+            assert call("graph", *arguments, "--cbor", cls.paths[name]).returncode == 0
+
+    def test_half_the_activations(self) -> None:
+        """A plan exists, and costs less than running each forward node once more."""
+        for name, path in self.paths.items():
+            with self.subTest(name):
+                free = plan(path, "--mode", "backward")["arenas"]["activations"]["peak_bytes"]
+                half = plan(path, "--capacity", f"activations={free // 2}")
+                validate(half)
+                self.assertLessEqual(half["arenas"]["activations"]["peak_bytes"], free // 2)
+                remat = half["remat"]
+                self.assertLess(remat["added_cost"], remat["base_cost"] // 5)
+                self.assertLessEqual(remat["lower_bound"], remat["added_cost"])
+                runs = [node for kind, node in half["schedule"] if kind == "run"]
+                self.assertEqual(len(runs), len(set(runs)) + remat["runs_again"])
+                self.assertEqual(len(half["schedule"]), 2 * len(set(runs)) + remat["runs_again"])
+
+    def test_another_order_is_lower_or_proven_to_be_the_best(self) -> None:
+        for name, path in self.paths.items():
+            with self.subTest(name):
+                given = plan(path, "--mode", "backward")
+                found = plan(path, "--mode", "backward", "--reorder")
+                validate(found)
+                own = found["reorder"]
+                self.assertTrue(own["changed"] or own["peak"] == own["lower_bound"])
+                peaks = [sum(arena["peak_bytes"] for arena in p["arenas"].values()) for p in (given, found)]
+                self.assertEqual(peaks[1] < peaks[0], own["changed"])
+                self.assertLessEqual(peaks[1], peaks[0])
+
+    def test_what_no_schedule_can_do(self) -> None:
+        fault = error(self.paths["unet"], "--capacity", "activations=10MiB")
+        self.assertEqual(fault["code_id"], "ARENA_TOO_SMALL")
+        self.assertEqual(fault["diagnostics"]["proven"], 1)
+        self.assertIn("no schedule can fit", fault["message"])
+
+    def test_the_table_says_what_it_costs(self) -> None:
+        done = call("plan", self.paths["gpt2"], "--capacity", "activations=700MiB", "--reorder")
+        self.assertIn(b"operators run again", done.stdout)
+        self.assertIn(b"no order needs less", done.stdout)
+
+    def test_golden_hashes(self) -> None:
+        golden = json.loads(golden_remat.GOLDEN.read_text())
+        tightened = 0
+        for case in golden_remat.cases():
+            with self.subTest(case["name"]):
+                path = self.files.add(graph_of(case))
+                options = ["--mode", case["mode"], "--token", token_of(case).hex()]
+                options += ["--capacity", f"activations={golden_remat.capacity_of(case)}"]
+                options += ["--effort", str(golden_remat.EFFORT)]
+                if golden[case["name"]] == "none":
+                    self.assertEqual(error(path, *options)["code_id"], "ARENA_TOO_SMALL")
+                    continue
+                found = plan(path, *options)
+                if found["remat"]["budget"]["activations"] == golden_remat.capacity_of(case):
+                    self.assertEqual(found["assignment_hash"], golden[case["name"]])
+                else:  # its packing did not meet the bound, and the budget was lowered
+                    tightened += 1
+        self.assertLess(tightened, 5)
+
+    def test_calls_that_are_refused(self) -> None:
+        path = self.paths["unet"]
+        for options, words in (
+            (("--capacity", "8GiB"), "activations=8GiB"),
+            (("--capacity", "activations=many"), "activations=8GiB"),
+            (("--preset", "remat_enabled"), "no arena has one"),
+        ):
+            with self.subTest(options):
+                done = call("plan", path, *options)
+                self.assertNotEqual(done.returncode, 0)
+                self.assertIn(words, done.stderr.decode())
+        both = call("plan", path, "--capacity", "activations=1GiB", "--arenas", path)
+        self.assertIn(b"not both", both.stderr)
+
+
+if __name__ == "__main__":
+    unittest.main()

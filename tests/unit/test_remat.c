@@ -1,0 +1,158 @@
+/* Plans that recompute and reorder: valid by the pair, the same for any number of threads, and files of them
+ * that are damaged at every byte. */
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "support/random_graph.h"
+
+enum { GRAPHS = 24 };
+
+static weir_graph *graph_of(uint64_t seed, unsigned nodes) {
+    weir_error error;
+    weir_graph *graph = NULL;
+    assert_ok(random_graph(NULL, seed, nodes, &graph, &error), &error);
+    return graph;
+}
+
+static uint64_t activations_peak(const weir_plan *plan) {
+    for (size_t i = 0; i < weir_plan_arena_count(plan); i++) {
+        weir_plan_arena arena = weir_plan_arena_at(plan, i);
+        if (arena.name.size == strlen("activations"))
+            return arena.peak_bytes;
+    }
+    return 0;
+}
+
+/* With activations limited to `part` in 16 of what they need; NULL where that does not fit. */
+static weir_plan *limited_plan(const weir_graph *graph, const char *mode, uint64_t part, bool reorder) {
+    weir_error error;
+    weir_plan *plan = NULL;
+    char arenas[80];
+    weir_plan_options options = options_of(mode);
+    options.effort_plus_one = 6;
+    assert_ok(weir_plan_make(NULL, graph, &options, &plan, &error), &error);
+    uint64_t capacity = activations_peak(plan) * part / 16;
+    weir_plan_close(plan);
+    plan = NULL;
+    snprintf(arenas, sizeof arenas, "{\"activations\": {\"capacity_bytes\": %llu}}",
+             (unsigned long long)capacity);
+    options.arenas = (weir_document){arenas, strlen(arenas), NULL};
+    options.preset = "remat_enabled";
+    options.reorder = reorder;
+    weir_status status = weir_plan_make(NULL, graph, &options, &plan, &error);
+    assert_true(status == WEIR_OK || status == WEIR_ARENA_TOO_SMALL);
+    if (status == WEIR_OK)
+        assert_true(activations_peak(plan) <= capacity);
+    return plan;
+}
+
+static void check_pairs(const weir_plan *plan) {
+    size_t count = weir_plan_tensor_count(plan);
+    for (size_t i = 0; i < count; i++)
+        for (size_t k = 0; k < i; k++) {
+            weir_plan_tensor a = weir_plan_tensor_at(plan, i);
+            weir_plan_tensor b = weir_plan_tensor_at(plan, k);
+            if (a.arena != b.arena || a.birth >= b.death || b.birth >= a.death || !a.size || !b.size)
+                continue;
+            assert_true(a.offset + a.size <= b.offset || b.offset + b.size <= a.offset);
+        }
+}
+
+static void check_schedule(const weir_plan *plan) {
+    weir_plan_remat remat;
+    uint64_t again = 0;
+    weir_plan_get_remat(plan, &remat);
+    for (size_t i = 0; i < weir_plan_step_count(plan); i++)
+        again += weir_plan_step_at(plan, i).is_again;
+    assert_int_equal(again, remat.runs_again);
+    assert_true(remat.lower_bound <= remat.added_cost);
+    assert_true(weir_plan_step_count(plan) == 0 || weir_plan_end(plan) == weir_plan_step_count(plan) + 1);
+}
+
+static void test_plans_are_valid(void **state) {
+    unsigned recomputing = 0;
+    unsigned reordered = 0;
+    (void)state;
+    for (uint64_t seed = 0; seed < GRAPHS; seed++) {
+        weir_graph *graph = graph_of(seed, 6 + (unsigned)seed * 2);
+        weir_plan *plan = limited_plan(graph, plan_modes[seed % 3], 15 - seed % 4, seed % 2);
+        weir_graph_close(graph);
+        if (!plan)
+            continue;
+        weir_plan_remat remat;
+        weir_plan_reorder reorder;
+        weir_plan_get_remat(plan, &remat);
+        weir_plan_get_reorder(plan, &reorder);
+        recomputing += remat.runs_again > 0;
+        reordered += reorder.is_changed;
+        check_pairs(plan);
+        check_schedule(plan);
+        weir_plan_close(plan);
+    }
+    assert_true(recomputing >= 4);
+    assert_true(reordered >= 2);
+}
+
+static weir_plan *some_remat_plan(void) {
+    for (uint64_t seed = 0; seed < GRAPHS; seed++) {
+        weir_plan_remat remat;
+        weir_graph *graph = graph_of(seed, 8);
+        weir_plan *plan = limited_plan(graph, "backward", 14, false);
+        weir_graph_close(graph);
+        if (!plan)
+            continue;
+        weir_plan_get_remat(plan, &remat);
+        if (remat.runs_again > 0)
+            return plan;
+        weir_plan_close(plan);
+    }
+    fail_msg("no graph of these recomputes");
+    return NULL;
+}
+
+/* Restores as the same bytes, and every changed byte is refused or gives a plan that is whole. */
+static void test_damaged_plans(void **state) {
+    weir_error error;
+    weir_cbor_writer w;
+    weir_plan *plan = some_remat_plan();
+    (void)state;
+    weir_cbor_writer_memory(&w, NULL);
+    weir_plan_write(plan, &w);
+    assert_ok(weir_cbor_finish(&w, &error), &error);
+    weir_plan_close(plan);
+    for (size_t i = 0; i <= w.size; i++)
+        for (unsigned bit = 0; bit < 8; bit++) {
+            weir_plan *restored = NULL;
+            if (i < w.size)
+                w.data[i] ^= (uint8_t)(1 << bit);
+            weir_status status = weir_plan_restore(NULL, w.data, w.size, "damaged", &restored, &error);
+            if (i < w.size)
+                w.data[i] ^= (uint8_t)(1 << bit);
+            else
+                assert_int_equal(status, WEIR_OK);
+            if (status == WEIR_OK)
+                check_pairs(restored);
+            weir_plan_close(restored);
+        }
+    weir_cbor_release(&w);
+}
+
+static void test_a_capacity_is_needed(void **state) {
+    weir_error error;
+    weir_plan *plan = NULL;
+    weir_graph *graph = graph_of(1, 6);
+    weir_plan_options options = {.size = sizeof options, .preset = "remat_enabled"};
+    (void)state;
+    assert_int_equal(weir_plan_make(NULL, graph, &options, &plan, &error), WEIR_INVALID_IR);
+    assert_non_null(strstr(error.message, "--capacity activations=8GiB"));
+    weir_graph_close(graph);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_plans_are_valid),
+        cmocka_unit_test(test_damaged_plans),
+        cmocka_unit_test(test_a_capacity_is_needed),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
