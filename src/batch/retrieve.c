@@ -3,9 +3,11 @@
  * for in the one before, while the others were served. Draws are by (walk, step), so nothing depends on how
  * many go abreast.
  *
- * A task row leads to its anchor alone, which is where the walk came from: such a step reads nothing. The
- * number of children that a long list shows is searched for once and remembered, because walks meet hubs
- * again and again.
+ * Walks from one row meet the same rows again and again: of 200,000 steps four in five leave a row that was
+ * left before. So what a row leads to is remembered for the sequence, whose cut-off it holds for, in a line
+ * or two of memory: ways, each to some neighbours that are numbered one after the other. A step from a row
+ * that is remembered reads that and the neighbour that it goes to. A task row leads to its anchor alone,
+ * which is where the walk came from: such a step reads nothing.
  *
  * Nothing is allocated, and every loop is bounded by the budget. */
 #include "batch/retrieve.h"
@@ -18,40 +20,49 @@
 #include "batch/times.h"
 #include "store/reader.h"
 
-enum { ABREAST = 64, HUBS_MOST = 4096, HUBS_LEAST = 16, HUB_BYTES = 1 << 20 };
+enum { ABREAST = 256, MEMO_BYTES = 1 << 24, MEMOS_LEAST = 16 };
 #define DOMAIN_RETRIEVAL 0x72657472u
 #define FIRST_FILL       ((uint32_t)1 << 31)
 static_assert(ABREAST % WEIR__DRAWS == 0, "draws come by the sixteen");
 
-/* Children along an edge type. */
-typedef struct run {
-    uint32_t rule;
-    uint32_t start;
-    uint32_t count;
-} run;
+/* Where a foreign key or an edge type leads: to a parent, or to one of a list of children. */
+typedef struct weir__way {
+    const uint8_t *child_rows; /* NULL: to a parent */
+    const weir__table_rules *to;
+    const struct weir__way *next; /* the ways out of that table */
+    weir__lies_in rows_in;
+} way;
 
-/* The neighbours of a row. Behind it: the parents as (row, rule), then the runs. */
-typedef struct weir__neighbours {
-    uint32_t row;
-    uint32_t serial; /* of the sequence whose cut-off they hold for */
-    uint32_t parent_count;
-    uint32_t run_count;
-    uint64_t count; /* of all of them */
-    uint32_t is_hub;
-    uint32_t words[];
-} neighbours;
+/* What a row leads to: a key, which says what row it is of in which sequence, then, for each way that leads
+ * somewhere, where its neighbours end in the numbering of all, what is added to a number to find the place in
+ * its list (of a parent: the row), and the number of the way. The rest of the ends are the number of all. */
+typedef struct memo {
+    uint64_t *key;
+    uint32_t *ends;
+    uint32_t *bases;
+    uint16_t *ways;
+} memo;
+
+/* Neighbours along a way that were found, and are not known to be visible yet. */
+typedef struct weir__found_way {
+    uint32_t way;
+    uint32_t start; /* of the list; the row of a parent */
+    uint32_t count;
+} found_way;
 
 typedef struct weir__walker {
+    uint64_t key;         /* of its row's memo, … */
+    uint8_t *at;          /* … and where that is */
+    const way *ways;      /* out of its row's table */
+    const way *way;       /* that it goes, … */
+    const uint8_t *entry; /* … and what says to which row, … */
+    uint32_t place;       /* … which is at this place of a list of children, … */
+    uint8_t parent[4];    /* … or this parent */
     uint32_t row;
     uint32_t table;
     uint32_t is_over;
-    uint32_t is_at_task_row;      /* of `row`, to which the next step leads back */
-    uint32_t may_be_example;      /* it came to a row whose label is looked at next */
-    uint32_t is_counted;          /* the neighbours of its row are */
-    neighbours *own;              /* room for the neighbours of its row, … */
-    const neighbours *at;         /* … and where they are */
-    const weir__child_rule *rule; /* the child that it goes to: where it is listed, … */
-    uint32_t entry;               /* … and its place there */
+    uint32_t is_at_task_row; /* of `row`, to which the next step leads back */
+    uint32_t may_be_example; /* it came to a row whose label is looked at next */
 } walker;
 
 typedef struct weir__ranked_example {
@@ -78,6 +89,23 @@ bool weir__retrieves(const weir__rules *rules, const weir_batch_config *config) 
            rules->label_visibility != WEIR_LABELS_NONE;
 }
 
+/* The ways out of each table: its foreign keys, then the edge types into it. */
+static void list_ways(weir__retriever *r) {
+    way *next = r->ways;
+    for (uint32_t i = 0; i < r->rules->table_count; i++) {
+        const weir__table_rules *table = &r->rules->tables[i];
+        r->first_way[i] = WEIR__LOW(uint32_t, next - r->ways);
+        for (uint32_t k = 0; k < table->parent_count; k++)
+            *next++ = (way){.to = table->parents[k].parents};
+        for (uint32_t k = 0; k < table->inbound_count; k++)
+            *next++ = (way){.child_rows = table->inbound[k].edge->child_rows,
+                            .to = table->inbound[k].children,
+                            .rows_in = table->inbound[k].rows_in};
+    }
+    for (way *each = r->ways; each < next; each++)
+        each->next = &r->ways[r->first_way[each->to->number]];
+}
+
 void weir__retriever_carve(weir__retriever *r, weir__block *block, const weir_store *store,
                            const weir__rules *rules, const weir_batch_config *config) {
     const weir_retrieval_config *retrieval = &config->retrieval;
@@ -90,13 +118,19 @@ void weir__retriever_carve(weir__retriever *r, weir__block *block, const weir_st
     uint32_t bits = 4;
     while ((uint64_t)1 << bits < 2 * examples)
         bits++;
+    uint32_t pieces = config->since_is == WEIR_SINCE_EVER ? 1 : 2, ways = 1; /* of a list; of a row */
+    uint64_t all_ways = 0;
+    for (uint32_t i = 0; i < rules->table_count; i++) {
+        const weir__table_rules *table = &rules->tables[i];
+        uint32_t most = table->parent_count + table->inbound_count * pieces;
+        ways = most > ways ? most : ways;
+        all_ways += table->parent_count + table->inbound_count;
+    }
     uint64_t size =
-        sizeof(neighbours) + (uint64_t)rules->most_parents * 2 * sizeof(uint32_t) +
-        (uint64_t)rules->most_inbound * sizeof(run) * (config->since_is == WEIR_SINCE_EVER ? 1 : 2);
-    size = (size + 63) & ~(uint64_t)63;
-    uint32_t hubs = HUBS_MOST;
-    while (hubs > HUBS_LEAST && hubs * size > HUB_BYTES)
-        hubs /= 2;
+        (sizeof(uint64_t) + (uint64_t)ways * (2 * sizeof(uint32_t) + sizeof(uint16_t)) + 63) & ~(uint64_t)63;
+    uint32_t memos = MEMOS_LEAST;
+    while (2 * memos * size <= MEMO_BYTES)
+        memos *= 2;
     *r = (weir__retriever){
         .store = store,
         .rules = rules,
@@ -104,20 +138,24 @@ void weir__retriever_carve(weir__retriever *r, weir__block *block, const weir_st
         .philox = weir__philox_many_best(),
         .most = config->max_rows,
         .walkers = weir__carve(block, ABREAST, sizeof *r->walkers),
-        .neighbours = weir__carve(block, ABREAST, size),
-        .hubs = weir__carve(block, hubs, size),
-        .neighbours_size = size,
-        .hub_count = hubs,
+        .ways = weir__carve(block, all_ways + 1, sizeof *r->ways),
+        .first_way = weir__carve(block, rules->table_count, sizeof *r->first_way),
+        .found = weir__carve(block, ABREAST, ways * sizeof *r->found),
+        .memos = weir__carve(block, memos, size),
+        .way_count = ways,
+        .memo_size = size,
+        .memo_count = memos,
         .keys = weir__carve(block, (uint64_t)1 << bits, sizeof *r->keys),
         .visits = weir__carve(block, (uint64_t)1 << bits, sizeof *r->visits),
         .used = weir__carve(block, examples + 1, sizeof *r->used),
         .ranked = weir__carve(block, config->max_rows, sizeof *r->ranked),
         .shift = 32 - bits,
+        .example_table = rules->has_task_rows ? WEIR_NONE : rules->label_table,
     };
-    if (block->memory)
+    if (block->memory) {
         memset(r->keys, 0xFF, sizeof *r->keys << bits);
-    for (uint32_t i = 0; i < ABREAST && block->memory; i++)
-        r->walkers[i].own = (neighbours *)(r->neighbours + i * size);
+        list_ways(r);
+    }
 }
 
 /* ---- What the store says ----------------------------------------------------------------------- */
@@ -186,34 +224,41 @@ static uint64_t pick(uint64_t random, uint64_t count) {
     return WEIR__LOW(uint64_t, (unsigned __int128)random * count >> 64);
 }
 
-/* ---- A step, in stages ------------------------------------------------------------------------- */
+/* ---- What a row leads to ----------------------------------------------------------------------- */
 
-static inline neighbours *hub_of(const weir__retriever *r, uint32_t row) {
-    uint32_t place = (row * 0x9E3779B1u) >> 8 & (r->hub_count - 1);
-    return (neighbours *)(r->hubs + place * r->neighbours_size);
+static inline memo memo_at(const weir__retriever *r, uint8_t *at) {
+    memo m = {.key = (uint64_t *)(void *)at, .ends = (uint32_t *)(void *)(at + sizeof(uint64_t))};
+    m.bases = m.ends + r->way_count;
+    m.ways = (uint16_t *)(m.bases + r->way_count);
+    return m;
 }
 
-/* Asks for what is read of a row that a walk has come to: its foreign keys, which lie together, where its
- * lists begin, and what is remembered of it. */
-static inline void fetch_row(const weir__retriever *r, const weir__table_rules *table, uint32_t row) {
-    uint32_t index = row - table->row_start;
-    if (table->has_hubs)
-        weir__fetch(hub_of(r, row));
+/* Puts a walk on a row, and asks for what is remembered of it. */
+static inline void stand_on(weir__retriever *r, walker *w, uint32_t row, uint32_t table, const way *ways) {
+    uint32_t place = (row * 0x9E3779B1u) >> 8 & (r->memo_count - 1);
+    w->row = row;
+    w->table = table;
+    w->ways = ways;
+    w->key = (uint64_t)r->serial << 32 | row;
+    w->at = r->memos + place * r->memo_size;
+    weir__fetch(w->at);
+}
+
+/* Asks for what is read of a row that is not remembered: its foreign keys, which lie together, and where its
+ * lists begin. */
+static inline void ask_for_row(const weir__retriever *r, const walker *w) {
+    const weir__table_rules *table = &r->rules->tables[w->table];
+    uint32_t index = w->row - table->row_start;
     if (table->parent_count > 0)
         weir__fetch(table->records + (size_t)index * table->stride + table->parents[0].slot);
     for (uint32_t i = 0; i < table->inbound_count; i++)
         weir__fetch(table->inbound[i].edge->starts + 4 * (size_t)index);
 }
 
-static inline run *runs_of(const weir__retriever *r, const neighbours *n) {
-    return (run *)(void *)(((neighbours *)(void *)n)->words + 2 * (size_t)r->rules->most_parents);
-}
-
 /* The known foreign keys of a row; whether they lead to visible rows is seen when those are near. */
-static inline void find_parents(weir__retriever *r, const weir__table_rules *table, uint32_t row,
-                                neighbours *n) {
+static inline found_way *find_parents(weir__retriever *r, const weir__table_rules *table, uint32_t row,
+                                      found_way *next) {
     const uint8_t *record = weir__record_of(table, row);
-    uint32_t *next = n->words;
     if (__builtin_expect(row == r->outlook->anchor_row && r->blank_anchor, 0))
         record = r->blank_anchor;
     else
@@ -222,26 +267,20 @@ static inline void find_parents(weir__retriever *r, const weir__table_rules *tab
         const weir__parent_rule *rule = &table->parents[i];
         const weir__table_rules *parents = rule->parents;
         uint32_t parent = weir__load32(record + rule->slot), index = parent - parents->row_start;
-        if (parent == WEIR_NONE || !weir__is_known(record, rule->known_slot, r->outlook->cutoff))
-            continue;
-        if (__builtin_expect(index >= parents->row_count, 0)) {
-            r->is_corrupt = true;
-            continue;
-        }
+        bool is_there = parent != WEIR_NONE, is_row = index < parents->row_count;
+        r->is_corrupt |= is_there & !is_row & weir__is_known(record, rule->known_slot, r->outlook->cutoff);
         if (parents->time_offset != WEIR_NONE)
             weir__fetch(parents->records + (size_t)index * parents->stride + parents->time_offset);
-        next[0] = parent;
-        next[1] = i;
-        next += 2;
+        *next = (found_way){i, parent, 1};
+        next += is_there & is_row & weir__is_known(record, rule->known_slot, r->outlook->cutoff);
     }
-    n->parent_count = WEIR__LOW(uint32_t, next - n->words) / 2;
+    return next;
 }
 
 /* The lists of a row's children, without those that are empty. */
-static inline void find_lists(weir__retriever *r, const weir__table_rules *table, uint32_t row,
-                              neighbours *n) {
+static inline found_way *find_lists(weir__retriever *r, const weir__table_rules *table, uint32_t row,
+                                    found_way *next) {
     uint32_t index = row - table->row_start;
-    run *next = runs_of(r, n), *first = next;
     for (uint32_t i = 0; i < table->inbound_count; i++) {
         const weir__child_rule *rule = &table->inbound[i];
         const weir_edge *edge = rule->edge;
@@ -252,27 +291,9 @@ static inline void find_lists(weir__retriever *r, const weir__table_rules *table
             continue;
         if (edge->child_times)
             weir__fetch(edge->child_times + 8 * ((size_t)end - 1));
-        *next++ = (run){i, start, end - start};
+        *next++ = (found_way){table->parent_count + i, start, end - start};
     }
-    n->run_count = WEIR__LOW(uint32_t, next - first);
-}
-
-/* Finds the neighbours of a row, or where they were counted before. */
-static inline void find_neighbours(weir__retriever *r, walker *w) {
-    const weir__table_rules *table = &r->rules->tables[w->table];
-    w->is_counted = 0;
-    w->at = w->own;
-    if (table->has_hubs) {
-        const neighbours *hub = hub_of(r, w->row);
-        w->is_counted = (hub->row == w->row) & (hub->serial == r->serial);
-        w->at = w->is_counted ? hub : w->own;
-        if (w->is_counted)
-            return;
-    }
-    w->own->row = w->row;
-    w->own->serial = r->serial;
-    find_parents(r, table, w->row, w->own);
-    find_lists(r, table, w->row, w->own);
+    return next;
 }
 
 /* How many of a list's ascending times are up to a limit. */
@@ -281,114 +302,113 @@ static uint32_t search(weir__retriever *r, const weir__child_rule *rule, const u
     return weir__times_up_to(r->store, r->is_whole ? 0 : rule->times_in, times, count, limit, &r->is_corrupt);
 }
 
-/* Of the children in each run, those that have a time before the floor are not shown: what is left are two
- * runs. */
-static __attribute__((noinline)) void leave_out_old(weir__retriever *r, const weir__table_rules *table,
-                                                    neighbours *n) {
-    run *runs = runs_of(r, n);
-    for (uint32_t i = n->run_count; i-- > 0;) {
-        const run whole = runs[i];
-        const weir__child_rule *rule = &table->inbound[whole.rule];
-        const uint8_t *times = rule->edge->child_times;
-        uint32_t always = whole.count, recent = whole.count;
-        if (times && whole.count > 0) {
-            times += 8 * (size_t)whole.start;
-            always = search(r, rule, times, whole.count, WEIR_TIME_ALWAYS);
-            recent = search(r, rule, times, whole.count, r->outlook->floor - 1);
-        }
-        runs[2 * i] = (run){whole.rule, whole.start, always};
-        runs[2 * i + 1] = (run){whole.rule, whole.start + recent, whole.count - recent};
-        n->count -= recent - always;
-    }
-    n->run_count *= 2;
+/* How many of a list's children are shown, if nothing is too old. */
+static inline uint32_t count_shown(weir__retriever *r, const weir__child_rule *rule, const found_way *found) {
+    const uint8_t *times = rule->edge->child_times;
+    if (!times)
+        return found->count;
+    times += 8 * (size_t)found->start;
+    touch(r, rule->times_in, times + 8 * ((size_t)found->count - 1), 8);
+    if ((int64_t)weir__load64(times + 8 * ((size_t)found->count - 1)) <= r->limit)
+        return found->count;
+    return search(r, rule, times, found->count - 1, r->limit);
 }
 
-/* Counts the neighbours that were found: parents that are visible, children that are known. */
-static inline void count_neighbours(weir__retriever *r, const weir__table_rules *table, neighbours *n) {
-    uint32_t seen = 0;
-    run *runs = runs_of(r, n);
-    for (uint32_t i = 0; i < n->parent_count; i++) {
-        uint32_t parent = n->words[2 * i], rule = n->words[2 * i + 1];
-        n->words[2 * seen] = parent;
-        n->words[2 * seen + 1] = rule;
-        seen += is_visible(r, table->parents[rule].parents, parent);
+/* Adds a way to a memo, if it leads to something. */
+static inline void add_way(memo *m, uint32_t number, uint32_t base, uint32_t end, bool is_some) {
+    *m->ends = end;
+    *m->bases = base;
+    *m->ways = WEIR__LOW(uint16_t, number);
+    m->ends += is_some;
+    m->bases += is_some;
+    m->ways += is_some;
+}
+
+/* Adds a list of which what was always there is shown, and what is not too old. */
+static __attribute__((noinline)) uint32_t add_pieces(weir__retriever *r, const weir__child_rule *rule,
+                                                     memo *m, const found_way *found, uint32_t shown,
+                                                     uint32_t count) {
+    const uint8_t *times = rule->edge->child_times + 8 * (size_t)found->start;
+    uint32_t recent = search(r, rule, times, shown, r->outlook->floor - 1);
+    uint32_t always = search(r, rule, times, recent, WEIR_TIME_ALWAYS);
+    add_way(m, found->way, found->start - count, count + always, always > 0);
+    count += always;
+    add_way(m, found->way, found->start + recent - count, count + shown - recent, shown > recent);
+    return count + shown - recent;
+}
+
+/* Remembers what a row leads to: parents that are visible, children that are shown. There are fewer than 2^32
+ * rows, but a damaged store may list more. */
+static inline memo remember(weir__retriever *r, const walker *w, const found_way *found,
+                            const found_way *end) {
+    const weir__table_rules *table = &r->rules->tables[w->table];
+    memo m = memo_at(r, w->at), next = m;
+    uint32_t count = 0;
+    uint64_t all = 0;
+    for (; found < end && found->way < table->parent_count; found++) {
+        bool is_seen = is_visible(r, table->parents[found->way].parents, found->start);
+        count += is_seen;
+        add_way(&next, found->way, found->start, count, is_seen);
     }
-    uint64_t count = seen;
-    for (uint32_t i = 0; i < n->run_count; i++) {
-        const weir__child_rule *rule = &table->inbound[runs[i].rule];
-        const uint8_t *times = rule->edge->child_times;
-        uint32_t shown = runs[i].count;
-        if (times) {
-            times += 8 * (size_t)runs[i].start;
-            touch(r, rule->times_in, times + 8 * ((size_t)shown - 1), 8);
-            if ((int64_t)weir__load64(times + 8 * ((size_t)shown - 1)) > r->limit)
-                shown = search(r, rule, times, shown - 1, r->limit);
+    for (; found < end; found++) {
+        const weir__child_rule *rule = &table->inbound[found->way - table->parent_count];
+        uint32_t shown = count_shown(r, rule, found);
+        all += shown;
+        if (__builtin_expect(r->outlook->floor != WEIR_TIME_ALWAYS && rule->edge->child_times && shown > 0,
+                             0)) {
+            count = add_pieces(r, rule, &next, found, shown, count);
+            continue;
         }
-        runs[i].count = shown;
+        add_way(&next, found->way, found->start - count, count + shown, shown > 0);
         count += shown;
     }
-    n->parent_count = seen;
-    n->count = count;
-    if (__builtin_expect(r->outlook->floor != WEIR_TIME_ALWAYS, 0))
-        leave_out_old(r, table, n);
-    n->is_hub = table->has_hubs;
+    r->is_corrupt |= all + table->parent_count > UINT32_MAX;
+    if (count == 0)
+        m.ways[r->way_count - 1] = 0; /* it is looked at, and not gone */
+    for (uint32_t *rest = next.ends; rest < m.ends + r->way_count; rest++)
+        *rest = count;
+    *m.key = w->key;
+    return m;
 }
 
-/* Remembers the neighbours of a row that may have many. Only when all walks have picked theirs: what is
- * forgotten for it may be another walk's. */
-static inline void remember(weir__retriever *r, const walker *w) {
-    if (!w->is_counted && w->own->is_hub)
-        memcpy(hub_of(r, w->own->row), w->own, r->neighbours_size);
-}
+/* ---- A step, in stages ------------------------------------------------------------------------- */
 
-/* Picks a neighbour; asks for it if it is a child. */
-static inline void pick_neighbour(weir__retriever *r, walker *w, uint64_t random) {
-    const weir__table_rules *table = &r->rules->tables[w->table];
-    if (!w->is_counted)
-        count_neighbours(r, table, w->own);
-    const neighbours *n = w->at;
-    uint64_t picked = pick(random, n->count);
-    w->is_over = n->count == 0;
-    w->rule = NULL;
-    if (picked < n->parent_count) {
-        w->row = n->words[2 * picked];
-        w->table = table->parents[n->words[2 * picked + 1]].parents->number;
-        return;
-    }
-    if (w->is_over)
-        return;
-    const run *at = runs_of(r, n);
-    for (picked -= n->parent_count; picked >= at->count; at++)
-        picked -= at->count;
-    w->rule = &table->inbound[at->rule];
-    w->entry = at->start + WEIR__LOW(uint32_t, picked);
-    weir__fetch(w->rule->edge->child_rows + 4 * (size_t)w->entry);
+/* Picks a neighbour, and asks for the entry that says which row it is: of a list, or the walk's own for a
+ * parent. What cannot be foreseen is no branch. */
+static inline void pick_neighbour(weir__retriever *r, walker *w, const memo *m, uint64_t random) {
+    uint32_t count = m->ends[r->way_count - 1], i = 0;
+    uint32_t picked = WEIR__LOW(uint32_t, pick(random, count));
+    for (uint32_t k = 0; k + 1 < r->way_count; k++)
+        i += picked >= m->ends[k];
+    const way *chosen = &w->ways[m->ways[i]];
+    const uint8_t *rows = chosen->child_rows;
+    uint32_t base = m->bases[i];
+    w->is_over = count == 0;
+    w->way = chosen;
+    w->place = base + picked;
+    weir__store32(w->parent, base);
+    w->entry = rows ? rows + 4 * (size_t)w->place : w->parent;
+    weir__fetch(w->entry);
 }
 
 /* Goes where the step leads. */
 static inline void arrive(weir__retriever *r, walker *w) {
-    const weir__rules *rules = r->rules;
-    if (w->rule) {
-        const uint8_t *child = w->rule->edge->child_rows + 4 * (size_t)w->entry;
-        const weir__table_rules *children = w->rule->children;
-        touch(r, w->rule->rows_in, child, 4);
-        uint32_t row = weir__load32(child);
-        if (row - children->row_start >= children->row_count) {
-            r->is_corrupt = true;
-            w->is_over = true;
-            return;
-        }
-        if (!children->records) { /* a task row: the next step leads back */
-            w->is_at_task_row = true;
-            if (row != r->outlook->own_row)
-                count_visit(r, w->entry);
-            return;
-        }
-        w->row = row;
-        w->table = children->number;
+    const weir__table_rules *to = w->way->to;
+    touch(r, w->way->rows_in, w->entry, 4);
+    uint32_t row = weir__load32(w->entry);
+    if (__builtin_expect(row - to->row_start >= to->row_count, 0)) {
+        r->is_corrupt = true;
+        w->is_over = true;
+        return;
     }
-    w->may_be_example = !rules->has_task_rows && w->table == rules->label_table;
-    fetch_row(r, &rules->tables[w->table], w->row);
+    if (!to->records) { /* a task row: the next step leads back */
+        w->is_at_task_row = true;
+        if (row != r->outlook->own_row)
+            count_visit(r, w->place);
+        return;
+    }
+    w->may_be_example = to->number == r->example_table;
+    stand_on(r, w, row, to->number, w->way->next);
 }
 
 /* ---- Walks ------------------------------------------------------------------------------------- */
@@ -401,24 +421,41 @@ static void look_at_label(weir__retriever *r, walker *w) {
     w->may_be_example = false;
 }
 
-/* One step of `count` walks. */
+/* One step of `count` walks: those on rows that are remembered pick a neighbour at once, the others when it
+ * is found what their rows lead to. */
 static void take_step(weir__retriever *r, uint32_t count, const uint64_t *random) {
-    uint32_t moving[ABREAST], moves = 0;
+    uint32_t moving[ABREAST], moves = 0, new_rows[ABREAST], new_count = 0;
+    found_way *ends[ABREAST];
     for (uint32_t i = 0; i < count; i++) {
         walker *w = &r->walkers[i];
-        moving[moves] = i;
-        moves += !(w->is_over | w->is_at_task_row);
+        bool moves_on = !(w->is_over | w->is_at_task_row);
         w->is_at_task_row = false;
         if (w->may_be_example)
             look_at_label(r, w);
+        if (!moves_on)
+            continue;
+        memo m = memo_at(r, w->at);
+        moving[moves++] = i;
+        if (*m.key == w->key) {
+            pick_neighbour(r, w, &m, random[i]);
+        } else {
+            ask_for_row(r, w);
+            new_rows[new_count++] = i;
+        }
     }
-    for (uint32_t k = 0; k < moves; k++)
-        find_neighbours(r, &r->walkers[moving[k]]);
-    for (uint32_t k = 0; k < moves; k++)
-        pick_neighbour(r, &r->walkers[moving[k]], random[moving[k]]);
+    for (uint32_t k = 0; k < new_count; k++) {
+        const walker *w = &r->walkers[new_rows[k]];
+        const weir__table_rules *table = &r->rules->tables[w->table];
+        found_way *next = find_parents(r, table, w->row, r->found + (size_t)k * r->way_count);
+        ends[k] = find_lists(r, table, w->row, next);
+    }
+    for (uint32_t k = 0; k < new_count; k++) {
+        walker *w = &r->walkers[new_rows[k]];
+        memo m = remember(r, w, r->found + (size_t)k * r->way_count, ends[k]);
+        pick_neighbour(r, w, &m, random[new_rows[k]]);
+    }
     for (uint32_t k = 0; k < moves; k++) {
         walker *w = &r->walkers[moving[k]];
-        remember(r, w);
         if (!w->is_over)
             arrive(r, w);
     }
@@ -427,14 +464,13 @@ static void take_step(weir__retriever *r, uint32_t count, const uint64_t *random
 /* Walks [first, first + count). */
 static void walk_abreast(weir__retriever *r, const weir__budget *budget, uint32_t first, uint32_t count) {
     const weir__outlook *o = r->outlook;
+    uint32_t anchors = r->rules->task->anchor_table;
     weir__draws draws[ABREAST / WEIR__DRAWS];
     uint64_t random[ABREAST];
-    for (uint32_t i = 0; i < count; i++)
-        r->walkers[i] = (walker){.row = o->anchor_row,
-                                 .table = r->rules->task->anchor_table,
-                                 .is_at_task_row = r->rules->has_task_rows,
-                                 .own = r->walkers[i].own};
-    fetch_row(r, &r->rules->tables[r->rules->task->anchor_table], o->anchor_row);
+    for (uint32_t i = 0; i < count; i++) {
+        r->walkers[i] = (walker){.is_at_task_row = r->rules->has_task_rows};
+        stand_on(r, &r->walkers[i], o->anchor_row, anchors, &r->ways[r->first_way[anchors]]);
+    }
     for (uint32_t step = 0; step < budget->length && !r->is_corrupt; step++) {
         uint32_t block = step / 2 * budget->walks + first;
         for (uint32_t i = 0; i < count && step % 2 == 0; i += WEIR__DRAWS)
@@ -556,21 +592,35 @@ static void look_out(weir__retriever *r, const weir__outlook *o) {
     r->is_corrupt = false;
     r->is_whole = are_whole(r);
     r->blank_anchor = NULL;
-    if (anchors->time_offset == WEIR_NONE || r->rules->shows_early_anchors)
-        return;
-    const uint8_t *time = weir__record_of(anchors, o->anchor_row) + anchors->time_offset;
-    touch(r, WEIR__SECTION_ROWS, time, 8);
-    if ((int64_t)weir__load64(time) > o->anchor_cutoff)
+    int64_t appeared = WEIR_TIME_ALWAYS;
+    if (anchors->time_offset != WEIR_NONE) {
+        const uint8_t *time = weir__record_of(anchors, o->anchor_row) + anchors->time_offset;
+        touch(r, WEIR__SECTION_ROWS, time, 8);
+        appeared = (int64_t)weir__load64(time);
+    }
+    if (appeared > o->anchor_cutoff && !r->rules->shows_early_anchors)
         r->blank_anchor = r->rules->blank_record;
+    r->is_early = appeared > o->cutoff;
+}
+
+/* Forgets what rows lead to, unless the sequence that it was remembered for sees the same: the same times,
+ * and no anchor before its own. */
+static void forget_what_differs(weir__retriever *r, const weir__outlook *o) {
+    bool is_same = r->keeps && !r->is_early && r->seen_cutoff == o->cutoff && r->seen_floor == o->floor;
+    r->keeps = !r->is_early;
+    r->seen_cutoff = o->cutoff;
+    r->seen_floor = o->floor;
+    r->serial += !is_same;
+    if (r->serial == 0) { /* what was remembered long ago must not be taken for today's */
+        memset(r->memos, 0, r->memo_count * r->memo_size);
+        r->serial++;
+    }
 }
 
 uint32_t weir__retrieve(weir__retriever *r, const weir__outlook *o, const weir__budget *budget,
                         weir__example *out) {
     look_out(r, o);
-    if (++r->serial == 0) { /* hubs of long ago must not be taken for those of today */
-        memset(r->hubs, 0, r->hub_count * r->neighbours_size);
-        r->serial++;
-    }
+    forget_what_differs(r, o);
     for (uint32_t first = 0; first < budget->walks && !r->is_corrupt; first += ABREAST) {
         uint32_t left = budget->walks - first;
         walk_abreast(r, budget, first, left < ABREAST ? left : ABREAST);

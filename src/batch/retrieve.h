@@ -44,11 +44,18 @@ struct weir__retriever {
     const uint8_t *blank_anchor; /* the anchor's record if it shows nothing; else NULL */
 
     struct weir__walker *walkers;
-    uint8_t *neighbours;      /* of each walker's row: struct weir__neighbours, each of … */
-    uint8_t *hubs;            /* … and those of rows with many, as they were counted last */
-    uint64_t neighbours_size; /* … bytes */
-    uint32_t hub_count;       /* a power of two */
-    uint32_t serial;          /* of the sequence, from 1 on */
+    struct weir__way *ways;          /* out of each table, … */
+    uint32_t *first_way;             /* … whose first are these */
+    uint32_t way_count;              /* the most that a row has */
+    struct weir__found_way *found;   /* of the walkers' rows that are not remembered */
+    uint8_t *memos;                  /* what rows lead to: … */
+    uint64_t memo_size;              /* … so many bytes each, … */
+    uint32_t memo_count;             /* … a power of two of them */
+    uint32_t serial;                 /* of what sequences see, from 1 on */
+    int64_t seen_cutoff, seen_floor; /* by the last sequence; … */
+    bool keeps;                      /* … and whether what it remembered holds for others */
+    bool is_early;                   /* the anchor is shown before its time */
+    uint32_t example_table;          /* whose rows are examples; WEIR_NONE: task rows are */
 
     uint32_t *keys; /* an open table of examples … */
     uint32_t *visits;

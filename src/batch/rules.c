@@ -11,8 +11,7 @@
 static const char operator_name[] = "weir.batch.open";
 
 enum {
-    TASK_CELLS = 3,    /* of the two kinds of task rows */
-    MANY_CHILDREN = 8, /* of a row: what walks count of them is worth remembering */
+    TASK_CELLS = 3, /* of the two kinds of task rows */
 };
 
 /* ---- Widths ------------------------------------------------------------------------------------ */
@@ -116,8 +115,6 @@ static void make_walk_rules(weir__rules *rules, uint32_t number, weir__table_rul
     for (uint32_t i = 0; i < made.parent_count; i++)
         for (uint32_t k = 0; k < i; k++)
             rules->may_repeat_parents |= made.parents[i].parents == made.parents[k].parents;
-    for (uint32_t i = 0; i < made.inbound_count; i++)
-        made.has_hubs |= made.inbound[i].edge->edges / MANY_CHILDREN > made.row_count;
     rules->most_parents = made.parent_count > rules->most_parents ? made.parent_count : rules->most_parents;
     rules->most_inbound = made.inbound_count > rules->most_inbound ? made.inbound_count : rules->most_inbound;
     *out = made;

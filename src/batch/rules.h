@@ -40,7 +40,6 @@ struct weir__table_rules {
     uint32_t number;
     uint32_t cells;       /* of a row */
     bool may_hide_labels; /* that of the labels */
-    bool has_hubs;        /* its rows have many children as a rule */
     uint32_t parent_count;
     uint32_t inbound_count;
     weir__parent_rule *parents;
