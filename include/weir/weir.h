@@ -20,6 +20,7 @@
 #include "weir/report.h"
 #include "weir/run.h"
 #include "weir/sampler.h"
+#include "weir/step_memory.h"
 #include "weir/store.h"
 #include "weir/stypes.h"
 #include "weir/tensors.h"

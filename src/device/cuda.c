@@ -16,6 +16,7 @@ typedef struct cuda_device {
     int ordinal;
     bool has_context;
     uintptr_t context;
+    uintptr_t pool; /* the driver's own, if somebody asked for it */
 } cuda_device;
 
 static cuda_device *cuda_of(weir_device *device) {
@@ -399,6 +400,58 @@ static const weir_pages cuda_pages = {.measure = measure_pages,
                                       .back = back_range,
                                       .unmap = unmap_pages};
 
+/* ---- The driver's pool -------------------------------------------------------------------------- */
+
+/* It keeps what is freed, for the next request, until it is trimmed. */
+static weir_status open_pool(weir_device *device, weir_error *error) {
+    cuda_device *d = cuda_of(device);
+    uint64_t all = UINT64_MAX;
+    if (!d->api.DeviceGetDefaultMemPool || !d->api.MemPoolSetAttribute || !d->api.MemPoolGetAttribute ||
+        !d->api.MemPoolTrimTo || !d->api.MemAllocAsync || !d->api.MemFreeAsync)
+        return weir__fail(error, WEIR_DEVICE_ERROR, WEIR__DEVICE_OPERATOR,
+                          "the driver has no memory pools; install one for CUDA 11.2 or later");
+    weir_status status = CALL(d, error, DeviceGetDefaultMemPool, (&d->pool, d->ordinal));
+    return status ? status : CALL(d, error, MemPoolSetAttribute, (d->pool, WEIR__CUDA_POOL_THRESHOLD, &all));
+}
+
+/* Giving memory of 0 bytes out is no thing of the driver's. */
+static weir_status take_from_pool(weir_device *device, size_t size, weir_stream stream, uintptr_t *out,
+                                  weir_error *error) {
+    cuda_device *d = cuda_of(device);
+    bool is_pushed;
+    weir_status status = enter(d, &is_pushed, error);
+    if (status != WEIR_OK)
+        return status;
+    status = CALL(d, error, MemAllocAsync, (out, size ? size : 1, stream));
+    bool is_taken = status == WEIR_OK;
+    status = leave(d, is_pushed, status, error);
+    if (is_taken && status != WEIR_OK)
+        (void)d->api.MemFreeAsync(*out, stream);
+    return status;
+}
+
+static void give_to_pool(weir_device *device, uintptr_t data, size_t size, weir_stream stream) {
+    cuda_device *d = cuda_of(device);
+    bool is_pushed;
+    (void)size;
+    if (enter(d, &is_pushed, NULL) != WEIR_OK)
+        is_pushed = false;
+    (void)d->api.MemFreeAsync(data, stream);
+    (void)leave(d, is_pushed, WEIR_OK, NULL);
+}
+
+static weir_status trim_pool(weir_device *device, weir_error *error) {
+    cuda_device *d = cuda_of(device);
+    return CALL(d, error, MemPoolTrimTo, (d->pool, 0));
+}
+
+static uint64_t reserved_by_pool(weir_device *device) {
+    cuda_device *d = cuda_of(device);
+    uint64_t bytes = 0;
+    (void)d->api.MemPoolGetAttribute(d->pool, WEIR__CUDA_POOL_RESERVED, &bytes);
+    return bytes;
+}
+
 /* ---- Kernels ----------------------------------------------------------------------------------- */
 
 static weir_status load_inside(cuda_device *d, weir__kernel *kernel, const char *image, weir_error *error) {
@@ -560,6 +613,11 @@ weir_status weir__cuda_device_open(const weir_env *env, const weir_device_option
         .copy_within = copy_within,
         .clear = clear,
         .settle = settle,
+        .pool_open = open_pool,
+        .pool_allocate = take_from_pool,
+        .pool_free = give_to_pool,
+        .pool_trim = trim_pool,
+        .pool_reserved = reserved_by_pool,
         .kernel_open = open_kernel,
         .kernel_close = close_kernel,
         .launch = launch,

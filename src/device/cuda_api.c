@@ -28,6 +28,8 @@ weir_status weir__cuda_load(const char *path, weir__cuda_api *out, weir_error *e
     memcpy(&out->name, &address, sizeof address);                                                            \
     if (!address && !missing)                                                                                \
         missing = symbol;
+    WEIR__CUDA_POOL_FUNCTIONS(FIND)
+    missing = NULL;
     WEIR__CUDA_FUNCTIONS(FIND)
 #undef FIND
     if (missing)

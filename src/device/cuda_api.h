@@ -30,6 +30,8 @@ enum {
     WEIR__CUDA_ALLOCATION_PINNED = 1,    /* of MemCreate: the only kind there is */
     WEIR__CUDA_ON_DEVICE = 1,            /* a place is a device */
     WEIR__CUDA_READ_AND_WRITE = 3,       /* of MemSetAccess */
+    WEIR__CUDA_POOL_THRESHOLD = 4,       /* of a pool: bytes that it keeps */
+    WEIR__CUDA_POOL_RESERVED = 5,        /* … and bytes that it has now */
 };
 
 /* The driver's CUmemLocation, CUmemAllocationProp and CUmemAccessDesc. */
@@ -105,6 +107,15 @@ _Static_assert(sizeof(weir__cuda_allocation) == 32 && sizeof(weir__cuda_access) 
       (uintptr_t, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, uintptr_t, void **,  \
        void **))
 
+/* What drivers before CUDA 11.2 lack: NULL there. */
+#define WEIR__CUDA_POOL_FUNCTIONS(X)                                                                         \
+    X(DeviceGetDefaultMemPool, "cuDeviceGetDefaultMemPool", (uintptr_t *, int))                              \
+    X(MemPoolSetAttribute, "cuMemPoolSetAttribute", (uintptr_t, int, void *))                                \
+    X(MemPoolGetAttribute, "cuMemPoolGetAttribute", (uintptr_t, int, void *))                                \
+    X(MemPoolTrimTo, "cuMemPoolTrimTo", (uintptr_t, size_t))                                                 \
+    X(MemAllocAsync, "cuMemAllocAsync", (uintptr_t *, size_t, uintptr_t))                                    \
+    X(MemFreeAsync, "cuMemFreeAsync", (uintptr_t, uintptr_t))
+
 /* And of the compiler: X(name without "nvrtc", parameters). */
 #define WEIR__NVRTC_FUNCTIONS(X)                                                                             \
     X(Version, (int *, int *))                                                                               \
@@ -120,6 +131,7 @@ _Static_assert(sizeof(weir__cuda_allocation) == 32 && sizeof(weir__cuda_access) 
 typedef struct weir__cuda_api {
 #define WEIR__CUDA_MEMBER(name, symbol, parameters) int(*name) parameters;
     WEIR__CUDA_FUNCTIONS(WEIR__CUDA_MEMBER)
+    WEIR__CUDA_POOL_FUNCTIONS(WEIR__CUDA_MEMBER)
 #undef WEIR__CUDA_MEMBER
 } weir__cuda_api;
 

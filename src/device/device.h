@@ -38,6 +38,13 @@ typedef struct weir__device_operations {
     weir_status (*clear)(weir_device *device, void *memory, size_t size, weir_stream stream,
                          weir_error *error);
     weir_status (*settle)(weir_device *device, weir_error *error);
+    /* The driver's own pool, in the order of streams. pool_open: DEVICE_ERROR if there is none. */
+    weir_status (*pool_open)(weir_device *device, weir_error *error);
+    weir_status (*pool_allocate)(weir_device *device, size_t size, weir_stream stream, uintptr_t *out,
+                                 weir_error *error);
+    void (*pool_free)(weir_device *device, uintptr_t data, size_t size, weir_stream stream);
+    weir_status (*pool_trim)(weir_device *device, weir_error *error); /* gives back what is not used */
+    uint64_t (*pool_reserved)(weir_device *device);
     weir_status (*kernel_open)(weir_device *device, weir__kernel *kernel, weir_error *error);
     void (*kernel_close)(weir_device *device, weir__kernel *kernel);
     weir_status (*launch)(weir_device *device, const weir__kernel *kernel, const weir__launch *launch,

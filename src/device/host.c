@@ -84,6 +84,27 @@ static weir_status settle(weir_device *device, weir_error *error) {
     return WEIR_OK;
 }
 
+static weir_status open_pool(weir_device *device, weir_error *error) {
+    (void)device, (void)error;
+    return WEIR_OK;
+}
+
+static weir_status take_from_pool(weir_device *device, size_t size, weir_stream stream, uintptr_t *out,
+                                  weir_error *error) {
+    (void)stream;
+    return make(device, WEIR__DEVICE_MEMORY, size, out, error);
+}
+
+static void give_to_pool(weir_device *device, uintptr_t data, size_t size, weir_stream stream) {
+    (void)stream;
+    drop(device, WEIR__DEVICE_MEMORY, data, size);
+}
+
+static uint64_t reserved_by_pool(weir_device *device) {
+    (void)device;
+    return 0;
+}
+
 static weir_status open_kernel(weir_device *device, weir__kernel *kernel, weir_error *error) {
     (void)device, (void)error;
     kernel->function = ANY_HANDLE;
@@ -118,6 +139,11 @@ weir_status weir__host_device_open(const weir_env *env, weir_device **out, weir_
         .copy_within = copy,
         .clear = clear,
         .settle = settle,
+        .pool_open = open_pool,
+        .pool_allocate = take_from_pool,
+        .pool_free = give_to_pool,
+        .pool_trim = open_pool, /* there is nothing to give back */
+        .pool_reserved = reserved_by_pool,
         .kernel_open = open_kernel,
         .kernel_close = close_kernel,
         .launch = launch,

@@ -32,7 +32,7 @@ MAY_USE = {
 
 # Public headers that are not named after their part.
 HEADER_OF = {"arrow": "ingest", "errors": "base", "philox": "base", "cbor": "base", "manifest": "sampler", "stypes": "store", "tensors": "sampler", "context": "batch",
-             "prefetch": "pipeline", "run": "pipeline", "cursors": "pipeline", "arenas": "plan"}
+             "prefetch": "pipeline", "run": "pipeline", "cursors": "pipeline", "arenas": "plan", "step_memory": "device"}
 
 # Only the default environment speaks to the system; everything else goes through a weir_env.
 DOOR = {"src/base/env.c", "src/base/guard.c"}

@@ -48,6 +48,13 @@ bool fake_has_context(void);
     if (!fake_has_context())                                                                                 \
         return fake_end(INVALID_CONTEXT);
 
+/* Handles that are not given back. */
+void fake_count(int64_t change);
+
+/* What the compiler makes of a kernel. */
+enum { FAKE_IMAGE_SIZE = 21 };
+extern const char fake_image[FAKE_IMAGE_SIZE];
+
 /* Whether bytes, by their host address, are all mapped and accessible; and what is not given back. */
 bool fake_pages_have(const uint8_t *data, size_t size);
 int64_t fake_pages_live(void);

@@ -93,6 +93,10 @@ bool fake_has_context(void) {
     return stack_depth > 0;
 }
 
+void fake_count(int64_t change) {
+    live_handles += change;
+}
+
 void fake_lock(void) {
     pthread_mutex_lock(&mutex);
 }
@@ -490,6 +494,45 @@ DRIVER(cuMemsetD8Async, (uintptr_t to, unsigned char byte, size_t size, uintptr_
     return fake_end(give(on, (work){.kind = CLEAR, .to = to, .byte = byte, .size = size}));
 }
 
+enum { POOL = 0x99 };
+
+DRIVER(cuDeviceGetDefaultMemPool, (uintptr_t * pool, int device)) {
+    (void)device;
+    BEGIN()
+    *pool = POOL;
+    return fake_end(SUCCESS);
+}
+
+DRIVER(cuMemPoolSetAttribute, (uintptr_t pool, int attribute, void *value)) {
+    BEGIN()
+    return fake_end(pool == POOL && attribute == 4 && value ? SUCCESS : INVALID_VALUE);
+}
+
+DRIVER(cuMemPoolGetAttribute, (uintptr_t pool, int attribute, uint64_t *value)) {
+    BEGIN()
+    *value = 0;
+    return fake_end(pool == POOL && attribute == 5 ? SUCCESS : INVALID_VALUE);
+}
+
+DRIVER(cuMemPoolTrimTo, (uintptr_t pool, size_t size)) {
+    (void)size;
+    BEGIN()
+    return fake_end(pool == POOL ? SUCCESS : INVALID_VALUE);
+}
+
+DRIVER(cuMemAllocAsync, (uintptr_t * out, size_t size, uintptr_t on)) {
+    (void)on;
+    BEGIN_IN_CONTEXT()
+    return fake_end(allocate(out, size, false));
+}
+
+DRIVER(cuMemFreeAsync, (uintptr_t address, uintptr_t on)) {
+    BEGIN_GIVING_BACK()
+    run_until(stream_of(on), stream_of(on)->given);
+    int result = give_back(address, false);
+    return fake_end(result_ ? result_ : result);
+}
+
 /* ---- Streams and events -------------------------------------------------------------------------- */
 
 DRIVER(cuStreamCreate, (uintptr_t * out, unsigned flags)) {
@@ -578,21 +621,21 @@ DRIVER(cuEventSynchronize, (uintptr_t handle)) {
 
 /* ---- Modules and the compiler -------------------------------------------------------------------- */
 
-static const char image[] = "an image of the fake";
+const char fake_image[FAKE_IMAGE_SIZE] = "an image of the fake";
 
 DRIVER(cuModuleLoadData, (uintptr_t * out, const void *data)) {
     BEGIN_IN_CONTEXT()
-    if (strcmp(data, image) != 0)
+    if (strcmp(data, fake_image) != 0)
         return fake_end(INVALID_VALUE);
     live_handles++;
-    *out = (uintptr_t)image;
+    *out = (uintptr_t)fake_image;
     return fake_end(SUCCESS);
 }
 
 DRIVER(cuModuleUnload, (uintptr_t module)) {
     BEGIN_GIVING_BACK()
     live_handles--;
-    return fake_end(module == (uintptr_t)image ? result_ : INVALID_HANDLE);
+    return fake_end(module == (uintptr_t)fake_image ? result_ : INVALID_HANDLE);
 }
 
 DRIVER(cuModuleGetFunction, (uintptr_t * out, uintptr_t module, const char *name)) {
@@ -602,7 +645,7 @@ DRIVER(cuModuleGetFunction, (uintptr_t * out, uintptr_t module, const char *name
                                  : strcmp(name, "weir_attention") == 0       ? run_pass
                                                                              : NULL;
     *out = (uintptr_t)run;
-    return fake_end(run && module == (uintptr_t)image ? SUCCESS : NOT_FOUND);
+    return fake_end(run && module == (uintptr_t)fake_image ? SUCCESS : NOT_FOUND);
 }
 
 DRIVER(cuFuncSetAttribute, (uintptr_t function, int attribute, int value)) {
@@ -624,72 +667,4 @@ DRIVER(cuLaunchKernel, (uintptr_t function, unsigned blocks_x, unsigned blocks_y
     for (size_t i = 0; w.kernel == run_kernel && i < 3; i++)
         memcpy((uintptr_t *[]){&w.rules, &w.from, &w.to}[i], arguments[i], sizeof w.to);
     return fake_end(give(on, w));
-}
-
-EXPORT const char *nvrtcGetErrorString(int error);
-const char *nvrtcGetErrorString(int error) {
-    return error == 6 ? "NVRTC_ERROR_COMPILATION" : "NVRTC_ERROR_OF_THE_FAKE";
-}
-
-DRIVER(nvrtcVersion, (int *major, int *minor)) {
-    BEGIN()
-    *major = 13;
-    *minor = 0;
-    return fake_end(SUCCESS);
-}
-
-/* A program is a copy of its text. */
-DRIVER(nvrtcCreateProgram, (uintptr_t * out, const char *text, const char *name, int count,
-                            const char *const *headers, const char *const *names)) {
-    (void)name, (void)count, (void)headers, (void)names;
-    BEGIN()
-    *out = (uintptr_t)strdup(text);
-    live_handles++;
-    return fake_end(SUCCESS);
-}
-
-DRIVER(nvrtcCompileProgram, (uintptr_t program, int count, const char *const *options)) {
-    BEGIN()
-    const char *global = strstr((const char *)program, "__global__ ");
-    bool names_kernel = global && (strstr(global, " weir_expand(") || strstr(global, " weir_attention"));
-    return fake_end(names_kernel && count > 0 && strcmp(options[0], "--gpu-architecture=sm_90") == 0 ? SUCCESS
-                                                                                                     : 6);
-}
-
-DRIVER(nvrtcGetCUBINSize, (uintptr_t program, size_t *size)) {
-    (void)program;
-    BEGIN()
-    *size = sizeof image;
-    return fake_end(SUCCESS);
-}
-
-DRIVER(nvrtcGetCUBIN, (uintptr_t program, char *out)) {
-    (void)program;
-    BEGIN()
-    memcpy(out, image, sizeof image);
-    return fake_end(SUCCESS);
-}
-
-static const char compiler_log[] = "weir_kernel.cu(1): error\nas the test wanted it\n";
-
-DRIVER(nvrtcGetProgramLogSize, (uintptr_t program, size_t *size)) {
-    (void)program;
-    BEGIN()
-    *size = sizeof compiler_log;
-    return fake_end(SUCCESS);
-}
-
-DRIVER(nvrtcGetProgramLog, (uintptr_t program, char *out)) {
-    (void)program;
-    BEGIN()
-    memcpy(out, compiler_log, sizeof compiler_log);
-    return fake_end(SUCCESS);
-}
-
-DRIVER(nvrtcDestroyProgram, (uintptr_t * program)) {
-    BEGIN_GIVING_BACK()
-    free((char *)*program);
-    *program = 0;
-    live_handles--;
-    return fake_end(result_);
 }
