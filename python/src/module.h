@@ -73,6 +73,7 @@ int py_add_store(PyObject *module);
 int py_add_sampler(PyObject *module);
 int py_add_plan(PyObject *module);
 int py_add_arenas(PyObject *module);
+int py_add_step_memory(PyObject *module);
 int py_add_batch(PyObject *module);
 int py_add_contexts(PyObject *module);
 int py_add_run(PyObject *module);

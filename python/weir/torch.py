@@ -26,10 +26,12 @@ from weir import _weir
 from weir._attention import Masks, attend, lists_of
 from weir._batch import OPTIONAL_NAMES, TENSOR_NAMES, Batch, SemanticType
 from weir._loader import Loader
+from weir._planned import PlannedAllocator, planned_allocator
 
 __all__ = [
     "Dataset",
     "Masks",
+    "PlannedAllocator",
     "Tensors",
     "attention_lists",
     "column_attention",
@@ -37,6 +39,7 @@ __all__ = [
     "inbound_attention",
     "masks",
     "outbound_attention",
+    "planned_allocator",
     "text_embeddings",
 ]
 
