@@ -232,6 +232,23 @@ enum { WEIR_MAP_ZEROED = -1, WEIR_MAP_NOTHING = -2 };
 /* The system itself. Static and immutable; any thread. */
 WEIR_API const weir_env *weir_env_default(void);
 
+/* ---- Progress --------------------------------------------------------------------------------- */
+
+/* How far long work is: an ingest, a push, a pull. */
+typedef struct weir_progress {
+    const char *phase;    /* of ingest "draft", "read", "order", "match", "tasks", "write", "embed"; static */
+    uint64_t done;        /* rows, texts in "embed", chunks */
+    uint64_t total;       /* an estimate; 0: unknown */
+    uint64_t done_bytes;  /* read, written or moved in this phase, where known */
+    uint64_t total_bytes; /* 0: unknown */
+    uint64_t elapsed_ns;  /* since the call began */
+} weir_progress;
+
+/* Called a few times per second from the thread that called (of ingest, if no second thread can be started,
+ * from one of its own, one at a time). Returning false stops the work with CANCELLED, also inside a source's
+ * query. */
+typedef bool (*weir_progress_report)(void *context, const weir_progress *progress);
+
 /* ---- Memory of other kinds -------------------------------------------------------------------- */
 
 /* Memory whose addresses are taken apart from its bytes, so that what lies at an address can be replaced and

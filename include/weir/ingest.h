@@ -15,20 +15,6 @@
 extern "C" {
 #endif
 
-typedef struct weir_progress {
-    const char *phase;    /* "draft", "read", "order", "match", "tasks", "write", "embed"; static */
-    uint64_t done;        /* rows, or texts in "embed" */
-    uint64_t total;       /* an estimate; 0: unknown */
-    uint64_t done_bytes;  /* read or written in this phase, where known */
-    uint64_t total_bytes; /* 0: unknown */
-    uint64_t elapsed_ns;  /* since the call began */
-} weir_progress;
-
-/* Called a few times per second from the thread that called ingest (or, if no second thread can be started,
- * from one of its own, one at a time). Returning false stops the work with CANCELLED, also inside a source's
- * query. */
-typedef bool (*weir_progress_report)(void *context, const weir_progress *progress);
-
 /* Called before store and manifest take their names, one call at a time: from the thread that called ingest
  * or, if progress is reported, from another, while that one may be in its own report. Texts are valid during
  * the call. */

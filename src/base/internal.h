@@ -82,4 +82,12 @@ bool weir__decimal_parse(const char *text, size_t size, uint64_t *out);
 locale_t weir__enter_c_locale(void);
 void weir__leave_c_locale(locale_t kept);
 
+/* A server's message as one line: line breaks become spaces, those at the end go; cut to `size` and
+ * terminated. */
+void weir__one_line(const char *message, char *out, size_t size);
+
+/* Replaces every occurrence of a secret in `text` (terminated, in a buffer of `capacity` bytes) by "***",
+ * cutting what no longer fits. An empty secret is none. */
+void weir__redact(char *text, size_t capacity, const char *secret, size_t secret_size);
+
 #endif

@@ -1,4 +1,6 @@
-/* Text at the byte level: UTF-8, hex and decimal, strict in what they accept; and the C locale for floats. */
+/* Text at the byte level: UTF-8, hex and decimal, strict in what they accept; the C locale for floats;
+ * and messages of others, as one line and without secrets. */
+#include <stdio.h>
 #include <string.h>
 
 #include "base/internal.h"
@@ -107,4 +109,35 @@ locale_t weir__enter_c_locale(void) {
 
 void weir__leave_c_locale(locale_t kept) {
     uselocale(kept);
+}
+
+/* ---- Messages of others ----------------------------------------------------------------------- */
+
+void weir__one_line(const char *message, char *out, size_t size) {
+    snprintf(out, size, "%s", message);
+    size_t length = strlen(out);
+    while (length > 0 && (out[length - 1] == '\n' || out[length - 1] == ' '))
+        out[--length] = '\0';
+    for (char *at = out; *at; at++)
+        if (*at == '\n' || *at == '\r' || *at == '\t')
+            *at = ' ';
+}
+
+void weir__redact(char *text, size_t capacity, const char *secret, size_t secret_size) {
+    static const char mask[] = "***";
+    enum { MASK_SIZE = sizeof mask - 1 };
+    if (secret_size == 0 || capacity == 0)
+        return;
+    char *at = text;
+    while ((at = memmem(at, strlen(at), secret, secret_size)) != NULL) {
+        size_t tail = strlen(at + secret_size);
+        size_t room = capacity - 1 - (size_t)(at - text);
+        size_t mask_size = room < MASK_SIZE ? room : MASK_SIZE;
+        if (tail > room - mask_size)
+            tail = room - mask_size;
+        memmove(at + mask_size, at + secret_size, tail);
+        memcpy(at, mask, mask_size);
+        at += mask_size;
+        at[tail] = '\0';
+    }
 }

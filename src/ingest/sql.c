@@ -95,32 +95,3 @@ size_t weir__sql_trimmed_size(const char *statement) {
     }
     return size;
 }
-
-void weir__one_line(const char *message, char *out, size_t size) {
-    snprintf(out, size, "%s", message);
-    size_t length = strlen(out);
-    while (length > 0 && (out[length - 1] == '\n' || out[length - 1] == ' '))
-        out[--length] = '\0';
-    for (char *at = out; *at; at++)
-        if (*at == '\n' || *at == '\r' || *at == '\t')
-            *at = ' ';
-}
-
-void weir__redact(char *text, size_t capacity, const char *secret, size_t secret_size) {
-    static const char mask[] = "***";
-    enum { MASK_SIZE = sizeof mask - 1 };
-    if (secret_size == 0 || capacity == 0)
-        return;
-    char *at = text;
-    while ((at = memmem(at, strlen(at), secret, secret_size)) != NULL) {
-        size_t tail = strlen(at + secret_size);
-        size_t room = capacity - 1 - (size_t)(at - text);
-        size_t mask_size = room < MASK_SIZE ? room : MASK_SIZE;
-        if (tail > room - mask_size)
-            tail = room - mask_size;
-        memmove(at + mask_size, at + secret_size, tail);
-        memcpy(at, mask, mask_size);
-        at += mask_size;
-        at[tail] = '\0';
-    }
-}

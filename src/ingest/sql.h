@@ -1,4 +1,4 @@
-/* Building SQL text, and keeping secrets out of messages: what the sources that speak SQL share. */
+/* Building SQL text: what the sources that speak SQL share. */
 #ifndef WEIR_SRC_INGEST_SQL_H
 #define WEIR_SRC_INGEST_SQL_H
 
@@ -24,13 +24,5 @@ void weir__sql_release(weir__sql *sql);
 /* The length of a statement without the white space, semicolons and comments that end it. (All of it where
  * a quote or comment does not end, as the server will say.) */
 size_t weir__sql_trimmed_size(const char *statement);
-
-/* A server's message as one line: line breaks become spaces, those at the end go; cut to `size` and
- * terminated. */
-void weir__one_line(const char *message, char *out, size_t size);
-
-/* Replaces every occurrence of a secret in `text` (terminated, in a buffer of `capacity` bytes) by "***",
- * cutting what no longer fits. An empty secret is none. */
-void weir__redact(char *text, size_t capacity, const char *secret, size_t secret_size);
 
 #endif
