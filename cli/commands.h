@@ -9,6 +9,8 @@
     X(ingest)                                                                                                \
     X(info)                                                                                                  \
     X(verify)                                                                                                \
+    X(push)                                                                                                  \
+    X(pull)                                                                                                  \
     X(embed)                                                                                                 \
     X(manifest)                                                                                              \
     X(next)                                                                                                  \

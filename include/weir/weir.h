@@ -17,6 +17,7 @@
 #include "weir/philox.h"
 #include "weir/plan.h"
 #include "weir/prefetch.h"
+#include "weir/remote.h"
 #include "weir/report.h"
 #include "weir/run.h"
 #include "weir/sampler.h"

@@ -1,4 +1,4 @@
-/* The module's functions: ingest, schema drafts, replay, the table of errors. */
+/* The module's functions: ingest, schema drafts, remote stores, replay, the table of errors. */
 #include <string.h>
 
 #include "module.h"
@@ -210,6 +210,65 @@ static PyObject *draft(PyObject *module, PyObject *given) {
     return is_taken && !is_raised ? py_raise(&error) : NULL;
 }
 
+/* ---- Remote stores ----------------------------------------------------------------------------- */
+
+typedef weir_status (*remote_call)(const weir_env *env, const char *from, const char *to,
+                                   const weir_remote_options *options, weir_remote_report *report,
+                                   weir_error *error);
+
+static PyObject *run_remote(remote_call call, const char *from, const char *to, weir_remote_options *options,
+                            PyObject *callback) {
+    py_failure failure = {0};
+    progress self = {.callback = callback, .failure = &failure};
+    weir_remote_report report;
+    weir_error error;
+    weir_status status = WEIR_OK;
+    if (callback != Py_None) {
+        options->progress = report_progress;
+        options->progress_context = &self;
+    }
+    Py_BEGIN_ALLOW_THREADS status = call(NULL, from, to, options, &report, &error);
+    Py_END_ALLOW_THREADS if (raise_failure(&failure, status)) return NULL;
+    if (status != WEIR_OK)
+        return py_raise(&error);
+    return Py_BuildValue("{sNsKsKsKsKsK}", "store_hash", py_hex(report.store_hash, WEIR_HASH_SIZE), "bytes",
+                         (ull)report.bytes, "chunks", (ull)report.chunks, "moved_chunks",
+                         (ull)report.moved_chunks, "moved_bytes", (ull)report.moved_bytes, "total_ns",
+                         (ull)report.total_ns);
+}
+
+/* _push(store, url, chunk_bits, concurrency, retries, timeout_s, progress) */
+static PyObject *push(PyObject *module, PyObject *args) {
+    (void)module;
+    weir_remote_options options = WEIR_REMOTE_OPTIONS;
+    PyObject *store = NULL, *callback = NULL;
+    const char *url;
+    if (!PyArg_ParseTuple(args, "O&sO&O&O&O&O:_push", PyUnicode_FSConverter, &store, &url, py_to_uint32,
+                          &options.chunk_bits, py_to_uint32, &options.concurrency, py_to_uint32,
+                          &options.retries, py_to_uint32, &options.timeout_s, &callback))
+        return NULL;
+    PyObject *result = run_remote(weir_push, path_text(store), url, &options, callback);
+    Py_DECREF(store);
+    return result;
+}
+
+/* _pull(url, path, hash or None, concurrency, retries, timeout_s, progress) */
+static PyObject *pull(PyObject *module, PyObject *args) {
+    (void)module;
+    weir_remote_options options = WEIR_REMOTE_OPTIONS;
+    PyObject *path = NULL, *callback = NULL;
+    const char *url, *hash;
+    Py_ssize_t hash_size = 0;
+    if (!PyArg_ParseTuple(args, "sO&z#O&O&O&O:_pull", &url, PyUnicode_FSConverter, &path, &hash, &hash_size,
+                          py_to_uint32, &options.concurrency, py_to_uint32, &options.retries, py_to_uint32,
+                          &options.timeout_s, &callback))
+        return NULL;
+    options.expected_hash = hash && hash_size == WEIR_HASH_SIZE ? (const uint8_t *)hash : NULL;
+    PyObject *result = run_remote(weir_pull, url, path_text(path), &options, callback);
+    Py_DECREF(path);
+    return result;
+}
+
 /* ---- Errors ------------------------------------------------------------------------------------ */
 
 /* The table of include/weir/errors.h: (code, name, subsystem, meaning) of each. */
@@ -279,6 +338,8 @@ PyMethodDef py_functions[] = {
     {"_launcher", launcher, METH_NOARGS, "(rank, world size) by the launcher's variables."},
     {"_ingest", ingest, METH_VARARGS, "Reads a source and writes a store and its manifest."},
     {"_draft", draft, METH_O, "The draft of a source's schema, as JSON text."},
+    {"_push", push, METH_VARARGS, "Sends a store to a server."},
+    {"_pull", pull, METH_VARARGS, "Brings a store from a server."},
     {"_replay", replay, METH_VARARGS, "Re-executes a trace and compares every field."},
     {"_pack", py_pack, METH_VARARGS, "Offsets for buffers with lifetimes."},
     {"_command", py_command, METH_O, "Runs the program weir with its arguments; its exit status."},

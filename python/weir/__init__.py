@@ -21,6 +21,7 @@ from weir._loader import Loader
 from weir._manifest import Location, Manifest, Mix
 from weir._plan import Packing, Plan, pack, plan
 from weir._prefetcher import Prefetcher
+from weir._remote import TransferReport, pull, push
 from weir._replay import ReplayReport, replay
 from weir._sampler import BatchSampler, Sampler
 from weir._store import Keys, Store, Table
@@ -78,6 +79,7 @@ __all__ = [
     "StoreError",
     "Table",
     "Target",
+    "TransferReport",
     "__version__",
     "batch",
     "draft_schema",
@@ -86,5 +88,7 @@ __all__ = [
     "metrics",
     "pack",
     "plan",
+    "pull",
+    "push",
     "replay",
 ]

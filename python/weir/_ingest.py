@@ -192,7 +192,7 @@ def _schema_text(schema: Path | Mapping[str, Any] | None) -> tuple[str | None, s
 class _Bar:
     """The callback for a `progress` argument."""
 
-    def __init__(self, progress: ProgressCallback | bool) -> None:
+    def __init__(self, progress: ProgressCallback | bool, unit: str = " rows") -> None:
         self._callback = progress if callable(progress) else None
         self._bar: Any = None
         if progress is True:
@@ -200,7 +200,7 @@ class _Bar:
                 from tqdm.auto import tqdm
             except ImportError:
                 return
-            self._bar = tqdm(unit=" rows", unit_scale=True)
+            self._bar = tqdm(unit=unit, unit_scale=True)
 
     def __enter__(self) -> ProgressCallback | None:
         return self._callback or (self._show if self._bar is not None else None)
@@ -219,7 +219,7 @@ class _Bar:
 def _interruptible(
     work: Callable[[Callable[..., bool]], dict[str, Any]], report: ProgressCallback | None
 ) -> dict[str, Any]:
-    """Runs ingest in a thread of its own, so that the main one is there for Ctrl-C."""
+    """Runs long work in a thread of its own, so that the main one is there for Ctrl-C."""
     stop, done = threading.Event(), threading.Event()
     result: dict[str, Any] = {}
     failure: list[BaseException] = []

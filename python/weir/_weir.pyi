@@ -367,6 +367,26 @@ def _ingest(
     /,
 ) -> dict[str, Any]: ...
 def _draft(source: _Path | tuple[tuple[str, object, int], ...], /) -> str: ...
+def _push(
+    store: _Path,
+    url: str,
+    chunk_bits: int,
+    concurrency: int,
+    retries: int,
+    timeout_s: int,
+    progress: Callable[[str, int, int, int, int, int], object] | None,
+    /,
+) -> dict[str, Any]: ...
+def _pull(
+    url: str,
+    path: _Path,
+    hash: bytes | None,
+    concurrency: int,
+    retries: int,
+    timeout_s: int,
+    progress: Callable[[str, int, int, int, int, int], object] | None,
+    /,
+) -> dict[str, Any]: ...
 def _replay(trace: _Path, stores: tuple[Store, ...], manifest: Manifest | None, /) -> dict[str, Any]: ...
 def _pack(
     buffers: bytes, alignment: int, capacity: int | None, effort: int, threads: int, /

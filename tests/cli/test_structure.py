@@ -20,6 +20,7 @@ MAY_USE = {
     "base": [],
     "store": ["base"],
     "ingest": ["base", "store"],
+    "remote": ["base", "store"],
     "sampler": ["base", "store"],
     "batch": ["base", "store", "sampler"],
     "report": ["base", "store", "sampler", "batch"],
@@ -46,14 +47,14 @@ SYSTEM_CALLS = """malloc calloc realloc reallocarray free aligned_alloc posix_me
     pthread_join exit _exit abort getenv setenv system fork""".split()
 
 # Calls that a file may make all the same, with the reason.
-# Where a library is, and the key of an embedding server, are said in the process's environment variables.
+# Where a library is, the key of an embedding server, and the credentials of S3 are said in environment variables.
 EXCEPTIONS = {"src/ingest/duckdb_api.c": {"getenv"}, "src/ingest/embed_http.c": {"getenv"},
-              "src/pipeline/launcher.c": {"getenv"}}
+              "src/pipeline/launcher.c": {"getenv"}, "src/remote/location.c": {"getenv"}}
 
 # Integers become narrower in one of the three ways of src/base/narrow.h; the kernels that a GPU compiles too say so by
 # plain casts.
 NARROWING = "src/base/narrow.h"
-NARROWED = ["base", "store", "ingest", "batch", "device", "attention", "pipeline"]
+NARROWED = ["base", "store", "ingest", "remote", "batch", "device", "attention", "pipeline"]
 GPU_KERNELS = {"src/batch/expand_kernel.h", "src/store/calendar.h", "src/attention/lists_kernel.h"}
 CAST = re.compile(r"(?<!\bsizeof)(?<!PERMUTE)\(\s*(?:u?int(?:8|16|32)_t|int|short)\s*\)\s*(?=[A-Za-z_(*&!~-])")
 

@@ -1,0 +1,47 @@
+/* weir pull URL: a store from a server, verified before it takes its name. */
+#include "remote.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+static int run(const cli_command *self, int argc, char **argv) {
+    cli_remote remote = {.options = WEIR_REMOTE_OPTIONS, .retries = UINT32_MAX};
+    const char *output = NULL, *hash = NULL, *url;
+    uint8_t *expected = NULL;
+    size_t expected_size = 0;
+    cli_option options[] = {{"-o", CLI_TEXT, &output, false, false},
+                            {"--hash", CLI_TEXT, &hash, false, false},
+                            CLI_REMOTE_OPTIONS(remote)};
+    int count = cli_parse(self, options, sizeof options / sizeof *options, argc, argv, &url, 1);
+    if (count < 0)
+        return CLI_USAGE;
+    if (count != 1)
+        return cli_usage(self, "say which store, by its URL");
+    const char *slash = strrchr(url, '/');
+    if (!output)
+        output = slash && slash[1] ? slash + 1 : url;
+    if (hash && (!cli_hex(hash, &expected, &expected_size) || expected_size != WEIR_HASH_SIZE)) {
+        free(expected);
+        return cli_usage(self,
+                         "--hash is the 64 hex digits of a store's hash, as weir verify --json says it");
+    }
+    remote.options.expected_hash = expected;
+    int result = cli_remote_run(&remote, weir_pull, url, output, "pulled");
+    free(expected);
+    return result;
+}
+
+const cli_command cli_pull = {
+    .name = "pull",
+    .summary = "bring a store from S3 or a web server, verified; only what is lacking here travels",
+    .usage = "weir pull URL [-o STORE] [--hash HEX] [--concurrency N] [--retries N] [--timeout S] [--json]",
+    .help =
+        "  URL                 where weir push has put it: s3://bucket/folder/name.weir, or https://…\n"
+        "  -o STORE            where it goes (default: the name in the URL). A store that is there is "
+        "replaced\n"
+        "                      when the new one is whole, and what both have is not asked for\n"
+        "  --hash HEX          the store's hash; any other store is refused\n" CLI_REMOTE_HELP
+        "What has arrived of a pull that was interrupted lies in STORE.part; the next one goes on from it.\n",
+    .example = "  weir pull s3://my-bucket/stores/shop.weir -o shop.weir\n",
+    .run = run,
+};

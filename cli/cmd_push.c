@@ -1,0 +1,45 @@
+/* weir push STORE URL: a store to a server, in chunks that it does not have. */
+#include "remote.h"
+
+/* The bits of a size that is a power of two; 0 if it is not one. */
+static uint32_t bits_of(uint64_t size) {
+    uint32_t bits = 0;
+    while (bits < 63 && (uint64_t)1 << bits < size)
+        bits++;
+    return (uint64_t)1 << bits == size ? bits : 0;
+}
+
+static int run(const cli_command *self, int argc, char **argv) {
+    cli_remote remote = {.options = WEIR_REMOTE_OPTIONS, .retries = UINT32_MAX};
+    cli_option options[] = {{"--chunk-size", CLI_SIZE, &remote.chunk_size, false, false},
+                            CLI_REMOTE_OPTIONS(remote)};
+    const char *given[2];
+    int count = cli_parse(self, options, sizeof options / sizeof *options, argc, argv, given, 2);
+    if (count < 0)
+        return CLI_USAGE;
+    if (count != 2)
+        return cli_usage(self, "say which store, and where to");
+    if (options[0].given) {
+        remote.options.chunk_bits = bits_of(remote.chunk_size);
+        if (remote.options.chunk_bits < 12 || remote.options.chunk_bits > 26)
+            return cli_usage(self, "--chunk-size must be a power of two from 4KiB to 64MiB");
+    }
+    return cli_remote_run(&remote, weir_push, given[0], given[1], "pushed");
+}
+
+const cli_command cli_push = {
+    .name = "push",
+    .summary = "send a store to S3 or a web server; only what it lacks travels",
+    .usage = "weir push STORE URL [--chunk-size SIZE] [--concurrency N] [--retries N] [--timeout S] [--json]",
+    .help =
+        "  STORE               a file that weir ingest wrote; every byte of it is verified first\n"
+        "  URL                 s3://bucket/folder/name.weir, or https://… of a server that takes PUT; one "
+        "that\n"
+        "                      ends in '/' gets the file's name. Chunks lie in the folder chunks/ beside it\n"
+        "  --chunk-size SIZE   of a chunk, about: a power of two from 4KiB to 64MiB (default: 4MiB); a store "
+        "and\n"
+        "                      its successors should have the same\n" CLI_REMOTE_HELP
+        "A push that was interrupted is given again, and goes on with the chunks that are not there yet.\n",
+    .example = "  weir push shop.weir s3://my-bucket/stores/shop.weir\n",
+    .run = run,
+};

@@ -1,0 +1,290 @@
+/* A store's file in chunks: where it is cut, and the index that lists them (docs/spec/08-chunks.md). The file
+ * is read once, through a buffer of two of the largest chunks. */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/bytes.h"
+#include "base/hash.h"
+#include "remote/remote.h"
+
+static const char format_name[] = "weir-chunks/1";
+enum { FIRST_SIZE = 4096, GEAR_SIZE = 256 };
+
+bool weir__read_at(const weir_env *env, int file, void *out, size_t size, uint64_t offset) {
+    uint8_t *at = out;
+    while (size > 0) {
+        ssize_t got = env->pread(env->context, file, at, size, offset);
+        if (got <= 0) {
+            errno = got == 0 ? EIO : errno;
+            return false;
+        }
+        at += got;
+        offset += (uint64_t)got;
+        size -= (size_t)got;
+    }
+    return true;
+}
+
+bool weir__write_at(const weir_env *env, int file, const void *data, size_t size, uint64_t offset) {
+    const uint8_t *at = data;
+    while (size > 0) {
+        ssize_t written = env->pwrite(env->context, file, at, size, offset);
+        if (written <= 0) {
+            errno = written == 0 ? EIO : errno;
+            return false;
+        }
+        at += written;
+        offset += (uint64_t)written;
+        size -= (size_t)written;
+    }
+    return true;
+}
+
+/* ---- Cutting --------------------------------------------------------------------------------- */
+
+typedef struct cutter {
+    uint64_t gear[GEAR_SIZE];
+    size_t least, most;
+    uint32_t bits;
+} cutter;
+
+static void cutter_init(cutter *c, uint32_t bits) {
+    enum { TEXT_SIZE = sizeof format_name - 1 };
+    c->bits = bits;
+    c->least = (size_t)1 << (bits - 2);
+    c->most = (size_t)1 << (bits + 2);
+    for (int v = 0; v < GEAR_SIZE; v++) {
+        uint8_t text[TEXT_SIZE + 1], digest[WEIR_HASH_SIZE];
+        memcpy(text, format_name, TEXT_SIZE);
+        text[TEXT_SIZE] = WEIR__LOW(uint8_t, v);
+        weir__blake3_of(text, sizeof text, digest);
+        c->gear[v] = weir__load64(digest);
+    }
+}
+
+/* The size of the chunk that begins at `data`, of which `left` bytes follow, or `most` of them at least. */
+static size_t chunk_size(const cutter *c, const uint8_t *data, size_t left) {
+    size_t end = left < c->most ? left : c->most;
+    uint64_t h = 0;
+    for (size_t i = c->least; i < end; i++) {
+        h = (h << 1) + c->gear[data[i]];
+        if (h >> (64 - c->bits) == 0)
+            return i + 1;
+    }
+    return end;
+}
+
+static weir_status add_chunk(weir__chunks *out, const uint8_t *data, size_t size, weir_error *error) {
+    if (!weir__grow(out->env, (void **)&out->list, &out->capacity, out->count + 1, sizeof *out->list) ||
+        out->count >= UINT32_MAX)
+        return weir__out_of_memory(error, WEIR__REMOTE_OPERATOR, out->count * sizeof *out->list);
+    const weir__chunk *last = out->count > 0 ? &out->list[out->count - 1] : NULL;
+    weir__chunk *chunk = &out->list[out->count++];
+    chunk->offset = last ? last->offset + last->size : 0;
+    chunk->size = WEIR__NARROW(uint32_t, size);
+    weir__blake3_of(data, size, chunk->hash);
+    return WEIR_OK;
+}
+
+/* Reads on until the buffer holds the largest chunk, or the file's end. */
+static bool fill(const weir__chunks *out, int file, uint8_t *buffer, size_t *held, size_t used, size_t most,
+                 uint64_t *read_to) {
+    memmove(buffer, buffer + used, *held - used);
+    *held -= used;
+    uint64_t left = out->size - *read_to;
+    size_t more = most - *held < left ? most - *held : (size_t)left;
+    if (!weir__read_at(out->env, file, buffer + *held, more, *read_to))
+        return false;
+    *held += more;
+    *read_to += more;
+    return true;
+}
+
+weir_status weir__chunks_cut(weir__chunks *out, int file, const char *path, weir__remote_watch *watch,
+                             weir_error *error) {
+    cutter c;
+    cutter_init(&c, out->bits);
+    size_t room = 2 * c.most > FIRST_SIZE ? 2 * c.most : FIRST_SIZE, held = 0, used = 0;
+    uint64_t read_to = 0;
+    weir_status status = WEIR_OK;
+    uint8_t *buffer = weir__allocate(out->env, room, 1);
+    if (!buffer)
+        return weir__out_of_memory(error, WEIR__REMOTE_OPERATOR, room);
+    while (status == WEIR_OK && (used < held || read_to < out->size)) {
+        if (held - used < c.most && read_to < out->size) {
+            if (!fill(out, file, buffer, &held, used, room, &read_to)) {
+                status = weir__io_error(error, WEIR__REMOTE_OPERATOR, "read", path);
+                break;
+            }
+            used = 0;
+        }
+        size_t left = held - used;
+        size_t size = out->count > 0      ? chunk_size(&c, buffer + used, left)
+                      : left < FIRST_SIZE ? left
+                                          : FIRST_SIZE;
+        status = add_chunk(out, buffer + used, size, error);
+        used += size;
+        watch->state.done_bytes += size;
+        if (status == WEIR_OK)
+            status = weir__remote_watch_tell(watch, error);
+    }
+    weir__release(out->env, buffer);
+    return status;
+}
+
+/* ---- The index ------------------------------------------------------------------------------- */
+
+void weir__chunks_write(const weir__chunks *chunks, weir_json_writer *w) {
+    weir_json_object(w);
+    weir_json_key(w, "format");
+    weir_json_text(w, format_name);
+    weir_json_key(w, "store_hash");
+    weir_json_hex(w, chunks->store_hash, WEIR_HASH_SIZE);
+    weir_json_key(w, "size");
+    weir_json_uint(w, chunks->size);
+    weir_json_key(w, "bits");
+    weir_json_uint(w, chunks->bits);
+    weir_json_key(w, "chunks");
+    weir_json_array(w);
+    for (size_t i = 0; i < chunks->count; i++) {
+        weir_json_array(w);
+        weir_json_hex(w, chunks->list[i].hash, WEIR_HASH_SIZE);
+        weir_json_uint(w, chunks->list[i].size);
+        weir_json_end_array(w);
+    }
+    weir_json_end_array(w);
+    weir_json_end_object(w);
+}
+
+static bool read_hash(const weir_cbor_value *value, uint8_t out[WEIR_HASH_SIZE]) {
+    if (value->type != WEIR_CBOR_TEXT || value->number != WEIR__CHUNK_NAME_SIZE)
+        return false;
+    for (size_t i = 0; i < WEIR__CHUNK_NAME_SIZE; i++)
+        if (value->data[i] >= 'A' && value->data[i] <= 'F')
+            return false;
+    return weir__hex_decode((const char *)value->data, WEIR__CHUNK_NAME_SIZE, out, WEIR_HASH_SIZE);
+}
+
+static bool read_number(const weir_cbor_value *map, const char *key, uint64_t least, uint64_t most,
+                        uint64_t *out) {
+    weir_cbor_value value;
+    if (!weir_cbor_get(map, key, &value) || value.type != WEIR_CBOR_UINT)
+        return false;
+    *out = value.number;
+    return value.number >= least && value.number <= most;
+}
+
+static bool read_chunk(const weir_cbor_value *pair, weir__chunk *out) {
+    weir_cbor_value hash, size;
+    if (pair->type != WEIR_CBOR_ARRAY || pair->number != 2)
+        return false;
+    weir_cbor_iterator it = weir_cbor_children(pair);
+    if (!weir_cbor_next(&it, NULL, &hash) || !weir_cbor_next(&it, NULL, &size))
+        return false;
+    bool fits = read_hash(&hash, out->hash) && size.type == WEIR_CBOR_UINT && size.number >= 1 &&
+                size.number <= WEIR__CHUNK_SIZE_MOST;
+    out->size = fits ? WEIR__NARROW(uint32_t, size.number) : 0;
+    return fits;
+}
+
+/* NULL, or what is wrong; "memory" is short. */
+static const char *read_list(weir__chunks *out, const weir_cbor_value *list) {
+    weir_cbor_value pair;
+    uint64_t offset = 0;
+    if (list->type != WEIR_CBOR_ARRAY || list->number >= UINT32_MAX)
+        return "chunks";
+    out->list = weir__allocate(out->env, (size_t)list->number, sizeof *out->list);
+    if (!out->list)
+        return "memory";
+    weir_cbor_iterator it = weir_cbor_children(list);
+    while (weir_cbor_next(&it, NULL, &pair)) {
+        weir__chunk *chunk = &out->list[out->count++];
+        chunk->offset = offset;
+        if (!read_chunk(&pair, chunk))
+            return "chunks";
+        offset += chunk->size; /* fewer than 2^32 of at most 2^28 bytes */
+    }
+    return offset == out->size ? NULL : "size";
+}
+
+static const char *read_document(weir__chunks *out, const weir_cbor_value *map) {
+    weir_cbor_value value;
+    uint64_t bits;
+    if (map->type != WEIR_CBOR_MAP || map->number != 5)
+        return "keys";
+    if (!weir_cbor_get(map, "format", &value) || !weir_cbor_is_text(&value, format_name))
+        return "format";
+    if (!weir_cbor_get(map, "store_hash", &value) || !read_hash(&value, out->store_hash))
+        return "store_hash";
+    if (!read_number(map, "bits", WEIR__CHUNK_BITS_LEAST, WEIR__CHUNK_BITS_MOST, &bits))
+        return "bits";
+    if (!read_number(map, "size", 1, INT64_MAX, &out->size))
+        return "size";
+    out->bits = WEIR__NARROW(uint32_t, bits);
+    return weir_cbor_get(map, "chunks", &value) ? read_list(out, &value) : "chunks";
+}
+
+weir_status weir__chunks_read(weir__chunks *out, const char *text, size_t size, const char *name,
+                              weir_error *error) {
+    weir_cbor_writer w;
+    weir_cbor_writer_memory(&w, out->env);
+    weir_status status = weir_json_read(text, size, name, WEIR_STORE_CORRUPT, &w, error);
+    if (status == WEIR_OK) {
+        weir_cbor_value document = weir_cbor_view(w.data);
+        const char *fault = read_document(out, &document);
+        if (fault && strcmp(fault, "memory") == 0)
+            status = weir__out_of_memory(error, WEIR__REMOTE_OPERATOR, size);
+        else if (fault)
+            status = weir__fail(
+                error, WEIR_STORE_CORRUPT, WEIR__REMOTE_OPERATOR,
+                "%s is not an index that weir push wrote: its %s %s not what %s must be", name, fault,
+                strcmp(fault, "keys") && strcmp(fault, "chunks") && strcmp(fault, "bits") ? "is" : "are",
+                strcmp(fault, "keys") && strcmp(fault, "chunks") && strcmp(fault, "bits") ? "it" : "they");
+    }
+    weir_cbor_release(&w);
+    return status;
+}
+
+/* ---- By hash --------------------------------------------------------------------------------- */
+
+static int compare_chunks(const void *a, const void *b, void *context) {
+    const weir__chunk *list = context;
+    return memcmp(list[*(const uint32_t *)a].hash, list[*(const uint32_t *)b].hash, WEIR_HASH_SIZE);
+}
+
+weir_status weir__chunks_sort(weir__chunks *chunks, weir_error *error) {
+    chunks->by_hash = weir__allocate(chunks->env, chunks->count, sizeof *chunks->by_hash);
+    if (!chunks->by_hash)
+        return weir__out_of_memory(error, WEIR__REMOTE_OPERATOR, chunks->count * sizeof *chunks->by_hash);
+    for (size_t i = 0; i < chunks->count; i++)
+        chunks->by_hash[i] = WEIR__NARROW(uint32_t, i);
+    if (chunks->count > 0)
+        qsort_r(chunks->by_hash, chunks->count, sizeof *chunks->by_hash, compare_chunks, chunks->list);
+    return WEIR_OK;
+}
+
+const weir__chunk *weir__chunks_find(const weir__chunks *chunks, const uint8_t hash[WEIR_HASH_SIZE],
+                                     uint32_t size) {
+    size_t low = 0, high = chunks->by_hash ? chunks->count : 0;
+    while (low < high) {
+        size_t middle = low + (high - low) / 2;
+        const weir__chunk *chunk = &chunks->list[chunks->by_hash[middle]];
+        int order = memcmp(chunk->hash, hash, WEIR_HASH_SIZE);
+        if (order == 0)
+            return chunk->size == size ? chunk : NULL;
+        if (order < 0)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return NULL;
+}
+
+void weir__chunks_release(weir__chunks *chunks) {
+    if (!chunks->env)
+        return;
+    weir__release(chunks->env, chunks->list);
+    weir__release(chunks->env, chunks->by_hash);
+    *chunks = (weir__chunks){0};
+}

@@ -1,0 +1,151 @@
+/* What the files of remote stores share (docs/spec/08-chunks.md).
+ *
+ *   chunks.c     a file cut by its content; the index as text
+ *   location.c   URLs, the addresses of objects, and credentials
+ *   watch.c      options and progress
+ *   http.c       requests at once through libcurl, with retries
+ *   index.c      the index of a place
+ *   push.c       a store to a server
+ *   pull.c       a store from a server
+ *   absent.c     what a build without HTTP says */
+#ifndef WEIR_SRC_REMOTE_REMOTE_H
+#define WEIR_SRC_REMOTE_REMOTE_H
+
+#include "base/internal.h"
+#include "weir/cbor.h"
+#include "weir/remote.h"
+
+#define WEIR__REMOTE_OPERATOR "weir.remote"
+
+/* ---- Progress ---------------------------------------------------------------------------------- */
+
+/* How far the work is, for the caller's report, which is called a few times per second at most. */
+typedef struct weir__remote_watch {
+    const weir_env *env;
+    const weir_remote_options *options;
+    weir_progress state;
+    uint64_t began_ns, told_ns;
+} weir__remote_watch;
+
+void weir__remote_watch_begin(weir__remote_watch *watch, const weir_env *env,
+                              const weir_remote_options *options);
+void weir__remote_watch_phase(weir__remote_watch *watch, const char *phase, uint64_t total,
+                              uint64_t total_bytes);
+/* CANCELLED if the caller wants no more. */
+WEIR_CHECKED weir_status weir__remote_watch_tell(weir__remote_watch *watch, weir_error *error);
+
+/* ---- Chunks ------------------------------------------------------------------------------------ */
+
+enum {
+    WEIR__CHUNK_BITS_LEAST = 12,
+    WEIR__CHUNK_BITS_MOST = 26,
+    WEIR__CHUNK_BITS = 22,
+    WEIR__CHUNK_SIZE_MOST = 1 << 28,
+    WEIR__CHUNK_NAME_SIZE = 2 * WEIR_HASH_SIZE,
+    WEIR__INDEX_SIZE_MOST = 256 << 20,
+};
+
+typedef struct weir__chunk {
+    uint8_t hash[WEIR_HASH_SIZE];
+    uint64_t offset;
+    uint32_t size;
+} weir__chunk;
+
+typedef struct weir__chunks {
+    const weir_env *env;
+    uint8_t store_hash[WEIR_HASH_SIZE];
+    uint64_t size;
+    uint32_t bits;
+    weir__chunk *list; /* in the order of the file */
+    size_t count, capacity;
+    uint32_t *by_hash; /* after weir__chunks_sort */
+} weir__chunks;
+
+/* Cuts an open file of `out->size` bytes by out->bits; `path` is for messages. */
+WEIR_CHECKED weir_status weir__chunks_cut(weir__chunks *out, int file, const char *path,
+                                          weir__remote_watch *watch, weir_error *error);
+WEIR_CHECKED weir_status weir__chunks_read(weir__chunks *out, const char *text, size_t size, const char *name,
+                                           weir_error *error);
+void weir__chunks_write(const weir__chunks *chunks, weir_json_writer *w);
+WEIR_CHECKED weir_status weir__chunks_sort(weir__chunks *chunks, weir_error *error);
+/* Any chunk of that hash and size; NULL if there is none. Sorted. */
+const weir__chunk *weir__chunks_find(const weir__chunks *chunks, const uint8_t hash[WEIR_HASH_SIZE],
+                                     uint32_t size);
+void weir__chunks_release(weir__chunks *chunks);
+
+/* All of [offset, offset + size) of a file, or false with errno (EIO if it ends before). */
+bool weir__read_at(const weir_env *env, int file, void *out, size_t size, uint64_t offset);
+bool weir__write_at(const weir_env *env, int file, const void *data, size_t size, uint64_t offset);
+
+/* ---- Locations --------------------------------------------------------------------------------- */
+
+/* Where objects are, and how requests are signed. */
+typedef struct weir__remote_place {
+    const weir_env *env;
+    char *index_url; /* of the index, percent-encoded */
+    size_t folder;   /* how much of it is the folder, with its slash */
+    bool is_s3;
+    char *region;
+    char *access_key; /* NULL: requests are not signed */
+    char *secret_key;
+    char *session_token; /* or NULL */
+} weir__remote_place;
+
+/* `name` completes a URL that ends in '/', or NULL: that is refused. */
+WEIR_CHECKED weir_status weir__place_read(weir__remote_place *place, const weir_env *env, const char *url,
+                                          const char *name, weir_error *error);
+void weir__place_release(weir__remote_place *place);
+/* The address of a chunk, terminated; NULL if memory is short. */
+char *weir__place_chunk_url(const weir__remote_place *place, const uint8_t hash[WEIR_HASH_SIZE]);
+/* Takes the credentials out of a message. */
+void weir__place_redact(const weir__remote_place *place, char *text, size_t capacity);
+
+/* ---- Requests ---------------------------------------------------------------------------------- */
+
+typedef enum weir__http_method { WEIR__HTTP_GET, WEIR__HTTP_HEAD, WEIR__HTTP_PUT } weir__http_method;
+
+/* One request at a time; its buffers are used again. */
+typedef struct weir__http_request {
+    weir__http_method method;
+    char *url;       /* released by the engine */
+    uint64_t number; /* the caller's */
+    uint8_t *body;   /* of a PUT: room that weir__http_body made */
+    size_t body_size, body_capacity;
+    size_t answer_max; /* a longer answer is a failure */
+    bool has_ranges;   /* what was cut may be continued */
+    /* After it was done: */
+    long code;
+    uint8_t *answer;
+    size_t answer_size, answer_capacity;
+    int64_t length; /* that a HEAD says; -1: it does not */
+} weir__http_request;
+
+/* What to do, one request after the other, in the thread that runs it. */
+typedef struct weir__http_work {
+    void *context;
+    /* Fills the next request; *is_there false if there is none. */
+    weir_status (*next)(void *context, weir__http_request *request, bool *is_there, weir_error *error);
+    /* Takes an answer. If it sets *wrong, which says why, the request is tried again. */
+    weir_status (*done)(void *context, weir__http_request *request, const char **wrong, weir_error *error);
+} weir__http_work;
+
+typedef struct weir__http weir__http;
+
+WEIR_CHECKED weir_status weir__http_open(const weir_env *env, const weir__remote_place *place,
+                                         const weir_remote_options *options, weir__remote_watch *watch,
+                                         weir__http **out, weir_error *error);
+void weir__http_close(weir__http *http);
+WEIR_CHECKED weir_status weir__http_run(weir__http *http, const weir__http_work *work, weir_error *error);
+bool weir__http_body(weir__http_request *request, const weir_env *env, size_t size);
+/* IO_ERROR for an answer that is not what was hoped for. */
+WEIR_CHECKED weir_status weir__http_refuse(const weir__http *http, const weir__http_request *request,
+                                           weir_error *error);
+
+/* The index at a place; *is_there false if the server has none. */
+WEIR_CHECKED weir_status weir__index_fetch(weir__http *http, const weir__remote_place *place,
+                                           weir__chunks *out, bool *is_there, weir_error *error);
+
+/* CONTRACT_VIOLATION if an option is beyond its limits. */
+WEIR_CHECKED weir_status weir__remote_check(const weir_remote_options *options, weir_error *error);
+
+#endif

@@ -1,0 +1,40 @@
+/* What push and pull share: options and progress. */
+#include "remote/remote.h"
+
+enum { TELL_EVERY_NS = 100000000 };
+
+void weir__remote_watch_begin(weir__remote_watch *watch, const weir_env *env,
+                              const weir_remote_options *options) {
+    *watch = (weir__remote_watch){.env = env, .options = options, .began_ns = env->now_ns(env->context)};
+}
+
+void weir__remote_watch_phase(weir__remote_watch *watch, const char *phase, uint64_t total,
+                              uint64_t total_bytes) {
+    watch->state = (weir_progress){.phase = phase, .total = total, .total_bytes = total_bytes};
+    watch->told_ns = 0;
+}
+
+weir_status weir__remote_watch_tell(weir__remote_watch *watch, weir_error *error) {
+    uint64_t now = watch->env->now_ns(watch->env->context);
+    if (!watch->options->progress || (watch->told_ns != 0 && now - watch->told_ns < TELL_EVERY_NS))
+        return WEIR_OK;
+    watch->told_ns = now;
+    watch->state.elapsed_ns = now - watch->began_ns;
+    if (watch->options->progress(watch->options->progress_context, &watch->state))
+        return WEIR_OK;
+    return weir__fail(error, WEIR_CANCELLED, WEIR__REMOTE_OPERATOR, "the transfer was cancelled");
+}
+
+weir_status weir__remote_check(const weir_remote_options *options, weir_error *error) {
+    bool fits = options->size == sizeof *options && options->concurrency <= 64 &&
+                (options->retries == UINT32_MAX || options->retries <= 100) && options->retry_ms <= 60000 &&
+                options->timeout_s <= 3600 &&
+                (options->chunk_bits == 0 || (options->chunk_bits >= WEIR__CHUNK_BITS_LEAST &&
+                                              options->chunk_bits <= WEIR__CHUNK_BITS_MOST));
+    return fits
+               ? WEIR_OK
+               : weir__fail(
+                     error, WEIR_CONTRACT_VIOLATION, WEIR__REMOTE_OPERATOR,
+                     "an option of the transfer is beyond its limits: concurrency 1 to 64, retries 0 to 100, "
+                     "retry_ms 1 to 60000, timeout_s 1 to 3600, chunk_bits 12 to 26");
+}
