@@ -4,7 +4,8 @@
 
 The model is traced, planned, and run node by node. Each result is put into its place in weir.Arenas and read from there by
 all later nodes, so a plan that gave one byte to two live tensors would show as a wrong result. Half-way through, the
-arena's memory is moved; no address changes. Then two models that take turns share one piece of memory.
+arena's memory is moved; no address changes. A commit
+seals what is live where, with a hash of its bytes. Then two models that take turns share one piece of memory.
 """
 
 from typing import Any
@@ -64,6 +65,8 @@ def main() -> None:
         assert torch.equal(InArenas(module, arenas).run(x), model(x))
         print("run in its arenas, the model gives the same bits")
 
+        sealed = arenas.seal(0, 0, contents=True)  # parameters and input, bit for bit, in one hash
+        assert arenas.seal(0, 0, contents=True) == sealed
         before = arenas.arena("activations").address
         arenas.remap("activations")  # new memory; what was there is copied
         assert arenas.arena("activations").address == before

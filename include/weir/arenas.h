@@ -85,6 +85,32 @@ WEIR_API WEIR_CHECKED weir_status weir_arenas_debug_fill(weir_arenas *arenas, co
 WEIR_API WEIR_CHECKED weir_status weir_arenas_commit(weir_arenas *arenas, uint64_t batch,
                                                      uint8_t state_hash[WEIR_HASH_SIZE], weir_error *error);
 
+/* A commit at a position of the schedule, which seals what is visible after the batch
+ * (docs/spec/03e-commit.md). */
+typedef struct weir_commit_options {
+    size_t size; /* of this struct */
+    uint64_t batch;
+    uint64_t position;  /* whose live tensors are sealed */
+    bool with_contents; /* also a hash of their bytes: all of them are read */
+} weir_commit_options;
+
+typedef struct weir_commit {
+    uint8_t state_hash[WEIR_HASH_SIZE]; /* as weir_arenas_commit's */
+    uint8_t visibility_hash[WEIR_HASH_SIZE];
+    const uint8_t *state; /* canonical CBOR; lives until another batch is sealed, or the arenas are closed */
+    size_t state_size;
+} weir_commit;
+
+/* CONTRACT_VIOLATION: the batch was sealed at another position or without contents, or contents without
+ * memory. If a barrier fails, the diagnostic `arena` names its arena, and nothing is sealed. */
+WEIR_API WEIR_CHECKED weir_status weir_arenas_seal(weir_arenas *arenas, const weir_commit_options *options,
+                                                   weir_commit *commit, weir_error *error);
+
+/* Says that a tensor was written through its pointer: the next sealed batch counts its bytes.
+ * CONTRACT_VIOLATION: no such tensor. */
+WEIR_API WEIR_CHECKED weir_status weir_arenas_written(weir_arenas *arenas, const char *id, size_t id_size,
+                                                      weir_error *error);
+
 /* The last steps of PrepareMemory_v2 in one call: zeros every tensor in the order of the plan's tensor map,
  * then commits. Errors as of the two; if a tensor has no memory, nothing is zeroed. */
 WEIR_API WEIR_CHECKED weir_status weir_arenas_prepare(weir_arenas *arenas, uint64_t batch,

@@ -218,6 +218,34 @@ static PyObject *arenas_commit(PyObject *self, PyObject *args) {
     return seal(self, args, false);
 }
 
+/* _seal(batch, position, with_contents): (state, state hash, visibility hash) */
+static PyObject *arenas_seal(PyObject *self, PyObject *args) {
+    weir_commit_options options = {.size = sizeof options};
+    weir_commit commit;
+    weir_error error;
+    int with_contents = 0;
+    if (!PyArg_ParseTuple(args, "O&O&p:_seal", py_to_uint64, &options.batch, py_to_uint64, &options.position,
+                          &with_contents))
+        return NULL;
+    options.with_contents = with_contents;
+    if (weir_arenas_seal(self_of(self)->arenas, &options, &commit, &error) != WEIR_OK)
+        return py_raise(&error);
+    return Py_BuildValue("(y#NN)", (const char *)commit.state, (Py_ssize_t)commit.state_size,
+                         py_hex(commit.state_hash, WEIR_HASH_SIZE),
+                         py_hex(commit.visibility_hash, WEIR_HASH_SIZE));
+}
+
+static PyObject *arenas_written(PyObject *self, PyObject *args) {
+    const char *id = NULL;
+    Py_ssize_t size = 0;
+    weir_error error;
+    if (!PyArg_ParseTuple(args, "s#:written", &id, &size))
+        return NULL;
+    if (weir_arenas_written(self_of(self)->arenas, id, (size_t)size, &error) != WEIR_OK)
+        return py_raise(&error);
+    Py_RETURN_NONE;
+}
+
 /* ---- Memory behind the addresses ---------------------------------------------------------------- */
 
 static PyObject *arenas_pages(PyObject *self, PyObject *args) {
@@ -301,6 +329,10 @@ static PyMethodDef arenas_methods[] = {
     {"_pages", arenas_pages, METH_VARARGS, "What an arena's range has."},
     {"_remap", arenas_remap, METH_VARARGS, "Replaces memory behind addresses."},
     {"zero", arenas_zero, METH_VARARGS, "zero(id, /)\n--\n\nWrites zeros to a tensor (ZeroTensor_v1)."},
+    {"_seal", arenas_seal, METH_VARARGS, "Commits a batch at a position."},
+    {"written", arenas_written, METH_VARARGS,
+     "written(id, /)\n--\n\nSays that a tensor was written through its array: the next sealed batch counts "
+     "it."},
     {"prepare", arenas_prepare, METH_VARARGS,
      "prepare(batch, /)\n--\n\nZeros every tensor and commits: the last steps of PrepareMemory_v2. The state "
      "hash, in hex."},

@@ -11,7 +11,7 @@ docs/python.md is the tour. Everything here is typed, and every array is a view 
 """
 
 from weir import errors, metrics
-from weir._arenas import Arenas, Backing
+from weir._arenas import Arenas, Backing, Commit
 from weir._batch import Batch, Role, SemanticType, Target, batch
 from weir._cells import Cell
 from weir._contexts import Contexts
@@ -49,6 +49,7 @@ __all__ = [
     "Batch",
     "BatchSampler",
     "Cell",
+    "Commit",
     "Contexts",
     "ContractError",
     "Cursors",

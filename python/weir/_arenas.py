@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from weir import _weir
 from weir._plan import Plan
@@ -42,6 +42,14 @@ class Backing(_weir.Backing):
 
     def __new__(cls, nbytes: int, *, device: str | None = None) -> Backing:
         return cls._open(nbytes, _device_name(device))
+
+
+class Commit(NamedTuple):
+    """What Arenas.seal sealed for a batch (docs/spec/03e-commit.md)."""
+
+    state: bytes  # weir-commit/1, canonical CBOR
+    state_hash: str  # of the plan and the batch number, in hex
+    visibility_hash: str  # of the state
 
 
 class Arenas(_weir.Arenas, Mapping[str, _weir.Array]):
@@ -131,6 +139,12 @@ class Arenas(_weir.Arenas, Mapping[str, _weir.Array]):
         if arena not in self.plan.arenas:
             raise KeyError(arena)
         return self._pages(arena)
+
+    def seal(self, batch: int, position: int, *, contents: bool = False) -> Commit:
+        """Commits a batch at a position of the schedule and seals what is visible after it: for each arena what is live
+        where, the bytes written (zero(), prepare(), written()), and with `contents` a hash of the live bytes. The
+        same batch again gives the same state; another batch another one."""
+        return Commit(*self._seal(batch, position, contents))
 
     def remap(
         self,

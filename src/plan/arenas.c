@@ -167,6 +167,7 @@ weir_status weir_arenas_open(const weir_env *env, const weir_plan *plan, const w
     set->memory = options.memory.allocate ? options.memory : weir__host_memory(env);
     set->plan = copy_plan(env, plan);
     set->arena_count = plan->arena_count;
+    weir_cbor_writer_memory(&set->sealed, env);
     status = set->plan ? open_set(set, &options, error)
                        : weir__out_of_memory(error, WEIR__ARENA_OPERATOR, plan->count * sizeof *plan->rows);
     if (status != WEIR_OK) {
@@ -187,6 +188,7 @@ void weir_arenas_close(weir_arenas *arenas) {
     weir__release(env, arenas->addresses);
     weir__release(env, arenas->slot_starts);
     weir__release(env, arenas->slot_tensors);
+    weir_cbor_release(&arenas->sealed);
     weir_plan_close(arenas->plan);
     weir__release(env, arenas);
 }
@@ -213,7 +215,7 @@ static void locate(const weir_arenas *arenas, uint32_t tensor, void **memory, si
     *size = (size_t)row->size;
 }
 
-static weir_status find_tensor(const weir_arenas *arenas, const char *id, size_t id_size,
+weir_status weir__arena_tensor(const weir_arenas *arenas, const char *id, size_t id_size,
                                const char *operator_name, uint32_t *tensor, weir_error *error) {
     size_t place;
     if (!weir_plan_find(arenas->plan, id, id_size, &place))
@@ -226,7 +228,7 @@ static weir_status find_tensor(const weir_arenas *arenas, const char *id, size_t
 weir_status weir_arenas_tensor(const weir_arenas *arenas, const char *id, size_t id_size, void **memory,
                                size_t *size, weir_error *error) {
     uint32_t tensor = 0;
-    weir_status status = find_tensor(arenas, id, id_size, WEIR__ARENA_OPERATOR, &tensor, error);
+    weir_status status = weir__arena_tensor(arenas, id, id_size, WEIR__ARENA_OPERATOR, &tensor, error);
     if (status == WEIR_OK)
         locate(arenas, tensor, memory, size);
     return status;
@@ -235,7 +237,7 @@ weir_status weir_arenas_tensor(const weir_arenas *arenas, const char *id, size_t
 weir_status weir_arenas_tensor_at(const weir_arenas *arenas, const char *id, size_t id_size,
                                   uint64_t position, void **memory, size_t *size, weir_error *error) {
     uint32_t tensor = 0;
-    weir_status status = find_tensor(arenas, id, id_size, WEIR__ARENA_OPERATOR, &tensor, error);
+    weir_status status = weir__arena_tensor(arenas, id, id_size, WEIR__ARENA_OPERATOR, &tensor, error);
     if (status != WEIR_OK)
         return status;
     const weir__row *row = &arenas->plan->rows[tensor];
@@ -357,12 +359,15 @@ static weir_status zero_tensor(weir_arenas *arenas, uint32_t tensor, weir_error 
     void *memory = NULL;
     size_t size = 0;
     weir_status status = locate_memory(arenas, tensor, ZERO_OPERATOR, &memory, &size, error);
-    return status ? status : weir__memory_clear(&arenas->memory, memory, size, error);
+    if (status != WEIR_OK)
+        return status;
+    weir__arena_note_write(arenas, tensor);
+    return weir__memory_clear(&arenas->memory, memory, size, error);
 }
 
 weir_status weir_arenas_zero(weir_arenas *arenas, const char *id, size_t id_size, weir_error *error) {
     uint32_t tensor = 0;
-    weir_status status = find_tensor(arenas, id, id_size, ZERO_OPERATOR, &tensor, error);
+    weir_status status = weir__arena_tensor(arenas, id, id_size, ZERO_OPERATOR, &tensor, error);
     return status ? status : zero_tensor(arenas, tensor, error);
 }
 
@@ -373,23 +378,22 @@ weir_status weir_arenas_debug_fill(weir_arenas *arenas, const char *id, size_t i
     size_t size = 0;
     weir_status status = check_token(token, token_size, error);
     if (status == WEIR_OK)
-        status = find_tensor(arenas, id, id_size, FILL_OPERATOR, &tensor, error);
+        status = weir__arena_tensor(arenas, id, id_size, FILL_OPERATOR, &tensor, error);
     if (status == WEIR_OK)
         status = locate_memory(arenas, tensor, FILL_OPERATOR, &memory, &size, error);
     if (status != WEIR_OK)
         return status;
     const weir__row *row = &arenas->plan->rows[tensor];
     size_t slot = arenas->plan->arenas[row->arena].first_slot + row->slot;
+    weir__arena_note_write(arenas, tensor);
     return fill(&arenas->memory, memory, size, arenas->plan->slots[slot].address, token, token_size, error);
 }
 
-/* The arenas share one device, so one barrier is that of all of them. On the host it is a fence: what was
- * written before is seen by whoever learns of the commit. */
 weir_status weir_arenas_commit(weir_arenas *arenas, uint64_t batch, uint8_t state_hash[WEIR_HASH_SIZE],
                                weir_error *error) {
     uint8_t encoded[96];
     weir_cbor_writer w;
-    weir_status status = weir__memory_settle(&arenas->memory, error);
+    weir_status status = weir__arena_barriers(arenas, error);
     if (status != WEIR_OK)
         return status;
     weir_cbor_writer_fixed(&w, encoded, sizeof encoded);

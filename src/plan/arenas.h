@@ -1,5 +1,5 @@
-/* A set of arenas as its two files see it: arenas.c (what lies where), arena_pages.c (how memory comes to
- * its addresses). */
+/* A set of arenas as its files see it: arenas.c (what lies where), arena_pages.c (how memory comes to its
+ * addresses), arena_commit.c (what a batch seals). */
 #ifndef WEIR_PLAN_ARENAS_H
 #define WEIR_PLAN_ARENAS_H
 
@@ -22,6 +22,8 @@ typedef struct weir__mapped {
     weir__record *addresses; /* sorted: address, slot */
     uint32_t slot_count;
     size_t first_slot; /* in slot_starts */
+    uint64_t written;  /* bytes, since the last sealed batch */
+    uint64_t epoch;    /* sealed batches in which some were */
 } weir__mapped;
 
 #define WEIR__INSIDE UINT32_MAX /* an extent: the page belongs to a mapping that begins before it */
@@ -35,6 +37,10 @@ struct weir_arenas {
     weir__record *addresses; /* of all arenas */
     uint32_t *slot_starts;   /* where each slot's tensors begin in slot_tensors; one more at the end */
     uint32_t *slot_tensors;  /* slot after slot, by birth */
+
+    weir_cbor_writer sealed; /* the state of the last batch */
+    bool is_sealed;
+    weir_commit_options sealed_as;
 };
 
 /* NULL: there is none of that name. */
@@ -44,6 +50,16 @@ weir__mapped *weir__arena_find(const weir_arenas *arenas, const char *name, size
 WEIR_CHECKED weir_status weir__arena_map(weir_arenas *set, uint32_t index, const weir_arenas_options *options,
                                          weir_error *error);
 void weir__arena_unmap(weir_arenas *set, weir__mapped *arena);
+
+/* The tensor of an id; CONTRACT_VIOLATION. */
+WEIR_CHECKED weir_status weir__arena_tensor(const weir_arenas *arenas, const char *id, size_t id_size,
+                                            const char *operator_name, uint32_t *tensor, weir_error *error);
+
+/* All work on each arena's memory is done, in name order. A failure names the arena. */
+WEIR_CHECKED weir_status weir__arena_barriers(const weir_arenas *arenas, weir_error *error);
+
+/* Notes that a tensor was written. */
+void weir__arena_note_write(weir_arenas *arenas, uint32_t tensor);
 
 /* Whether all bytes of a part of an arena have memory. */
 bool weir__arena_is_backed(const weir_arenas *set, const weir__mapped *arena, uint64_t offset, uint64_t size);

@@ -95,6 +95,10 @@ static weir_status remap_arenas(const weir_env *env, void *context, weir_error *
             .size = sizeof remap, .target = targets[i], .backing = backing, .keeps = i != 2 && i != 1};
         status = weir_arenas_remap(arenas, arena.name.data, arena.name.size, &remap, error);
     }
+    weir_commit_options commit = {.size = sizeof commit, .with_contents = true};
+    weir_commit sealed;
+    if (status == WEIR_OK)
+        status = weir_arenas_seal(arenas, &commit, &sealed, error);
     weir_backing_close(backing);
     weir_arenas_close(arenas);
     return status;

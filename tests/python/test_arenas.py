@@ -5,6 +5,9 @@ import gc
 import hashlib
 import importlib.util
 import os
+import random
+import subprocess
+import sys
 import unittest
 from pathlib import Path
 from typing import Any
@@ -12,6 +15,7 @@ from typing import Any
 import numpy
 import torch
 import weir
+from reference import commit
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 
@@ -100,6 +104,67 @@ class Views(unittest.TestCase):
         self.assertEqual(arenas["x"].numpy().sum(), 0)
         self.assertEqual(arenas.commit(3), first)
         self.assertNotEqual(arenas.commit(4), first)
+
+
+class Commits(unittest.TestCase):
+    def sealer(self, plan: weir.Plan) -> commit.Sealer:
+        keys = ("arena", "address", "offset", "size", "birth", "death")
+        tensors = {id: tuple(tensor[key] for key in keys) for id, tensor in plan.tensors.items()}
+        return commit.Sealer(bytes.fromhex(plan.hashes["plan"]), list(plan.arenas), tensors)
+
+    def test_states_are_the_references(self) -> None:
+        rng = random.Random(3)
+        for device in (None, "host", os.environ["WEIR_FAKE_CUDA"]):
+            plan = weir.plan(CHAIN, mode="backward")
+            arenas, sealer = weir.Arenas(plan, device=device), self.sealer(plan)
+            for batch in range(12):
+                position = rng.randrange(12)
+                for id in rng.sample(list(plan.tensors), rng.randrange(3)):
+                    if rng.random() < 0.5:
+                        arenas.zero(id)
+                    else:
+                        arenas.written(id)
+                        if device is None:
+                            arenas[id].numpy()[...] = rng.random()
+                    sealer.write(id)
+                held = {id: arenas[id].numpy().tobytes() if device is None else bytes(t["size"]) for id, t in plan.tensors.items()}
+                contents = rng.random() < 0.7
+                state = sealer.seal(batch, position, held if contents else None)
+                first = arenas.seal(batch, position, contents=contents)
+                self.assertEqual(first.state, state)
+                self.assertEqual(first.visibility_hash, hashlib.sha256(state).hexdigest())
+                self.assertEqual(first.state_hash, arenas.commit(batch))
+                arenas.zero("x")  # counts for the next batch: this one is sealed
+                sealer.write("x")
+                self.assertEqual(arenas.seal(batch, position, contents=contents), first)
+                with self.assertRaisesRegex(weir.ContractError, "was sealed"):
+                    arenas.seal(batch, position + 1, contents=contents)
+                with self.assertRaisesRegex(weir.ContractError, "was sealed"):
+                    arenas.seal(batch, position, contents=not contents)
+
+    def test_what_cannot_be_sealed(self) -> None:
+        arenas = weir.Arenas(weir.plan(CHAIN, mode="forward"))
+        self.assertRaises(weir.ContractError, arenas.written, "none")
+        arenas.give_back("activations")
+        with self.assertRaisesRegex(weir.ContractError, "no memory"):
+            arenas.seal(0, 0, contents=True)
+        self.assertEqual(arenas.seal(0, 0), arenas.seal(0, 0))  # the failed one sealed nothing
+
+    def test_a_barrier_that_fails_names_its_arena(self) -> None:
+        program = """
+import os, weir
+arenas = weir.Arenas(weir.plan({"format": "weir-graph/1", "name": "g", "nodes": [], "outputs": [], "tensors": [
+    {"id": "x", "shape": [8], "dtype": "f32", "role": "input"},
+    {"id": "w", "shape": [8], "dtype": "f32", "role": "parameter"}]}, mode="forward"), device=os.environ["WEIR_FAKE_CUDA"])
+for n in range(2):
+    try:
+        arenas.seal(n, 0)
+    except weir.DeviceError as error:
+        print(error.diagnostics["arena"])
+"""
+        environment = os.environ | {"WEIR_FAKE_CUDA_FAILS": "cuCtxSynchronize 2"}
+        done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, env=environment, check=True)
+        self.assertEqual(done.stdout, "activations\n")
 
 
 class Remapping(unittest.TestCase):
