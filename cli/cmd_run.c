@@ -13,7 +13,7 @@ typedef struct request {
     cli_texts stores;
     weir_run_options run;
     const char *policy, *shards, *verify;
-    weir_verify verification;
+    weir_store_options opening;
     bool no_digests, plan, as_json;
     uint64_t began_ns;
 } request;
@@ -143,7 +143,7 @@ static int run_request(const cli_command *self, request *r) {
     cli_stores stores = {.count = 0};
     weir_status status = weir_manifest_open(NULL, r->of.manifest, &manifest, &error);
     if (status == WEIR_OK)
-        status = cli_stores_open(&stores, &r->stores, r->verification, &error);
+        status = cli_stores_open_with(&stores, &r->stores, &r->opening, &error);
     if (status == WEIR_OK)
         cli_selection_settle(&r->of, manifest);
     r->run.manifest = manifest;
@@ -163,7 +163,10 @@ static bool is_given(const cli_option *options, size_t count, const char *name) 
 }
 
 static int run(const cli_command *self, int argc, char **argv) {
-    request r = {.of = CLI_SELECTION_DEFAULT, .run = {.size = sizeof r.run}, .began_ns = cli_run_now_ns()};
+    request r = {.of = CLI_SELECTION_DEFAULT,
+                 .run = {.size = sizeof r.run},
+                 .opening = {.size = sizeof r.opening},
+                 .began_ns = cli_run_now_ns()};
     weir_run_options *o = &r.run;
     cli_option options[] = {
         {"--store", CLI_TEXTS, &r.stores, true, false},
@@ -188,6 +191,7 @@ static int run(const cli_command *self, int argc, char **argv) {
         {"--depth", CLI_UINT32, &o->depth, false, false},
         {"--read-back", CLI_FLAG, &o->read_back, false, false},
         {"--verify", CLI_TEXT, &r.verify, false, false},
+        {"--read-ahead", CLI_FLAG, &r.opening.reads_ahead, false, false},
         {"--memory-limit", CLI_SIZE, &o->memory_limit, false, false},
         {"--plan", CLI_FLAG, &r.plan, false, false},
         {"--any-hash", CLI_FLAG, &o->any_hash, false, false},
@@ -202,7 +206,7 @@ static int run(const cli_command *self, int argc, char **argv) {
                                    is_given(options, count, "--steps"), has_seconds);
     if (fault)
         return cli_usage(self, "%s", fault);
-    if (cli_read_verify(self, r.verify, &r.verification) != CLI_OK ||
+    if (cli_read_verify(self, r.verify, &r.opening.verify) != CLI_OK ||
         cli_selection_read_token(self, &r.of) != CLI_OK)
         return CLI_USAGE;
     if (!has_place) /* the launcher says */
@@ -225,7 +229,7 @@ const cli_command cli_run = {
         "                [--checkpoint F [--checkpoint-seconds N] [--checkpoint-every STEPS]] [--resume F]\n"
         "                [--device cuda[:N]|host [--depth N] [--read-back]]\n"
         "                [--rank R --world-size W] [--memory-limit SIZE] [--plan]\n"
-        "                [--verify touched|all|none]\n"
+        "                [--verify touched|all|none] [--read-ahead]\n"
         "                [--token HEX] [--any-hash] [--json]",
     .help =
         "  --store S        a store; once for each that the run's datasets come from\n"
@@ -262,6 +266,8 @@ const cli_command cli_run = {
         "  --world-size W   … of how many. Without them: what torchrun (RANK, WORLD_SIZE), Open MPI\n"
         "                   (OMPI_COMM_WORLD_RANK, …_SIZE), MPICH and other PMI launchers (PMI_RANK,\n"
         "                   PMI_SIZE) or Slurm (SLURM_PROCID, SLURM_NTASKS) say, the first of these\n"
+        "  --read-ahead     ask for pages of the stores some time before they are read, also if the stores\n"
+        "                   are not larger than memory: for the first steps from a slow disk\n"
         "  --memory-limit SIZE   refuse a run that needs more: bytes, or 512M, 2GiB, …\n"
         "  --plan           show the memory that the run would need, and start nothing\n" CLI_VERIFY_HELP
             CLI_TOKEN_HELP CLI_ANY_HASH_HELP

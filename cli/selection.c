@@ -30,10 +30,15 @@ int cli_read_verify(const cli_command *self, const char *text, weir_verify *out)
 weir_status cli_stores_open(cli_stores *stores, const cli_texts *paths, weir_verify verify,
                             weir_error *error) {
     weir_store_options options = {.size = sizeof options, .verify = verify};
+    return cli_stores_open_with(stores, paths, &options, error);
+}
+
+weir_status cli_stores_open_with(cli_stores *stores, const cli_texts *paths,
+                                 const weir_store_options *options, weir_error *error) {
     weir_status status = WEIR_OK;
     for (stores->count = 0; stores->count < paths->count && status == WEIR_OK;) {
-        status = weir_store_open_with(NULL, paths->list[stores->count], &options,
-                                      &stores->list[stores->count], error);
+        status = weir_store_open_with(NULL, paths->list[stores->count], options, &stores->list[stores->count],
+                                      error);
         if (status == WEIR_OK) {
             const weir_store_info *info = weir_store_describe(stores->list[stores->count]);
             memcpy(stores->hashes[stores->count++], info->store_hash, WEIR_HASH_SIZE);

@@ -65,6 +65,8 @@ typedef struct cli_stores {
     uint8_t hashes[CLI_TEXTS_MAX][WEIR_HASH_SIZE]; /* of the stores, in their order */
     size_t count;
 } cli_stores;
+WEIR_CHECKED weir_status cli_stores_open_with(cli_stores *stores, const cli_texts *paths,
+                                              const weir_store_options *options, weir_error *error);
 WEIR_CHECKED weir_status cli_stores_open(cli_stores *stores, const cli_texts *paths, weir_verify verify,
                                          weir_error *error);
 void cli_stores_close(cli_stores *stores);

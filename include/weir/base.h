@@ -212,6 +212,10 @@ typedef struct weir_env {
     /* Mapped file memory is read here and there: the system reads nothing around what is asked for. */
     void (*scatter)(void *context, const void *memory, size_t size);
 
+    /* Mapped file memory that will be read soon: what of it is not in memory is asked for, and nobody waits
+     * for it. False if all of it is there. */
+    bool (*expect)(void *context, const void *memory, size_t size);
+
     /* Addresses without memory: whoever touches them dies, until `map_at` puts memory there. NULL on failure;
      * `unmap` gives them back with what they have. Sizes and addresses are multiples of `page_size`. */
     void *(*reserve)(void *context, size_t size);

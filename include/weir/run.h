@@ -239,11 +239,13 @@ WEIR_API const weir_run_info *weir_run_describe(const weir_run *run);
  * since. */
 WEIR_API uint64_t weir_run_step(const weir_run *run);
 
-/* The stages that a batch passes through, in this order: the workers build it, the caller's function
- * transforms it, it is transferred to the device, the consumer uses it. One that waits for input is faster
- * than what comes before it, one that waits for room is faster than what comes after: the one that waits for
- * neither is the one to speed up. */
+/* The stages that a batch passes through, in this order: the pages of a store that is larger than memory are
+ * asked for some time before they are read, the workers build the batch, the caller's function transforms it,
+ * it is transferred to the device, the consumer uses it. One that waits for input is faster than what comes
+ * before it, one that waits for room is faster than what comes after: the one that waits for neither is the
+ * one to speed up. */
 typedef enum weir_run_stage {
+    WEIR_RUN_READ,
     WEIR_RUN_BUILD,
     WEIR_RUN_TRANSFORM,
     WEIR_RUN_TRANSFER,
@@ -268,6 +270,7 @@ typedef struct weir_run_metrics {
     weir_stage_metrics stages[WEIR_RUN_STAGES];
     uint64_t compact_bytes; /* that were copied to the device */
     uint64_t tensor_bytes;  /* of these batches' tensors */
+    uint64_t pages_read;    /* that were asked for and not in memory: a page, or a block to verify */
     uint64_t read_back;     /* batches that were read back and are the same */
 } weir_run_metrics;
 WEIR_API void weir_run_measure(const weir_run *run, weir_run_metrics *out, weir_worker_metrics *workers);

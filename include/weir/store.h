@@ -267,6 +267,8 @@ typedef struct weir_store_options {
     const void
         *data; /* the store's bytes, if they lie in memory already (borrowed, 8-byte aligned); the path */
     size_t data_size; /* is what messages call it, then */
+    bool reads_ahead; /* builders ask for pages some time before they read them; always of a store that is
+                         larger than memory. If all of it is in memory that costs time and helps nobody */
 } weir_store_options;
 
 /* Opens a store; weir_store_open_with(env, path, NULL, …) is weir_store_open. IO_ERROR; STORE_CORRUPT (not a

@@ -297,8 +297,8 @@ class Loader:
     # ---- About the run ----
 
     def metrics(self) -> dict[str, Any]:
-        """Batches produced and consumed, waits, stalls, batches held; `workers` has the same for each. `stages`: for build,
-        transform, transfer and consume the batches, busy_seconds, input_wait_seconds, room_wait_seconds, and how many
+        """Batches produced and consumed, waits, stalls, batches held; `workers` has the same for each. `stages`: for read,
+        build, transform, transfer and consume the batches, busy_seconds, input_wait_seconds, room_wait_seconds, and how many
         batches are queued after it, of how much room."""
         with self._lock:
             return (self._run or self._begun())._metrics()

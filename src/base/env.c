@@ -318,6 +318,23 @@ static int system_memory_file(void *context, uint64_t size) {
     return -1;
 }
 
+/* Looking first costs less than asking for what is there. */
+static bool system_expect(void *context, const void *memory, size_t size) {
+    enum { PAGE = 4096, PAGES_MOST = 64 };
+    unsigned char is_there[PAGES_MOST];
+    uintptr_t first = (uintptr_t)memory & ~(uintptr_t)(PAGE - 1);
+    size_t pages = ((uintptr_t)memory + size - first + PAGE - 1) / PAGE, missing = 0;
+    (void)context;
+    if (pages <= PAGES_MOST && mincore((void *)first, pages * PAGE, is_there) == 0) {
+        for (size_t i = 0; i < pages; i++)
+            missing += !(is_there[i] & 1);
+        if (missing == 0)
+            return false;
+    }
+    (void)madvise((void *)first, pages * PAGE, MADV_WILLNEED);
+    return true;
+}
+
 const weir_env *weir_env_default(void) {
     static const weir_env system_env = {
         .allocate = system_allocate,
@@ -351,6 +368,7 @@ const weir_env *weir_env_default(void) {
         .random = system_random,
         .memory_size = system_memory_size,
         .scatter = system_scatter,
+        .expect = system_expect,
         .reserve = system_reserve,
         .page_size = system_page_size,
         .map_at = system_map_at,

@@ -136,10 +136,28 @@ static uint32_t next_walked(weir_batch_buffer *b, uint32_t first, uint32_t end) 
     return first;
 }
 
+/* Asks for the pages of all seeds, and then of the rows that they begin at. */
+static void expect_seeds(const weir__recipe *r, const weir_batch_buffer *b, uint32_t first, uint32_t end) {
+    const uint8_t *rows = weir_store_describe(r->store)->tasks[r->task].seed_rows;
+    weir_seed_row seed;
+    for (uint32_t i = first; i < end; i++)
+        if (!b->samples[i].is_given)
+            weir__store_expect(r->store, rows + 4 * (r->first_seed + (size_t)b->samples[i].index));
+    for (uint32_t i = first; i < end; i++) {
+        const weir__table_rules *table = &r->rules.tables[b->samples[i].table];
+        uint32_t number = r->first_seed + WEIR__LOW(uint32_t, b->samples[i].index);
+        if (!b->samples[i].is_given && table->records && weir_store_seed(r->store, r->task, number, &seed) &&
+            seed.row - table->row_start < table->row_count)
+            weir__store_expect(r->store, weir__record_of(table, seed.row));
+    }
+}
+
 /* Walks take turns; one that is done is written, and the next sequence's takes its place. */
 static bool walk_all(const weir__recipe *r, weir__batch_worker *w, weir_batch_buffer *b, uint32_t first,
                      uint32_t end) {
     uint32_t places[WEIR__ABREAST], indices[WEIR__ABREAST], active = 0;
+    if (__builtin_expect(r->store->reads_ahead, 0))
+        expect_seeds(r, b, first, end);
     for (; active < WEIR__ABREAST && (first = next_walked(b, first, end)) < end; active++, first++) {
         places[active] = active;
         indices[active] = first;

@@ -6,6 +6,7 @@
 #include "base/bytes.h"
 #include "batch/fetch.h"
 #include "batch/times.h"
+#include "store/reader.h"
 
 /* Collects what the next rows are to list, and asks for where it is; false where all are listed. */
 bool weir__listing_begin(weir__walk *walk) {
@@ -25,6 +26,10 @@ bool weir__listing_begin(weir__walk *walk) {
                 (weir__listing){.rule = &table->inbound[i], .index = index, .local = walk->listed_count};
         }
     }
+    for (uint32_t i = 0; walk->store->reads_ahead && i < walk->listing_count; i++) {
+        const weir__listing *listing = &walk->listings[i];
+        weir__store_expect(walk->store, listing->rule->edge->starts + 4 * (size_t)listing->index);
+    }
     return true;
 }
 
@@ -37,6 +42,22 @@ static void fetch_times(const weir__listing *listing) {
     weir__fetch(times + size / 2);
     weir__fetch(times + size / 4 * 3);
     weir__fetch(times + size - 8);
+}
+
+/* Asks for the pages of short lists, and of what a search looks at first. */
+static void expect_lists(const weir__walk *walk) {
+    for (uint32_t i = 0; i < walk->listing_count; i++) {
+        const weir__listing *listing = &walk->listings[i];
+        const weir_edge *edge = listing->rule->edge;
+        size_t start = listing->start, count = (size_t)listing->known + listing->unsure;
+        if (count == 0)
+            continue;
+        weir__store_expect(walk->store, edge->child_rows + 4 * start);
+        if (listing->unsure > 0)
+            weir__store_expect(walk->store, edge->child_times + 8 * (start + count / 2));
+        if (listing->unsure > 0)
+            weir__store_expect(walk->store, edge->child_times + 8 * (start + count - 1));
+    }
 }
 
 /* The lists of the rows' children: none where their numbers lead nowhere. */
@@ -61,6 +82,8 @@ void weir__listing_find(weir__walk *walk) {
         if (edge->child_times)
             fetch_times(listing);
     }
+    if (walk->store->reads_ahead)
+        expect_lists(walk);
 }
 
 /* Of the children that count, those that have a time before the floor do not. */
@@ -195,6 +218,8 @@ static void choose(weir__walk *walk, const weir__listing *listing, uint32_t widt
         taken[i] = place_in_list(listing, taken[i]);
         weir__fetch(rows + 4 * (size_t)taken[i]);
     }
+    for (uint32_t i = 0; walk->store->reads_ahead && i < width; i++)
+        weir__store_expect(walk->store, rows + 4 * (size_t)taken[i]);
 }
 
 /* How many children a row lists along an edge type. */

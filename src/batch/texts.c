@@ -5,8 +5,8 @@
 #include <string.h>
 
 #include "base/bytes.h"
-#include "base/narrow.h"
 #include "batch/fetch.h"
+#include "base/narrow.h"
 #include "store/reader.h"
 
 enum { DIGIT_BITS_MOST = 11, DIGITS_MOST = 1 << DIGIT_BITS_MOST, FETCH_AHEAD = 12, FETCH_BYTES = 512 };
@@ -60,6 +60,8 @@ bool weir__copy_texts(const weir_store *store, const uint32_t *texts, uint32_t c
     const weir_store_info *info = weir_store_describe(store);
     bool is_whole = true;
     size_t size = 2 * (size_t)info->embedding_dim;
+    for (uint32_t i = 0; i < count && store->reads_ahead; i++)
+        weir__store_expect(store, info->text_embeddings + size * texts[i]);
     for (uint32_t i = 0; i < count; i++) {
         const uint8_t *ahead =
             info->text_embeddings + size * texts[i + FETCH_AHEAD < count ? i + FETCH_AHEAD : i];

@@ -111,6 +111,8 @@ static void fetch_record(const weir__walk *walk, const weir__table_rules *table,
     const uint8_t *record = weir__record_of(table, row);
     weir__fetch(record);
     weir__fetch(record + table->stride - 1);
+    if (__builtin_expect(walk->store->reads_ahead, 0))
+        weir__store_expect(walk->store, record);
 }
 
 static uint64_t bits_of_label(const weir_cell *label) {

@@ -10,6 +10,7 @@
 #include "pipeline/prefetch.h"
 #include "pipeline/run_files.h"
 #include "pipeline/staging.h"
+#include "store/reader.h"
 #include "trace/writer.h"
 
 static const char operator_name[] = "weir.run";
@@ -523,8 +524,19 @@ const weir_run_info *weir_run_describe(const weir_run *run) {
 }
 
 const char *weir_run_stage_name(weir_run_stage stage) {
-    static const char *const names[] = {"build", "transform", "transfer", "consume"};
+    static const char *const names[] = {"read", "build", "transform", "transfer", "consume"};
     return (unsigned)stage < WEIR_RUN_STAGES ? names[stage] : "unknown";
+}
+
+/* Workers do it while they build, so its time is part of theirs. */
+static void measure_reading(const weir_run *run, weir_run_metrics *out) {
+    weir_stage_metrics *read = &out->stages[WEIR_RUN_READ];
+    for (size_t i = 0; i < run->options.store_count; i++) {
+        const weir_store *store = run->options.stores[i];
+        out->pages_read += atomic_load(&store->touched->expected);
+        read->busy_ns += atomic_load(&store->touched->expected_ns);
+        read->batches = store->reads_ahead ? out->prefetch.produced : read->batches;
+    }
 }
 
 static void measure_stages(const weir_run *run, const weir_worker_metrics *workers, weir_run_metrics *out) {
@@ -569,6 +581,7 @@ void weir_run_measure(const weir_run *run, weir_run_metrics *out, weir_worker_me
         weir_prefetch_measure(prefetch, &out->prefetch, run->measured);
     if (workers)
         memcpy(workers, run->measured, run->loader.lane_count * sizeof *workers);
+    measure_reading(run, out);
     measure_stages(run, run->measured, out);
 }
 

@@ -383,7 +383,7 @@ static weir_status take_options(weir_store_options *options, const weir_store_op
 }
 
 /* The mapping outlives the descriptor. */
-static weir_status map_file(weir_store *store, weir_error *error) {
+static weir_status map_file(weir_store *store, const weir_store_options *options, weir_error *error) {
     const weir_env *env = store->env;
     const char *path = store->path;
     uint64_t size = 0;
@@ -409,8 +409,10 @@ static weir_status map_file(weir_store *store, weir_error *error) {
     store->is_guarded = env->guard(env->context, store->data, store->size, &store->touched->unreadable) == 0;
     /* Batches read rows that lie anywhere. What the system would read around them helps a store that stays in
      * memory; in one that does not, it pushes out what will be read again. */
-    if (size > env->memory_size(env->context) / 2)
+    uint64_t memory = env->memory_size(env->context);
+    if (size > memory / 2)
         env->scatter(env->context, store->data, store->size);
+    store->reads_ahead = options->reads_ahead || size > memory;
     return WEIR_OK;
 }
 
@@ -427,12 +429,36 @@ weir_status weir_store_open_with(const weir_env *env, const char *path, const we
     store->data = options.data;
     store->size = options.data_size;
     if (!options.data)
-        status = map_file(store, error);
+        status = map_file(store, &options, error);
     if (status != WEIR_OK) {
         weir_store_close(store);
         return status;
     }
     return finish_open(store, &options, out, error);
+}
+
+void weir__store_expect(const weir_store *store, const uint8_t *at) {
+    const weir_env *env = store->env;
+    weir__touched *touched = store->touched;
+    uint64_t began_ns = env->now_ns(env->context);
+    size_t size = 1;
+    for (int i = 0; i < WEIR__SECTIONS_MOST; i++) {
+        const weir__blocks *blocks = &touched->sections[i];
+        uint64_t offset = (uint64_t)(at - blocks->base);
+        if (at < blocks->base || offset >= blocks->size || atomic_load(&blocks->left) == 0)
+            continue;
+        uint64_t block = offset >> WEIR__BLOCK_SHIFT, first = block << WEIR__BLOCK_SHIFT;
+        if (weir__block_is_whole(blocks, block))
+            break;
+        at = blocks->base + first; /* it is read as a whole, to be verified */
+        size =
+            (size_t)(blocks->size - first < WEIR__SUBTREE_SIZE ? blocks->size - first : WEIR__SUBTREE_SIZE);
+        break;
+    }
+    bool was_missing = env->expect(env->context, at, size);
+    (void)atomic_fetch_add_explicit(&touched->expected, was_missing, memory_order_relaxed);
+    (void)atomic_fetch_add_explicit(&touched->expected_ns, env->now_ns(env->context) - began_ns,
+                                    memory_order_relaxed);
 }
 
 weir_status weir_store_open(const weir_env *env, const char *path, weir_store **out, weir_error *error) {

@@ -10,6 +10,7 @@ struct weir_store {
     const uint8_t *data;
     size_t size; /* of the file */
     bool is_mapped;
+    bool reads_ahead;       /* its pages are asked for before they are read */
     bool is_guarded;        /* a page that cannot be read sets touched->unreadable */
     char *path;             /* as messages call it */
     weir__touched *touched; /* what of it was verified; any thread */
@@ -29,6 +30,10 @@ static inline bool weir__store_touch(const weir_store *store, weir__section_kind
                                      size_t size) {
     return weir__touch(store->touched, kind, at, size);
 }
+
+/* Asks for the page of what will be read soon, or for the block that must be verified first; for stores that
+ * read ahead. */
+void weir__store_expect(const weir_store *store, const uint8_t *at);
 
 /* Whether all of a section was found whole: then touching it says nothing new. */
 static inline bool weir__store_is_whole(const weir_store *store, weir__section_kind kind) {

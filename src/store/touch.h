@@ -40,9 +40,11 @@ typedef struct weir__touched {
     weir__blocks sections[WEIR__SECTIONS_MOST];
     atomic_ullong *bits; /* of all sections */
     uint64_t word_count;
-    atomic_uint damaged; /* a section's kind, and … */
-    atomic_ullong at;    /* … which byte of it begins the block */
-    uint32_t unreadable; /* set by the environment where a page cannot be read */
+    atomic_uint damaged;       /* a section's kind, and … */
+    atomic_ullong at;          /* … which byte of it begins the block */
+    atomic_ullong expected;    /* times that something was asked for which was not in memory, … */
+    atomic_ullong expected_ns; /* … and the time that looking and asking took */
+    uint32_t unreadable;       /* set by the environment where a page cannot be read */
 } weir__touched;
 
 static inline uint64_t weir__block_count(uint64_t size) {

@@ -97,8 +97,9 @@ class Summary(WithFolder):
         self.assertEqual(len(report["workers"]), 2)
         stages = report["stages"]
         self.assertEqual([(name, stage["batches"]) for name, stage in stages.items()],
-                         [("build", STEPS), ("transform", 0), ("transfer", 0), ("consume", STEPS)])
+                         [("read", 0), ("build", STEPS), ("transform", 0), ("transfer", 0), ("consume", STEPS)])
         self.assertEqual([stages[name]["room"] for name in ("build", "consume")], [4, 4])
+        self.assertEqual(self.run_ok("--steps", STEPS, "--read-ahead")["stages"]["read"]["batches"], STEPS)
         self.assertGreater(stages["build"]["busy_seconds"], 0)
         self.assertGreater(stages["consume"]["input_wait_seconds"], 0)
         datasets = report["datasets"]

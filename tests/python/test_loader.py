@@ -246,7 +246,7 @@ class Leases(LoaderTest):
             held = make(next(loader))
             self.assertEqual(loader.metrics()["held"], 1)
             stages = loader.metrics()["stages"]
-            self.assertEqual(list(stages), ["build", "transform", "transfer", "consume"])
+            self.assertEqual(list(stages), ["read", "build", "transform", "transfer", "consume"])
             self.assertEqual((stages["consume"]["queued"], stages["consume"]["room"]), (1, loader._options["queue_size"]))
             with self.assertRaises(ValueError):
                 next(loader)

@@ -1,5 +1,6 @@
 /* Runs: for any number of workers and any world the batches are those that are built one by one; memory is
  * planned, limited and laid out as planned; errors come at their step. */
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -576,6 +577,66 @@ static void test_tables_without_a_device_are_the_stores(void **state) {
     weir_run_close(run);
 }
 
+/* ---- Reading ahead --------------------------------------------------------------------------- */
+
+static _Atomic uint64_t expected_pages;
+
+static bool count_expected(void *context, const void *memory, size_t size) {
+    (void)context;
+    assert_non_null(memory);
+    assert_in_range(size, 1, 1 << 16);
+    return atomic_fetch_add(&expected_pages, 1) % 2;
+}
+
+static uint64_t say_little_memory(void *context) {
+    (void)context;
+    return 4096;
+}
+
+/* A store that is larger than memory, or of which it is asked, has its pages asked for, and gives the same.
+ */
+static void test_pages_are_asked_for_ahead(void **state) {
+    (void)state;
+    weir_error error;
+    weir_run *run;
+    weir_store *store;
+    weir_run_metrics metrics;
+    weir_env env = *weir_env_default();
+    loading_batch expected[STEPS], got[STEPS];
+    char path[128];
+    snprintf(path, sizeof path, "%s/shop.weir", fixture.folder);
+    weir_run_options options = loading_options(&fixture, manifest);
+    options.dataset = "shop/churn/train";
+    options.steps = STEPS;
+    options.workers = 2;
+    loading_build(&options, 0, STEPS, expected);
+    env.expect = count_expected;
+    for (int trial = 0; trial < 3; trial++) { /* neither, larger than memory, asked for */
+        weir_store_options opening = {.size = sizeof opening, .reads_ahead = trial == 2};
+        env.memory_size = trial == 1 ? say_little_memory : weir_env_default()->memory_size;
+        atomic_store(&expected_pages, 0);
+        assert_ok(weir_store_open_with(&env, path, &opening, &store, &error), &error);
+        options.stores = &store;
+        options.store_count = 1;
+        assert_ok(weir_run_open(NULL, &options, &run, &error), &error);
+        assert_int_equal(loading_take(run, STEPS, got), STEPS);
+        assert_batches_equal(expected, got, STEPS);
+        weir_run_measure(run, &metrics, NULL);
+        uint64_t asked = atomic_load(&expected_pages);
+        assert_true(trial == 0 ? asked == 0 : asked > STEPS * 8);
+        assert_int_equal(metrics.pages_read, asked / 2);
+        assert_int_equal(metrics.stages[WEIR_RUN_READ].batches, trial ? STEPS : 0);
+        assert_int_equal(metrics.stages[WEIR_RUN_READ].busy_ns > 0, trial > 0);
+        weir_run_close(run);
+        weir_store_close(store);
+    }
+    unsigned char *page = env.map(NULL, -1, 4096); /* what is there is not asked for */
+    assert_non_null(page);
+    page[0] = 1;
+    assert_false(weir_env_default()->expect(NULL, page, 1));
+    env.unmap(NULL, page, 4096);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_any_workers_in_any_world),
@@ -599,6 +660,7 @@ int main(void) {
         cmocka_unit_test(test_a_launcher_says_the_rank),
         cmocka_unit_test(test_the_stages_say_who_waits),
         cmocka_unit_test(test_tables_without_a_device_are_the_stores),
+        cmocka_unit_test(test_pages_are_asked_for_ahead),
     };
     return cmocka_run_group_tests(tests, loading_set_up, loading_tear_down);
 }
