@@ -2,7 +2,7 @@
  *
  * A prefetcher shards the items of a source over N workers. Each worker is a thread that fills a bounded
  * ring of preallocated slots; one consumer takes items from the rings by a policy. What was taken, and
- * nothing else, is the state: a prefetcher opened with a saved state goes on exactly behind it.
+ * nothing else, is the state: a prefetcher opened with a saved state resumes exactly after it.
  *
  *   weir_prefetch_options options = {.size = sizeof options, .source = {.length = 1000, .produce = produce},
  *                                    .epochs = 1, .workers = 4, .slot_size = 4096};
@@ -34,7 +34,7 @@ typedef struct weir_item {
     uint64_t key;      /* the iterator's */
     uint32_t worker;
     uint32_t slot_index;
-    void *slot;             /* NULL where there are no more items */
+    void *slot;             /* NULL if there are no more items */
     const uint32_t *cancel; /* for weir_item_is_cancelled */
 } weir_item;
 
@@ -90,7 +90,7 @@ typedef struct weir_prefetch_options {
                           made by whichever worker is free, not by the one whose shard it is in. Order and
                           states are the same; a slow worker delays its items and no others */
 
-    const weir_cbor_value *state; /* what weir_prefetch_save wrote: go on there; NULL: begin */
+    const weir_cbor_value *state; /* what weir_prefetch_save wrote: resume there; NULL: begin */
 } weir_prefetch_options;
 
 /* workers * buffer_size + queue_size, with the defaults filled in. */
@@ -111,11 +111,11 @@ WEIR_API void weir_prefetch_close(weir_prefetch *prefetch);
 
 /* The next item by the policy; waits for it. item->slot is NULL at the end. A producer's failure comes at
  * its item's place, once, as the producer gave it; then, and after a cancel, CANCELLED. CONTRACT_VIOLATION
- * where queue_size items are held already, and in a child of fork. */
+ * if queue_size items are held already, and in a child of fork. */
 WEIR_API WEIR_CHECKED weir_status weir_prefetch_next(weir_prefetch *prefetch, weir_item *item,
                                                      weir_error *error);
 
-/* The same without waiting: *is_ready false where the next item is not there yet. */
+/* The same without waiting: *is_ready false if the next item is not there yet. */
 WEIR_API WEIR_CHECKED weir_status weir_prefetch_try_next(weir_prefetch *prefetch, weir_item *item,
                                                          bool *is_ready, weir_error *error);
 
@@ -125,7 +125,7 @@ WEIR_API void weir_prefetch_release(weir_prefetch *prefetch, const weir_item *it
 /* Ends it: a consumer that waits gets CANCELLED. Any thread, and a signal handler. */
 WEIR_API void weir_prefetch_cancel(weir_prefetch *prefetch);
 
-/* Writes the state behind the last item that was taken, as one map. The consumer's thread. */
+/* Writes the state after the last item that was taken, as one map. The consumer's thread. */
 WEIR_API void weir_prefetch_save(const weir_prefetch *prefetch, weir_cbor_writer *w);
 
 typedef struct weir_worker_metrics {
@@ -145,7 +145,7 @@ typedef struct weir_prefetch_metrics {
     uint32_t workers;
 } weir_prefetch_metrics;
 
-/* The consumer's thread. `workers` may be NULL; else it has room for one entry a worker. */
+/* The consumer's thread. `workers` may be NULL; else it has room for one entry per worker. */
 WEIR_API void weir_prefetch_measure(const weir_prefetch *prefetch, weir_prefetch_metrics *metrics,
                                     weir_worker_metrics *workers);
 

@@ -15,8 +15,8 @@
 #include <string.h>
 
 #include "base/bytes.h"
-#include "batch/fetch.h"
 #include "base/narrow.h"
+#include "batch/fetch.h"
 #include "batch/times.h"
 #include "store/reader.h"
 

@@ -5,8 +5,8 @@
 #include <string.h>
 
 #include "base/bytes.h"
-#include "batch/fetch.h"
 #include "base/narrow.h"
+#include "batch/fetch.h"
 #include "store/reader.h"
 
 enum { DIGIT_BITS_MOST = 11, DIGITS_MOST = 1 << DIGIT_BITS_MOST, FETCH_AHEAD = 12, FETCH_BYTES = 512 };

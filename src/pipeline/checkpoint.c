@@ -157,7 +157,7 @@ static weir_status check_fields(const weir_cbor_value *map, weir_error *error) {
     weir_cbor_value value;
     weir_status status;
     if (map->type != WEIR_CBOR_MAP)
-        return no_checkpoint(error, "is no map", "it");
+        return no_checkpoint(error, "is not a map", "it");
     if (!weir_cbor_get(map, "checkpoint_version", &value) ||
         (!weir_cbor_is_text(&value, WEIR__CHECKPOINT_VERSION) &&
          !weir_cbor_is_text(&value, WEIR__CHECKPOINT_VERSION_1)))
@@ -172,7 +172,7 @@ static weir_status check_fields(const weir_cbor_value *map, weir_error *error) {
         if (weir_cbor_get(map, fields[i].name, &value) && value.number > UINT32_MAX)
             return no_checkpoint(error, "is out of range", fields[i].name);
     if (weir_cbor_get(map, "manifest_hash", &value) && value.number != WEIR_HASH_SIZE)
-        return no_checkpoint(error, "is no hash", "manifest_hash");
+        return no_checkpoint(error, "is not a hash", "manifest_hash");
     return WEIR_OK;
 }
 
@@ -194,9 +194,9 @@ weir_status weir_checkpoint_read(const void *data, size_t size, weir_checkpoint 
     weir_cbor_get(&map, "policy", &policy);
     weir_cbor_get(&map, "manifest_hash", &hash);
     if (!find_stage(&stage, &read.stage))
-        return no_checkpoint(error, "is no stage", "stage");
+        return no_checkpoint(error, "is not a stage", "stage");
     if (!find_policy(&policy, &read.policy))
-        return no_checkpoint(error, "is no policy", "policy");
+        return no_checkpoint(error, "is not a policy", "policy");
     read.step = weir__trace_uint(&map, "step");
     read.rank = small_uint(&map, "rank");
     read.workers = small_uint(&map, "workers");
@@ -251,7 +251,7 @@ static weir_status check_taken(const weir_cbor_value *prefetch, uint64_t step, u
     weir_cbor_value workers, worker, first;
     if (!weir_cbor_get(prefetch, "worker_states", &workers) || workers.type != WEIR_CBOR_ARRAY ||
         !weir_cbor_get(prefetch, "start_position", &first) || first.type != WEIR_CBOR_UINT)
-        return no_checkpoint(error, "is no state of a prefetcher", "prefetch");
+        return no_checkpoint(error, "is not a state of a prefetcher", "prefetch");
     uint64_t taken = first.number;
     bool adds_up = true;
     weir_cbor_iterator it = weir_cbor_children(&workers);

@@ -15,7 +15,7 @@ static size_t whole_lines(size_t size) {
     return (size + WEIR__CACHE_LINE - 1) & ~(size_t)(WEIR__CACHE_LINE - 1);
 }
 
-/* Where the arrays lie behind the struct, and what all takes. No sum overflows: the counts are bounded. */
+/* Where the arrays lie after the struct, and what all takes. No sum overflows: the counts are bounded. */
 typedef struct memory_layout {
     size_t workers;
     size_t entries;
@@ -43,7 +43,7 @@ static memory_layout lay_out(const weir_prefetch_options *options) {
     return layout;
 }
 
-/* The struct, zeroed, with its arrays behind it; NULL where memory is short. */
+/* The struct, zeroed, with its arrays after it; NULL if memory is short. */
 static weir_prefetch *allocate(const weir_env *env, const memory_layout *layout) {
     uint8_t *memory = weir__allocate_zero(env, layout->size + WEIR__CACHE_LINE, 1);
     if (!memory)
@@ -113,7 +113,7 @@ static void configure(weir_prefetch *prefetch, const weir_prefetch_options *opti
     }
 }
 
-/* Ring k has slots k * buffer_size and so on; those behind the rings' are the spares. */
+/* Ring k has slots k * buffer_size and so on; those after the rings' are the spares. */
 static void fill_rings(weir_prefetch *prefetch, const weir_prefetch_options *options,
                        const memory_layout *layout) {
     uint8_t *base = (uint8_t *)prefetch;

@@ -16,13 +16,13 @@
 
 enum { STATE_PAIRS = 11, WORKER_PAIRS = 3 };
 
-/* Where a worker stands behind its last consumed item. */
+/* Where a worker stands after its last consumed item. */
 typedef struct worker_place {
     uint64_t epoch;
     uint64_t place;
 } worker_place;
 
-static worker_place place_behind(const weir__shards *shards, uint32_t worker, uint64_t consumed) {
+static worker_place place_after(const weir__shards *shards, uint32_t worker, uint64_t consumed) {
     if (consumed == 0)
         return (worker_place){shards->start_epoch, 0};
     weir__cursor last = weir__cursor_at(shards, worker, consumed - 1);
@@ -39,12 +39,12 @@ void weir__prefetch_mark(const weir_prefetch *prefetch, uint64_t *mark) {
 
 static void write_worker(const weir_prefetch *prefetch, uint32_t worker, uint64_t consumed,
                          weir_cbor_writer *w) {
-    worker_place behind = place_behind(&prefetch->shards, worker, consumed);
+    worker_place after = place_after(&prefetch->shards, worker, consumed);
     weir_cbor_map(w, WORKER_PAIRS);
     weir_cbor_text(w, "epoch");
-    weir_cbor_uint(w, behind.epoch);
+    weir_cbor_uint(w, after.epoch);
     weir_cbor_text(w, "place");
-    weir_cbor_uint(w, behind.place);
+    weir_cbor_uint(w, after.place);
     weir_cbor_text(w, "produced");
     weir_cbor_uint(w, consumed);
 }
@@ -86,7 +86,7 @@ void weir__prefetch_save(const weir_prefetch *prefetch, const uint64_t *mark, we
 
 static weir_status refuse(weir_error *error, const char *what) {
     return weir__fail(error, WEIR_CBOR_INVALID, WEIR__PREFETCH_OPERATOR,
-                      "this is no state of a prefetcher: %s; use what weir_prefetch_save wrote", what);
+                      "this is not a state of a prefetcher: %s; use what weir_prefetch_save wrote", what);
 }
 
 /* `saved` and `now` are texts of the field's two values. */
@@ -201,8 +201,8 @@ static bool read_worker(const saved_state *saved, uint32_t number, const weir_cb
         !get_number(value, "produced", consumed) || !get_number(value, "epoch", &epoch) ||
         !get_number(value, "place", &place) || *consumed > weir__shard_total(&saved->shards, number))
         return false;
-    worker_place behind = place_behind(&saved->shards, number, *consumed);
-    return behind.epoch == epoch && behind.place == place;
+    worker_place after = place_after(&saved->shards, number, *consumed);
+    return after.epoch == epoch && after.place == place;
 }
 
 /* The count of the worker that gave last; 0 where none has. */
@@ -244,9 +244,9 @@ static weir_status restore_best_effort(weir_prefetch *prefetch, const saved_stat
 }
 
 /* Where the order is the sequential one under both numbers of workers, what was consumed is its first
- * items, and these are dealt anew. */
-static weir_status deal_anew(const weir_prefetch *prefetch, const saved_state *saved, strict_place *place,
-                             weir_error *error) {
+ * items, and these are dealt again. */
+static weir_status deal_again(const weir_prefetch *prefetch, const saved_state *saved, strict_place *place,
+                              weir_error *error) {
     uint64_t consumed;
     if (__builtin_mul_overflow(place->rounds, saved->shards.workers, &consumed) ||
         __builtin_add_overflow(consumed, place->next_worker, &consumed))
@@ -261,7 +261,7 @@ static weir_status restore_strict(weir_prefetch *prefetch, const saved_state *sa
     if (!read_strict_place(saved, &place))
         return refuse(error, "worker_states are not those of one place in strict order");
     if (saved->shards.workers != prefetch->worker_count) {
-        weir_status status = deal_anew(prefetch, saved, &place, error);
+        weir_status status = deal_again(prefetch, saved, &place, error);
         if (status != WEIR_OK)
             return status;
     }

@@ -57,7 +57,7 @@ typedef struct weir__ring {
     _Alignas(WEIR__CACHE_LINE) _Atomic uint32_t consumer_sleeps;
     _Atomic uint32_t producer_sleeps;
     _Atomic uint64_t wake_at;
-    _Atomic bool has_failed; /* `made` is final, and behind it comes a failure */
+    _Atomic bool has_failed; /* `made` is final, and a failure comes after it */
 } weir__ring;
 
 /* An empty ring whose places have the slots that `entries` names. */
@@ -139,7 +139,7 @@ static inline void weir__ring_push(weir__ring *ring, const weir_env *env) {
     weir__wake_sleeper(env, &ring->consumer_sleeps);
 }
 
-/* The slot could not be filled: nothing comes behind what was pushed. */
+/* The slot could not be filled: nothing comes after what was pushed. */
 static inline void weir__ring_fail(weir__ring *ring, const weir_env *env) {
     (void)atomic_exchange(&ring->has_failed, true);
     weir__wake_sleeper(env, &ring->consumer_sleeps);

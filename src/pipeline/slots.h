@@ -16,7 +16,7 @@
 #define WEIR__SLOTS_MAX (UINT32_MAX - 16)
 
 typedef struct weir__slots {
-    _Atomic uint32_t *links; /* one a slot */
+    _Atomic uint32_t *links; /* one per slot */
     uint32_t *spares;        /* a stack of the consumer's, room for `spares_max` */
     uint32_t spare_count;
     uint32_t spares_max;

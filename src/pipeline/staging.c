@@ -192,7 +192,7 @@ static void take_ahead(weir__staging *s) {
         s->failure = take(s, false, &is_taken, &s->failure_record);
 }
 
-/* The mark leaves the place, which is filled anew, or fails to be, before the next batch is given. */
+/* The mark leaves the place, which is filled again, or fails to be, before the next batch is given. */
 static void give(weir__staging *s, weir_taken *out) {
     weir__place *place = oldest_queued(s);
     uint64_t *before = s->mark;

@@ -60,7 +60,7 @@ typedef struct weir__staging {
     weir_error failure_record;
     uint64_t transferred;
     uint64_t busy_ns; /* in starting copies */
-    uint64_t wait_ns; /* for the copy out of a place that is filled anew */
+    uint64_t wait_ns; /* for the copy out of a place that is filled again */
     uint64_t compact_bytes;
     uint64_t tensor_bytes;
     uint8_t *read_back; /* pinned, of a batch's size, from the first weir__staging_verify on */
