@@ -98,8 +98,8 @@ def _words(sequences: Any, length: Any, rows: Any) -> Any:
     know yet, which C could not take."""
     least = min if isinstance(rows, int) and isinstance(length, int) else torch.sym_min
     sizes = [
-        15, sequences, sequences * (rows + 2), sequences * ((length + 1) // 2), sequences * length,
-        sequences * ((length + 15) // 16 * 3 + (rows + 16) // 16 * 14), sequences * 17,
+        20, sequences, sequences * (rows + 2), sequences * ((length + 1) // 2), sequences * length,
+        sequences * ((length + 15) // 16 * 4 + (rows + 16) // 16 * 18), sequences * 22,
     ]  # fmt: skip
     sizes += 2 * [
         sequences * ((rows + 255) // 256) * rows, sequences * rows, sequences * rows, sequences * rows,
@@ -204,20 +204,60 @@ def _forward_fake(
 def _backward(
     g: Tensor, q: Tensor, k: Tensor, v: Tensor, o: Tensor, lse: Tensor, lists: Tensor, rows: int, pattern: int, scale: float
 ) -> tuple[Tensor, Tensor, Tensor]:
-    g, q, k, v = _ready(g), _ready(q), _ready(k), _ready(v)
-    made, delta = (_empty(q), _empty(q), _empty(q)), _sums(q)
+    made = (_empty(q), _empty(q), _empty(q))
+    _run_backward(made, g, q, k, v, o, lse, lists, rows, pattern, scale)
+    return made
+
+
+def _run_backward(
+    made: tuple[Tensor, ...], g: Tensor, q: Tensor, k: Tensor, v: Tensor, o: Tensor, lse: Tensor, lists: Tensor, rows: int,
+    pattern: int, scale: float,
+) -> None:  # fmt: skip
+    g, q, k, v, delta = _ready(g), _ready(q), _ready(k), _ready(v), _sums(q)
     engine, stream = _engine(q.device)
     engine._run(
         True, pattern, _DTYPES[q.dtype], _shape_of(q, rows), torch.get_num_threads(), scale, _address(lists, q, rows),
         _place(q), _place(k), _place(v), _place(o), lse.data_ptr(), _place(g), *map(_place, made), delta.data_ptr(), stream,
     )  # fmt: skip
-    return made
 
 
 def _backward_fake(
     g: Tensor, q: Tensor, k: Tensor, v: Tensor, o: Tensor, lse: Tensor, lists: Tensor, rows: int, pattern: int, scale: float
 ) -> tuple[Tensor, Tensor, Tensor]:
     return _empty(q), _empty(q), _empty(q)
+
+
+# The same of q, k and v in one tensor, [B, S, 3, H, D], with the gradients in one tensor.
+
+
+def _parts(packed: Tensor) -> tuple[Tensor, ...]:
+    return tuple(part.transpose(1, 2) for part in packed.unbind(2))
+
+
+def _forward_packed(packed: Tensor, lists: Tensor, rows: int, pattern: int, scale: float) -> tuple[Tensor, Tensor]:
+    q, k, v = _parts(packed)
+    o, lse = _forward(q, k, v, lists, rows, pattern, scale)
+    return o.transpose(1, 2), lse
+
+
+def _forward_packed_fake(packed: Tensor, lists: Tensor, rows: int, pattern: int, scale: float) -> tuple[Tensor, Tensor]:
+    sequences, length, _, heads, size = packed.shape
+    return packed.new_empty(sequences, length, heads, size), _sums(packed[:, :, 0].transpose(1, 2))
+
+
+def _backward_packed(
+    g: Tensor, packed: Tensor, o: Tensor, lse: Tensor, lists: Tensor, rows: int, pattern: int, scale: float
+) -> Tensor:
+    q, k, v = _parts(packed)
+    made = packed.new_empty(packed.shape)
+    _run_backward(_parts(made), g.transpose(1, 2), q, k, v, o.transpose(1, 2), lse, lists, rows, pattern, scale)
+    return made
+
+
+def _backward_packed_fake(
+    g: Tensor, packed: Tensor, o: Tensor, lse: Tensor, lists: Tensor, rows: int, pattern: int, scale: float
+) -> Tensor:
+    return packed.new_empty(packed.shape)
 
 
 class _Attention(torch.autograd.Function):  # type: ignore[misc]
@@ -237,6 +277,21 @@ class _Attention(torch.autograd.Function):  # type: ignore[misc]
         return (*made, None, None, None, None)
 
 
+class _PackedAttention(torch.autograd.Function):  # type: ignore[misc]
+    @staticmethod
+    def forward(ctx: Any, *given: Any) -> Any:
+        packed, lists, ctx.rows, ctx.pattern, ctx.scale = given
+        o, lse = _forward_packed(*given)
+        ctx.save_for_backward(packed, o, lse, lists)
+        return o
+
+    @staticmethod
+    def backward(ctx: Any, *gradients: Any) -> Any:
+        packed, o, lse, lists = ctx.saved_tensors
+        made = _backward_packed(gradients[0], packed, o, lse, lists, ctx.rows, ctx.pattern, ctx.scale)
+        return (made, None, None, None, None)
+
+
 _library: Any = None
 if hasattr(torch.library, "register_autograd"):
     _library = torch.library.Library("weir", "DEF")
@@ -250,9 +305,17 @@ if hasattr(torch.library, "register_autograd"):
         "attention_backward(Tensor g, Tensor q, Tensor k, Tensor v, Tensor o, Tensor lse, Tensor lists, SymInt rows, "
         "int pattern, float scale) -> (Tensor, Tensor, Tensor)"
     )
+    _library.define(
+        "packed_attention(Tensor packed, Tensor lists, SymInt rows, int pattern, float scale) -> (Tensor, Tensor)"
+    )
+    _library.define(
+        "packed_attention_backward(Tensor g, Tensor packed, Tensor o, Tensor lse, Tensor lists, SymInt rows, int pattern, "
+        "float scale) -> Tensor"
+    )
     for _name, _real, _fake in (
         ("attention_lists", _lists, _lists_fake), ("attention", _forward, _forward_fake),
-        ("attention_backward", _backward, _backward_fake),
+        ("attention_backward", _backward, _backward_fake), ("packed_attention", _forward_packed, _forward_packed_fake),
+        ("packed_attention_backward", _backward_packed, _backward_packed_fake),
     ):  # fmt: skip
         for _key in ("CPU", "CUDA"):
             _library.impl(_name, _real, _key)
@@ -269,7 +332,18 @@ if hasattr(torch.library, "register_autograd"):
         made = torch.ops.weir.attention_backward(g, q, k, v, o, lse, lists, ctx.rows, ctx.pattern, ctx.scale)
         return (*made, None, None, None, None)
 
+    def _setup_packed(ctx: Any, inputs: Any, output: Any) -> None:
+        packed, lists, ctx.rows, ctx.pattern, ctx.scale = inputs
+        o, lse = output
+        ctx.mark_non_differentiable(lse)
+        ctx.save_for_backward(packed, o, lse, lists)
+
+    def _gradients_packed(ctx: Any, g: Tensor, _: Any) -> Any:
+        made = torch.ops.weir.packed_attention_backward(g, *ctx.saved_tensors, ctx.rows, ctx.pattern, ctx.scale)
+        return (made, None, None, None, None)
+
     torch.library.register_autograd("weir::attention", _gradients, setup_context=_setup, lib=_library)
+    torch.library.register_autograd("weir::packed_attention", _gradients_packed, setup_context=_setup_packed, lib=_library)
 
 
 # ---- For users ----------------------------------------------------------------------------------
@@ -294,6 +368,8 @@ def _kept_lists(batch: Mapping[str, Tensor]) -> Tensor:
     """The lists of a batch; kept with weir's own Tensors, for as long as the tensors stay the same."""
     if _is_compiling():  # equal calls become one there
         return _make_lists(batch)
+    if batch["is_padding"].is_cuda and torch.cuda.is_current_stream_capturing():
+        return _make_lists(batch)  # a CUDA graph makes them again of what its tensors hold then
     tensors = tuple(batch[name] for name in TENSORS)
     kept = getattr(batch, "_kept_lists", None)
     if kept is not None and all(a is b for a, b in zip(kept[0], tensors)) and kept[1] == _versions(tensors):
@@ -308,23 +384,32 @@ def _versions(tensors: tuple[Tensor, ...]) -> list[int]:
     return [0 if tensor.is_inference() else tensor._version for tensor in tensors]
 
 
-def _autocast(q: Tensor, k: Tensor, v: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+def _autocast(tensors: tuple[Tensor, ...]) -> tuple[Tensor, ...]:
     """As scaled_dot_product_attention: in the type of autocast where that is on. float64 stays."""
-    kind = q.device.type
+    kind = tensors[0].device.type
     if kind not in ("cpu", "cuda"):
-        return q, k, v
+        return tensors
     if hasattr(torch, "get_autocast_dtype"):
         if not torch.is_autocast_enabled(kind):
-            return q, k, v
+            return tensors
         dtype = torch.get_autocast_dtype(kind)
     elif kind == "cuda" and torch.is_autocast_enabled():
         dtype = torch.get_autocast_gpu_dtype()
     elif kind == "cpu" and torch.is_autocast_cpu_enabled():
         dtype = torch.get_autocast_cpu_dtype()
     else:
-        return q, k, v
-    q, k, v = (tensor if tensor.dtype == torch.float64 else tensor.to(dtype) for tensor in (q, k, v))
-    return q, k, v
+        return tensors
+    return tuple(tensor if tensor.dtype == torch.float64 else tensor.to(dtype) for tensor in tensors)
+
+
+def _rest(pattern: str, size: int, batch: Mapping[str, Tensor], scale: float | None, lists: Tensor | None) -> tuple[Any, ...]:
+    """What the operators take after the tensors that have gradients."""
+    if lists is None:
+        lists = _kept_lists(batch)
+    elif not torch.is_tensor(lists):
+        raise TypeError(f"lists is not a tensor but {type(lists).__name__}: give what attention_lists(batch) gave")
+    factor = size**-0.5 if scale is None else float(scale)
+    return lists, batch["fk_adj"].shape[-1], PATTERNS.index(pattern), factor
 
 
 def attend(
@@ -332,19 +417,34 @@ def attend(
 ) -> Tensor:
     _check_batch(batch)
     if all(torch.is_tensor(tensor) for tensor in (q, k, v)):
-        q, k, v = _autocast(q, k, v)
+        q, k, v = _autocast((q, k, v))
     _check_heads(q, k, v, batch)
-    factor = q.shape[3] ** -0.5 if scale is None else float(scale)
-    if factor == 0:  # which is C's word for 1/sqrt(D)
-        q, factor = q * 0, 1.0
-    if lists is None:
-        lists = _kept_lists(batch)
-    elif not torch.is_tensor(lists):
-        raise TypeError(f"lists is not a tensor but {type(lists).__name__}: give what attention_lists(batch) gave")
-    given = (q, k, v, lists, batch["fk_adj"].shape[-1], PATTERNS.index(pattern), factor)
+    if scale == 0:  # which is C's word for 1/sqrt(D)
+        q, scale = q * 0, 1.0
+    given = (q, k, v, *_rest(pattern, q.shape[3], batch, scale, lists))
     if _library is not None:
         return torch.ops.weir.attention(*given)[0]
     return _Attention.apply(*given)
+
+
+def attend_packed(
+    pattern: str, packed: Tensor, batch: Mapping[str, Tensor], scale: float | None, lists: Tensor | None
+) -> Tensor:
+    if pattern not in PATTERNS:
+        raise ValueError(f"the patterns are {', '.join(PATTERNS)}, not {pattern!r}")
+    if not torch.is_tensor(packed) or packed.dim() != 5 or packed.shape[2] != 3:
+        shape = tuple(packed.shape) if torch.is_tensor(packed) else type(packed).__name__
+        raise ValueError(f"qkv is {shape}, not a tensor of [B, S, 3, H, D]")
+    if scale == 0:
+        q, k, v = _parts(packed)
+        return attend(pattern, q, k, v, batch, scale, lists).transpose(1, 2)
+    _check_batch(batch)
+    (packed,) = _autocast((packed,))
+    _check_heads(*_parts(packed), batch)
+    given = (packed, *_rest(pattern, packed.shape[4], batch, scale, lists))
+    if _library is not None:
+        return torch.ops.weir.packed_attention(*given)[0]
+    return _PackedAttention.apply(*given)
 
 
 class Masks(Mapping[str, Tensor]):

@@ -124,7 +124,7 @@ SHARED void take_cell(const weir__attention_arguments &a, const uint32_t *record
 extern "C" __global__ void __launch_bounds__(128) weir_attention(const weir__attention_arguments a) {
     __shared__ __align__(16) float mine[WARPS][2][D];
     const uint32_t *counts = a.words + a.counts, *records = a.words + a.records;
-    uint64_t end = ((uint64_t)counts[WIDE] + counts[LARGE] + counts[SMALL]) * a.heads;
+    uint64_t end = ((uint64_t)counts[WIDE] + counts[LONG] + counts[LARGE] + counts[SMALL]) * a.heads;
     int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
     for (uint64_t block = blockIdx.x; block < end; block += gridDim.x) {
         const uint32_t *record = records + block / a.heads * RECORD_WORDS;

@@ -1,5 +1,5 @@
 /* Kernels on a device: one for lists, launched phase by phase, and one for every pass, type and head size
- * that is used, compiled when it is used first. */
+ * that is used, compiled when it is used first. Long columns have kernels of their own on Hopper. */
 #include <stdio.h>
 #include <string.h>
 
@@ -9,6 +9,9 @@ enum {
     DTYPES = 4,
     SIZES = 8,     /* of heads, in steps of 16 */
     THREADS = 128, /* of a block */
+    LONG_THREADS = 256,
+    LONG_SIZE = 64, /* of heads */
+    GROUPS_CAPABILITY = 9,
     LISTS_THREADS = 256,
     BLOCKS_PER_PROCESSOR = 64, /* at most: what is left over is taken by those that are done */
     UNITS_MAX = INT32_MAX,     /* of work in a launch on tensor cores */
@@ -19,9 +22,9 @@ enum {
 };
 
 extern const unsigned char weir__attention_lists_text[], weir__attention_cores_text[],
-    weir__attention_floats_text[];
+    weir__attention_groups_text[], weir__attention_floats_text[];
 extern const size_t weir__attention_lists_text_size, weir__attention_cores_text_size,
-    weir__attention_floats_text_size;
+    weir__attention_groups_text_size, weir__attention_floats_text_size;
 
 typedef struct compiled {
     bool is_open;
@@ -34,6 +37,8 @@ struct weir__attention_kernels {
     weir_device *device;
     compiled lists;
     compiled passes[2][WEIR__ATTENTION_PASSES][DTYPES][SIZES]; /* [1]: for what is left over */
+    compiled longs[WEIR__ATTENTION_PASSES][DTYPES];
+    bool has_no_groups; /* the compiler does not know this processor's own instructions */
 };
 
 weir_status weir__attention_kernels_open(const weir_env *env, weir_device *device,
@@ -63,6 +68,9 @@ void weir__attention_kernels_close(weir__attention_kernels *kernels) {
     close_kernel(kernels, &kernels->lists);
     compiled *first = &kernels->passes[0][0][0][0];
     for (size_t i = 0; i < sizeof kernels->passes / sizeof *first; i++)
+        close_kernel(kernels, first + i);
+    first = &kernels->longs[0][0];
+    for (size_t i = 0; i < sizeof kernels->longs / sizeof *first; i++)
         close_kernel(kernels, first + i);
     weir__release(kernels->env, kernels);
 }
@@ -164,6 +172,68 @@ static weir_status launch_pass(weir__attention_kernels *kernels, const weir_atte
     return weir__kernel_launch(kernels->device, &c->kernel, &launch, error);
 }
 
+/* ---- Long columns --------------------------------------------------------------------------------- */
+
+/* As warp_groups.cu lays it out: what stays of two groups, three stages of two tensors, and sums of each. */
+static uint32_t long_bytes(weir__attention_pass pass) {
+    uint32_t tile = 64 * LONG_SIZE * 2;
+    return (pass == WEIR__ATTENTION_FORWARD ? 2 : 4) * tile + 3 * (2 * tile + 512) + 512 + 1024;
+}
+
+static bool has_long(const weir__attention_kernels *kernels, const weir_attention_call *call) {
+    return weir_device_describe(kernels->device)->capability_major == GROUPS_CAPABILITY &&
+           !kernels->has_no_groups && call->head_size == LONG_SIZE &&
+           call->pattern == WEIR_ATTENTION_COLUMN && call->length >= LENGTH_LONG &&
+           call->dtype >= WEIR_ATTENTION_FLOAT16;
+}
+
+/* NULL if there is none. A compiler that does not know the instructions is no error: tensor_cores.cu takes
+ * all records. */
+static weir_status open_long(weir__attention_kernels *kernels, const weir_attention_call *call,
+                             weir__attention_pass pass, const compiled **out, weir_error *error) {
+    char text[OPTIONS][OPTION_SIZE];
+    const char *options[OPTIONS];
+    compiled *c = &kernels->longs[pass][call->dtype];
+    *out = has_long(kernels, call) ? c : NULL;
+    if (!*out || c->is_open)
+        return WEIR_OK;
+    snprintf(text[0], OPTION_SIZE, "-DPASS=%d", pass);
+    snprintf(text[1], OPTION_SIZE, "-DHEAD_SIZE=%d", LONG_SIZE);
+    snprintf(text[2], OPTION_SIZE, "-DBFLOAT16=%d", call->dtype == WEIR_ATTENTION_BFLOAT16);
+    snprintf(text[3], OPTION_SIZE, "-DSHARED_BYTES=%u", long_bytes(pass));
+    for (int i = 0; i < OPTIONS - 1; i++)
+        options[i] = text[i];
+    c->source = (weir__kernel_source){.name = "weir_attention_long",
+                                      .text = weir__attention_groups_text,
+                                      .text_size = weir__attention_groups_text_size,
+                                      .options = options,
+                                      .option_count = OPTIONS - 1,
+                                      .shared_bytes = long_bytes(pass),
+                                      .is_specific = true};
+    weir_status status = open_kernel(kernels, c, error);
+    if (status != WEIR_DEVICE_ERROR)
+        return status;
+    kernels->has_no_groups = true;
+    *out = NULL;
+    return WEIR_OK;
+}
+
+/* A block for each record's head. A long column has 128 cells and more, so that at most half of its records'
+ * room is empty. */
+static weir_status launch_long(weir__attention_kernels *kernels, const compiled *c,
+                               weir__attention_arguments *given, weir_stream stream, weir_error *error) {
+    uint64_t records = 2 * (uint64_t)given->at.sequences * given->at.length / ROWS_LONG;
+    void *addresses[] = {given};
+    weir__launch launch = {.blocks_x = WEIR__NARROW(uint32_t, records * given->heads),
+                           .blocks_y = 1,
+                           .threads = LONG_THREADS,
+                           .arguments = addresses,
+                           .stream = stream};
+    return weir__kernel_launch(kernels->device, &c->kernel, &launch, error);
+}
+
+/* ---- All of a pass -------------------------------------------------------------------------------- */
+
 /* How many records there are is known on the device only. The kernel for float32 has a loop; that for tensor
  * cores has a block for each unit of work (a few records' heads), as many as are usual, and a second launch
  * looks for what is left. */
@@ -188,7 +258,13 @@ weir_status weir__attention_kernels_pass(weir__attention_kernels *kernels, const
                           "%u sequences of %u cells with %u heads are too many for one call; split the batch",
                           call->sequences, call->length, call->heads);
     uint64_t blocks = most < usual ? most : usual;
-    weir_status status = launch_pass(kernels, call, &given, false, blocks, stream, error);
+    const compiled *longs = NULL;
+    weir_status status = open_long(kernels, call, pass, &longs, error);
+    if (status == WEIR_OK && longs)
+        status = launch_long(kernels, longs, &given, stream, error);
+    given.skips_long = longs != NULL;
+    if (status == WEIR_OK)
+        status = launch_pass(kernels, call, &given, false, blocks, stream, error);
     given.done = WEIR__LOW(uint32_t, blocks);
     if (status == WEIR_OK && blocks < most)
         status = launch_pass(kernels, call, &given, true, processors * 2, stream, error);

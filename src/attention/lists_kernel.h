@@ -3,7 +3,7 @@
  *
  * The cells of a row are contiguous; those of a column are contiguous in col_perm. So what the cells of a
  * *group* (a row, a column, the padding) see is a few runs of positions. A group is cut into *records* of up
- * to 64 cells: what one warp, or four, of the attention kernels take at once. There are five lists of
+ * to 128 cells: what one warp, or several, of the attention kernels take at once. There are five lists of
  * records: columns (their own transpose), outbound (own cells and those of parents) and inbound (those of
  * children), and the transposes of the last two, which the gradients of k and v need.
  *
@@ -32,14 +32,16 @@ enum {
     KEYS_INLINE = 96, /* a record of kind SMALL has all that it sees in itself */
     ROWS_SMALL = 16,
     ROWS_LARGE = 64,
+    ROWS_LONG = 128,
+    LENGTH_LONG = 2048, /* shorter sequences have no records of kind LONG */
 };
 
 /* Lists of records. */
 enum { LIST_COLUMN, LIST_OUTBOUND, LIST_OUTBOUND_T, LIST_INBOUND, LIST_INBOUND_T, LISTS };
 
-/* Kinds of records, in the order in which they lie: up to 16 cells that see many (a hub's), up to 64 that see
- * many, up to 16 that see fewer than 96. */
-enum { WIDE, LARGE, SMALL, KINDS };
+/* Kinds of records, in the order in which they lie: up to 16 cells that see many (a hub's), up to 128 of a
+ * long column, up to 64 that see many, up to 16 that see fewer than 96. */
+enum { WIDE, LONG, LARGE, SMALL, KINDS };
 
 /* Directions of foreign keys. */
 enum { PARENTS, CHILDREN, DIRECTIONS };
@@ -58,7 +60,7 @@ enum {
     RECORD_RUNS = 5, /* how many runs … */
     RECORD_OWN = 6,  /* … after the cells of the row itself: the first … */
     RECORD_OWN_COUNT = 7, /* … and how many */
-    RECORD_CELLS = 8,     /* 16 positions of 16 bits, unless it is LARGE */
+    RECORD_CELLS = 8,     /* 16 positions of 16 bits, if it is WIDE or SMALL */
     RECORD_INLINE = 16,   /* 96 positions of 16 bits, if it is SMALL */
 };
 
@@ -182,15 +184,22 @@ SHARED uint32_t cell_of_record(const attention_layout *at, const uint32_t *words
     return is_column ? order_of(at, words, record[RECORD_SEQUENCE])[place] : place;
 }
 
-SHARED uint32_t kind_of(uint32_t cells, uint32_t keys) {
+SHARED uint32_t kind_of(const attention_lists *l, uint32_t list, const uint32_t *group) {
+    uint32_t cells = group[RECORD_ROWS], keys = group[RECORD_KEYS];
+    if (list == LIST_COLUMN && l->at.length >= LENGTH_LONG && cells >= ROWS_LONG && keys > 0)
+        return LONG;
     if (cells >= ROWS_LARGE && keys >= ROWS_LARGE)
         return LARGE;
     return keys >= KEYS_INLINE ? WIDE : SMALL;
 }
 
+/* The cells of a record. */
+SHARED uint32_t cells_of_kind(uint32_t kind) {
+    return kind == LONG ? ROWS_LONG : kind == LARGE ? ROWS_LARGE : ROWS_SMALL;
+}
+
 SHARED uint32_t records_of(uint32_t cells, uint32_t kind) {
-    uint32_t each = kind == LARGE ? ROWS_LARGE : ROWS_SMALL;
-    return (cells + each - 1) / each;
+    return (cells + cells_of_kind(kind) - 1) / cells_of_kind(kind);
 }
 
 /* A group of a list: its record, but that it has all cells. Group R of the rows' lists is the padding. */
@@ -431,13 +440,13 @@ SHARED void count_runs(const attention_lists *l, uint64_t thread) {
 SHARED void count_records(const attention_lists *l, uint64_t thread) {
     uint32_t columns = l->at.column_chunks, rows = l->at.row_chunks;
     uint64_t width = columns + (uint64_t)rows * (LISTS - 1), i = thread % width;
-    uint32_t b = (uint32_t)(thread / width), record[8], counts[KINDS] = {0, 0, 0};
+    uint32_t b = (uint32_t)(thread / width), record[8], counts[KINDS] = {0, 0, 0, 0};
     uint32_t list = i < columns ? LIST_COLUMN : (uint32_t)(1 + (i - columns) / rows);
     uint32_t chunk = (uint32_t)(i < columns ? i : (i - columns) % rows);
     uint32_t end = (chunk + 1) * CHUNK, groups = groups_of(l, list);
     for (uint32_t group = chunk * CHUNK; group < end && group < groups; group++) {
         group_of(l, list, b, group, record);
-        uint32_t kind = kind_of(record[RECORD_ROWS], record[RECORD_KEYS]);
+        uint32_t kind = kind_of(l, list, record);
         l->words[l->at.places[list] + (uint64_t)b * groups + group] = counts[kind];
         counts[kind] += records_of(record[RECORD_ROWS], kind);
     }
@@ -503,16 +512,17 @@ SHARED void put_keys(const attention_lists *l, const uint32_t *group, uint32_t *
 
 SHARED void write_record(const attention_lists *l, uint32_t list, const uint32_t *group, uint32_t kind,
                          uint32_t skipped, uint32_t *record) {
-    uint32_t each = kind == LARGE ? ROWS_LARGE : ROWS_SMALL, cells = group[RECORD_ROWS] - skipped;
+    uint32_t each = cells_of_kind(kind), cells = group[RECORD_ROWS] - skipped;
+    bool has_positions = kind == WIDE || kind == SMALL;
     uint32_t first = group[RECORD_FIRST] + skipped, b = group[RECORD_SEQUENCE];
     cells = cells < each ? cells : each;
     for (uint32_t i = 0; i < RECORD_CELLS; i++)
         record[i] = group[i];
     record[RECORD_FIRST] = first;
     record[RECORD_ROWS] = cells;
-    if (kind != LARGE && list == LIST_COLUMN)
+    if (has_positions && list == LIST_COLUMN)
         put_order(l, b, first, record + RECORD_CELLS, cells);
-    else if (kind != LARGE)
+    else if (has_positions)
         put_positions(record + RECORD_CELLS, 0, first, cells);
     if (kind == SMALL && group[RECORD_KEYS] > 0 && list == LIST_COLUMN)
         put_order(l, b, group[RECORD_AT], record + RECORD_INLINE, group[RECORD_KEYS]);
@@ -530,12 +540,12 @@ SHARED void write_records(const attention_lists *l, uint64_t thread) {
     group_of(l, list, b, number, group);
     if (group[RECORD_ROWS] == 0)
         return;
-    uint32_t kind = kind_of(group[RECORD_ROWS], group[RECORD_KEYS]);
+    uint32_t kind = kind_of(l, list, group);
     uint32_t count = list * KINDS + kind, records = records_of(group[RECORD_ROWS], kind);
     uint64_t at = (uint64_t)l->words[l->at.totals + (uint64_t)b * COUNTS + count] +
                   chunk_words(l, b, count)[number / CHUNK] +
                   l->words[l->at.places[list] + (uint64_t)b * groups_of(l, list) + number];
-    uint32_t each = kind == LARGE ? ROWS_LARGE : ROWS_SMALL;
+    uint32_t each = cells_of_kind(kind);
     for (uint32_t k = 0; k < records && at < l->at.record_room[list]; k++, at++)
         write_record(l, list, group, kind, k * each, l->words + l->at.records[list] + at * RECORD_WORDS);
 }

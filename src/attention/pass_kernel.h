@@ -30,6 +30,7 @@ typedef struct weir__attention_arguments {
     uint32_t is_column;
     uint32_t pass, dtype, head_size; /* what a kernel was compiled for */
     uint32_t done;                   /* units of work that an earlier launch has taken */
+    uint32_t skips_long;             /* the records of kind LONG are taken by warp_groups.cu */
     double scale;
 } weir__attention_arguments;
 

@@ -1,6 +1,6 @@
 /* Attention for float16 and bfloat16 on tensor cores (mma.sync, processors from 8.0 on), with sums in float.
  * Compiled by NVRTC for one pass (PASS), one head size (HEAD_SIZE) and one type (BFLOAT16: 1 or 0), after
- * lists_kernel.h and pass_kernel.h; MANY: see the end.
+ * lists_kernel.h, pass_kernel.h and instructions.cu; MANY: see the end.
  *
  * All three passes are one loop: 16 cells stay in a warp's registers, what they see comes by in steps of 16
  * through shared memory, copied ahead (cp.async) of the step that is computed. Records are taken by
@@ -9,10 +9,6 @@
  * order of the warps;
  *   - four warps of 16 cells each that share what comes by, if many cells see many (columns).
  * Every sum has one order and every output one writer: the same bits every time. */
-
-#define FORWARD WEIR__ATTENTION_FORWARD
-#define QUERIES WEIR__ATTENTION_QUERIES
-#define KEYS    WEIR__ATTENTION_KEYS
 
 enum {
     D = HEAD_SIZE,
@@ -28,112 +24,7 @@ enum {
                                 : 2 /* tensors of the cells that stay */
 };
 
-#define NOTHING 0xffffffffu /* instead of a position */
-#define LEAST   -1e30f
-#define LOG2E   1.4426950408889634f
-#define WARP    0xffffffffu
-
 typedef uint16_t rows16[16][PITCH];
-
-/* ---- Instructions --------------------------------------------------------------------------------- */
-
-SHARED uint32_t shared_address(const void *p) {
-    return (uint32_t)__cvta_generic_to_shared(p);
-}
-
-/* Copies in the background; zeros if there is nothing to be copied. */
-SHARED void copy16(uint32_t to, const void *from, bool is_there) {
-    int size = is_there ? 16 : 0;
-    asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(to), "l"(from), "r"(size));
-}
-
-SHARED void copy4(void *to, const void *from, bool is_there) {
-    int size = is_there ? 4 : 0;
-    asm volatile("cp.async.ca.shared.global [%0], [%1], 4, %2;" ::"r"(shared_address(to)), "l"(from),
-                 "r"(size));
-}
-
-SHARED void commit_copies() {
-    asm volatile("cp.async.commit_group;");
-}
-
-SHARED void await_copies() {
-    asm volatile("cp.async.wait_group 0;");
-}
-
-SHARED void load_matrices(uint32_t *r, uint32_t from) {
-    asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0,%1,%2,%3}, [%4];"
-                 : "=r"(r[0]), "=r"(r[1]), "=r"(r[2]), "=r"(r[3])
-                 : "r"(from));
-}
-
-SHARED void load_matrices_transposed(uint32_t *r, uint32_t from) {
-    asm volatile("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0,%1,%2,%3}, [%4];"
-                 : "=r"(r[0]), "=r"(r[1]), "=r"(r[2]), "=r"(r[3])
-                 : "r"(from));
-}
-
-#if BFLOAT16
-#define MMA_TYPES    "bf16.bf16"
-#define PACK         "cvt.rn.bf16x2.f32 %0, %1, %2;"
-#define NOT_A_NUMBER 0x7fc07fc0u
-#else
-#define MMA_TYPES    "f16.f16"
-#define PACK         "cvt.rn.f16x2.f32 %0, %1, %2;"
-#define NOT_A_NUMBER 0x7e007e00u
-#endif
-
-/* c (16 x 8) += a (16 x 16) b (16 x 8) */
-SHARED void multiply(float *c, const uint32_t *a, uint32_t b0, uint32_t b1) {
-    asm volatile("mma.sync.aligned.m16n8k16.row.col.f32." MMA_TYPES
-                 ".f32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, "
-                 "{%0,%1,%2,%3};"
-                 : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3])
-                 : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
-}
-
-SHARED uint32_t pack(float low, float high) {
-    uint32_t both;
-    asm(PACK : "=r"(both) : "f"(high), "f"(low));
-    return both;
-}
-
-SHARED float low_of(uint32_t both) {
-#if BFLOAT16
-    return __uint_as_float(both << 16);
-#else
-    float value;
-    asm("{.reg .b16 a,b; mov.b32 {a,b}, %1; cvt.f32.f16 %0, a;}" : "=f"(value) : "r"(both));
-    return value;
-#endif
-}
-
-SHARED float high_of(uint32_t both) {
-#if BFLOAT16
-    return __uint_as_float(both & 0xffff0000u);
-#else
-    float value;
-    asm("{.reg .b16 a,b; mov.b32 {a,b}, %1; cvt.f32.f16 %0, b;}" : "=f"(value) : "r"(both));
-    return value;
-#endif
-}
-
-SHARED float power_of_2(float x) {
-    float y;
-    asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
-    return y;
-}
-
-/* Four lanes have a row of a matrix. */
-SHARED float row_most(float x) {
-    x = fmaxf(x, __shfl_xor_sync(WARP, x, 1));
-    return fmaxf(x, __shfl_xor_sync(WARP, x, 2));
-}
-
-SHARED float row_sum(float x) {
-    x += __shfl_xor_sync(WARP, x, 1);
-    return x + __shfl_xor_sync(WARP, x, 2);
-}
 
 /* ---- Matrices ------------------------------------------------------------------------------------- */
 
@@ -168,10 +59,6 @@ SHARED void load_rows(uint32_t a[DEPTHS][4], const rows16 x, int lane) {
         load_matrices(a[k], at + 32 * k);
 }
 
-SHARED uint16_t *head_of(const weir__attention_tensor &t, int b, int h) {
-    return (uint16_t *)t.data + b * t.b + h * t.h;
-}
-
 /* 16 rows; lanes 0 to 15 have their positions. */
 SHARED void fetch_rows(rows16 to, const uint16_t *from, int64_t stride, uint32_t position, int lane) {
 #pragma unroll
@@ -200,10 +87,6 @@ SHARED void put_rows(rows16 by, const float sum[COLUMNS][4], float factor0, floa
         if (p != NOTHING)
             *(uint4 *)(to + p * stride + piece * 8) = *(const uint4 *)&by[row][piece * 8];
     }
-}
-
-SHARED float dot_of_pairs(uint32_t x, uint32_t y) {
-    return low_of(x) * low_of(y) + high_of(x) * high_of(y);
 }
 
 /* The product of each of 16 rows with another: row i's in lanes i and i + 16. */
@@ -296,13 +179,6 @@ SHARED void weigh_forward(cells16 &w, float x[2][4], int left, float scale, int 
         w.sum[k][2] *= shrink1;
         w.sum[k][3] *= shrink1;
     }
-}
-
-SHARED void pack_square(uint32_t p[4], const float x[2][4]) {
-    p[0] = pack(x[0][0], x[0][1]);
-    p[1] = pack(x[0][2], x[0][3]);
-    p[2] = pack(x[1][0], x[1][1]);
-    p[3] = pack(x[1][2], x[1][3]);
 }
 
 /* 16 rows that come by; `left` of them count. lse and delta: of lanes 0 to 15, for KEYS. */
@@ -544,15 +420,16 @@ struct large_room {
     float lse[2][STAGE], delta[2][STAGE];
 };
 
-SHARED void take_large(const weir__attention_arguments &a, const uint32_t *record, int first_head, int heads,
-                       unsigned char *shared) {
+/* Cells `skipped` and on of a record. */
+SHARED void take_large(const weir__attention_arguments &a, const uint32_t *record, int skipped,
+                       int first_head, int heads, unsigned char *shared) {
     int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
     large_room &s = *(large_room *)shared;
     int b = record[RECORD_SEQUENCE], rows = record[RECORD_ROWS], count = record[RECORD_KEYS];
     int steps = (count + STAGE - 1) / STAGE, n = heads * steps;
     uint32_t mine = NOTHING;
-    if (lane < 16 && 16 * warp + lane < rows)
-        mine = cell_of_record(&a.at, a.words, a.is_column, record, 16 * warp + lane);
+    if (lane < 16 && skipped + 16 * warp + lane < rows)
+        mine = cell_of_record(&a.at, a.words, a.is_column, record, skipped + 16 * warp + lane);
     const weir__attention_tensor &tx = PASS == KEYS ? a.q : a.k, &ty = PASS == KEYS ? a.g : a.v;
     float scale = (float)a.scale, scale2 = scale * LOG2E, lse_next = -LEAST;
     int64_t base = ((int64_t)b * a.heads + first_head) * a.at.length;
@@ -620,10 +497,11 @@ SHARED void take_large(const weir__attention_arguments &a, const uint32_t *recor
 /* How many blocks a processor should hold: fewer, with more registers each, if heads are large. */
 #define BLOCKS (HEAD_SIZE > 96 ? 1 : HEAD_SIZE > 64 ? 2 : PASS == FORWARD ? 4 : 3)
 
-/* Units of work in the order of the records: a wide record's head, a large one's heads, four small ones'. */
+/* Units of work in the order of the records: a wide record's head, half a long one's heads, a large one's,
+ * four small ones'. */
 struct work_units {
     const uint32_t *records;
-    uint32_t wide, large, small, turns, wide_end, large_end, end;
+    uint32_t wide, longs, large, small, turns, wide_end, long_end, large_end, end;
 };
 
 SHARED void take_unit(const weir__attention_arguments &a, const work_units &u, uint32_t block,
@@ -631,13 +509,15 @@ SHARED void take_unit(const weir__attention_arguments &a, const work_units &u, u
     if (block < u.wide_end) {
         take_small<4>(a, u.records + block / a.heads * RECORD_WORDS, block % a.heads, 1, shared);
     } else if (block < u.large_end) {
-        uint32_t unit = block - u.wide_end, h = unit % u.turns * HEADS_PER_WARP;
-        take_large(a, u.records + (u.wide + unit / u.turns) * RECORD_WORDS, h,
+        bool is_long = block < u.long_end;
+        uint32_t unit = block - (is_long ? u.wide_end : u.long_end), h = unit % u.turns * HEADS_PER_WARP;
+        uint32_t part = unit / u.turns, record = u.wide + (is_long ? part / 2 : u.longs + part);
+        take_large(a, u.records + record * RECORD_WORDS, is_long ? part % 2 * ROWS_LARGE : 0, h,
                    min(HEADS_PER_WARP, a.heads - h), shared);
     } else {
         uint32_t unit = (block - u.large_end) * 4 + threadIdx.x / 32, h = unit % u.turns * HEADS_PER_WARP;
         if (unit / u.turns < u.small)
-            take_small<1>(a, u.records + (u.wide + u.large + unit / u.turns) * RECORD_WORDS, h,
+            take_small<1>(a, u.records + (u.wide + u.longs + u.large + unit / u.turns) * RECORD_WORDS, h,
                           min(HEADS_PER_WARP, a.heads - h), shared);
     }
 }
@@ -647,11 +527,13 @@ SHARED work_units units_of(const weir__attention_arguments &a) {
     work_units u;
     u.records = a.words + a.records;
     u.wide = counts[WIDE];
+    u.longs = counts[LONG];
     u.large = counts[LARGE];
     u.small = counts[SMALL];
     u.turns = (a.heads + HEADS_PER_WARP - 1) / HEADS_PER_WARP;
     u.wide_end = u.wide * a.heads;
-    u.large_end = u.wide_end + u.large * u.turns;
+    u.long_end = u.wide_end + (a.skips_long ? 0 : u.longs * 2 * u.turns);
+    u.large_end = u.long_end + u.large * u.turns;
     u.end = u.large_end + (u.small * u.turns + 3) / 4;
     return u;
 }

@@ -13,7 +13,8 @@ typedef struct weir__kernel_source {
     const char *const *options; /* of the compiler; NULL: products are not contracted (--fmad=false), so
                                    that floats are the same as on the host */
     size_t option_count;
-    uint32_t shared_bytes;               /* that a block has, beyond what the text declares */
+    uint32_t shared_bytes; /* that a block has, beyond what the text declares */
+    bool is_specific;      /* needs instructions of this very processor, which later ones lack ("sm_90a") */
     void (*run)(void *const *arguments); /* all of it, on the host; may be NULL if that is never the device */
 } weir__kernel_source;
 

@@ -48,7 +48,8 @@ static weir_status compile(compilation *c, const weir__kernel_source *source, ui
     int result, count = 0;
     char architecture[48];
     const char *options[OPTIONS_MAX];
-    snprintf(architecture, sizeof architecture, "--gpu-architecture=sm_%u", capability);
+    snprintf(architecture, sizeof architecture, "--gpu-architecture=sm_%u%s", capability,
+             source->is_specific ? "a" : "");
     options[count++] = architecture;
     options[count++] = "--device-as-default-execution-space";
     if (!source->options)

@@ -55,14 +55,16 @@ static bool see_tensor(weir__attention_tensor *t, const weir__attention_argument
 }
 
 /* Attention: the host's functions, record by record, backwards. */
-void fake_attention_pass(const void *given, fake_bytes *device_bytes) {
+static void take_records(const void *given, fake_bytes *device_bytes, bool is_long) {
     fake_arguments w;
     memcpy(&w, given, sizeof w);
     weir__attention_arguments a = w.pass;
     if (a.done > 0)
         return; /* the first launch has taken all records */
+    if (is_long && (a.head_size != 64 || a.dtype == WEIR_ATTENTION_FLOAT32 || !a.is_column))
+        return; /* the kernel is for others */
     size_t sums = (size_t)a.at.sequences * a.heads * a.at.length * 4;
-    uint32_t records = 0;
+    uint32_t records = 0, first_long = 0, longs = 0;
     a.words = (const uint32_t *)device_bytes((uintptr_t)a.words, (size_t)a.at.size * 4);
     a.lse = device_bytes((uintptr_t)a.lse, sums);
     a.delta = a.delta ? device_bytes((uintptr_t)a.delta, sums) : NULL;
@@ -72,11 +74,27 @@ void fake_attention_pass(const void *given, fake_bytes *device_bytes) {
     if (a.words && a.lse && see_tensor(&a.q, &a, device_bytes) && see_tensor(&a.k, &a, device_bytes) &&
         see_tensor(&a.v, &a, device_bytes) && see_tensor(&a.o, &a, device_bytes) &&
         see_tensor(&a.g, &a, device_bytes) && see_tensor(&a.dq, &a, device_bytes) &&
-        see_tensor(&a.dk, &a, device_bytes) && see_tensor(&a.dv, &a, device_bytes))
-        records = a.words[a.counts] + a.words[a.counts + 1] + a.words[a.counts + 2];
-    for (uint64_t i = (uint64_t)records * a.heads; i-- > 0;)
-        weir__attention_record((weir_attention_dtype)a.dtype, a.head_size, (weir__attention_pass)a.pass, &a,
-                               a.words + a.records + i / a.heads * RECORD_WORDS, (uint32_t)(i % a.heads),
-                               room);
+        see_tensor(&a.dk, &a, device_bytes) && see_tensor(&a.dv, &a, device_bytes)) {
+        for (uint32_t kind = 0; kind < KINDS; kind++)
+            records += a.words[a.counts + kind];
+        first_long = a.words[a.counts + WIDE];
+        longs = a.words[a.counts + LONG];
+    }
+    for (uint64_t i = (uint64_t)records * a.heads; i-- > 0;) {
+        uint64_t record = i / a.heads;
+        bool is_one = record >= first_long && record - first_long < longs;
+        if (is_long ? is_one : !is_one || !a.skips_long)
+            weir__attention_record((weir_attention_dtype)a.dtype, a.head_size, (weir__attention_pass)a.pass,
+                                   &a, a.words + a.records + record * RECORD_WORDS, (uint32_t)(i % a.heads),
+                                   room);
+    }
     free(room);
+}
+
+void fake_attention_pass(const void *given, fake_bytes *device_bytes) {
+    take_records(given, device_bytes, false);
+}
+
+void fake_attention_long(const void *given, fake_bytes *device_bytes) {
+    take_records(given, device_bytes, true);
 }

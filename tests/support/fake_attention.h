@@ -15,5 +15,6 @@ typedef uint8_t *fake_bytes(uintptr_t address, size_t size);
 void fake_attention_copy(void *out, void *const *arguments, bool is_lists);
 void fake_attention_lists(const void *given, fake_bytes *device_bytes);
 void fake_attention_pass(const void *given, fake_bytes *device_bytes);
+void fake_attention_long(const void *given, fake_bytes *device_bytes); /* the records of kind LONG alone */
 
 #endif

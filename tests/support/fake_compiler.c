@@ -30,8 +30,9 @@ DRIVER(nvrtcCompileProgram, (uintptr_t program, int count, const char *const *op
     BEGIN()
     const char *global = strstr((const char *)program, "__global__ ");
     bool names_kernel = global && (strstr(global, " weir_expand(") || strstr(global, " weir_attention"));
-    return fake_end(names_kernel && count > 0 && strcmp(options[0], "--gpu-architecture=sm_90") == 0 ? SUCCESS
-                                                                                                     : 6);
+    bool is_specific = global && strstr(global, " weir_attention_long(");
+    const char *expected = is_specific ? "--gpu-architecture=sm_90a" : "--gpu-architecture=sm_90";
+    return fake_end(names_kernel && count > 0 && strcmp(options[0], expected) == 0 ? SUCCESS : 6);
 }
 
 DRIVER(nvrtcGetCUBINSize, (uintptr_t program, size_t *size)) {

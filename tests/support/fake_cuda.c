@@ -157,6 +157,10 @@ static void run_pass(const work *w) {
     fake_attention_pass(w->given, device_bytes);
 }
 
+static void run_long(const work *w) {
+    fake_attention_long(w->given, device_bytes);
+}
+
 static void run_until(stream *s, uint64_t mark);
 
 static void do_work(const work *w) {
@@ -643,6 +647,7 @@ DRIVER(cuModuleGetFunction, (uintptr_t * out, uintptr_t module, const char *name
     void (*run)(const work *w) = strcmp(name, "weir_expand") == 0            ? run_kernel
                                  : strcmp(name, "weir_attention_lists") == 0 ? run_lists
                                  : strcmp(name, "weir_attention") == 0       ? run_pass
+                                 : strcmp(name, "weir_attention_long") == 0  ? run_long
                                                                              : NULL;
     *out = (uintptr_t)run;
     return fake_end(run && module == (uintptr_t)fake_image ? SUCCESS : NOT_FOUND);
