@@ -43,7 +43,6 @@ def inputs_of(batch: weir.Batch) -> dict[str, Tensor]:
 # ---- Attention -------------------------------------------------------------------------------------------------------
 
 KINDS = ("column", "outbound", "inbound")
-WEIR = {"column": weir.torch.column_attention, "outbound": weir.torch.outbound_attention, "inbound": weir.torch.inbound_attention}
 
 
 class Attention(nn.Module):
@@ -58,24 +57,27 @@ class Attention(nn.Module):
         self.out = nn.Linear(width, width, bias=False)
         self.dropout = nn.Dropout(dropout)
 
-    def attend(self, query: Tensor, key: Tensor, value: Tensor, seen: object) -> Tensor:
+    def attend(self, projected: Tensor, seen: object) -> Tensor:
+        """[B, S, 3, H, D] to [B, S, H, D]."""
         if self.how == "weir":
             batch, lists = seen
-            return WEIR[self.kind](query, key, value, batch, lists=lists)
+            return weir.torch.packed_attention(self.kind, projected, batch, lists=lists)
+        if self.how == "none":
+            return projected[:, :, 2]
+        query, key, value = projected.permute(2, 0, 3, 1, 4)
         if self.how == "sdpa":
             mask, sees_any = seen
-            return functional.scaled_dot_product_attention(query, key, value, attn_mask=mask) * sees_any
-        if self.how == "flex":
+            mixed = functional.scaled_dot_product_attention(query, key, value, attn_mask=mask) * sees_any
+        else:
             from torch.nn.attention.flex_attention import flex_attention
 
-            return flex_attention(query, key, value, block_mask=seen)
-        return value
+            mixed = flex_attention(query, key, value, block_mask=seen)
+        return mixed.transpose(1, 2)
 
     def forward(self, cells: Tensor, seen: object) -> Tensor:
         count, length, width = cells.shape
-        projected = self.queries_keys_values(self.norm(cells))
-        query, key, value = projected.view(count, length, 3, self.heads, -1).permute(2, 0, 3, 1, 4)
-        mixed = self.attend(query, key, value, seen).transpose(1, 2).reshape(count, length, width)
+        projected = self.queries_keys_values(self.norm(cells)).view(count, length, 3, self.heads, -1)
+        mixed = self.attend(projected, seen).reshape(count, length, width)
         return cells + self.dropout(self.out(mixed))
 
 
@@ -259,3 +261,58 @@ class RelationalTransformer(nn.Module):
             self.null_head(at_target)[:, 0], is_null.float(), reduction="none"
         )
         return null_loss + ~is_null * by_type, prediction
+
+
+# ---- Steps without the host ------------------------------------------------------------------------------------------
+
+
+class FixedTarget:
+    """A target whose tensors stay where they are: for a CUDA graph."""
+
+    def __init__(self, target: weir.Target) -> None:
+        self.stype, self.class_count = target.stype, target.class_count
+        self.tensors = tuple(tensor.clone() for tensor in target.torch())
+
+    def torch(self) -> tuple[Tensor, Tensor]:
+        return self.tensors
+
+
+class RecordedStep:
+    """Forward and backward of one task on a GPU, recorded as a CUDA graph and replayed for each batch. A step of 12 layers
+    is some 1,500 kernels, and the host needs longer to launch them than the GPU to run them. Batches have one shape
+    (pad_rows); what differs from batch to batch, the table of texts, was looked up before. After a call the parameters have the gradients of this batch; the losses are good until the next call.
+
+        step = RecordedStep(model, batch)
+        losses = step(batch)
+        optimizer.step()
+    """
+
+    def __init__(self, model: RelationalTransformer, batch: weir.Batch) -> None:
+        self.inputs = {name: tensor.clone() for name, tensor in inputs_of(batch).items() if name != "text_batch_embeddings"}
+        self.target = FixedTarget(batch.target)
+        stream = torch.cuda.Stream()
+        stream.wait_stream(torch.cuda.current_stream())
+        with torch.cuda.stream(stream):  # what is compiled when it is used first, and what is chosen then
+            for _ in range(3):
+                self.run(model, batch.category_start)
+        torch.cuda.current_stream().wait_stream(stream)
+        model.zero_grad(set_to_none=True)
+        self.graph = torch.cuda.CUDAGraph()
+        with torch.cuda.graph(self.graph):
+            self.losses = self.run(model, batch.category_start)
+        self.gradients = [(parameter, parameter.grad) for parameter in model.parameters()]
+
+    def run(self, model: RelationalTransformer, category_start: int) -> Tensor:
+        with torch.autocast("cuda", torch.bfloat16):
+            losses, _ = model.losses(self.inputs, self.target, category_start)
+        losses.mean().backward()
+        return losses.detach()
+
+    def __call__(self, batch: weir.Batch) -> Tensor:
+        given = inputs_of(batch)
+        torch._foreach_copy_(list(self.inputs.values()), [given[name] for name in self.inputs])
+        torch._foreach_copy_(list(self.target.tensors), list(batch.target.torch()))
+        self.graph.replay()
+        for parameter, gradient in self.gradients:
+            parameter.grad = gradient
+        return self.losses

@@ -5,7 +5,7 @@
     python3 examples/train.py shop.weir late --device cuda --size large --length 1024 --workers 8
     torchrun --nproc_per_node 2 examples/train.py shop.weir late
 
---size large is 12 layers of 512, in bfloat16, through torch.compile.
+--size large is 12 layers of 512, through torch.compile; on a GPU in bfloat16, with the steps of a task as a CUDA graph.
 
 A target may be boolean, numerical, categorical or a timestamp. The manifest is the one that `weir ingest` wrote beside
 the store. With --checkpoint the run saves model, optimizer and loader every few steps, and resumes there when it is
@@ -24,7 +24,7 @@ import torch
 import torch.distributed as dist
 import weir
 import weir.torch
-from relational_transformer import RelationalTransformer, inputs_of
+from relational_transformer import RecordedStep, RelationalTransformer, inputs_of
 
 RANK = int(os.environ.get("RANK", "0"))
 WORLD_SIZE = int(os.environ.get("WORLD_SIZE", "1"))
@@ -99,6 +99,8 @@ def average_gradients(model: torch.nn.Module) -> None:
 def train(arguments: argparse.Namespace, store: weir.Store, manifest: weir.Manifest) -> RelationalTransformer:
     torch.manual_seed(0)
     torch.use_deterministic_algorithms(True)
+    if hasattr(torch.utils, "deterministic"):
+        torch.utils.deterministic.fill_uninitialized_memory = False  # all of it is written before it is read
     loader = weir.Loader(store, manifest, steps=arguments.steps, epochs=1, workers=arguments.workers, with_digests=True,
                          device=arguments.device)
     checkpoint = arguments.checkpoint and Path(f"{arguments.checkpoint}.rank{RANK}")
@@ -116,13 +118,17 @@ def train(arguments: argparse.Namespace, store: weir.Store, manifest: weir.Manif
         optimizer.load_state_dict(saved["optimizer"])
         print(f"rank {RANK}: resuming at step {loader.step}", flush=True)
     record = arguments.record and open(f"{arguments.record}.rank{RANK}", "a", encoding="utf-8")
-    recent, began = defaultdict(list), time.monotonic()
+    recent, began, steps = defaultdict(list), time.monotonic(), {}
     for batch in loader:
-        with precision(arguments):
+        if arguments.size == "large" and arguments.device:
+            if batch.task not in steps:
+                steps[batch.task] = RecordedStep(model, batch)
+            loss = steps[batch.task](batch).mean()
+        else:
             losses, _ = model.losses(inputs_of(batch), batch.target, batch.category_start)
-        loss = losses.mean()
-        optimizer.zero_grad(set_to_none=True)  # a head that has no part in a step is left alone, as after a resume
-        loss.backward()
+            loss = losses.mean()
+            optimizer.zero_grad(set_to_none=True)  # a head that has no part in a step is left alone, as after a resume
+            loss.backward()
         if WORLD_SIZE > 1:
             average_gradients(model)
         optimizer.step()

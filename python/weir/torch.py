@@ -23,7 +23,7 @@ import torch
 from torch.utils.data import IterableDataset, get_worker_info
 
 from weir import _weir
-from weir._attention import Masks, attend, lists_of
+from weir._attention import Masks, attend, attend_packed, lists_of
 from weir._batch import OPTIONAL_NAMES, TENSOR_NAMES, Batch, SemanticType
 from weir._loader import Loader
 from weir._planned import PlannedAllocator, planned_allocator
@@ -39,6 +39,7 @@ __all__ = [
     "inbound_attention",
     "masks",
     "outbound_attention",
+    "packed_attention",
     "planned_allocator",
     "text_embeddings",
 ]
@@ -270,6 +271,28 @@ def inbound_attention(
 ) -> torch.Tensor:
     """As column_attention, but a cell sees the cells of the rows that have a foreign key to its row."""
     return attend("inbound", q, k, v, batch, scale, lists)
+
+
+def packed_attention(
+    pattern: str,
+    qkv: torch.Tensor,
+    batch: Mapping[str, torch.Tensor],
+    *,
+    scale: float | None = None,
+    lists: torch.Tensor | None = None,
+) -> torch.Tensor:
+    """The same three attentions ("column", "outbound", "inbound") of q, k and v as one projection gives them.
+
+    qkv: [B, S, 3, H, D]. The result is [B, S, H, D], and the gradient comes in one tensor, as the projection's backward
+    pass wants it: with q, k and v apart it would be put together by a copy.
+
+        >>> data = Dataset("shop.weir", "shop.manifest.json", dataset="shop/churn/train", epochs=1)
+        >>> tensors = next(iter(data))
+        >>> qkv = torch.randn(32, 1024, 3 * 2 * 16).view(32, 1024, 3, 2, 16)
+        >>> packed_attention("column", qkv, tensors).shape
+        torch.Size([32, 1024, 2, 16])
+    """
+    return attend_packed(pattern, qkv, batch, scale, lists)
 
 
 def masks(batch: Mapping[str, torch.Tensor]) -> Masks:

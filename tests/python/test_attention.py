@@ -98,6 +98,33 @@ class Attention(unittest.TestCase):
         self.assertTrue(torch.equal(weir.torch.column_attention(*spread, batch), expected))
         weir.torch.column_attention(q, k, v, batch).sum().backward()  # a gradient without strides
 
+    def test_packed(self) -> None:
+        """Bit for bit as three tensors, forward and backward."""
+        batch = made_batch(2, 50, 12, density=0.3)
+        for pattern, scale, dtype in itertools.product(ATTENTIONS, (None, 0.3, 0), (torch.float32, torch.bfloat16)):
+            q, k, v, g = heads(batch, dtype=dtype)
+            qkv = torch.stack([tensor.detach().transpose(1, 2) for tensor in (q, k, v)], 2).requires_grad_()
+            expected = ATTENTIONS[pattern](q, k, v, batch, scale=scale)
+            found = weir.torch.packed_attention(pattern, qkv, batch, scale=scale)
+            self.assertTrue(torch.equal(found.transpose(1, 2), expected), pattern)
+            (made,) = torch.autograd.grad(found, qkv, g.transpose(1, 2))
+            apart = torch.autograd.grad(expected, (q, k, v), g)
+            self.assertTrue(all(torch.equal(made[:, :, i].transpose(1, 2), part) for i, part in enumerate(apart)), pattern)
+        lists = weir.torch.attention_lists(batch)
+        self.assertTrue(torch.equal(weir.torch.packed_attention("inbound", qkv, dict(batch), scale=0, lists=lists), found))
+        qkv = qkv.detach().double().requires_grad_()
+        part = {name: tensor[:1, :9] for name, tensor in made_batch(1, 9, 4, density=0.4).items() if name != "fk_adj"}
+        part["fk_adj"] = made_batch(1, 9, 4, density=0.4)["fk_adj"]
+        self.assertTrue(torch.autograd.gradcheck(lambda x: weir.torch.packed_attention("column", x, part), qkv[:1, :9]))
+        with self.assertRaisesRegex(ValueError, "^the patterns are column, outbound, inbound, not 'row'"):
+            weir.torch.packed_attention("row", qkv, batch)
+        with self.assertRaisesRegex(ValueError, r"^qkv is \(2, 2, 50, 16\), not a tensor of \[B, S, 3, H, D\]"):
+            weir.torch.packed_attention("column", q, batch)
+        with self.assertRaisesRegex(ValueError, "^qkv is list"):
+            weir.torch.packed_attention("column", [1.0], batch)
+        with torch.autocast("cpu", dtype=torch.bfloat16):
+            self.assertEqual(weir.torch.packed_attention("column", qkv.float(), batch).dtype, torch.bfloat16)
+
     def test_the_scale(self) -> None:
         batch = made_batch(1, 30, 5)
         q, k, v, _ = heads(batch)
