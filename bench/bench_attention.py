@@ -125,8 +125,8 @@ def measure(batch, bar, options):
     shape = (sequences, length, HEADS, SIZE)
     given = [torch.randn(shape, device="cuda", dtype=torch.bfloat16).transpose(1, 2).requires_grad_() for _ in range(3)]
     gradient = torch.randn(shape, device="cuda", dtype=torch.bfloat16).transpose(1, 2)
-    report(f"lists, {where}", graph_time(lambda: torch.ops.weir.attention_lists(
-        *(batch[name] for name in ("seq_row_ids", "column_ids", "is_padding", "fk_adj", "col_perm")))))
+    lists = weir.torch.attention_lists(batch)
+    report(f"lists, {where}", graph_time(lambda: weir.torch.attention_lists(batch)))
     full = None
     if "full" in options.peers:
         full = plain_time(torch.nn.functional.scaled_dot_product_attention, given, gradient)
@@ -134,7 +134,7 @@ def measure(batch, bar, options):
     masks = weir.torch.masks(batch)
     for pattern, attention in ATTENTIONS.items():
         def ours(q, k, v, f=attention):
-            return f(q, k, v, batch)
+            return f(q, k, v, batch, lists=lists)
 
         forward, both = both_times(ours, given, gradient)
         report(f"{pattern} forward, {where}", forward)

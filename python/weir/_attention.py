@@ -435,12 +435,13 @@ def attend_packed(
     if not torch.is_tensor(packed) or packed.dim() != 5 or packed.shape[2] != 3:
         shape = tuple(packed.shape) if torch.is_tensor(packed) else type(packed).__name__
         raise ValueError(f"qkv is {shape}, not a tensor of [B, S, 3, H, D]")
+    q, k, v = _parts(packed)
     if scale == 0:
-        q, k, v = _parts(packed)
         return attend(pattern, q, k, v, batch, scale, lists).transpose(1, 2)
     _check_batch(batch)
     (packed,) = _autocast((packed,))
-    _check_heads(*_parts(packed), batch)
+    q, k, v = _parts(packed)
+    _check_heads(q, k, v, batch)
     given = (packed, *_rest(pattern, packed.shape[4], batch, scale, lists))
     if _library is not None:
         return torch.ops.weir.packed_attention(*given)[0]
