@@ -160,6 +160,25 @@ static void faults_of_an_ingest_with_every_form(void **state) {
 }
 
 /* The same again, like the store that it gives. */
+/* Pairs, the places of their destinations, and references. */
+static weir_status ingest_links(const weir_env *env, void *context, weir_error *error) {
+    static const char schema[] =
+        "{\"tables\": {\"p\": {\"primary_key\": \"id\", \"columns\": {\"kind\": {\"stype\": "
+        "\"categorical\"}}}, \"c\": {\"primary_key\": \"k\", \"temporal_column\": \"at\", \"columns\": "
+        "{\"at\": {\"stype\": \"timestamp\"}, \"p_id\": {\"stype\": \"ignored\", \"foreign_key\": "
+        "\"p.id\"}}}}, \"tasks\": {\"l\": {\"kind\": \"link\", \"query\": \"SELECT k, p_id, '2024-01-02' AS "
+        "seen FROM c UNION ALL SELECT 'b', 2, '2024-01-02' UNION ALL SELECT 'b', 2, '2024-01-02'\", "
+        "\"anchor_table\": \"c\", \"anchor_key\": \"k\", \"destination_table\": \"p\", \"destination_key\": "
+        "\"p_id\", \"observation_time_column\": \"seen\", \"popularity\": \"c.p_id\"}}}";
+    return ingest_anew(env, context, schema, 1, error);
+}
+
+static void faults_of_an_ingest_with_links(void **state) {
+    attempt_state *s = *state;
+    make_tiny(s);
+    assert_true(sweep_faults(ingest_links, store_is_whole_or_absent, s) >= 300);
+}
+
 static void faults_of_an_ingest_like_another(void **state) {
     attempt_state *s = *state;
     weir_error error;
@@ -252,6 +271,7 @@ int main(void) {
         cmocka_unit_test(faults_of_opening),
         cmocka_unit_test(faults_of_a_drafted_ingest),
         cmocka_unit_test(faults_of_an_ingest_with_tasks),
+        cmocka_unit_test(faults_of_an_ingest_with_links),
         cmocka_unit_test(faults_of_an_ingest_with_every_form),
         cmocka_unit_test(faults_of_an_ingest_like_another),
         cmocka_unit_test(faults_beside_an_edited_manifest),
