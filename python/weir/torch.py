@@ -29,6 +29,7 @@ from weir._loader import Loader
 from weir._planned import PlannedAllocator, planned_allocator
 
 __all__ = [
+    "BudgetSolver",
     "Dataset",
     "Masks",
     "PlannedAllocator",
@@ -45,6 +46,15 @@ __all__ = [
 ]
 
 _TARGET = ("target", "target_is_null")
+
+
+def __getattr__(name: str) -> Any:
+    """BudgetSolver needs PyTorch's compiler, which is imported where it is wanted."""
+    if name == "BudgetSolver":
+        from weir._budget import BudgetSolver
+
+        return BudgetSolver
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 
 class Tensors(dict[str, Any]):
