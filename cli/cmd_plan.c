@@ -15,6 +15,8 @@ typedef struct plan_call {
     const char *cbor;
     const char *html;
     const char *trace;
+    const char *save;
+    const char *show;
     const char *csv;
     const char *strategies;
     const char *capacity;
@@ -182,10 +184,12 @@ static weir_text title_of(const plan_call *call, const weir_graph *graph) {
     return name.size > 0 && !is_named_onnx(call->graph) ? name : name_of_file(call->graph);
 }
 
-static weir_status write_plan(const weir_plan *plan, const char *path, weir_error *error) {
+/* What a function of the library writes, as a file that appears whole. */
+static weir_status write_cbor(const weir_plan *plan, void (*write)(const weir_plan *, weir_cbor_writer *),
+                              const char *path, weir_error *error) {
     weir_cbor_writer w;
     weir_cbor_writer_memory(&w, NULL);
-    weir_plan_write(plan, &w);
+    write(plan, &w);
     weir_status status = weir_cbor_finish(&w, error);
     if (status == WEIR_OK)
         status = cli_write_file(path, w.data, w.size, error);
@@ -193,15 +197,17 @@ static weir_status write_plan(const weir_plan *plan, const char *path, weir_erro
     return status;
 }
 
-static weir_status write_files(const plan_call *call, const weir_graph *graph, const weir_plan *plan,
+static weir_status write_files(const plan_call *call, weir_text title, const weir_plan *plan,
                                weir_error *error) {
     weir_status status = WEIR_OK;
     if (call->cbor)
-        status = write_plan(plan, call->cbor, error);
+        status = write_cbor(plan, weir_plan_write, call->cbor, error);
+    if (status == WEIR_OK && call->save)
+        status = weir_plan_save(NULL, plan, call->save, error);
     if (status == WEIR_OK && call->trace)
-        status = cli_plan_write_trace(plan, call->trace, error);
+        status = write_cbor(plan, weir_plan_write_trace, call->trace, error);
     if (status == WEIR_OK && call->html)
-        status = cli_plan_write_html(plan, title_of(call, graph), call->html, error);
+        status = cli_plan_write_html(plan, title, call->html, error);
     return status;
 }
 
@@ -216,7 +222,7 @@ static int plan_graph(const cli_command *self, const plan_call *call) {
     if (status == WEIR_OK)
         status = make_plan(call, &inputs, &plan, &error);
     if (status == WEIR_OK)
-        status = write_files(call, inputs.graph, plan, &error);
+        status = write_files(call, title_of(call, inputs.graph), plan, &error);
     if (status != WEIR_OK)
         code = cli_fail(&error, call->as_json);
     else if (call->as_json)
@@ -244,15 +250,17 @@ static bool is_saved_plan(const char *path) {
 }
 
 static int show_saved(const cli_command *self, const plan_call *call) {
-    if (call->arenas || call->token || call->order || call->cbor || call->trace || call->reorder)
-        return cli_usage(self, "%s is a saved plan: it can be shown, with --html or --json, and not changed",
-                         call->graph);
+    if (call->arenas || call->token || call->order || call->cbor || call->save || call->reorder ||
+        call->capacity || call->mode || call->preset)
+        return cli_usage(
+            self, "%s is a saved plan: it can be shown, with --html, --trace or --json, and not changed",
+            call->graph);
     weir_error error;
     weir_plan *plan = NULL;
     int code;
     weir_status status = weir_plan_restore_file(NULL, call->graph, &plan, &error);
-    if (status == WEIR_OK && call->html)
-        status = cli_plan_write_html(plan, name_of_file(call->graph), call->html, &error);
+    if (status == WEIR_OK)
+        status = write_files(call, name_of_file(call->graph), plan, &error);
     if (status != WEIR_OK)
         code = cli_fail(&error, call->as_json);
     else if (call->as_json)
@@ -266,7 +274,7 @@ static int show_saved(const cli_command *self, const plan_call *call) {
 static int pack_csv(const cli_command *self, const plan_call *call) {
     uint64_t capacity = 0;
     if (call->mode || call->preset || call->arenas || call->token || call->order || call->cbor ||
-        call->html || call->trace || call->reorder)
+        call->html || call->trace || call->reorder || call->save)
         return cli_usage(self, "--csv takes only --capacity, --effort, --threads, --strategies and --json");
     if (call->capacity && !cli_size(call->capacity, &capacity))
         return cli_usage(self,
@@ -283,9 +291,9 @@ static int pack_csv(const cli_command *self, const plan_call *call) {
 
 /* The output that names one of the inputs, or NULL. */
 static const char *output_over_input(const plan_call *call) {
-    const char *const outputs[] = {call->cbor, call->html, call->trace};
+    const char *const outputs[] = {call->cbor, call->html, call->trace, call->save};
     const char *const inputs[] = {call->graph, call->arenas, call->order};
-    for (size_t o = 0; o < 3; o++)
+    for (size_t o = 0; o < 4; o++)
         for (size_t i = 0; i < 3; i++)
             if (cli_is_same_file(outputs[o], inputs[i]))
                 return outputs[o];
@@ -310,13 +318,17 @@ static int run(const cli_command *self, int argc, char **argv) {
         {"--strategies", CLI_TEXT, &call.strategies, false, false},
         {"--capacity", CLI_TEXT, &call.capacity, false, false},
         {"--reorder", CLI_FLAG, &call.reorder, false, false},
+        {"--save", CLI_TEXT, &call.save, false, false},
+        {"--show", CLI_TEXT, &call.show, false, false},
     };
     size_t option_count = sizeof options / sizeof options[0];
     int count = cli_parse(self, options, option_count, argc, argv, &call.graph, 1);
     if (count < 0)
         return CLI_USAGE;
-    if ((count == 1) == (call.csv != NULL))
-        return cli_usage(self, "give a graph, or --csv FILE");
+    if (count + (call.csv != NULL) + (call.show != NULL) != 1)
+        return cli_usage(self, "give a graph, --show FILE or --csv FILE");
+    if (call.show)
+        call.graph = call.show;
     if (call.effort > WEIR_EFFORT_MAX)
         return cli_usage(self, "--effort takes 0 to %d, not %u", WEIR_EFFORT_MAX, call.effort);
     if (call.csv)
@@ -324,6 +336,8 @@ static int run(const cli_command *self, int argc, char **argv) {
     if (output_over_input(&call))
         return cli_usage(self, "%s is read here and would be replaced; name another output",
                          output_over_input(&call));
+    if (call.show)
+        return show_saved(self, &call);
     if (call.capacity && call.arenas)
         return cli_usage(self, "give capacities with --capacity or in the file of --arenas, not both");
     if (call.capacity && !are_capacities(call.capacity))
@@ -346,13 +360,14 @@ const cli_command cli_plan = {
     .summary = "place every tensor of a model graph in memory",
     .usage = "weir plan GRAPH --mode M | --preset P [--arenas FILE | --capacity ARENA=SIZE] [--reorder]\n"
              "                 [--token HEX] [--order FILE] [--effort N] [--threads N] [--strategies LIST]\n"
-             "                 [--json] [--cbor OUT] [--html OUT] [--trace OUT]\n"
-             "       weir plan PLAN [--html OUT] [--json]\n"
+             "                 [--json] [--save OUT] [--cbor OUT] [--html OUT] [--trace OUT]\n"
+             "       weir plan --show PLAN [--html OUT] [--trace OUT] [--json]\n"
              "       weir plan --csv FILE [--capacity N] [--effort N] [--threads N] [--strategies LIST]\n"
              "                 [--json]",
     .help =
         "  GRAPH          a weir-graph/1 file, JSON or CBOR, or an ONNX model ('-': standard input)\n"
-        "  PLAN           a plan that --cbor or Python's plan.save wrote: shown as it is\n"
+        "  --show PLAN    show a plan that --save, --cbor or Python's plan.save wrote ('weir plan PLAN' does "
+        "too)\n"
         "  --mode M       inference (inputs may be overwritten), forward, or backward (a whole training "
         "step)\n"
         "  --preset P     train_full is backward mode, inference is inference mode; remat_enabled (any "
@@ -374,7 +389,8 @@ const cli_command cli_plan = {
         "  --strategies LIST  packing strategies to use, separated by commas, to measure what one is "
         "worth:\n"
         "                 fits, cores, ends, fusion, corners, sizes, slants, windows; without it, all\n"
-        "  --cbor OUT     write the plan (weir-plan/1)\n"
+        "  --save OUT     write the plan file: the plan, what its tensors are, its metrics\n"
+        "  --cbor OUT     write the plan alone (weir-plan/1)\n"
         "  --trace OUT    write the allocation trace, a CBOR sequence\n"
         "  --html OUT     write one self-contained page that shows the plan\n"
         "  --csv FILE     pack bare lifetimes (id,lower,upper,size) and print them with a column offset\n"

@@ -167,6 +167,22 @@ static void write_hashes(weir_json_writer *w, const weir_plan *plan) {
     weir_json_end_object(w);
 }
 
+/* What running operators again costs, or null. */
+static void write_remat(weir_json_writer *w, const weir_plan *plan) {
+    weir_plan_remat remat;
+    weir_plan_get_remat(plan, &remat);
+    weir_json_key(w, "remat");
+    if (remat.runs_again == 0) {
+        weir_json_null(w);
+        return;
+    }
+    weir_json_object(w);
+    write_number(w, "runs_again", remat.runs_again);
+    write_number(w, "added_cost", remat.added_cost);
+    write_number(w, "base_cost", remat.base_cost);
+    weir_json_end_object(w);
+}
+
 static void write_names(weir_json_writer *w) {
     weir_json_key(w, "types");
     weir_json_array(w);
@@ -188,6 +204,7 @@ static void write_plan(weir_json_writer *w, const weir_plan *plan, weir_text tit
     cli_json_text(w, "mode", weir_plan_mode(plan));
     write_number(w, "end", weir_plan_end(plan));
     write_hashes(w, plan);
+    write_remat(w, plan);
     write_names(w);
     weir_json_key(w, "arenas");
     weir_json_array(w);

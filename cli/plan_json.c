@@ -56,6 +56,8 @@ static void write_metrics(const weir_plan *plan, weir_json_writer *w) {
     weir_json_end_object(w);
     weir_json_key(w, "memory_reuse_ratio");
     weir_json_double(w, metrics.memory_reuse_ratio);
+    weir_json_key(w, "memory_reuse_bound");
+    weir_json_double(w, metrics.memory_reuse_bound);
     cli_json_uint(w, "max_live", metrics.max_live);
     weir_json_key(w, "internal_fragmentation_ratio");
     weir_json_double(w, metrics.internal_fragmentation_ratio);

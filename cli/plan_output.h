@@ -9,10 +9,6 @@
 int cli_plan_print_json(const weir_plan *plan);
 int cli_plan_print_table(const weir_plan *plan, const char *name);
 
-/* The seed's records as a CBOR sequence: allocation_header, a tensor each, summary. The file appears whole.
- */
-WEIR_CHECKED weir_status cli_plan_write_trace(const weir_plan *plan, const char *path, weir_error *error);
-
 /* One self-contained page that shows the plan under a title. The file appears whole. */
 WEIR_CHECKED weir_status cli_plan_write_html(const weir_plan *plan, weir_text title, const char *path,
                                              weir_error *error);

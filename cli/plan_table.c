@@ -152,9 +152,12 @@ int cli_plan_print_table(const weir_plan *plan, const char *name) {
     weir_plan_get_metrics(plan, &metrics);
     weir_plan_get_hashes(plan, &hashes);
     printf("%s, %s: %" PRIu64 " tensors in %" PRIu64 " slots, at most %" PRIu64
-           " live, reuse %.1f%%, planned in %.3f s\n\n",
+           " live, reuse %.1f%% (no assignment reuses more than %.1f%%)",
            name, weir_plan_mode(plan), metrics.tensors, metrics.peak_logical_slots, metrics.max_live,
-           100 * metrics.memory_reuse_ratio, (double)metrics.allocation_time_ns / 1e9);
+           100 * metrics.memory_reuse_ratio, 100 * metrics.memory_reuse_bound);
+    if (metrics.allocation_time_ns > 0)
+        printf(", planned in %.3f s", (double)metrics.allocation_time_ns / 1e9);
+    printf("\n\n");
     print_arenas(plan);
     print_remat(plan);
     print_reorder(plan);

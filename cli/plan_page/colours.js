@@ -79,6 +79,8 @@ function colourRule(model, colouring) {
     return {classOf: (k) => tensors.role[model.member[k]]};
   case "type":
     return {classOf: (k) => tensors.type[model.member[k]]};
+  case "again":
+    return {classOf: (k) => again[model.member[k]]};
   case "prefix":
     return {classOf: (k) => hashText(namePrefix(tensors.ids[model.member[k]]))};
   default:
@@ -127,8 +129,8 @@ function drawLegend(model, colouring) {
     ramp.style.background = `linear-gradient(90deg, ${RAMPS[theme()].join(", ")})`;
     legend.append(...(colouring === "size" ? ["small", ramp, "large"] : ["brief", ramp, "long-lived"]));
   } else if (colouring !== "prefix") {
-    const names = colouring === "role" ? plan.roles : plan.types;
-    const column = colouring === "role" ? tensors.role : tensors.type;
+    const [names, column] = {role: [plan.roles, tensors.role], type: [plan.types, tensors.type],
+                             again: [AGAIN, again]}[colouring];
     const present = new Set(Array.from(model.member, (i) => column[i]));
     const palette = PALETTES[theme()];
     for (const value of Array.from(present).sort((a, b) => a - b))

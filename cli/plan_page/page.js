@@ -431,13 +431,27 @@ function addArenaSwitches() {
   });
 }
 
+function recomputation() {
+  const {runs_again: runs, added_cost: added, base_cost: base} = plan.remat;
+  return `${plural(Number(runs), "operator")} run again for ${formatShare(Number(added), Number(base))} of a forward pass`;
+}
+
+// Where something is recomputed, that is what is looked for.
+function offerRecomputation() {
+  if (!plan.remat) return;
+  const choice = document.getElementById("colouring");
+  choice.querySelector('[value="again"]').hidden = false;
+  choice.value = state.colouring = "again";
+}
+
 function showHeading() {
   const title = plan.title || "Memory plan";
   document.querySelector("#title bdi").textContent = title;
   document.title = plan.title ? `${title}: memory plan` : title;
   document.getElementById("subtitle").textContent = `Memory plan, ${plan.mode} mode: ` + [
     `${plural(tensors.ids.length, "tensor")} in ${plural(plan.arenas.length, "arena")}`,
-    plural(endOfTime, "position")].join(", ");
+    plural(endOfTime, "position"),
+    ...(plan.remat ? [recomputation()] : [])].join(", ");
   document.getElementById("hashes").replaceChildren(...["plan", "assignment", "graph"].map((name) => {
     const digits = element("span", "number", plan.hashes[name].slice(0, 16) + "…");
     const hash = element("span", "", `${name} hash `, digits);
@@ -476,6 +490,7 @@ function start() {
   showTheme(prefersDark.matches ? "dark" : "light");
   prefersDark.addEventListener("change", () => showTheme(prefersDark.matches ? "dark" : "light"));
   showHeading();
+  offerRecomputation();
   if (plan.arenas.length === 0) {
     document.querySelector(".toolbar").hidden = true;
     document.getElementById("arenas").hidden = true;

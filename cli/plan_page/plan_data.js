@@ -23,6 +23,20 @@ for (let i = 0; i < tensors.ids.length; i++) shapeStart[i + 1] = shapeStart[i] +
 
 const arenaModels = plan.arenas.map(() => null);
 
+// Where operators run again: 0 for a tensor that is kept, 1 for one that is dropped and made again later, 2 for what is
+// made again ("h.again1" of "h").
+const AGAIN = ["kept", "dropped, made again later", "made again"];
+const again = new Uint8Array(tensors.ids.length);
+if (plan.remat) {
+  const place = new Map(tensors.ids.map((id, i) => [id, i]));
+  tensors.ids.forEach((id, i) => {
+    const name = id.replace(/\.again[0-9]+$/, "");
+    if (name === id || !place.has(name)) return;
+    again[i] = 2;
+    again[place.get(name)] = 1;
+  });
+}
+
 function roundUp(size, alignment) {
   return Math.ceil(size / alignment) * alignment;
 }
@@ -144,5 +158,6 @@ function tensorFacts(tensor) {
     ["offset", wholeNumber.format(BigInt(tensors.offset[tensor]))],
     ["slot", wholeNumber.format(BigInt(tensors.slot[tensor])) + ` at 0x${address.toString(16).padStart(16, "0")}`],
     ["role", `${plan.roles[tensors.role[tensor]]} in ${model.name}`],
+    ...(again[tensor] ? [["recomputed", AGAIN[again[tensor]]]] : []),
   ];
 }

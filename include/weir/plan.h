@@ -196,9 +196,17 @@ WEIR_API void weir_plan_write_tensors(const weir_plan *plan, weir_cbor_writer *w
 WEIR_API WEIR_CHECKED weir_status weir_plan_save(const weir_env *env, const weir_plan *plan, const char *path,
                                                  weir_error *error);
 
+/* A third item, its metrics (weir-plan-metrics/1, docs/spec/03e-plan-metrics.md), which is in no hash either:
+ * nothing if the plan was restored without. weir_plan_save writes it too. */
+WEIR_API void weir_plan_write_metrics(const weir_plan *plan, weir_cbor_writer *w);
+
+/* The allocation trace: records as a CBOR sequence, allocation_header, a tensor each, summary
+ * (docs/planner.md). Of a restored plan too. */
+WEIR_API void weir_plan_write_trace(const weir_plan *plan, weir_cbor_writer *w);
+
 /* Restores one, and checks it as hostile input: a plan that is accepted has no two live tensors on one
- * byte, and its numbers agree with each other. It has no token, no shapes, dtypes and roles if the file does
- * not say them, and its retention ratio and time are 0. CBOR_INVALID; INVALID_IR where the value is no
+ * byte, and its numbers agree with each other. It has no token, no shapes, dtypes, roles and retention ratio
+ * if the file does not say them, and its time is 0. CBOR_INVALID; INVALID_IR where the value is no
  * consistent plan. */
 WEIR_API WEIR_CHECKED weir_status weir_plan_restore(const weir_env *env, const void *data, size_t size,
                                                     const char *name, weir_plan **plan, weir_error *error);
@@ -216,6 +224,7 @@ typedef struct weir_plan_metrics {
     uint64_t peak_logical_slots; /* slots of all arenas together */
     uint64_t max_live;           /* most tensors live at one position, all arenas together */
     double memory_reuse_ratio;
+    double memory_reuse_bound; /* no assignment of slots reuses more: as many are live at once */
     double internal_fragmentation_ratio;
     double activation_retention_ratio;
     uint64_t allocation_time_ns; /* of weir_plan_make; in no hash */

@@ -92,6 +92,7 @@ PyObject *py_plan_bytes(const weir_plan *plan) {
     weir_cbor_writer_memory(&w, NULL);
     weir_plan_write(plan, &w);
     weir_plan_write_tensors(plan, &w);
+    weir_plan_write_metrics(plan, &w);
     PyObject *bytes = weir_cbor_finish(&w, &error) == WEIR_OK
                           ? PyBytes_FromStringAndSize((const char *)w.data, (Py_ssize_t)w.size)
                           : py_raise(&error);
@@ -140,12 +141,12 @@ static PyObject *get_metrics(PyObject *self, void *closure) {
     (void)closure;
     weir_plan_metrics metrics;
     weir_plan_get_metrics(py_plan_of(self), &metrics);
-    return Py_BuildValue("{sKsKsKsdsdsdsK}", "tensors", (ull)metrics.tensors, "peak_logical_slots",
-                         (ull)metrics.peak_logical_slots, "max_live", (ull)metrics.max_live,
-                         "memory_reuse_ratio", metrics.memory_reuse_ratio, "internal_fragmentation_ratio",
-                         metrics.internal_fragmentation_ratio, "activation_retention_ratio",
-                         metrics.activation_retention_ratio, "allocation_time_ns",
-                         (ull)metrics.allocation_time_ns);
+    return Py_BuildValue(
+        "{sKsKsKsdsdsdsdsK}", "tensors", (ull)metrics.tensors, "peak_logical_slots",
+        (ull)metrics.peak_logical_slots, "max_live", (ull)metrics.max_live, "memory_reuse_ratio",
+        metrics.memory_reuse_ratio, "memory_reuse_bound", metrics.memory_reuse_bound,
+        "internal_fragmentation_ratio", metrics.internal_fragmentation_ratio, "activation_retention_ratio",
+        metrics.activation_retention_ratio, "allocation_time_ns", (ull)metrics.allocation_time_ns);
 }
 
 static PyObject *arena_dict(const weir_plan_arena *arena) {

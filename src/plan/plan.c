@@ -120,6 +120,8 @@ static weir_status take_token(const weir_graph *graph, const weir_plan_options *
         return weir__out_of_memory(error, WEIR__PREPARE_OPERATOR, size);
     memcpy(plan->token, token, size);
     plan->token_size = size;
+    memcpy(plan->token_prefix, token, WEIR__TOKEN_PREFIX);
+    plan->has_metrics = true;
     return WEIR_OK;
 }
 
@@ -391,18 +393,21 @@ static double what_is_missing(double part, double whole) {
 static __attribute__((noinline)) void fill_metrics(weir_plan *plan, uint64_t retained, uint64_t activations) {
     double reused_slots = 0;
     double reused_tensors = 0;
+    double reused_live = 0;
     double lower_bound = 0;
     double peak = 0;
     for (uint32_t a = 0; a < plan->arena_count; a++) {
         const weir__arena *arena = &plan->arenas[a];
         reused_slots += arena->reuses ? arena->slot_count : 0;
         reused_tensors += arena->reuses ? arena->tensor_count : 0;
+        reused_live += arena->reuses ? arena->max_live : 0;
         lower_bound += (double)arena->lower_bound;
         peak += (double)arena->peak_bytes;
     }
     plan->metrics.tensors = plan->count;
     plan->metrics.peak_logical_slots = plan->slot_count;
     plan->metrics.memory_reuse_ratio = what_is_missing(reused_slots, reused_tensors);
+    plan->metrics.memory_reuse_bound = what_is_missing(reused_live, reused_tensors);
     plan->metrics.internal_fragmentation_ratio = what_is_missing(lower_bound, peak);
     plan->metrics.activation_retention_ratio = activations > 0 ? (double)retained / (double)activations : 0;
 }

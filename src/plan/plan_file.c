@@ -199,6 +199,10 @@ weir_status weir_plan_save(const weir_env *env, const weir_plan *plan, const cha
         weir_cbor_restart(&stream.writer);
         weir__plan_write_looks(plan, &stream, &stream.writer);
     }
+    if (plan->has_metrics) {
+        weir_cbor_restart(&stream.writer);
+        weir__plan_put_metrics(plan, &stream.writer);
+    }
     status = weir__stream_finish_hash(&stream, hash, error);
     if (status == WEIR_OK)
         status = weir__atomic_commit(&file, error);

@@ -10,7 +10,7 @@
 
 #define RESTORE_OPERATOR "weir.plan.restore"
 
-enum { PLAN_SIZE_MAX_LOG2 = 36 };
+enum { PLAN_SIZE_MAX_LOG2 = 36, PLAN_ITEMS = 3 };
 
 typedef struct restorer {
     const char *name;
@@ -344,15 +344,38 @@ static weir_status restore(restorer *r, const weir_cbor_value *root, weir_error 
     return status;
 }
 
+/* A plan, perhaps what its tensors are, perhaps its metrics: where each ends. */
+static weir_status find_items(const void *data, size_t size, size_t ends[PLAN_ITEMS], unsigned *items,
+                              weir_error *error) {
+    size_t at = 0;
+    weir_status status = WEIR_OK;
+    do {
+        size_t used = 0;
+        bool is_last = *items + 1 == PLAN_ITEMS;
+        status = weir_cbor_check((const uint8_t *)data + at, size - at, is_last ? NULL : &used, error);
+        at = is_last ? size : at + used;
+        ends[(*items)++] = at;
+    } while (status == WEIR_OK && at < size && *items < PLAN_ITEMS);
+    return status;
+}
+
+/* The second or third item: metrics are the last. */
+static weir_status read_beside(restorer *r, const weir_cbor_value *item, size_t size, bool is_last,
+                               weir_error *error) {
+    if (is_last && weir__is_plan_metrics(item))
+        return weir__plan_read_metrics(r->plan, item, size, r->name, error);
+    if (r->plan->looks)
+        return refuse(r, "it has a third item that is not weir-plan-metrics/1", nothing, error);
+    return weir__plan_read_looks(r->plan, item, r->name, error);
+}
+
 weir_status weir_plan_restore(const weir_env *env, const void *data, size_t size, const char *name,
                               weir_plan **plan, weir_error *error) {
     env = weir__env(env);
     restorer r = {.name = name ? name : "the plan"};
-    size_t plan_size = 0;
-    weir_status status = weir_cbor_check(data, size, &plan_size, error);
-    const uint8_t *tensors = (const uint8_t *)data + plan_size; /* what they are, if there is a second item */
-    if (status == WEIR_OK && plan_size < size)
-        status = weir_cbor_check(tensors, size - plan_size, NULL, error);
+    size_t ends[PLAN_ITEMS] = {0};
+    unsigned items = 0;
+    weir_status status = find_items(data, size, ends, &items, error);
     if (status != WEIR_OK)
         return status;
     r.plan = weir__allocate_zero(env, 1, sizeof *r.plan);
@@ -361,9 +384,9 @@ weir_status weir_plan_restore(const weir_env *env, const void *data, size_t size
     r.plan->env = env;
     weir_cbor_value root = weir_cbor_view(data);
     status = restore(&r, &root, error);
-    if (status == WEIR_OK && plan_size < size) {
-        weir_cbor_value looks = weir_cbor_view(tensors);
-        status = weir__plan_read_looks(r.plan, &looks, r.name, error);
+    for (unsigned i = 1; status == WEIR_OK && i < items; i++) {
+        weir_cbor_value item = weir_cbor_view((const uint8_t *)data + ends[i - 1]);
+        status = read_beside(&r, &item, ends[i] - ends[i - 1], i + 1 == items, error);
     }
     weir__names_release(env, &r.arena_names);
     weir__release(env, r.claimed);

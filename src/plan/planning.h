@@ -9,6 +9,8 @@
 
 typedef enum weir__mode { WEIR__INFERENCE, WEIR__FORWARD, WEIR__BACKWARD, WEIR__MODES } weir__mode;
 
+enum { WEIR__TOKEN_PREFIX = 8 };
+
 typedef struct weir__row {
     uint64_t size;   /* bytes, not rounded */
     uint64_t offset; /* in the packed layout */
@@ -51,6 +53,8 @@ struct weir_plan {
     uint32_t end; /* the largest death */
     uint8_t *token;
     size_t token_size;
+    uint8_t token_prefix[WEIR__TOKEN_PREFIX]; /* of a restored plan too, if its file has metrics */
+    bool has_metrics;                         /* made, or restored with them */
 
     uint32_t count;
     char *id_text;
@@ -227,6 +231,16 @@ struct weir__stream;
 
 /* The second item of a plan file, of a plan that has looks. `stream` may be NULL. */
 void weir__plan_write_looks(const weir_plan *plan, struct weir__stream *stream, weir_cbor_writer *w);
+
+/* ---- Metrics in files (plan_metrics.c) ----------------------------------------------------------- */
+
+/* The third item, of a plan that has metrics. */
+void weir__plan_put_metrics(const weir_plan *plan, weir_cbor_writer *w);
+/* Whether the value is one, by its format. */
+bool weir__is_plan_metrics(const weir_cbor_value *root);
+/* Reads it into a restored plan and compares what can be known. INVALID_IR. */
+WEIR_CHECKED weir_status weir__plan_read_metrics(weir_plan *plan, const weir_cbor_value *root, size_t size,
+                                                 const char *name, weir_error *error);
 
 /* Reads it into a plan that was restored without. INVALID_IR, OUT_OF_MEMORY. */
 WEIR_CHECKED weir_status weir__plan_read_looks(weir_plan *plan, const weir_cbor_value *root, const char *name,

@@ -107,7 +107,7 @@ class Messages(unittest.TestCase):
         self.assertIn(made["plan_hash"], (self.folder / "g.html").read_text())
         self.assertIn(made["plan_hash"], self.run_weir("plan", "g.plan").stdout)
         self.refuse(("plan", "g.plan", "--mode", "forward"), "g.plan is a saved plan, not a graph", "weir plan FILE --html OUT")
-        self.refuse(("plan", "g.plan", "--trace", "t"), "g.plan is a saved plan: it can be shown")
+        self.refuse(("plan", "g.plan", "--save", "t"), "g.plan is a saved plan: it can be shown")
         (self.folder / "g.plan").write_bytes((self.folder / "g.plan").read_bytes()[:-1])
         self.refuse(("plan", "g.plan"), "CBOR_INVALID")
 

@@ -2,6 +2,7 @@
 
 import json
 import unittest
+from pathlib import Path
 
 from tests.support import golden_remat
 from tests.support.golden_plans import graph_of, token_of
@@ -61,6 +62,36 @@ class Models(unittest.TestCase):
         done = call("plan", self.paths["gpt2"], "--capacity", "activations=700MiB", "--reorder")
         self.assertIn(b"operators run again", done.stdout)
         self.assertIn(b"no order needs less", done.stdout)
+
+    def test_a_plan_file_is_shown_as_it_was_made(self) -> None:
+        """Table, JSON, page and trace of a file are those of the plan; only the time is not kept."""
+        path = self.paths["unet"]
+        kept, traces = self.files.path("unet.plan"), [self.files.path("made.trace"), self.files.path("shown.trace")]
+        pages = [self.files.path("made.html"), self.files.path("shown.html")]
+        options = ("--capacity", "activations=500MiB", "--token", "5a" * 64)
+        made = plan(path, *options, "--save", kept, "--trace", traces[0], "--html", pages[0])
+        shown = json.loads(call("plan", "--show", kept, "--json", "--trace", traces[1], "--html", pages[1]).stdout)
+        for result in (made, shown):
+            del result["metrics"]["allocation_time_ns"]
+        self.assertEqual(shown, made)
+        self.assertEqual(*(Path(trace).read_bytes() for trace in traces))
+        self.assertGreater(made["metrics"]["activation_retention_ratio"], 0)
+        self.assertEqual(made["metrics"]["memory_reuse_ratio"], made["metrics"]["memory_reuse_bound"])
+        self.assertIn(b"no assignment reuses more", call("plan", "--show", kept).stdout)
+        self.assertEqual(*(Path(page).read_text().count('"runs_again"') for page in pages))
+        self.assertRegex(Path(pages[1]).read_text(), '"remat": ?\{"runs_again"')
+        self.assertEqual(call("plan", "--show", kept, "--mode", "backward").returncode, 2)
+
+    def test_metrics_of_another_plan_are_refused(self) -> None:
+        kept = [self.files.path("one.plan"), self.files.path("two.plan")]
+        for file, token in zip(kept, ("5a", "5b")):
+            plan(self.paths["unet"], "--mode", "backward", "--token", token * 64, "--save", file)
+        one, two = (Path(file).read_bytes() for file in kept)
+        at = [data.index(b"weir-plan-metrics/1") for data in (one, two)]
+        joined = self.files.add(one[: at[0]] + two[at[1] :])
+        done = call("plan", "--show", joined)
+        self.assertEqual(done.returncode, 1)
+        self.assertIn(b"not the metrics of this plan", done.stderr)
 
     def test_golden_hashes(self) -> None:
         golden = json.loads(golden_remat.GOLDEN.read_text())

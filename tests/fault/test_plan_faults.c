@@ -208,6 +208,7 @@ static int set_up(void **state) {
     weir_cbor_writer_memory(&w, NULL);
     weir_plan_write(plan, &w);
     weir_plan_write_tensors(plan, &w);
+    weir_plan_write_metrics(plan, &w);
     assert_ok(weir_cbor_finish(&w, &error), &error);
     saved = w.data;
     saved_size = w.size;

@@ -66,7 +66,10 @@ class Plans(unittest.TestCase):
         data = weir.plan("g.json", mode="inference").to_bytes()
         first, size = cbor.decode_first(data, 0)
         second, end = cbor.decode_first(data, size)
-        self.assertEqual((end, sorted(second), second["format"]), (len(data), ["format", "plan_hash", "tensors"], "weir-plan-tensors/1"))
+        third, last = cbor.decode_first(data, end)
+        self.assertEqual((sorted(second), second["format"]), (["format", "plan_hash", "tensors"], "weir-plan-tensors/1"))
+        self.assertEqual((last, third["format"]), (len(data), "weir-plan-metrics/1"))
+        self.assertEqual(third["metrics"]["tensors"], len(first["tensors"]))
         self.assertEqual(second["plan_hash"], hashlib.sha256(data[:size]).digest())
         name = next(name for name, (_, _, shape) in second["tensors"].items() if len(shape) > 1)
         dtype, role, shape = second["tensors"][name]

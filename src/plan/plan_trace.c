@@ -1,7 +1,5 @@
-/* The allocation trace: canonical CBOR records one behind the other, as the seed's section 7 names them. */
-#include "plan_output.h"
-
-enum { TOKEN_PREFIX = 8 };
+/* The allocation trace: canonical CBOR records one after the other, as the seed's section 7 names them. */
+#include "plan/planning.h"
 
 static void write_name(weir_cbor_writer *w, weir_text name) {
     weir_cbor_text_n(w, name.data, name.size);
@@ -9,8 +7,6 @@ static void write_name(weir_cbor_writer *w, weir_text name) {
 
 static void write_header(const weir_plan *plan, weir_cbor_writer *w) {
     weir_plan_hashes hashes;
-    size_t token_size;
-    const uint8_t *token = weir_plan_token(plan, &token_size);
     weir_plan_get_hashes(plan, &hashes);
     weir_cbor_map(w, 5);
     weir_cbor_text(w, "mode");
@@ -37,7 +33,7 @@ static void write_header(const weir_plan *plan, weir_cbor_writer *w) {
     weir_cbor_text(w, "ir_hash");
     weir_cbor_bytes(w, hashes.graph, WEIR_HASH_SIZE);
     weir_cbor_text(w, "replay_token_prefix");
-    weir_cbor_bytes(w, token, token_size < TOKEN_PREFIX ? token_size : TOKEN_PREFIX);
+    weir_cbor_bytes(w, plan->token_prefix, plan->has_metrics ? WEIR__TOKEN_PREFIX : 0);
 }
 
 static void write_tensor(const weir_plan *plan, size_t index, weir_cbor_writer *w) {
@@ -69,9 +65,16 @@ static void write_tensor(const weir_plan *plan, size_t index, weir_cbor_writer *
 static void write_summary(const weir_plan *plan, weir_cbor_writer *w) {
     weir_plan_metrics metrics;
     weir_plan_get_metrics(plan, &metrics);
-    weir_cbor_map(w, 5);
+    bool recomputes = plan->remat.runs_again > 0;
+    weir_cbor_map(w, recomputes ? 7 : 5);
     weir_cbor_text(w, "type");
     weir_cbor_text(w, "summary");
+    if (recomputes) {
+        weir_cbor_text(w, "added_cost");
+        weir_cbor_uint(w, plan->remat.added_cost);
+        weir_cbor_text(w, "runs_again");
+        weir_cbor_uint(w, plan->remat.runs_again);
+    }
     weir_cbor_text(w, "reuse_ratio");
     weir_cbor_double(w, metrics.memory_reuse_ratio);
     weir_cbor_text(w, "fragmentation_pct");
@@ -87,19 +90,12 @@ static void write_summary(const weir_plan *plan, weir_cbor_writer *w) {
     }
 }
 
-weir_status cli_plan_write_trace(const weir_plan *plan, const char *path, weir_error *error) {
-    weir_cbor_writer w;
-    weir_cbor_writer_memory(&w, NULL);
-    write_header(plan, &w);
-    weir_cbor_restart(&w);
+void weir_plan_write_trace(const weir_plan *plan, weir_cbor_writer *w) {
+    write_header(plan, w);
+    weir_cbor_restart(w);
     for (size_t i = 0; i < weir_plan_tensor_count(plan); i++) {
-        write_tensor(plan, i, &w);
-        weir_cbor_restart(&w);
+        write_tensor(plan, i, w);
+        weir_cbor_restart(w);
     }
-    write_summary(plan, &w);
-    weir_status status = weir_cbor_finish(&w, error);
-    if (status == WEIR_OK)
-        status = cli_write_file(path, w.data, w.size, error);
-    weir_cbor_release(&w);
-    return status;
+    write_summary(plan, w);
 }
