@@ -230,7 +230,7 @@ def prune(p: Problem, schedule: list[Execution], budget: dict[str, int]) -> list
     extra = [at for at in range(len(schedule)) if at + 1 not in base]
     extra.sort(key=lambda at: (-p.costs[schedule[at][1]], at))
     marks = [[*execution, at] for at, execution in enumerate(schedule)]
-    for at in extra:
+    for at in extra[: PRUNING_WORK // (len(schedule) + len(p.names))]:
         place = next((i for i, mark in enumerate(marks) if mark[2] == at), None)
         if place is None:
             continue
@@ -482,8 +482,13 @@ def strategies(p: Problem, effort: int) -> list[Strategy]:
     return found
 
 
+WALK_WORK_MAX = 2**31
+PRUNING_WORK = 2**26
+
+
 def work_limit(effort: int) -> int:
-    return 2 ** (31 + effort // 2)
+    """After so much of it no further strategy begins."""
+    return 2 ** (26 + effort // 2)
 
 
 def solve(p: Problem, budget: dict[str, int], effort: int = 5) -> Solution | None:
@@ -495,17 +500,19 @@ def solve(p: Problem, budget: dict[str, int], effort: int = 5) -> Solution | Non
     if bound is None:
         return None
     best: list[Execution] | None = None
-    work = work_limit(effort)
+    work = 0
     for sixteenths in range(16, 7, -1):  # what fits less fits: a walk may succeed where one with more room failed
         tighter = {arena: bytes_ // 16 * sixteenths if sixteenths < 16 else bytes_ for arena, bytes_ in budget.items()}
         for strategy in strategies(p, effort):
+            if work > work_limit(effort):
+                continue
             try:
-                walk = Walk(p, tighter, strategy, work)
+                walk = Walk(p, tighter, strategy, WALK_WORK_MAX - work)
                 found = walk.run()
             except NoRoom:
-                work = walk.work
+                work = WALK_WORK_MAX - walk.work
                 continue
-            work = walk.work
+            work = WALK_WORK_MAX - walk.work
             found = prune(p, found, budget) if effort >= 1 else drop_useless(p, found)
             if best is None or added_cost(p, found) < added_cost(p, best):
                 best = found

@@ -308,11 +308,13 @@ class Bound:
             return max(load)
         best = load[0]  # what is there at the start is there in every order
         ranked = sorted(range(1, len(self.p.steps) + 1), key=lambda place: (-load[place], place))
-        for place in ranked[:BOUND_STEPS]:
+        size = len(self.p.order) + len(self.p.names)
+        depth = BOUND_DEPTH if size <= 2**14 else 0
+        for place in ranked[: min(BOUND_STEPS, 2**20 // size)]:
             if load[place] <= best:
                 break
             step = self.p.steps[place - 1]
-            best = max(best, self.at_node(step.kind, step.node, arena, [], load[place], BOUND_DEPTH))
+            best = max(best, self.at_node(step.kind, step.node, arena, [], load[place], depth))
         return best
 
     def of_all(self) -> int:

@@ -9,6 +9,8 @@ typedef unsigned __int128 wide;
 
 enum { BOUND_STEPS = 64, FIRST_NOISE = 8, SEGMENTS = 6 };
 
+#define WALK_WORK_MAX ((uint64_t)1 << 31)
+
 /* ---- What every schedule must hold, and pay ----------------------------------------------------- */
 
 typedef struct group {
@@ -237,10 +239,11 @@ typedef struct solving {
 
 static bool try_strategy(solving *s, const weir__strategy *strategy, const weir__budgets *budgets) {
     bool is_found;
-    uint64_t limit = (uint64_t)1 << (31 + s->effort / 2);
+    if (s->work > (uint64_t)1 << (26 + s->effort / 2))
+        return true;
     if (strategy->segments > 0 && 2 * (uint64_t)strategy->segments > s->steps->node_count)
         return true;
-    if (!weir__remat_walk(s->steps, budgets, strategy, &s->work, limit, &s->other, &is_found))
+    if (!weir__remat_walk(s->steps, budgets, strategy, &s->work, WALK_WORK_MAX, &s->other, &is_found))
         return false;
     if (!is_found)
         return true;

@@ -6,7 +6,7 @@
 #include "plan/flow.h"
 #include "plan/steps.h"
 
-enum { BOUND_STEPS = 64, BOUND_DEPTH = 2 };
+enum { BOUND_STEPS = 64, BOUND_DEPTH = 2, BOUND_WORK_LOG2 = 20, DEPTH_SIZE_LOG2 = 14 };
 
 typedef struct relation {
     uint32_t first;
@@ -207,13 +207,17 @@ static uint64_t bound_arena(cutting *c, const uint64_t *loads, weir__record *rec
     for (uint32_t i = 0; i < s->step_count; i++)
         records[i] = (weir__record){UINT64_MAX - loads[i + 1], i};
     weir__sort_records(records, records + s->step_count, s->step_count, NULL, NULL);
-    for (uint32_t i = 0; i < s->step_count && i < BOUND_STEPS; i++) {
+    uint32_t size = s->node_count + s->tensor_count;
+    uint32_t most =
+        (1u << BOUND_WORK_LOG2) / size < BOUND_STEPS ? (1u << BOUND_WORK_LOG2) / size : BOUND_STEPS;
+    unsigned depth = size <= 1u << DEPTH_SIZE_LOG2 ? BOUND_DEPTH : 0;
+    for (uint32_t i = 0; i < s->step_count && i < most; i++) {
         uint32_t step = records[i].index;
         uint64_t load = loads[step + 1];
         if (load <= best)
             break;
         weir__step own = weir__step_at(s, step);
-        best = larger(best, bound_at(c, own.node, own.is_back, load, BOUND_DEPTH));
+        best = larger(best, bound_at(c, own.node, own.is_back, load, depth));
     }
     return best;
 }

@@ -234,6 +234,8 @@ bool weir__schedule_peaks(const weir__steps *steps, const weir__execution *items
 
 /* ---- Leaving out -------------------------------------------------------------------------------- */
 
+enum { PRUNING_WORK_LOG2 = 26 };
+
 /* An execution and where it stood in the first schedule, so that it can be found again. */
 typedef struct marked {
     weir__execution execution;
@@ -322,7 +324,8 @@ static size_t rank_runs(pruning *p) {
 
 static void leave_out(pruning *p) {
     size_t runs = rank_runs(p);
-    for (size_t i = 0; i < runs; i++) {
+    size_t tries = ((size_t)1 << PRUNING_WORK_LOG2) / (p->count + p->steps->tensor_count);
+    for (size_t i = 0; i < runs && i < tries; i++) {
         size_t at;
         if (!find_marked(p, p->records[i].index, &at))
             continue;
