@@ -34,6 +34,7 @@ typedef struct weir_arenas_options {
     weir_memory memory;     /* what they are made of, such as a device's; zeros: the host's */
     bool is_empty;          /* addresses alone: weir_arenas_remap brings the memory */
     bool reserves_capacity; /* an arena's range has its capacity, if the plan gives one, not just its peak */
+    const char *only;       /* the one arena that has addresses and memory; NULL: all have */
 } weir_arenas_options;
 
 /* Reserves a range of addresses for every arena of the plan and maps zeroed memory for its peak bytes. A

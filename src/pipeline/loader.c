@@ -180,15 +180,15 @@ static weir_status open_slots(weir__loader *loader, const weir_plan *plan, const
     loader->slot_pointers = weir__allocate_zero(loader->env, count, sizeof *loader->slot_pointers);
     if (!loader->slots || !loader->slot_pointers)
         return weir__out_of_memory(error, operator_name, count * sizeof *loader->slots);
-    weir_status status = weir__stretch_open(&loader->compact, memory, plan, "slots", error);
+    weir_status status = weir__memory_open(loader->env, plan, "slots", memory, &loader->compact, error);
     if (status == WEIR_OK && has_tensors)
-        status = weir__stretch_open(&loader->tensors, &host, plan, "tensors", error);
+        status = weir__memory_open(loader->env, plan, "tensors", &host, &loader->tensors, error);
     for (size_t i = 0; i < count && status == WEIR_OK; i++) {
-        weir_batch_memory at = {.compact = loader->compact.base + weir__memory_offset(plan, "slot", i),
+        weir_batch_memory at = {.compact = weir__memory_at(loader->compact, "slot", i),
                                 .without_tensors = !has_tensors,
                                 .without_anchors = !has_tensors && !loader->options->anchor_rows};
         if (has_tensors)
-            at.tensors = loader->tensors.base + weir__memory_offset(plan, "tensors", i);
+            at.tensors = weir__memory_at(loader->tensors, "tensors", i);
         loader->slot_pointers[i] = &loader->slots[i];
         status =
             weir_batch_buffer_open(builders->list, builders->count, &at, &loader->slots[i].buffer, error);
@@ -370,8 +370,8 @@ void weir__loader_close(weir__loader *loader) {
         weir_batch_buffer_close(loader->slots[i].buffer);
     weir__release(env, loader->slots);
     weir__release(env, loader->slot_pointers);
-    weir__stretch_close(&loader->compact);
-    weir__stretch_close(&loader->tensors);
+    weir_arenas_close(loader->compact);
+    weir_arenas_close(loader->tensors);
     for (uint32_t i = 0; loader->workers && i < loader->options->workers; i++)
         weir__builders_close(&loader->workers[i]);
     weir__release(env, loader->workers);

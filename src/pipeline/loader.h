@@ -25,8 +25,8 @@ typedef struct weir__loader {
     weir__crew crew;
     weir_mix *mix; /* the consumer's; NULL if the run is not mixed */
     weir__memory_need need;
-    weir__stretch compact; /* of the compact batches */
-    weir__stretch tensors; /* of their tensors, without a device */
+    weir_arenas *compact; /* of the compact batches */
+    weir_arenas *tensors; /* of their tensors, without a device */
     weir__slot *slots;
     void **slot_pointers;
     weir__restored start;

@@ -3,6 +3,7 @@
 #include "pipeline/memory.h"
 #include "batch/build.h"
 
+#include <assert.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -129,9 +130,11 @@ static weir_status check_limit(const weir_plan *plan, const weir__memory_need *n
 }
 
 weir_status weir__memory_plan(const weir_env *env, const weir__memory_need *need, uint64_t limit,
-                              weir_plan **out, weir_error *error) {
+                              const uint8_t token[WEIR_TOKEN_SIZE], weir_plan **out, weir_error *error) {
     weir_plan_options options = {.size = sizeof options,
                                  .mode = "inference",
+                                 .token = token,
+                                 .token_size = WEIR_TOKEN_SIZE,
                                  .arenas = {arena_document, sizeof arena_document - 1, "arenas"},
                                  .effort_plus_one = 1};
     weir_graph *graph;
@@ -152,40 +155,19 @@ weir_status weir__memory_plan(const weir_env *env, const weir__memory_need *need
     return WEIR_OK;
 }
 
-static uint64_t size_of_arena(const weir_plan *plan, const char *arena) {
-    for (size_t i = 0; i < weir_plan_arena_count(plan); i++)
-        if (is_named(weir_plan_arena_at(plan, i).name, arena))
-            return weir_plan_arena_at(plan, i).peak_bytes;
-    return 0;
+weir_status weir__memory_open(const weir_env *env, const weir_plan *plan, const char *arena,
+                              const weir_memory *memory, weir_arenas **out, weir_error *error) {
+    weir_arenas_options options = {.size = sizeof options, .memory = *memory, .only = arena};
+    return weir_arenas_open(env, plan, &options, out, error);
 }
 
-weir_status weir__stretch_open(weir__stretch *stretch, const weir_memory *memory, const weir_plan *plan,
-                               const char *arena, weir_error *error) {
-    uint64_t size = size_of_arena(plan, arena);
-    weir_error refused = {0};
-    if (size > SIZE_MAX)
-        return weir__out_of_memory(error, operator_name, SIZE_MAX);
-    *stretch = (weir__stretch){.memory = *memory, .size = (size_t)size};
-    stretch->base = memory->allocate(memory->context, stretch->size, &refused);
-    if (stretch->base)
-        return WEIR_OK;
-    if (refused.status == WEIR_OK)
-        return weir__out_of_memory(error, operator_name, stretch->size);
-    if (error)
-        *error = refused;
-    return refused.status;
-}
-
-void weir__stretch_close(weir__stretch *stretch) {
-    if (stretch->base)
-        stretch->memory.release(stretch->memory.context, stretch->base, stretch->size);
-    stretch->base = NULL;
-}
-
-uint64_t weir__memory_offset(const weir_plan *plan, const char *kind, uint64_t index) {
+void *weir__memory_at(const weir_arenas *arenas, const char *kind, uint64_t index) {
     char name[NAME_CAPACITY];
     weir_text id = name_of(name, kind, index);
-    size_t at = 0;
-    (void)weir_plan_find(plan, id.data, id.size, &at);
-    return weir_plan_tensor_at(plan, at).offset;
+    void *memory = NULL;
+    size_t size;
+    weir_status status = weir_arenas_tensor(arenas, id.data, id.size, &memory, &size, NULL);
+    assert(status == WEIR_OK && "the plan has what the run asks for");
+    (void)status;
+    return memory;
 }

@@ -4,6 +4,7 @@
 
 #include "pipeline/meter.h"
 #include "pipeline/schedule.h"
+#include "weir/arenas.h"
 
 typedef struct weir__memory_need {
     uint64_t slots;
@@ -26,22 +27,16 @@ WEIR_CHECKED weir_status weir__memory_measure(weir__memory_need *need, const wei
 /* A compact batch for each slot in the arena `slots`, and its tensors in `tensors`, unless they are on a
  * device or there are none; the lists of each slot and the builders of each worker in `builders`; what is on
  * a device in `device`. ARENA_TOO_SMALL if the arenas of the host together need more than `limit` (0: no
- * limit). */
+ * limit). Addresses are of the token. */
 WEIR_CHECKED weir_status weir__memory_plan(const weir_env *env, const weir__memory_need *need, uint64_t limit,
-                                           weir_plan **out, weir_error *error);
+                                           const uint8_t token[WEIR_TOKEN_SIZE], weir_plan **out,
+                                           weir_error *error);
 
-/* An arena of the plan in memory of a kind. Opening fails with the memory's own error, or OUT_OF_MEMORY. */
-typedef struct weir__stretch {
-    weir_memory memory;
-    uint8_t *base; /* NULL: not open */
-    size_t size;
-} weir__stretch;
-WEIR_CHECKED weir_status weir__stretch_open(weir__stretch *stretch, const weir_memory *memory,
-                                            const weir_plan *plan, const char *arena, weir_error *error);
-void weir__stretch_close(weir__stretch *stretch);
+/* One arena of the plan in memory of a kind. Fails with the memory's own error, or OUT_OF_MEMORY. */
+WEIR_CHECKED weir_status weir__memory_open(const weir_env *env, const weir_plan *plan, const char *arena,
+                                           const weir_memory *memory, weir_arenas **out, weir_error *error);
 
-/* Where in its arena the index-th tensor of a kind lies: "slot", "tensors", "place", "place_slot", "tables",
- * "rules". */
-uint64_t weir__memory_offset(const weir_plan *plan, const char *kind, uint64_t index);
+/* Where the index-th tensor of a kind lies: "slot", "tensors", "place", "place_slot", "tables", "rules". */
+void *weir__memory_at(const weir_arenas *arenas, const char *kind, uint64_t index);
 
 #endif

@@ -41,8 +41,7 @@ typedef struct weir__staging {
     const weir_env *env;
     weir_device *device;
     weir__loader *loader;
-    const weir_plan *plan;
-    weir__stretch there; /* the arena `device` */
+    weir_arenas *there; /* the arena `device` */
     weir__kernel_source expansion;
     weir__kernel kernel;
     const void **rules;     /* of each of the run's datasets, on the device */

@@ -24,8 +24,8 @@ static weir_status open_place(weir__staging *s, uint32_t index, uint64_t sequenc
     if (!place->epochs || !place->indices || !place->digests || !place->anchors || !place->group_digests ||
         !place->mark)
         return weir__out_of_memory(error, WEIR__STAGING_OPERATOR, (size_t)sequences * sizeof(uint64_t));
-    place->data = s->there.base + weir__memory_offset(s->plan, "place", index);
-    place->compact = s->there.base + weir__memory_offset(s->plan, "place_slot", index);
+    place->data = weir__memory_at(s->there, "place", index);
+    place->compact = weir__memory_at(s->there, "place_slot", index);
     weir_status status = weir_event_open(s->device, &place->copied, error);
     if (status == WEIR_OK)
         status = weir_event_open(s->device, &place->ready, error);
@@ -92,9 +92,7 @@ static weir_status upload(weir__staging *s, const weir_store *store, const uint8
 static weir_status upload_tables(weir__staging *s, weir_error *error) {
     const weir_run_options *o = s->loader->options;
     weir_status status = WEIR_OK;
-    uint8_t *next = s->there.base;
-    if (s->loader->need.table_size > 0)
-        next += weir__memory_offset(s->plan, "tables", 0);
+    uint8_t *next = s->loader->need.table_size > 0 ? weir__memory_at(s->there, "tables", 0) : NULL;
     s->tables = weir__allocate_zero(s->env, o->store_count, sizeof *s->tables);
     if (!s->tables)
         return weir__out_of_memory(error, WEIR__STAGING_OPERATOR, o->store_count * sizeof *s->tables);
@@ -134,7 +132,7 @@ void weir__staging_measure(weir__memory_need *need, const weir_run_options *opti
 static weir_status upload_rules(weir__staging *s, weir_error *error) {
     const weir__builders *builders = &s->loader->workers[0];
     weir_memory memory = weir_device_memory(s->device);
-    uint8_t *next = s->there.base + weir__memory_offset(s->plan, "rules", 0);
+    uint8_t *next = weir__memory_at(s->there, "rules", 0);
     weir_status status = WEIR_OK;
     s->rules = weir__allocate_zero(s->env, builders->count, sizeof *s->rules);
     if (!s->rules)
@@ -157,7 +155,7 @@ weir_status weir__staging_start(weir__staging *s, weir__loader *loader, const we
         uint64_t most = weir__builder_sequences(builders->list[i]);
         sequences = most > sequences ? most : sequences;
     }
-    *s = (weir__staging){.env = loader->env, .loader = loader, .plan = plan, .step = loader->step};
+    *s = (weir__staging){.env = loader->env, .loader = loader, .step = loader->step};
     s->depth = loader->options->depth;
     weir_status status = weir_device_open_named(s->env, loader->options->device, &s->device, error);
     if (status != WEIR_OK)
@@ -165,7 +163,7 @@ weir_status weir__staging_start(weir__staging *s, weir__loader *loader, const we
     weir_memory memory = weir_device_memory(s->device), pinned = weir_device_pinned(s->device);
     status = open_kernel(s, error);
     if (status == WEIR_OK)
-        status = weir__stretch_open(&s->there, &memory, plan, "device", error);
+        status = weir__memory_open(s->env, plan, "device", &memory, &s->there, error);
     if (status == WEIR_OK)
         status = open_places(s, sequences, error);
     if (status == WEIR_OK)
@@ -187,7 +185,7 @@ void weir__staging_close(weir__staging *s) {
         (void)!weir_stream_sync(s->device, s->stream, NULL);
     if (s->expansions)
         (void)!weir_stream_sync(s->device, s->expansions, NULL);
-    weir__stretch_close(&s->there); /* waits for what is under way, and may read the loader's memory */
+    weir_arenas_close(s->there); /* waits for what is under way, and may read the loader's memory */
     if (s->read_back)
         pinned.release(pinned.context, s->read_back, (size_t)s->loader->need.tensor_size);
     weir__loader_close(s->loader);

@@ -50,7 +50,7 @@ static weir_status hash_tensor(const weir_arenas *set, uint32_t tensor, uint8_t 
     const weir__row *row = &set->plan->rows[tensor];
     const weir__mapped *arena = &set->arenas[row->arena];
     weir_text id = weir__plan_id(set->plan, tensor);
-    if (!weir__arena_is_backed(set, arena, row->offset, row->size))
+    if (row->size > 0 && (!arena->base || !weir__arena_is_backed(set, arena, row->offset, row->size)))
         return weir__fail(error, WEIR_CONTRACT_VIOLATION, COMMIT_OPERATOR,
                           "the tensor '%.*s' has no memory to hash: it was given back",
                           (int)(id.size < 120 ? id.size : 120), id.data);

@@ -122,6 +122,9 @@ weir_status weir__arena_map(weir_arenas *set, uint32_t index, const weir_arenas_
     if (range >= 2 * (uint64_t)HUGE_PAGE && alignment < HUGE_PAGE)
         alignment = HUGE_PAGE;
     arena->name = plan->name;
+    if (options->only && (strlen(options->only) != plan->name.size ||
+                          memcmp(options->only, plan->name.data, plan->name.size) != 0))
+        return WEIR_OK;
     if (range == 0)
         return WEIR_OK;
     if (__builtin_add_overflow(range, alignment, &wanted) || wanted > SIZE_MAX / 2)

@@ -182,6 +182,8 @@ void weir_arenas_close(weir_arenas *arenas) {
     if (!arenas)
         return;
     const weir_env *env = arenas->env;
+    if (arenas->memory.pages && arenas->memory.settle) /* or work under way would lose its memory */
+        (void)!arenas->memory.settle(arenas->memory.context, NULL);
     for (uint32_t a = 0; arenas->arenas && a < arenas->arena_count; a++)
         weir__arena_unmap(arenas, &arenas->arenas[a]);
     weir__release(env, arenas->arenas);
@@ -345,7 +347,9 @@ static weir_status locate_memory(const weir_arenas *arenas, uint32_t tensor, con
                                  void **memory, size_t *size, weir_error *error) {
     const weir__row *row = &arenas->plan->rows[tensor];
     locate(arenas, tensor, memory, size);
-    if (weir__arena_is_backed(arenas, &arenas->arenas[row->arena], row->offset, row->size))
+    if (row->size == 0 ||
+        (arenas->arenas[row->arena].base &&
+         weir__arena_is_backed(arenas, &arenas->arenas[row->arena], row->offset, row->size)))
         return WEIR_OK;
     weir_text id = weir__plan_id(arenas->plan, tensor);
     return weir__fail(

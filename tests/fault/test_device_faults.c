@@ -119,7 +119,7 @@ static bool gives_back(const char *function) {
         "cuEventDestroy_v2",   "cuModuleUnload",      "cuDevicePrimaryCtxRelease_v2",
         "cuCtxPopCurrent_v2",  "cuCtxPushCurrent_v2", "cuCtxGetCurrent",
         "cuStreamSynchronize", "nvrtcDestroyProgram", "cuMemAddressFree",
-        "cuMemRelease",        "cuMemUnmap"};
+        "cuMemRelease",        "cuMemUnmap",          "cuCtxSynchronize"};
     for (size_t i = 0; i < sizeof names / sizeof names[0]; i++)
         if (strcmp(names[i], function) == 0)
             return true;

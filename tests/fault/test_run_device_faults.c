@@ -54,12 +54,14 @@ static uint64_t sweep(const char *function, bool must_fail) {
 
 static void test_the_driver_fails(void **state) {
     (void)state;
-    static const char *const harmful[] = {
-        "cuMemAlloc_v2", "cuMemcpyHtoDAsync_v2", "cuMemsetD8Async", "cuStreamCreate", "cuStreamWaitEvent",
-        "cuEventCreate", "cuEventRecord",        "cuEventQuery",    "cuMemHostAlloc", "cuMemcpyDtoHAsync_v2"};
-    static const char *const harmless[] = {"cuMemFree_v2",      "cuMemFreeHost",       "cuStreamDestroy_v2",
-                                           "cuEventDestroy_v2", "cuStreamSynchronize", "cuCtxPushCurrent_v2",
-                                           "cuCtxGetCurrent"};
+    static const char *const harmful[] = {"cuMemAddressReserve", "cuMemCreate",          "cuMemMap",
+                                          "cuMemSetAccess",      "cuMemcpyHtoDAsync_v2", "cuMemsetD8Async",
+                                          "cuStreamCreate",      "cuStreamWaitEvent",    "cuEventCreate",
+                                          "cuEventRecord",       "cuEventQuery",         "cuMemHostAlloc",
+                                          "cuMemcpyDtoHAsync_v2"};
+    static const char *const harmless[] = {"cuMemUnmap",          "cuMemRelease",        "cuMemAddressFree",
+                                           "cuMemFreeHost",       "cuStreamDestroy_v2",  "cuEventDestroy_v2",
+                                           "cuStreamSynchronize", "cuCtxPushCurrent_v2", "cuCtxGetCurrent"};
     for (size_t i = 0; i < sizeof harmful / sizeof harmful[0]; i++)
         assert_true(sweep(harmful[i], true) > 0);
     for (size_t i = 0; i < sizeof harmless / sizeof harmless[0]; i++)
