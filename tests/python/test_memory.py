@@ -187,10 +187,10 @@ class Arguments(ShopTest):
         """Of weir.Contexts, which has checked most of this before."""
         build = weir.Contexts(self.store, "churn", self.manifest)._build
         for kind, text, request in (
-            (TypeError, "3 arguments", ()), (TypeError, "integer", (([],), None, None)), (ValueError, "at least one value", ((), None, None)),
-            (OverflowError, "2.64-1", (0, None, -1)), (OverflowError, "2.32-1", (2**40, None, None)), (TypeError, "integer", ("0", None, None)),
-            (UnicodeError, "surrogates", (0, "\ud800", None)), (TypeError, "integer", (0, 1.5, None)), (OverflowError, "64 bits", (0, 2**63, None)),
-            (LookupError, "row 4294967295 is not one", (2**32 - 1, None, None)),
+            (TypeError, "4 arguments", ()), (TypeError, "integer", (([],), None, None, False)), (ValueError, "at least one value", ((), None, None, False)),
+            (OverflowError, "2.64-1", (0, None, -1, False)), (OverflowError, "2.32-1", (2**40, None, None, False)), (TypeError, "integer", ("0", None, None, False)),
+            (UnicodeError, "surrogates", (0, "\ud800", None, False)), (TypeError, "integer", (0, 1.5, None, False)), (OverflowError, "64 bits", (0, 2**63, None, False)),
+            (LookupError, "row 4294967295 is not one", (2**32 - 1, None, None, False)),
         ):  # fmt: skip
             self.refuse(kind, text, build, weir.Batch, [request])
         self.refuse(ValueError, "1048577 requests; there may be 1 to 1048576", build, weir.Batch, [()] * (2**20 + 1))
@@ -205,7 +205,7 @@ class Arguments(ShopTest):
         self.refuse(kind, "1 to 65536 cells", _weir.Attention._mask, 0, 1, size, size, 0, 0)
         tensor = (0, 0, 0, 0)
         for attention in _weir.Attention._open(None, 0), _weir.Attention._open(FAKE, 0):
-            self.refuse(kind, "1 to 65536 cells", attention._lists, 1, size, size, 1, (0,) * 5, 0, 0)
+            self.refuse(kind, "1 to 65536 cells", attention._lists, 1, size, size, 1, (1,) * 5, 1, 0)
             for is_backward in False, True:
                 for text, pattern, shape in ("the pattern is not", 7, (1, 1, 1, 1, 16)), ("heads of 7", 0, (1, 1, 1, 1, 7)):
                     self.refuse(kind, text, attention._run, is_backward, pattern, 1, shape, 1, 1.0, 0, *(tensor,) * 4, 0, *(tensor,) * 4, 0, 0)

@@ -232,7 +232,7 @@ static void what_is_no_state_is_refused(void **state) {
         weir_prefetch_options options = options_of(20, 2);
         weir_cbor_value value = weir_cbor_view(values[i]);
         options.state = &value;
-        assert_open_fails(&options, WEIR_CBOR_INVALID, "no state of a prefetcher");
+        assert_open_fails(&options, WEIR_CBOR_INVALID, "not a state of a prefetcher");
     }
 }
 
