@@ -1,6 +1,6 @@
 """Attention along columns and foreign keys on a GPU, forward and backward, beside torch's own in the same run: scaled_dot_product_attention with dense
 masks and without any, and FlexAttention with block masks. The same number of cells in sequences of 1,024, 8,192 and 32,768; 8 heads of 64, bfloat16.
-Times are the GPU's, of kernels alone. Prints nothing where there is no PyTorch or no GPU.
+Times are the GPU's, of kernels alone. Prints nothing if there is no PyTorch or no GPU.
 
     bench_attention.py [STORE MANIFEST] [--peers masks,full,flex] [--repeat 1000]
                                            without a store: the demo shop of 200,000 rows, made by weir

@@ -94,7 +94,7 @@ static void bench(const batches_store *store, const char *dataset, uint32_t leng
     batches_close(&b);
 }
 
-/* The processor time of a sequence; what it is held against, where that is not 0, is another's. */
+/* The processor time of a sequence; what it is held against, if that is not 0, is another's. */
 static double bench_sequence(const batches_store *store, const char *label, double other, const char *bar) {
     batches b;
     char name[128];

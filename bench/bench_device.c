@@ -1,5 +1,5 @@
 /* Batches on a GPU against its limits, all in one run: pinned copies without anything around them; a compute
- * kernel alone. Says so and stops where there is no GPU (or give --device host). Takes a store and a manifest
+ * kernel alone. Says so and stops if there is no GPU (or give --device host). Takes a store and a manifest
  * (--store, --manifest), or makes the demo shop of a million rows. */
 #include <inttypes.h>
 #include <stdio.h>

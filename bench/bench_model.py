@@ -1,6 +1,6 @@
 """The relational transformer of examples/ as people train it, on a GPU: 12 layers of 512, bfloat16, torch.compile. Cells a second with weir's
 attention, beside the same model with PyTorch's attentions and with attention left out; and from the loader, beside one batch that is there already.
-Prints nothing where there is no PyTorch or no GPU.
+Prints nothing if there is no PyTorch or no GPU.
 
     bench_model.py [--store STORE] [--length S] [--attention HOW]      without a store: the demo shop of 100,000 rows, made by build/weir
 

@@ -26,7 +26,7 @@ numpy.random.default_rng(0).permutation({SAMPLES})[0]
 
 
 def measure_python(module, body):
-    """Seconds and MiB from the constructor to the first index, in a process of its own; None where the module is not installed."""
+    """Seconds and MiB from the constructor to the first index, in a process of its own; None if the module is not installed."""
     program = ("import json, resource, time\nclock = time.process_time\n"
                f"try:\n    import {module}\nexcept ImportError:\n    raise SystemExit(3)\n"
                "before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss\n" + body +

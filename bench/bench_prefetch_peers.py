@@ -39,7 +39,7 @@ def measure_weir():
 
 
 def measure_torch():
-    """The same of DataLoader; None where it is not installed."""
+    """The same of DataLoader; None if it is not installed."""
     done = subprocess.run(["/usr/bin/python3", "-c", TORCH], capture_output=True, text=True, check=False)
     if done.returncode == 3:
         return None

@@ -32,7 +32,7 @@ typedef struct shop {
 
 typedef struct builder_thread {
     weir_mix *mix;
-    weir_batch_builder **builders; /* by the datasets' place in the manifest; NULL where it has no steps */
+    weir_batch_builder **builders; /* by the datasets' place in the manifest; NULL if it has no steps */
     weir_batch_buffer *ring[RING];
     const weir_manifest *manifest;
     uint32_t number, threads;

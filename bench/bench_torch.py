@@ -1,5 +1,5 @@
 """PyTorch's DataLoader on the same bytes: batches of a batch's shapes, ready-made, pinned by the DataLoader and copied to the GPU. What it costs
-to bring a batch there, apart from making it. Prints nothing where there is no PyTorch or no GPU.
+to bring a batch there, apart from making it. Prints nothing if there is no PyTorch or no GPU.
 """
 
 import json

@@ -1,5 +1,5 @@
 """A PyTorch training loop on a GPU that weir feeds, beside the same loop on one batch that is there already: what the batches cost. The model is
-a small one over the cells that learns the demo shop's churn. Prints nothing where there is no PyTorch or no GPU.
+a small one over the cells that learns the demo shop's churn. Prints nothing if there is no PyTorch or no GPU.
 
     bench_train.py [STORE MANIFEST]        without them: the demo shop of a million rows, made by build/weir
 """

@@ -1,6 +1,6 @@
 """Runs every benchmark, prints one table and writes build/bench.json.
 
-A row is a value and, where there is one, the limit or the peer that it is held against in the same run; the ratio is what counts, because machines are
+A row is a value and, if there is one, the limit or the peer that it is held against in the same run; the ratio is what counts, because machines are
 noisy. Benchmarks are the programs build/bench/bench_* and the scripts bench/bench_*.py; each prints one JSON object a line.
 """
 

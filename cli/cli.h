@@ -91,11 +91,11 @@ void cli_json_hex(weir_json_writer *w, const char *key, const void *data, size_t
 void cli_json_failure(weir_json_writer *w, uint64_t t, const char *code);
 int cli_judged(weir_run_status status);
 
-/* Flushes stdout; CLI_FAILED (said on stderr) where that fails, so that a full disk or a closed pipe is not
+/* Flushes stdout; CLI_FAILED (said on stderr) if that fails, so that a full disk or a closed pipe is not
  * taken for success. */
 int cli_flush(void);
 
-/* Hex text from the command line into memory that the caller frees with free(); false where it is not hex. */
+/* Hex text from the command line into memory that the caller frees with free(); false if it is not hex. */
 bool cli_hex(const char *text, uint8_t **data, size_t *size);
 
 /* A whole file of at most 2 GiB, or standard input for "-", into memory that the caller frees with free(). */
@@ -108,7 +108,7 @@ typedef struct cli_output {
     FILE *stream;
     const char *path;
     char *target;    /* where the path's links lead, */
-    char *temporary; /* and what will be renamed to it; NULL where the path is written in place */
+    char *temporary; /* and what will be renamed to it; NULL if the path is written in place */
 } cli_output;
 
 /* Opens it; the path must outlive it. IO_ERROR, OUT_OF_MEMORY. */

@@ -324,7 +324,7 @@ const cli_command cli_demo = {
         "  --scale N   about how many rows, from 1000 to 1000000000 (100000)\n"
         "  --dir D     the folder for shop.sqlite, shop.schema.json, shop.weir, shop.manifest.json, "
         "shop.trace\n"
-        "              and shop.checkpoint (weir-demo). A demo's files that are there are made anew; a "
+        "              and shop.checkpoint (weir-demo). A demo's files that are there are made again; a "
         "schema or\n"
         "              a manifest that was edited is kept and used\n"
         "  --no-run    stop after ingest\n"

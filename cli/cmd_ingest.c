@@ -75,7 +75,7 @@ const cli_command cli_ingest = {
     "                    it, it is kept, and weir says what would change\n"
     "  --update-manifest bring the datasets of an edited manifest up to date, and keep the rest of it\n"
     "  --replace-manifest\n"
-    "                    write the manifest anew, even if you have edited it\n"
+    "                    write the manifest again, even if you have edited it\n"
     "  --batch-size N    global_batch_size in the manifest (default: as it was, else 32)\n"
     "  --preset P        how the manifest samples: train_shuffle, eval_sequential or streaming_infinite, in\n"
     "                    the orders of NextBatch_v2 (default: as it was, else better mixed, NextBatch_v3)\n"

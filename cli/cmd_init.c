@@ -185,7 +185,7 @@ static bool read_line(char *out, size_t size) {
     return true;
 }
 
-/* NULL where nobody answers. */
+/* NULL if nobody answers. */
 static const choice *ask_target(const init *self, const choices *all) {
     char answer[ANSWER_SIZE] = "";
     if (self->target)

@@ -93,7 +93,7 @@ static weir_status read_graph(const char *path, weir_graph **graph, weir_error *
     return status;
 }
 
-/* "activations=8GiB,gradients=1GiB" as an arena configuration; false where it is not of this form. */
+/* "activations=8GiB,gradients=1GiB" as an arena configuration; false if it is not of this form. */
 static bool write_capacities(const char *text, weir_json_writer *w) {
     weir_json_object(w);
     while (*text) {

@@ -41,7 +41,7 @@ const cli_command cli_pull = {
         "replaced\n"
         "                      when the new one is whole, and what both have is not asked for\n"
         "  --hash HEX          the store's hash; any other store is refused\n" CLI_REMOTE_HELP
-        "What has arrived of a pull that was interrupted lies in STORE.part; the next one goes on from it.\n",
+        "What has arrived of a pull that was interrupted lies in STORE.part; the next one resumes from it.\n",
     .example = "  weir pull s3://my-bucket/stores/shop.weir -o shop.weir\n",
     .run = run,
 };

@@ -39,7 +39,7 @@ const cli_command cli_push = {
         "  --chunk-size SIZE   of a chunk, about: a power of two from 4KiB to 64MiB (default: 4MiB); a store "
         "and\n"
         "                      its successors should have the same\n" CLI_REMOTE_HELP
-        "A push that was interrupted is given again, and goes on with the chunks that are not there yet.\n",
+        "A push that was interrupted is given again, and resumes with the chunks that are not there yet.\n",
     .example = "  weir push shop.weir s3://my-bucket/stores/shop.weir\n",
     .run = run,
 };

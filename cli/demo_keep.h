@@ -1,4 +1,4 @@
-/* What a user may have edited in a demo's folder: a demo that is given again keeps it and goes on with it. */
+/* What a user may have edited in a demo's folder: a demo that is given again keeps it and uses it. */
 #ifndef WEIR_CLI_DEMO_KEEP_H
 #define WEIR_CLI_DEMO_KEEP_H
 

@@ -38,11 +38,11 @@ typedef struct demo_counts {
 
 extern const char *const demo_table_names[DEMO_TABLES];
 
-/* Whether a file is at `path`, and IO_ERROR where it is one that is no demo shop. */
+/* Whether a file is at `path`, and IO_ERROR if it is one that is no demo shop. */
 WEIR_CHECKED weir_status demo_shop_check(const char *path, bool *is_there, weir_error *error);
 
 /* Writes a shop of about `scale` rows to a SQLite file, which is replaced if it is a demo shop already.
- * IO_ERROR where it is something else or cannot be written. */
+ * IO_ERROR if it is something else or cannot be written. */
 WEIR_CHECKED weir_status demo_shop_write(const char *path, uint64_t scale, demo_progress progress,
                                          void *context, demo_counts *counts, weir_error *error);
 

@@ -39,7 +39,7 @@ static inline uint64_t or_default(uint64_t given, uint64_t usual) {
     return given ? given : usual;
 }
 
-/* Starts a graph; false where the dtype is unknown. */
+/* Starts a graph; false if the dtype is unknown. */
 bool model_start(model *m, const char *name, const char *dtype, const char *usual_dtype, weir_error *error);
 void model_set_prefix(model *m, const char *prefix, uint64_t number);
 
@@ -47,7 +47,7 @@ model_id model_tensor(model *m, const char *name, weir_tensor_role role, weir_te
                       model_shape shape);
 model_id model_parameter(model *m, const char *name, model_shape shape);
 
-/* An operator of one, two or three inputs; `c` and `b` are NULL where there are fewer. */
+/* An operator of one, two or three inputs; `c` and `b` are NULL if there are fewer. */
 model_id model_apply(model *m, const char *name, const char *op, model_shape shape, const model_id *a,
                      const model_id *b, const model_id *c);
 model_id model_apply_with(model *m, model_traits traits, const char *name, const char *op, model_shape shape,

@@ -23,7 +23,7 @@ typedef weir_status model_maker(const model_options *options, weir_graph **graph
 
 typedef struct model_kind {
     const char *name;
-    const char *sizes; /* the choices of --size, the default first; "" where there are none */
+    const char *sizes; /* the choices of --size, the default first; "" if there are none */
     const char *takes; /* the options that it has a use for, each with a space before and behind */
     model_maker *make;
 } model_kind;

@@ -23,7 +23,7 @@ static unsigned width_for(uint64_t largest) {
     return largest <= UINT8_MAX ? 1 : largest <= UINT16_MAX ? 2 : largest <= UINT32_MAX ? 4 : 8;
 }
 
-/* {"width": bytes a value, "data": base64}; the writer takes OUT_OF_MEMORY where there is none. */
+/* {"width": bytes a value, "data": base64}; the writer takes OUT_OF_MEMORY if there is none. */
 static void write_values(weir_json_writer *w, const uint64_t *values, size_t count) {
     uint64_t largest = 0;
     for (size_t i = 0; i < count; i++)
@@ -83,7 +83,7 @@ static uint64_t slot_address(const weir_plan *plan, size_t arena, size_t index) 
     return weir_plan_slot_at(plan, arena, index).address;
 }
 
-/* The dimensions of all tensors, one tensor behind the other. */
+/* The dimensions of all tensors, one tensor after the other. */
 static void write_shapes(weir_json_writer *w, const weir_plan *plan) {
     size_t count = 0;
     for (size_t i = 0; i < weir_plan_tensor_count(plan); i++)

@@ -38,7 +38,7 @@ void cli_progress_line(const char *line) {
     fflush(stderr);
 }
 
-/* The rows, and where it is known the bytes, that a phase has behind it. */
+/* The rows, and if it is known the bytes, that a phase has done. */
 static void print_state(FILE *out, const cli_progress *progress, const weir_progress *state) {
     char done_bytes[32], total_bytes[32];
     double spent_s = (double)(state->elapsed_ns - progress->phase_began_ns) * 1e-9;

@@ -51,7 +51,7 @@ void cli_selection_settle(cli_selection *selection, const weir_manifest *manifes
 int cli_selection_read_token(const cli_command *self, cli_selection *selection);
 void cli_selection_close(cli_selection *selection);
 
-/* How stores are verified: --verify, NULL where it is not given. CLI_OK, or CLI_USAGE after it has said what
+/* How stores are verified: --verify, NULL if it is not given. CLI_OK, or CLI_USAGE after it has said what
  * is wrong. */
 #define CLI_VERIFY_HELP                                                                                      \
     "  --verify V       what of the store is compared with its hashes: touched (default): each block when "  \

@@ -42,7 +42,7 @@ typedef struct cli_source_options {
 /* Puts them into the options of an ingest, which borrow from `source`. */
 void cli_use_source(const cli_source_options *source, weir_ingest_options *out);
 
-/* Arguments with -o as --output, in a list that the caller frees; NULL where memory is short. */
+/* Arguments with -o as --output, in a list that the caller frees; NULL if memory is short. */
 char **cli_long_arguments(int argc, char **argv);
 
 #endif

@@ -3,7 +3,7 @@
  *
  *   weir_attention_open(NULL, NULL, &attention, &error);             // on the host; or a device's
  *   weir_attention_lists_size(batch.sequences, batch.length, batch.rows, &size, &error);
- *   weir_attention_lists(attention, &batch, lists, 0, &error);       // once a batch: who sees whom
+ *   weir_attention_lists(attention, &batch, lists, 0, &error);       // once per batch: who sees whom
  *   weir_attention_call call = {.size = sizeof call, .pattern = WEIR_ATTENTION_COLUMN, …};
  *   weir_attention_forward(attention, &call, 0, &error);
  *   weir_attention_backward(attention, &call, 0, &error);

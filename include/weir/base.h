@@ -1,7 +1,7 @@
 /* weir/base.h: statuses, error records and the door to the world (weir_env).
  *
  * Conventions that hold in every weir header:
- *   - A call that can fail returns a weir_status and, where it fails, fills the caller's weir_error (which
+ *   - A call that can fail returns a weir_status and, if it fails, fills the caller's weir_error (which
  *     may be NULL). On failure it has produced no output and changed no state.
  *   - Handles are opaque; X_open makes one, X_close frees it and takes NULL. A handle belongs to one thread
  *     at a time unless its comment says otherwise; distinct handles never share mutable state.
@@ -106,7 +106,7 @@ typedef struct weir_diagnostic {
 typedef struct weir_error {
     weir_status status;
     const char *failure_operator; /* static, e.g. "UML_OS.Data.NextBatch_v2" */
-    uint64_t t;                   /* the step, 0 where there is none */
+    uint64_t t;                   /* the step, 0 if there is none */
     uint32_t rank;
     uint32_t diagnostic_count;
     size_t replay_token_size; /* 0 or WEIR_HASH_SIZE */

@@ -70,7 +70,7 @@ typedef struct weir_batch {
     weir_tensor tensors[WEIR_BATCH_PARTS];
     bool has_digests;
     uint8_t batch_digest[16];       /* XXH3-128, canonical form */
-    const uint64_t *sample_digests; /* XXH3-64, one a sequence */
+    const uint64_t *sample_digests; /* XXH3-64, one per sequence */
     const uint64_t
         *group_digests; /* one a sample: the same, or over those of its group; what a trace keeps */
 } weir_batch;
@@ -113,7 +113,7 @@ typedef struct weir_batch_room {
 WEIR_API weir_batch_room weir_batch_capacity(weir_batch_builder *const *builders, size_t count);
 
 /* Where a buffer keeps its batch: memory of the caller, as much as weir_batch_capacity says and 256-byte
- * aligned, or its own where that is NULL. */
+ * aligned, or its own if that is NULL. */
 typedef struct weir_batch_memory {
     void *compact;
     void *tensors;

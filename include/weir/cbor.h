@@ -67,11 +67,11 @@ WEIR_API void weir_cbor_map(weir_cbor_writer *w, uint64_t pairs);
 /* One whole item that is canonical already (as weir_cbor_check accepts it), as the next item. */
 WEIR_API void weir_cbor_raw(weir_cbor_writer *w, const void *data, size_t size);
 
-/* CBOR_INVALID where the items do not make exactly one value (or, after weir_cbor_restart, a sequence of
+/* CBOR_INVALID if the items do not make exactly one value (or, after weir_cbor_restart, a sequence of
  * whole values), OUT_OF_MEMORY. */
 WEIR_API WEIR_CHECKED weir_status weir_cbor_finish(weir_cbor_writer *w, weir_error *error);
 
-/* After a whole value: makes the writer ready for the next one, behind it (a CBOR sequence). */
+/* After a whole value: makes the writer ready for the next one, after it (a CBOR sequence). */
 WEIR_API void weir_cbor_restart(weir_cbor_writer *w);
 
 /* Frees a memory writer's bytes; harmless for the others. */
@@ -122,7 +122,7 @@ typedef struct weir_cbor_iterator {
 WEIR_API weir_cbor_iterator weir_cbor_children(const weir_cbor_value *container);
 WEIR_API bool weir_cbor_next(weir_cbor_iterator *it, weir_cbor_value *key, weir_cbor_value *child);
 
-/* The value of a map's key; false where the value is no map or has no such key. */
+/* The value of a map's key; false if the value is not a map or has no such key. */
 WEIR_API bool weir_cbor_get(const weir_cbor_value *map, const char *key, weir_cbor_value *out);
 
 /* Whether a value is this text. */

@@ -31,7 +31,7 @@ typedef struct weir_csv_options {
 
 /* Whether a manifest that somebody has edited since ingest wrote it is left alone, with what would change
  * told as notes; takes the new datasets, and keeps its seed, batch size, data, batch, accountant and mix; or
- * is written anew. */
+ * is written again. */
 typedef enum weir_manifest_mode {
     WEIR_MANIFEST_KEEP,
     WEIR_MANIFEST_UPDATE,

@@ -126,7 +126,7 @@ typedef struct weir_dataset {
     const char *id;
     const char *version;
     uint64_t cardinality;
-    uint32_t weight; /* in the mix; 0 where it is not in it */
+    uint32_t weight; /* in the mix; 0 if it is not in it */
     weir_sampling sampling;
     uint8_t hash[WEIR_HASH_SIZE];
 } weir_dataset;

@@ -122,7 +122,7 @@ WEIR_API WEIR_CHECKED weir_status weir_graph_import_onnx_file(const weir_env *en
 
 /* Builds one: tensors first, then the nodes that name them, the outputs, perhaps an order, then finish,
  * which runs the checks that need the whole graph. Each call checks what it is given and leaves the graph
- * as it was where it fails. The caller owns *graph. Same errors as weir_graph_read, and CONTRACT_VIOLATION
+ * as it was if it fails. The caller owns *graph. Same errors as weir_graph_read, and CONTRACT_VIOLATION
  * after finish. */
 WEIR_API WEIR_CHECKED weir_status weir_graph_create(const weir_env *env, weir_text name, weir_graph **graph,
                                                     weir_error *error);
@@ -206,7 +206,7 @@ WEIR_API void weir_plan_write_trace(const weir_plan *plan, weir_cbor_writer *w);
 
 /* Restores one, and checks it as hostile input: a plan that is accepted has no two live tensors on one
  * byte, and its numbers agree with each other. It has no token, no shapes, dtypes, roles and retention ratio
- * if the file does not say them, and its time is 0. CBOR_INVALID; INVALID_IR where the value is no
+ * if the file does not say them, and its time is 0. CBOR_INVALID; INVALID_IR if the value is no
  * consistent plan. */
 WEIR_API WEIR_CHECKED weir_status weir_plan_restore(const weir_env *env, const void *data, size_t size,
                                                     const char *name, weir_plan **plan, weir_error *error);
@@ -286,7 +286,7 @@ WEIR_API weir_plan_slot weir_plan_slot_at(const weir_plan *plan, size_t arena, u
 typedef struct weir_plan_step {
     weir_text node;
     bool is_backward;
-    bool is_again; /* it ran before: its outputs are made anew, as "id.again1" and so on */
+    bool is_again; /* it ran before: its outputs are made again, as "id.again1" and so on */
 } weir_plan_step;
 
 /* A plan has a schedule where operators run again or in another order than the given one; the step at place
@@ -302,7 +302,7 @@ typedef struct weir_plan_remat {
     bool optimal;         /* added_cost is proven to be the least */
 } weir_plan_remat;
 
-/* All zero where nothing is recomputed. */
+/* All zero if nothing is recomputed. */
 WEIR_API void weir_plan_get_remat(const weir_plan *plan, weir_plan_remat *remat);
 
 /* What `reorder` found: peaks are the largest live bytes of all arenas, added up. */

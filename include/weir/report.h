@@ -23,7 +23,7 @@ enum { WEIR_REPORT_BINS = 24, WEIR_REPORT_CLASSES = 8, WEIR_REPORT_SUSPECTS = 8 
 typedef struct weir_report_table {
     uint32_t table;
     uint64_t timed; /* rows that have a time */
-    int64_t first;  /* of the times; 0 where there is none */
+    int64_t first;  /* of the times; 0 if there is none */
     int64_t last;
     int64_t early;     /* after the first hundredth of them, and */
     int64_t late;      /* before the last */
@@ -53,7 +53,7 @@ typedef struct weir_report_class {
 typedef struct weir_report_bin {
     int64_t from;
     uint64_t seeds[WEIR_SPLITS];
-    double mean; /* of the labels, as in weir_report_labels over all splits; NaN where there is none */
+    double mean; /* of the labels, as in weir_report_labels over all splits; NaN if there is none */
 } weir_report_bin;
 
 /* A column or a foreign key of the anchor table that tells the target alone. */
@@ -88,7 +88,7 @@ typedef struct weir_report_view {
     uint32_t table_count;
     const weir_report_task *tasks; /* by their number */
     uint32_t task_count;
-    int64_t first; /* of all row times; 0 where there are none */
+    int64_t first; /* of all row times; 0 if there are none */
     int64_t last;
     const weir_warning *warnings;
     uint32_t warning_count;

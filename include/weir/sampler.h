@@ -130,7 +130,7 @@ WEIR_API WEIR_CHECKED weir_status weir_sampler_range(weir_sampler *sampler, uint
 WEIR_API WEIR_CHECKED weir_status weir_block_permute(weir_seed seed, uint64_t n, uint64_t *out,
                                                      weir_error *error);
 
-/* The index behind one local position of a block, by either map. CONTRACT_VIOLATION where the position is
+/* The index behind one local position of a block, by either map. CONTRACT_VIOLATION if the position is
  * not in the block. Any thread. */
 WEIR_API WEIR_CHECKED weir_status weir_intra_block_map(weir_intra_block kind, weir_seed seed,
                                                        uint64_t block_id, uint64_t block_size,
@@ -142,7 +142,7 @@ WEIR_API WEIR_CHECKED weir_status weir_intra_block_map(weir_intra_block kind, we
 typedef struct weir_mix weir_mix;
 
 /* The schedule of a manifest's mix (or of its only dataset). The manifest must outlive it. MANIFEST_INVALID
- * where there are several datasets and no mix, OUT_OF_MEMORY. */
+ * if there are several datasets and no mix, OUT_OF_MEMORY. */
 WEIR_API WEIR_CHECKED weir_status weir_mix_open(const weir_env *env, const weir_manifest *manifest,
                                                 const void *token, size_t token_size, weir_mix **out,
                                                 weir_error *error);

@@ -144,7 +144,7 @@ typedef struct weir_edge {
     uint64_t dangling;
     const uint8_t *starts;      /* uint32, parent rows + 1 */
     const uint8_t *child_rows;  /* uint32, edges */
-    const uint8_t *child_times; /* int64, edges; NULL where all are WEIR_TIME_ALWAYS */
+    const uint8_t *child_times; /* int64, edges; NULL if all are WEIR_TIME_ALWAYS */
 } weir_edge;
 
 /* Task rows whose label is known at some time (docs/spec/05c-task-rows-and-retrieval.md): those of the anchor
@@ -185,11 +185,11 @@ typedef struct weir_task {
     uint32_t seed_count;
     uint64_t dropped; /* seeds whose anchor key matched no row */
     weir_before_anchor before_anchor;
-    uint64_t early_seeds;      /* that were observed before their anchor; 0 where before_anchor is KEEP */
-    bool has_train_statistics; /* of a derived numerical target: over the train split alone */
-    bool has_label_times;      /* of a derived task: it is known when its labels are known, by … */
-    bool has_horizon;          /* … the observation time and the horizon, or … */
-    int64_t horizon;           /* (microseconds) */
+    uint64_t early_seeds;           /* that were observed before their anchor; 0 if before_anchor is KEEP */
+    bool has_train_statistics;      /* of a derived numerical target: over the train split alone */
+    bool has_label_times;           /* of a derived task: it is known when its labels are known, by … */
+    bool has_horizon;               /* … the observation time and the horizon, or … */
+    int64_t horizon;                /* (microseconds) */
     const char *label_known_column; /* … this column of the query; else NULL */
     uint32_t observed_column;       /* ColumnIdx of the observation time; WEIR_NONE without label times */
     weir_label_list labels;         /* known at some time: of all splits, … */
@@ -243,7 +243,7 @@ typedef struct weir_store_info {
     const weir_task *tasks;     /* in bytewise order of name */
     const weir_section *sections;
     uint32_t section_count;
-    const uint8_t *column_embeddings;   /* float16 [column_count][embedding_dim]; NULL where dim is 0 */
+    const uint8_t *column_embeddings;   /* float16 [column_count][embedding_dim]; NULL if dim is 0 */
     const uint8_t *category_embeddings; /* float16 [category_count][embedding_dim] */
     const uint8_t *text_embeddings;     /* float16 [text_count][embedding_dim] */
 } weir_store_info;

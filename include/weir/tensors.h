@@ -7,7 +7,7 @@
 #ifndef WEIR_TENSORS_H
 #define WEIR_TENSORS_H
 
-/* Of each cell. 0 where nothing else is said; at padding too. */
+/* Of each cell. 0 if nothing else is said; at padding too. */
 #define WEIR_CELL_TENSORS(X)                                                                                 \
     X(SEMANTIC_TYPES, semantic_types, int8, 1, B, S)                                                         \
     X(COLUMN_IDS, column_ids, int32, 4, B, S)                                                                \

@@ -65,7 +65,7 @@ WEIR_API WEIR_CHECKED weir_status weir_trace_create(const weir_env *env, const c
 
 /* Opens the trace of a run that resumes at `step`: checks it up to there, cuts what lies after it (a torn
  * last record too), and records the resume. Of a best-effort run `step` is the number of steps. A file that
- * has no more than a part of a trace's beginning, as a killed run leaves it, is begun anew. TRACE_CORRUPT
+ * has no more than a part of a trace's beginning, as a killed run leaves it, is begun again. TRACE_CORRUPT
  * if the trace does not reach the step, CHECKPOINT_MISMATCH if it is another run's, OUT_OF_MEMORY: then
  * the file is as it was. After an IO_ERROR it may be cut already; what lies before the step is there, and the
  * next resume works. */

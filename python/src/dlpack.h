@@ -59,7 +59,7 @@ typedef struct py_export {
 py_export *py_export_new(bool is_versioned, bool is_read_only);
 void py_export_discard(py_export *export);
 
-/* The capsule of an export, which it takes over also where it fails. */
+/* The capsule of an export, which it takes over also if it fails. */
 PyObject *py_export_capsule(py_export *export, bool is_versioned);
 
 #endif

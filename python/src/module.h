@@ -4,7 +4,7 @@
  * batch on loan, a block of memory), and nothing of Python. So there are no cycles for the garbage collector,
  * and an array that numpy or torch has taken can be let go by any thread, with or without the GIL, even
  * while the interpreter ends: only a C counter goes down. Python classes in python/weir/ derive from these
- * types and add what is pleasant to use; what they call begins with an underscore where it is not for users.
+ * types and add what is pleasant to use; what they call begins with an underscore if it is not for users.
  *
  * Against the stable ABI of Python 3.11: one file serves every later version. */
 #ifndef WEIR_PYTHON_MODULE_H
@@ -55,7 +55,7 @@ typedef struct py_object {
 } py_object;
 
 /* Makes the object of a type (or of a Python class that derives from it) around a piece, whose count it
- * takes over also where it fails. */
+ * takes over also if it fails. */
 PyObject *py_object_new(PyTypeObject *type, py_shared *shared);
 void py_object_dealloc(PyObject *self);
 
@@ -135,7 +135,7 @@ PyObject *py_hex(const void *data, size_t size);
 /* Finishes a JSON writer and gives its text as str; releases it. */
 PyObject *py_json(weir_json_writer *w);
 
-/* Puts a value into a dict and lets go of it; false where one of the two failed. */
+/* Puts a value into a dict and lets go of it; false if one of the two failed. */
 bool py_set(PyObject *dict, const char *key, PyObject *value);
 
 /* A prefetcher's metrics as a dict, with a list of its workers'. */
@@ -163,7 +163,7 @@ typedef struct py_dtype {
     uint8_t size;
 } py_dtype;
 
-/* By numpy's name; NULL where there is none. */
+/* By numpy's name; NULL if there is none. */
 const py_dtype *py_dtype_find(const char *name);
 
 /* A device whose memory the processor does not reach, by DLPack's numbers. `await` makes what a stream is

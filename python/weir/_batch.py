@@ -286,7 +286,7 @@ class Batch(_weir.Batch, Mapping[str, Array]):
 
 
 def _without(values: torch.Tensor, masked: torch.Tensor) -> torch.Tensor:
-    """A copy that is 0 where cells are masked. torch fills no unsigned tensors, so they pass for signed ones."""
+    """A copy that is 0 if cells are masked. torch fills no unsigned tensors, so they pass for signed ones."""
     import torch
 
     filled = values.view(torch.int32) if values.element_size() == 4 and not values.is_floating_point() else values

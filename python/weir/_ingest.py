@@ -16,7 +16,7 @@ from weir._surroundings import prepare
 
 
 class Progress(NamedTuple):
-    """How far ingest is: rows (texts in the phase "embed") and bytes of the phase, 0 where unknown."""
+    """How far ingest is: rows (texts in the phase "embed") and bytes of the phase, 0 if unknown."""
 
     phase: str
     done: int
@@ -111,7 +111,7 @@ def ingest(
 
     What may be a mistake is shown as an IngestWarning and is in the report's `warnings`; strict=True makes any of
     them, and a foreign key without a match, an error. A manifest that was edited is kept; manifest_mode "update"
-    brings its datasets up to date, "replace" writes it anew. batch_size: by default that of the old manifest, or 32.
+    brings its datasets up to date, "replace" writes it again. batch_size: by default that of the old manifest, or 32.
 
     like: an earlier store, whose columns, categories, statistics and splits this one is to have, so that a model that was
     trained on it can be used with new data (docs/serving.md). Give the schema that it was made with.

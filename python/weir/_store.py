@@ -94,7 +94,7 @@ class Keys:
         return [self._one(operator.index(row)) for row in (rows.tolist() if hasattr(rows, "tolist") else rows)]
 
     def row(self, key: Key) -> int:
-        """The row of a key, by binary search; KeyError where there is none."""
+        """The row of a key, by binary search; KeyError if there is none."""
         row = self._store._find_row(self._number, key if isinstance(key, tuple) else (key,))
         if row is None:
             raise KeyError(key)

@@ -187,7 +187,7 @@ class _Builder:
         self.nodes.append(entry)
 
     def take_item(self, node: torch.fx.Node) -> bool:
-        """`value[i]` of a tuple or dict names a part of it: no operation. False where it computes something."""
+        """`value[i]` of a tuple or dict names a part of it: no operation. False if it computes something."""
         source, key = node.args
         if (
             not isinstance(source, torch.fx.Node)

@@ -187,8 +187,8 @@ static bool has_long(const weir__attention_kernels *kernels, const weir_attentio
            call->dtype >= WEIR_ATTENTION_FLOAT16;
 }
 
-/* NULL if there is none. A compiler that does not know the instructions is no error: tensor_cores.cu takes
- * all records. */
+/* NULL if there is none. A compiler that does not know the instructions is not an error: tensor_cores.cu
+ * takes all records. */
 static weir_status open_long(weir__attention_kernels *kernels, const weir_attention_call *call,
                              weir__attention_pass pass, const compiled **out, weir_error *error) {
     char text[OPTIONS][OPTION_SIZE];

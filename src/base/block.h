@@ -10,7 +10,7 @@ enum { WEIR__BLOCK_ALIGNMENT = 64 };
 typedef struct weir__block {
     uint8_t *memory; /* NULL while parts are counted */
     uint64_t size;   /* of what was opened */
-    uint64_t used;   /* UINT64_MAX where the parts are more than 64 bits can count */
+    uint64_t used;   /* UINT64_MAX if the parts are more than 64 bits can count */
 } weir__block;
 
 /* Room for `count` items, 64-byte aligned; NULL while counting. */
@@ -24,7 +24,7 @@ static inline void *weir__carve(weir__block *block, uint64_t count, uint64_t ite
 }
 
 /* Takes what was counted, zeroed, and begins to hand it out. It is mapped, so that what nobody touches costs
- * nothing. False where there is no memory. */
+ * nothing. False if there is no memory. */
 bool weir__block_open(weir__block *block, const weir_env *env);
 void weir__block_close(weir__block *block, const weir_env *env);
 

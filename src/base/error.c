@@ -60,7 +60,7 @@ static bool is_printable(const uint8_t *character, size_t length) {
     return length > 1 && !(character[0] == 0xC2 && character[1] < 0xA0);
 }
 
-/* Copies text, '?' for every control character and every byte that is no UTF-8, and cuts between
+/* Copies text, '?' for every control character and every byte that is not UTF-8, and cuts between
  * characters. */
 static void copy_printable(char *out, size_t capacity, const char *text, size_t size) {
     const uint8_t *at = (const uint8_t *)(text ? text : "");

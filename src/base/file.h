@@ -36,7 +36,7 @@ typedef struct weir__atomic_file {
     const char *failure_operator;
     char *path;
     char *temporary;
-    int file; /* -1 where nothing is open */
+    int file; /* -1 if nothing is open */
 } weir__atomic_file;
 
 WEIR_CHECKED weir_status weir__atomic_open(weir__atomic_file *file, const weir_env *env, const char *path,

@@ -32,19 +32,19 @@ void weir__note_text(weir_error *error, const char *name, const char *text, size
 
 const weir_env *weir__env(const weir_env *env);
 
-/* `count * size` bytes, checked; NULL where that overflows or memory is short. Never NULL for 0 bytes
+/* `count * size` bytes, checked; NULL if that overflows or memory is short. Never NULL for 0 bytes
  * otherwise. */
 void *weir__allocate(const weir_env *env, size_t count, size_t size);
 void *weir__allocate_zero(const weir_env *env, size_t count, size_t size);
 void weir__release(const weir_env *env, void *memory);
 
-/* Makes room for `needed` items, at least doubling; false where memory is short, with all as it was. */
+/* Makes room for `needed` items, at least doubling; false if memory is short, with all as it was. */
 bool weir__grow(const weir_env *env, void **memory, size_t *capacity, size_t needed, size_t item_size);
 
 /* A terminated copy of `size` bytes of text, or NULL. */
 char *weir__copy_text(const weir_env *env, const char *text, size_t size);
 
-/* The host's memory, mapped through the environment: what a weir_memory is where none is given. */
+/* The host's memory, mapped through the environment: what a weir_memory is if none is given. */
 weir_memory weir__host_memory(const weir_env *env);
 
 /* Zeros, bytes, and "all that was asked for is done", whether the processor reaches the memory or not. */
@@ -60,7 +60,7 @@ WEIR_CHECKED weir_status weir__memory_settle(const weir_memory *memory, weir_err
 
 /* ---- Text ------------------------------------------------------------------------------------ */
 
-/* The length of the valid UTF-8 sequence at text[0, size), 0 where there is none (overlong, surrogate,
+/* The length of the valid UTF-8 sequence at text[0, size), 0 if there is none (overlong, surrogate,
  * beyond U+10FFFF, cut). */
 size_t weir__utf8_sequence(const uint8_t *text, size_t size);
 bool weir__utf8_is_valid(const void *text, size_t size);

@@ -1,5 +1,5 @@
 /* A bottom-up merge sort: runs of eight by insertion, then merges that copy only the left half and do
- * nothing where the halves are in order already. */
+ * nothing if the halves are in order already. */
 #include "base/sort.h"
 
 #include <stdbool.h>

@@ -18,7 +18,7 @@ typedef struct weir__stream {
 void weir__stream_to_hash(weir__stream *stream, const weir_env *env);
 void weir__stream_to_file(weir__stream *stream, const weir_env *env, weir__atomic_file *file);
 
-/* Between two items: passes the bytes on where there are enough of them. NULL does nothing. */
+/* Between two items: passes the bytes on if there are enough of them. NULL does nothing. */
 void weir__stream_drain(weir__stream *stream);
 
 /* Ends it, frees the buffer, and gives the SHA-256 of the whole value. */

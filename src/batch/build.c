@@ -110,7 +110,7 @@ weir_status weir__batch_begin(const weir__recipe *r, weir_sampler *sampler, weir
 
 /* ---- Walks ----------------------------------------------------------------------------------- */
 
-/* Begins the walk of a sequence; false where the store is damaged. */
+/* Begins the walk of a sequence; false if the store is damaged. */
 static bool begin_walk(const weir__recipe *r, const weir_batch_buffer *b, uint32_t index, weir__walk *walk,
                        weir_seed_row *seed) {
     const weir__sample *sample = &b->samples[index];

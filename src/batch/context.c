@@ -140,7 +140,7 @@ static weir_status find_time(const weir__recipe *r, const weir_context_request *
         return WEIR_OK;
     if (request->time == WEIR_TIME_ALWAYS)
         return weir__fail(error, WEIR_CONTRACT_VIOLATION, operator_name,
-                          "a request's time is -2^63, which is no time; give microseconds since 1970");
+                          "a request's time is -2^63, which is not a time; give microseconds since 1970");
     bool is_moved =
         task->before_anchor == WEIR_BEFORE_ANCHOR_MOVE && !request->is_destination && request->time < since;
     *time = is_moved ? since : request->time;

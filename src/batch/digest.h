@@ -7,7 +7,7 @@
 
 typedef struct weir__digester {
     void *batch;    /* libxxhash's states … */
-    void **samples; /* … one a sequence */
+    void **samples; /* … one per sequence */
     uint64_t count; /* of them */
     uint8_t *part;  /* room for one part of one sequence, or some rows of its matrix */
     uint64_t part_size;

@@ -56,7 +56,7 @@ enum kind_field {
     KIND_SIZE = 32,
 };
 
-/* A cell of a kind: byte offsets of 32-bit numbers, then bytes. Offsets in the record are 0 where there is
+/* A cell of a kind: byte offsets of 32-bit numbers, then bytes. Offsets in the record are 0 if there is
  * nothing to read, so that it can be read all the same. */
 enum cell_field {
     CELL_COLUMN = 0,
@@ -261,7 +261,7 @@ SHARED expanded_row row_of(const expansion *e, uint32_t number) {
 
 /* ---- Cells ------------------------------------------------------------------------------------- */
 
-/* The parts that are wanted, as a set: what is not costs nothing where the set is a constant. */
+/* The parts that are wanted, as a set: what is not costs nothing if the set is a constant. */
 #define PART_BIT(id, ...) | (uint32_t)1 << WEIR_##id
 enum { CELL_PARTS = 0 WEIR_CELL_TENSORS(PART_BIT) WEIR_PERMUTATIONS(PART_BIT) };
 #define WANTS(id) ((wanted >> WEIR_##id & 1) != 0)

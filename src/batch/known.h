@@ -93,7 +93,7 @@ static inline uint32_t weir__look_into(const uint32_t bucket[WEIR__BUCKET], uint
 #endif
 }
 
-/* The place of a row, made where there is none, within the room that there is; and its state, which is the
+/* The place of a row, made if there is none, within the room that there is; and its state, which is the
  * caller's to store. */
 static inline uint32_t weir__place_of(weir__known_rows *known, uint32_t row, uint64_t *state) {
     uint32_t bucket = (row * 0x9E3779B1u) >> known->shift & known->buckets;
@@ -112,7 +112,7 @@ static inline uint32_t weir__place_of(weir__known_rows *known, uint32_t row, uin
     return place;
 }
 
-/* The state of a row, made where there is none. */
+/* The state of a row, made if there is none. */
 static inline uint64_t *weir__know(weir__known_rows *known, uint32_t row) {
     uint64_t state;
     uint32_t place = weir__place_of(known, row, &state);

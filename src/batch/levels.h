@@ -59,11 +59,11 @@ void weir__levels_begin(weir__levels *levels, uint32_t last);
 void weir__list_run(weir__levels *levels, uint32_t level, uint32_t count, uint32_t table,
                     uint32_t first_draw);
 
-/* Makes the next level that has children the current one, whose least child is then ahead; false where there
+/* Makes the next level that has children the current one, whose least child is then ahead; false if there
  * is none. The current one must be empty. */
 bool weir__reach_level(weir__levels *levels, weir__walk_draws *draws);
 
-/* Takes the child that is ahead, and puts the next least one there; false where the level is empty. */
+/* Takes the child that is ahead, and puts the next least one there; false if the level is empty. */
 bool weir__take_child(weir__levels *levels, weir__ranked_row *out);
 
 #endif

@@ -8,7 +8,7 @@
 #include "batch/times.h"
 #include "store/reader.h"
 
-/* Collects what the next rows are to list, and asks for where it is; false where all are listed. */
+/* Collects what the next rows are to list, and asks for where it is; false if all are listed. */
 bool weir__listing_begin(weir__walk *walk) {
     uint32_t end = walk->listed_count + WEIR__LISTED_TOGETHER;
     end = end < walk->row_count ? end : walk->row_count;

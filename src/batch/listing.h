@@ -9,7 +9,7 @@
 /* Rows whose children are listed together: what they lead to stays near. */
 enum { WEIR__LISTED_TOGETHER = 64 };
 
-/* Collects what the next rows are to list, and asks for where it is; false where all are listed. */
+/* Collects what the next rows are to list, and asks for where it is; false if all are listed. */
 bool weir__listing_begin(weir__walk *walk);
 
 /* Finds the lists. */

@@ -6,7 +6,7 @@
 #include "ingest/source.h"
 #include "ingest/sql.h"
 
-/* Room for one more item in an array that grows by doubling; the new item is zeroed. NULL where memory is
+/* Room for one more item in an array that grows by doubling; the new item is zeroed. NULL if memory is
  * short. */
 static void *append(const weir_env *env, void **items, uint32_t *count, size_t item_size) {
     bool is_full = (*count & (*count - 1)) == 0; /* 0 and the powers of two */

@@ -28,7 +28,7 @@ typedef struct decimal {
     int64_t exponent; /* clamped */
 } decimal;
 
-/* Reads digits and a point; false where there is no digit. */
+/* Reads digits and a point; false if there is no digit. */
 static bool scan_mantissa(const char **at, const char *end, decimal *d) {
     bool any = false, after_point = false;
     for (; *at < end; ++*at) {

@@ -55,7 +55,7 @@ enum { WEIR__TEXT_FORM_SIZE = 48 };
 weir__fit weir__to_text(const weir__value *value, char buffer[WEIR__TEXT_FORM_SIZE], weir__bytes *out);
 
 /* Decimal text as binary64: [+-] digits [. digits] [e [+-] digits], nan, inf, infinity in any case. False
- * where it is no number. */
+ * if it is not a number. */
 bool weir__parse_real(const char *text, size_t size, double *out);
 
 /* The first of %.1g, %.2g, … that reads back exactly. Returns the length. */

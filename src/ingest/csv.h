@@ -65,7 +65,7 @@ typedef struct weir__csv_record {
 
 typedef struct weir__csv_reader weir__csv_reader;
 
-/* Opens a file; a name that ends in .gz is uncompressed. Its first record is the header's where there is
+/* Opens a file; a name that ends in .gz is uncompressed. Its first record is the header's if there is
  * one. SOURCE_ERROR naming the file, OUT_OF_MEMORY. */
 WEIR_CHECKED weir_status weir__csv_open(const weir_env *env, const char *path,
                                         const weir__csv_dialect *dialect, weir__csv_reader **out,
@@ -152,7 +152,7 @@ typedef struct weir__data_files {
 /* Whether a location is a file, folder or pattern of such files. */
 bool weir__is_data_files(const weir_env *env, const char *location);
 
-/* SOURCE_ERROR where there is none, or where two would be one table. Release it, also after a failure. */
+/* SOURCE_ERROR if there is none, or where two would be one table. Release it, also after a failure. */
 WEIR_CHECKED weir_status weir__find_data_files(const weir_env *env, const char *location,
                                                weir__data_files *out, weir_error *error);
 void weir__data_files_release(weir__data_files *files);

@@ -72,7 +72,7 @@ static bool is_digit(char c) {
 }
 
 /* Digits that are a number for sure: no sign but a minus, no zeros in front, within 64 bits. `may_be_real`
- * says whether it may be a real where it is not one: a code such as 007, or more digits than a number
+ * says whether it may be a real if it is not one: a code such as 007, or more digits than a number
  * holds, may not. */
 static bool is_integer(weir__bytes field, bool *may_be_real) {
     size_t sign = field.size > 0 && field.data[0] == '-' ? 1 : 0;
@@ -174,7 +174,7 @@ typedef struct file_head {
     char *text;
     size_t size;
     weir__bytes *fields;
-    uint8_t *typed; /* a column: 1 while all of its fields are numbers or times, 2 where there was one */
+    uint8_t *typed; /* a column: 1 while all of its fields are numbers or times, 2 if there was one */
 } file_head;
 
 /* The number of fields of each of the first records, where they agree; else 0. */

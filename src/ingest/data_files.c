@@ -209,7 +209,7 @@ static int hex_digit(char c) {
                                   : -1;
 }
 
-/* "key=value", with %XX for a byte in the value; false where memory is short. */
+/* "key=value", with %XX for a byte in the value; false if memory is short. */
 static bool read_folder_value(const weir_env *env, const char *name, weir__folder_value *out) {
     const char *equals = strchr(name, '=');
     out->key = weir__copy_text(env, name, (size_t)(equals - name));

@@ -4,7 +4,7 @@
 #include "ingest/convert.h"
 #include "ingest/decimal.h"
 
-/* The integer of [digits, end) with a sign; false where it does not fit int64. */
+/* The integer of [digits, end) with a sign; false if it does not fit int64. */
 static bool fits_int64(bool is_negative, const char *digits, const char *end, int64_t *out) {
     int64_t value = 0;
     for (; digits < end; digits++) {

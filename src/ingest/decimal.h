@@ -8,7 +8,7 @@
 
 #include "ingest/source.h"
 
-/* Decimal text without exponent, such as "-123.4500", or NaN, Infinity, -Infinity; false where it is none. */
+/* Decimal text without exponent, such as "-123.4500", or NaN, Infinity, -Infinity; false if it is none. */
 bool weir__decimal_value(const char *text, size_t size, weir__value *out);
 
 /* The number unscaled / 10^scale; scale is at most 400. */

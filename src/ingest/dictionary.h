@@ -13,7 +13,7 @@ typedef struct weir__string {
 
 enum { WEIR__STRING_MAX = INT32_MAX };
 
-/* A copy of bytes in an arena; NULL where memory is short. */
+/* A copy of bytes in an arena; NULL if memory is short. */
 const weir__string *weir__string_new(weir__arena *arena, const char *bytes, size_t size);
 int weir__string_compare(const weir__string *a, const weir__string *b); /* bytewise */
 
@@ -35,7 +35,7 @@ typedef struct weir__dictionary {
 
 void weir__dictionary_init(weir__dictionary *dictionary, const weir_env *env);
 void weir__dictionary_release(weir__dictionary *dictionary);
-/* The number of a string, copied into the arena where it is new. False where memory is short or 2^32-2 are
+/* The number of a string, copied into the arena where it is new. False if memory is short or 2^32-2 are
  * there. */
 bool weir__dictionary_intern(weir__dictionary *dictionary, weir__arena *arena, const char *bytes, size_t size,
                              uint32_t *number);

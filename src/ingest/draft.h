@@ -47,7 +47,7 @@ void weir__words_read(const char *name, weir__words *out);
 void weir__words_stem(const char *table, weir__words *out);
 bool weir__word_is_in(weir__word_list list, const char *word);
 bool weir__words_have(const weir__words *words, weir__word_list list); /* any word, or all of them joined */
-const char *weir__words_last(const weir__words *words);                /* "" where there is none */
+const char *weir__words_last(const weir__words *words);                /* "" if there is none */
 bool weir__words_end_in(const weir__words *words, const weir__words *end, const char *and_word);
 /* The joined name is the stem's and a key word. */
 bool weir__words_are_key_of(const weir__words *words, const weir__words *stem);
@@ -79,7 +79,7 @@ typedef struct weir__sample {
 
 void weir__sample_init(weir__sample *sample, const weir_env *env);
 void weir__sample_release(weir__sample *sample);
-/* Counts rows of a value; false where memory is short. */
+/* Counts rows of a value; false if memory is short. */
 WEIR_CHECKED bool weir__sample_add(weir__sample *sample, uint64_t hash, uint64_t rows, int64_t value);
 const weir__sampled *weir__sample_find(const weir__sample *sample, uint64_t hash); /* or NULL */
 static inline bool weir__sample_has_room_for(uint32_t level, uint64_t hash) {

@@ -1,4 +1,4 @@
-/* Keys of a draft: declared ones as they are; where nothing is declared, primary keys by uniqueness and name,
+/* Keys of a draft: declared ones as they are; if nothing is declared, primary keys by uniqueness and name,
  * foreign keys by name, kind and inclusion (docs/spec/04-draft.md, 2 and 3). */
 #include <stdlib.h>
 #include <string.h>
@@ -261,7 +261,7 @@ static bool is_in_key(const weir__draft_table *table, uint32_t column) {
     return false;
 }
 
-/* The class of a possible foreign key by its name, 0 where the name says nothing. */
+/* The class of a possible foreign key by its name, 0 if the name says nothing. */
 static int class_by_name(const weir__words *words, const weir__draft_table *parent) {
     const weir__words *stem = &parent->stem;
     const weir__words *key = &parent->columns[parent->primary_key[0]].words;

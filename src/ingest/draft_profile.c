@@ -96,7 +96,7 @@ static bool is_whole(double real) {
     return real >= -0x1p63 && real < 0x1p63 && real == floor(real);
 }
 
-/* False where memory is short. */
+/* False if memory is short. */
 static bool see_value(const weir__draft *draft, weir__draft_column *column, const weir__value *value) {
     bool truth;
     if (weir__value_is_null(value))

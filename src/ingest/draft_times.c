@@ -138,7 +138,7 @@ static void map_release(const weir_env *env, time_map *map) {
     *map = (time_map){0};
 }
 
-/* The hash of a key, or false where a part of it is null. */
+/* The hash of a key, or false if a part of it is null. */
 static bool hash_key(const weir__value *cells, uint32_t count, uint64_t *out) {
     uint64_t hashes[WEIR__KEY_COLUMNS_MAX];
     for (uint32_t i = 0; i < count; i++) {
@@ -438,7 +438,7 @@ static bool counts_as_time(const weir__draft *draft, uint32_t t, uint32_t number
            (table->row_count - values) * 10 <= table->row_count;
 }
 
-/* The one foreign key that a table's time can come through; WEIR_NONE, with their number, where there is no
+/* The one foreign key that a table's time can come through; WEIR_NONE, with their number, if there is no
  * one. */
 static uint32_t find_time_key(weir__draft *draft, uint32_t t, uint32_t *count) {
     const weir__draft_table *table = &draft->tables[t];

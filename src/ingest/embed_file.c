@@ -21,7 +21,7 @@ typedef struct file_embedder {
     uint64_t *lines; /* by entry, for messages */
     size_t line_capacity;
     size_t count;
-    size_t *slots; /* entry + 1, 0 where free; a power of two of them, at most half of them taken */
+    size_t *slots; /* entry + 1, 0 if free; a power of two of them, at most half of them taken */
     size_t slot_count;
 } file_embedder;
 

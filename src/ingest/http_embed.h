@@ -47,7 +47,7 @@ void weir__http_close_slots(weir__http_embedder *self);
 WEIR_CHECKED weir_status weir__http_embed(weir__http_embedder *self, const weir__http_text *texts,
                                           size_t count, weir_error *error);
 
-/* The vectors of an answer to a request of `count` texts. SOURCE_ERROR where it is not what the interface
+/* The vectors of an answer to a request of `count` texts. SOURCE_ERROR if it is not what the interface
  * gives. */
 WEIR_CHECKED weir_status weir__http_read_answer(weir__http_embedder *self, const char *body, size_t size,
                                                 const weir__http_text *texts, size_t count,

@@ -58,7 +58,7 @@ static size_t take_answer(char *data, size_t size, size_t count, void *context) 
     return more;
 }
 
-/* What all requests share; false where libcurl lacks memory or an option. */
+/* What all requests share; false if libcurl lacks memory or an option. */
 static bool set_up(const weir__http_embedder *self, http_slot *slot) {
     CURL *handle = slot->handle;
     unsigned failed = CURLE_OK;
@@ -184,7 +184,7 @@ static bool is_passing(CURLcode result, long code) {
     }
 }
 
-/* Sets when the request is tried next; false where it has been tried often enough. */
+/* Sets when the request is tried next; false if it has been tried often enough. */
 static bool try_later(const transfer *all, http_slot *slot) {
     const weir__http_embedder *self = all->self;
     const weir_env *env = self->base.env;

@@ -32,7 +32,7 @@ WEIR_CHECKED weir_status weir__like_categories(const weir__ingest *ingest, uint3
                                                uint32_t *count, weir_error *error);
 
 /* The ranks of a dictionary that begins with `count` categories of the earlier store: WEIR_NONE for new
- * ones, which it then forgets. NULL where memory is short. */
+ * ones, which it then forgets. NULL if memory is short. */
 uint32_t *weir__like_ranks(const weir_env *env, weir__dictionary *dictionary, uint32_t count);
 
 /* Replaces the statistics of all columns, which are over all rows, by the earlier store's; warns of columns

@@ -1,7 +1,7 @@
 /* Matching: foreign keys become parent rows, times that go through them are looked up, and parent rows get
  * their lists of children, in this order, because children are sorted by their times.
  *
- * A parent's children are filled in row order by counting, then sorted by edge time where they are not
+ * A parent's children are filled in row order by counting, then sorted by edge time if they are not
  * yet. */
 #include <string.h>
 

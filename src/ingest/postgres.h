@@ -23,14 +23,14 @@ typedef struct weir__pg_session {
     const char *fault;  /* static */
     atomic_bool is_interrupted;
     const weir__source_options *options;
-    char snapshot[64];   /* the exported snapshot's name; empty where the server cannot export one */
+    char snapshot[64];   /* the exported snapshot's name; empty if the server cannot export one */
     bool can_copy;       /* COPY … TO STDOUT (FORMAT binary) works */
     bool has_savepoints; /* SAVEPOINT works */
     bool can_share;      /* tables can be read in parts by ranges of ctid */
     bool is_reading;     /* a cursor is open: one at a time a session, as the protocol has it */
 } weir__pg_session;
 
-/* SOURCE_ERROR with what was tried and the server's own message (of `result`, or of the connection where
+/* SOURCE_ERROR with what was tried and the server's own message (of `result`, or of the connection if
  * that is NULL or has none), in one line and without the password. */
 weir_status weir__pg_fail(weir_error *error, const weir__pg_session *session, const PGresult *result,
                           const char *what);
@@ -50,7 +50,7 @@ PGresult *weir__pg_answer(weir__pg_session *session, bool wants_copy);
 /* Sends a statement and gives its answer. */
 PGresult *weir__pg_exec(weir__pg_session *session, const char *statement, bool wants_copy);
 
-/* Runs a statement whose rows do not matter; false where it failed. */
+/* Runs a statement whose rows do not matter; false if it failed. */
 bool weir__pg_run(weir__pg_session *session, const char *statement);
 
 /* Rows of text, all of one number of columns; null is "". */

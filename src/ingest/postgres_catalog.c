@@ -22,7 +22,7 @@ static const char describing[] = "cannot read the database's catalog";
 
 /* ---- Reading results ------------------------------------------------------------------------- */
 
-/* A number of 32 bits; false where the cell is none. */
+/* A number of 32 bits; false if the cell is none. */
 static bool read_number(const char *text, size_t size, uint32_t *out) {
     uint64_t number;
     return weir__decimal_parse(text, size, &number) && weir__fits(number, out);
@@ -33,7 +33,7 @@ static bool number_at(const weir__pg_rows *rows, size_t row, uint32_t column, ui
     return read_number(text, strlen(text), out);
 }
 
-/* A number that only helps to share out work: 0 where it is none. */
+/* A number that only helps to share out work: 0 if it is none. */
 static uint64_t estimate_at(const weir__pg_rows *rows, size_t row, uint32_t column) {
     const char *text = weir__pg_cell(rows, row, column);
     double estimate;

@@ -24,7 +24,7 @@ typedef struct column {
     char *name; /* for messages and for the names of a query's columns */
     weir__pg_type type;
     uint32_t uuid;  /* its number among the columns that are uuids */
-    uint32_t table; /* of a query: the table and attribute that it passes on, 0 where it is computed */
+    uint32_t table; /* of a query: the table and attribute that it passes on, 0 if it is computed */
     uint32_t attribute;
 } column;
 

@@ -215,7 +215,7 @@ static const char *decode_integer(weir__pg_form form, const char *data, weir__va
     return NULL;
 }
 
-/* The size of a binary form; 0 where it varies. */
+/* The size of a binary form; 0 if it varies. */
 static size_t fixed_size(weir__pg_form form) {
     static const uint8_t sizes[] = {
         [WEIR__PG_BOOL] = 1, [WEIR__PG_INT2] = 2,      [WEIR__PG_INT4] = 4,   [WEIR__PG_INT8] = 8,

@@ -137,7 +137,7 @@ WEIR_CHECKED weir_status weir__schema_read(weir__schema *schema, const weir_env 
                                            size_t size, const char *name, weir_error *error);
 void weir__schema_release(weir__schema *schema);
 
-/* NULL where there is none. */
+/* NULL if there is none. */
 const weir__schema_table *weir__schema_find_table(const weir__schema *schema, const char *name);
 const weir__schema_column *weir__schema_find_column(const weir__schema_table *table, const char *name);
 const weir__schema_key *weir__schema_find_key(const weir__schema_table *table, const char *name);
@@ -149,13 +149,13 @@ bool weir__schema_times_equal(const weir__schema_time *a, const weir__schema_tim
 typedef bool (*weir__is_table)(const void *context, const char *name, size_t size);
 
 /* Writes "table.column" as the value of foreign_key or an item of drop_columns; as ["table", "column"] if
- * the text would be read as another table's. False where memory is short. */
+ * the text would be read as another table's. False if memory is short. */
 WEIR_CHECKED bool weir__json_joined_name(weir_json_writer *w, const weir_env *env, const char *table,
                                          const char *column, weir__is_table is_table, const void *context);
 
 /* Writes a time through foreign keys as the value of temporal_column or known_at: keys[0] is a foreign key
  * of the table itself and leads to tables[0], keys[1] one of tables[0], …; `column` is one of the last
- * table. As text, "order_id -> orders.ordered_at", or as a list if the names would be misread. False where
+ * table. As text, "order_id -> orders.ordered_at", or as a list if the names would be misread. False if
  * memory is short. */
 WEIR_CHECKED bool weir__json_time(weir_json_writer *w, const weir_env *env, const char *const *keys,
                                   const char *const *tables, uint32_t key_count, const char *column);

@@ -7,7 +7,7 @@
 
 /* ---- table.column ------------------------------------------------------------------------------ */
 
-/* Where the dot is: the first behind the name of a table. SIZE_MAX where there is none. */
+/* Where the dot is: the first behind the name of a table. SIZE_MAX if there is none. */
 static size_t find_dot(const char *text, size_t size, weir__is_table is_table, const void *context) {
     for (size_t i = 0; i < size; i++)
         if (text[i] == '.' && is_table(context, text, i))

@@ -34,7 +34,7 @@ void weir__schema_only_keys(weir__schema_reader *r, const weir_cbor_value *map, 
 
 const char *weir__schema_text(weir__schema_reader *r, const weir_cbor_value *map, const char *key,
                               bool is_required);
-/* A name or a list of names; an empty list where there is none. */
+/* A name or a list of names; an empty list if there is none. */
 const char *const *weir__schema_names(weir__schema_reader *r, const weir_cbor_value *map, const char *key,
                                       uint32_t *count);
 /* Names of a list or of one text, as copies. */
@@ -44,10 +44,10 @@ bool weir__schema_bool(weir__schema_reader *r, const weir_cbor_value *map, const
 weir_stype weir__schema_stype(weir__schema_reader *r, const weir_cbor_value *map, const char *key);
 /* "unit" or "format". */
 weir__time_form weir__schema_form(weir__schema_reader *r, const weir_cbor_value *map);
-/* One of several words, by its number; `otherwise` where there is none. */
+/* One of several words, by its number; `otherwise` if there is none. */
 uint32_t weir__schema_word(weir__schema_reader *r, const weir_cbor_value *map, const char *key,
                            const char *const *words, weir_status status, uint32_t otherwise);
-/* ISO text, or an integer in `unit` where `allows_integer`; false where there is none. */
+/* ISO text, or an integer in `unit` where `allows_integer`; false if there is none. */
 bool weir__schema_moment(weir__schema_reader *r, const weir_cbor_value *map, const char *key,
                          bool allows_integer, weir__unit unit, int64_t *out);
 

@@ -16,7 +16,7 @@ typedef struct weir__settings {
 /* Refuses keys that are not in the list, which ends with NULL. */
 void weir__settings_only(weir__settings *settings, const char *const *keys);
 
-/* A terminated copy (release it); `otherwise` may be NULL where the key must be given. With `nullable`, a
+/* A terminated copy (release it); `otherwise` may be NULL if the key must be given. With `nullable`, a
  * null gives NULL. Text with a NUL is refused. */
 char *weir__settings_text(weir__settings *settings, const char *key, const char *otherwise, bool nullable);
 

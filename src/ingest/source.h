@@ -13,7 +13,7 @@
  *   - Order is free. Rows of a scan may come in any order and in any batches; every row comes exactly once
  *     over all parts. (Rows that come in key order make ingest faster.)
  *   - Text is handed over as bytes; ingest checks that it is UTF-8 and says which row is not.
- *   - Every failure is SOURCE_ERROR with the source's own message (OUT_OF_MEMORY where memory is short,
+ *   - Every failure is SOURCE_ERROR with the source's own message (OUT_OF_MEMORY if memory is short,
  *     SCHEMA_INVALID for a search path that the source cannot have).
  *   - An interrupted session ends whatever it is doing, soon and with an error, and does nothing more.
  *     What is still being opened cannot be interrupted: what takes long there looks at
@@ -126,7 +126,7 @@ typedef struct weir__catalog {
     uint32_t skipped_count;
 } weir__catalog;
 
-/* For sources that fill a catalog: each appends a zeroed entry and copies the name; NULL where memory is
+/* For sources that fill a catalog: each appends a zeroed entry and copies the name; NULL if memory is
  * short. weir__catalog_release frees a catalog that is filled in part. */
 weir__catalog_table *weir__catalog_add_table(weir__catalog *catalog, const char *name);
 /* As weir__catalog_add_table; the table's name has the schema in it where `is_visible` is false. */
@@ -152,13 +152,13 @@ WEIR_CHECKED weir_status weir__catalog_resolve_keys(weir__catalog *catalog,
                                                     weir_error *error);
 
 /* The table or view that a name of the schema means: one that is called so, else the one for which schema,
- * dot and bare name make up the name. *count is how many there are of the latter: NULL where it is not 1. */
+ * dot and bare name make up the name. *count is how many there are of the latter: NULL if it is not 1. */
 weir__catalog_table *weir__catalog_find_table(const weir__catalog *catalog, const char *name,
                                               uint32_t *count);
-/* UINT32_MAX where there is none. */
+/* UINT32_MAX if there is none. */
 uint32_t weir__catalog_find_column(const weir__catalog_table *table, const char *name);
 
-/* For drafts: takes out what is hidden from them, and keys that lead there. SOURCE_ERROR where nothing is
+/* For drafts: takes out what is hidden from them, and keys that lead there. SOURCE_ERROR if nothing is
  * left; the message names the schemas that have tables. */
 WEIR_CHECKED weir_status weir__catalog_keep_drafted(weir__catalog *catalog, weir_error *error);
 
@@ -170,7 +170,7 @@ typedef struct weir__cursor weir__cursor;
 /* What a source is opened by. All is borrowed until the last session is closed. */
 typedef struct weir__source_options {
     const char *location;           /* path or URL */
-    const char *const *search_path; /* schemas; where there are none the source's own */
+    const char *const *search_path; /* schemas; if there are none the source's own */
     uint32_t search_path_count;
     const struct weir__csv_settings *csv; /* how CSV files are read (csv.h), or NULL */
     const struct weir_arrow_table *arrow_tables;
@@ -240,7 +240,7 @@ struct weir__cursor {
     void (*close)(weir__cursor *cursor);
 
     /* Which column of which table of the catalog a query's column is, where it passes one on as it is and
-     * the source can tell; false where it cannot. NULL method: never. */
+     * the source can tell; false if it cannot. NULL method: never. */
     bool (*origin)(const weir__cursor *cursor, uint32_t number, const weir__catalog *catalog,
                    weir__origin *out);
 };

@@ -427,7 +427,7 @@ static bool read_integer(weir__bytes field, int64_t *out) {
     return value <= (uint64_t)INT64_MAX + sign;
 }
 
-/* False where the field does not fit the type that the column had when it was opened. */
+/* False if the field does not fit the type that the column had when it was opened. */
 static bool to_value(const weir__csv_options *options, weir__csv_type type, weir__bytes field,
                      weir__value *out) {
     if (is_null(options, field)) {

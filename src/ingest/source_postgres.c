@@ -124,7 +124,7 @@ static bool can_copy_binary(weir__pg_session *session) {
     return is_copy;
 }
 
-/* The one cell of a statement's answer, as text, cut to size; false where the answer is another. */
+/* The one cell of a statement's answer, as text, cut to size; false if the answer is another. */
 static bool ask(weir__pg_session *session, const char *statement, char *out, size_t size) {
     PGresult *result = weir__pg_exec(session, statement, false);
     bool is_cell =
@@ -292,7 +292,7 @@ static weir_status open_session(const weir_env *env, const weir__source_options 
     return WEIR_OK;
 }
 
-/* A server that has no connection left is no error: there are fewer sessions then. */
+/* A server that has no connection left is not an error: there are fewer sessions then. */
 static weir_status fork_session(weir__source *source, weir__source **out, weir_error *error) {
     weir__pg_session *origin = (weir__pg_session *)source;
     weir__pg_session *session;

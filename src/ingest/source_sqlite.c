@@ -218,7 +218,7 @@ static weir__declared declared_as(const char *type) {
     return WEIR__DECLARED_NUMERIC;
 }
 
-/* The first rowid name that no column hides; NULL where all are hidden. */
+/* The first rowid name that no column hides; NULL if all are hidden. */
 static const char *rowid_name(const weir__catalog_table *table) {
     static const char *const names[] = {"rowid", "_rowid_", "oid"};
     for (int n = 0; n < 3; n++) {
@@ -385,7 +385,7 @@ static char *database_name(const weir_env *env, const char *path) {
     return weir__copy_text(env, name, size);
 }
 
-/* 0 where it cannot be had. */
+/* 0 if it cannot be had. */
 static uint64_t file_size(const weir_env *env, const char *path) {
     uint64_t size = 0;
     int file = env->open(env->context, path, O_RDONLY, 0);

@@ -65,7 +65,7 @@ void weir__sql_release(weir__sql *sql) {
 }
 
 /* The end of the quoted text, quoted name or comment that begins at `at`; `at` itself where none does; NULL
- * where it does not end. */
+ * if it does not end. */
 static const char *skip_quoted(const char *at) {
     if (*at == '\'' || *at == '"') {
         const char *end = strchr(at + 1, *at);

@@ -45,7 +45,7 @@ typedef struct weir__key {
 } weir__key;
 
 /* A key from a value; text and blobs are copied into the arena, once where a dictionary is given. False
- * where memory is short. NaN is null. */
+ * if memory is short. NaN is null. */
 bool weir__key_from_value(const weir__value *value, weir__arena *arena, weir__dictionary *dictionary,
                           weir__key *out);
 /* Numbers before text before blobs; null first. */
@@ -59,7 +59,7 @@ void weir__key_cbor(weir__key key, weir_cbor_writer *w);
 
 /* One column of a part or of a table. `values` is, by semantic type: double (NaN: null), int64
  * (WEIR_TIME_ALWAYS: null), uint8 0, 1 (2: null) of booleans, uint32 numbers in a dictionary (WEIR_NONE:
- * null) of categories and texts, uint8 1 (0: null) of identifiers; NULL where the column is ignored. Keys
+ * null) of categories and texts, uint8 1 (0: null) of identifiers; NULL if the column is ignored. Keys
  * are there where the column is one. */
 typedef struct weir__column_data {
     void *values;
@@ -254,7 +254,7 @@ typedef struct weir__ingest {
 
     weir__csv_settings csv;
     weir__source_options source;
-    weir__source *sessions[WEIR__THREADS_MAX]; /* one a worker; [0] is the first */
+    weir__source *sessions[WEIR__THREADS_MAX]; /* one per worker; [0] is the first */
     uint32_t session_count;
     weir__catalog catalog;
     weir__schema schema;
@@ -308,7 +308,7 @@ typedef struct weir__ingest {
 void weir__watch(weir__ingest *ingest, void (*work)(void *context), void *context);
 
 void weir__begin_phase(weir__ingest *ingest, const char *phase, uint64_t total, uint64_t total_bytes);
-/* Counts work done; false where the caller of ingest has cancelled it. Any thread. */
+/* Counts work done; false if the caller of ingest has cancelled it. Any thread. */
 bool weir__advance(weir__ingest *ingest, uint64_t done);
 weir_status weir__cancelled(weir_error *error);
 
@@ -318,7 +318,7 @@ weir_status weir__cancelled(weir_error *error);
  * not always the one that called ingest; never from two at a time. */
 void weir__warn(weir__ingest *ingest, const char *code, const char *table, const char *column,
                 const char *task, const char *format, ...) __attribute__((format(printf, 6, 7)));
-/* The same, of what is no mistake: it is told, but does not count. */
+/* The same, of what is not a mistake: it is told, but does not count. */
 void weir__note(weir__ingest *ingest, const char *code, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 /* What is wrong with times, as far as the data show it; after all phases. */
@@ -359,7 +359,7 @@ WEIR_CHECKED weir_status weir__prepare_manifest(weir__ingest *ingest, const char
 /* CONTRACT_VIOLATION for a preset that is not known; NULL is. */
 WEIR_CHECKED weir_status weir__check_preset(const char *preset, weir_error *error);
 
-/* Fills in the report's two paths. CONTRACT_VIOLATION where writing them would lose a file (targets.c). */
+/* Fills in the report's two paths. CONTRACT_VIOLATION if writing them would lose a file (targets.c). */
 WEIR_CHECKED weir_status weir__choose_targets(const weir__ingest *ingest, weir_ingest_report *report,
                                               weir_error *error);
 
@@ -381,25 +381,25 @@ WEIR_CHECKED weir_status weir__key_index_make(const weir_env *env, const weir__t
                                               const uint32_t *columns, uint32_t column_count,
                                               weir__key_index *out, uint32_t *duplicate, weir_error *error);
 void weir__key_index_release(weir__key_index *index);
-/* The row (in the table) that has these values, one a column; WEIR_NONE where none does or one is null. */
+/* The row (in the table) that has these values, one per column; WEIR_NONE if none does or one is null. */
 uint32_t weir__key_index_find(const weir__key_index *index, const weir__key *keys);
 
 /* An index over the key of every table that a query's anchors and destinations are looked up in. */
 WEIR_CHECKED weir_status weir__index_keys(weir__ingest *ingest, weir_error *error);
 
-/* What a known says, a row: WEIR_TIME_ALWAYS is null. NULL where it says nothing. */
+/* What a known says, a row: WEIR_TIME_ALWAYS is null. NULL if it says nothing. */
 const int64_t *weir__known_times(const weir__table_plan *table, weir__known known);
 /* The time of a table's row. */
 int64_t weir__row_time(const weir__table_plan *table, uint32_t row);
 
-/* The earliest end of a task's train split (docs/spec, Statistics), and whose it is; false where none has
+/* The earliest end of a task's train split (docs/spec, Statistics), and whose it is; false if none has
  * one. After the tasks. */
 bool weir__earliest_end_of_train(const weir__ingest *ingest, int64_t *out, uint32_t *task);
 
 /* Statistics of `count` values (NaN: none) in blocks of 4,096. */
 weir_statistics weir__statistics_of(const double *values, uint32_t count);
 
-/* Dictionary number -> place in bytewise order; NULL where memory is short. */
+/* Dictionary number -> place in bytewise order; NULL if memory is short. */
 uint32_t *weir__rank_strings(const weir_env *env, const weir__dictionary *dictionary);
 
 /* Sorts numbers 0 … count-1 by (primary[i], then `tie` where it is given), stably, into `order`. */

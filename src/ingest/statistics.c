@@ -179,7 +179,7 @@ static weir_statistics sum_timestamps(weir__ingest *ingest, statistics_work *wor
 
 /* ---- Until when ------------------------------------------------------------------------------ */
 
-/* The last time of a task's train split; false where it has no end. */
+/* The last time of a task's train split; false if it has no end. */
 static bool end_of_train(const weir__ingest *ingest, uint32_t number, int64_t *out) {
     const weir__task_plan *task = &ingest->tasks[number];
     const weir__schema_split *split = &task->schema->split;

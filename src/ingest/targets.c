@@ -73,7 +73,7 @@ static bool is_same_file(const char *a, const char *b) {
 
 enum { HEAD_SIZE = 64 };
 
-/* The first bytes of a regular file; -1 where nothing is there, and a refusal for anything else. */
+/* The first bytes of a regular file; -1 if nothing is there, and a refusal for anything else. */
 static weir_status read_head(const weir_env *env, const char *path, char head[HEAD_SIZE], ssize_t *size,
                              weir_error *error) {
     struct stat node;
@@ -100,7 +100,7 @@ static weir_status check_store(const weir_env *env, const char *path, weir_error
     if (status != WEIR_OK || size < 0)
         return status;
     if (size < MAGIC_SIZE || memcmp(head, WEIR__STORE_MAGIC, MAGIC_SIZE) != 0)
-        return refuse(error, path, "is there already and is no store; delete it or choose another output");
+        return refuse(error, path, "is there already and is not a store; delete it or choose another output");
     return WEIR_OK;
 }
 

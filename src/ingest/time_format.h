@@ -23,7 +23,7 @@ typedef struct weir__time_format {
 /* NULL, or what is wrong with the pattern: static, to stand after its path. */
 const char *weir__time_format_compile(const char *pattern, size_t size, weir__time_format *out);
 
-/* Microseconds since 1970; false where the text is not of this form or the time does not exist. */
+/* Microseconds since 1970; false if the text is not of this form or the time does not exist. */
 bool weir__time_format_read(const weir__time_format *format, const char *text, size_t size, int64_t *micros);
 
 #endif

@@ -31,7 +31,7 @@ static void count_bytes(const weir__ingest *ingest, uint64_t known, unsigned byt
         }
 }
 
-/* The lower median, byte by byte from the highest: no memory, whatever the number of seeds. False where no
+/* The lower median, byte by byte from the highest: no memory, whatever the number of seeds. False if no
  * seed has a time. */
 static bool median_time(const weir__ingest *ingest, int64_t *out) {
     uint64_t counts[256], known = 0, rank = 0;

@@ -55,7 +55,7 @@ struct weir_prefetch {
     weir__worker *workers;
     weir__belt belt;  /* that all workers fill; without places: each fills a ring of its own */
     void **addresses; /* of the slots */
-    void *own_slots;  /* mapped, or NULL where they are the caller's */
+    void *own_slots;  /* mapped, or NULL if they are the caller's */
     size_t own_slots_size;
     const uint32_t *mark; /* mapped; WEIR__MARK here, 0 in a child of fork */
 

@@ -205,7 +205,7 @@ static bool read_worker(const saved_state *saved, uint32_t number, const weir_cb
     return after.epoch == epoch && after.place == place;
 }
 
-/* The count of the worker that gave last; 0 where none has. */
+/* The count of the worker that gave last; 0 if none has. */
 static bool read_last_worker(const saved_state *saved, uint64_t *consumed) {
     uint32_t last =
         WEIR__NARROW(uint32_t, saved->next_worker ? saved->next_worker : saved->shards.workers) - 1;

@@ -19,14 +19,14 @@ typedef struct weir__shards {
     bool drop_remainder;
 } weir__shards;
 
-/* The number of passes: `epochs`, or where that is 0 as many as epochs can be counted. */
+/* The number of passes: `epochs`, or if that is 0 as many as epochs can be counted. */
 uint64_t weir__passes_of(uint64_t epochs, uint64_t start_epoch);
 
 /* How many items there are in a pass, and how many of them are a worker's. */
 uint64_t weir__pass_length(const weir__shards *shards, bool is_first);
 uint64_t weir__shard_count(const weir__shards *shards, uint32_t worker, bool is_first);
 
-/* How many items a worker has in all passes; 2^64-1 where there are as many or more. */
+/* How many items a worker has in all passes; 2^64-1 if there are as many or more. */
 uint64_t weir__shard_total(const weir__shards *shards, uint32_t worker);
 
 /* A walk through a worker's items. */
@@ -43,7 +43,7 @@ typedef struct weir__cursor {
 /* The cursor of the worker's item `index`, which is below its total. */
 weir__cursor weir__cursor_at(const weir__shards *shards, uint32_t worker, uint64_t index);
 
-/* On to the worker's next item, where there is one; beyond the last the cursor is not to be read. */
+/* On to the worker's next item, if there is one; beyond the last the cursor is not to be read. */
 static inline void weir__cursor_advance(weir__cursor *cursor) {
     cursor->place++;
     cursor->position += cursor->stride;

@@ -5,7 +5,7 @@ static bool is_cancelled(const weir__worker *worker) {
     return atomic_load_explicit(&worker->prefetch->is_cancelled, memory_order_relaxed) != 0;
 }
 
-/* Waits for a free slot; false where all is cancelled. */
+/* Waits for a free slot; false if all is cancelled. */
 static bool find_room(weir__worker *worker) {
     weir_prefetch *prefetch = worker->prefetch;
     while (!weir__ring_has_room(&worker->ring) && !is_cancelled(worker)) {

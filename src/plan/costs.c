@@ -21,7 +21,7 @@ static wide elements(const weir_graph *graph, uint32_t tensor) {
     return product;
 }
 
-/* Dimension number `from_end` counted from the last, which is 1; false where there are fewer. */
+/* Dimension number `from_end` counted from the last, which is 1; false if there are fewer. */
 static bool dimension(const weir_graph *graph, uint32_t tensor, uint32_t from_end, uint64_t *size) {
     const weir__tensor *t = &graph->tensors[tensor];
     if (t->rank < from_end)

@@ -55,7 +55,7 @@ static bool next_line(csv_reader *r, weir_text *line) {
     return false;
 }
 
-/* Splits at commas; false where there are more than COLUMNS_MAX cells. */
+/* Splits at commas; false if there are more than COLUMNS_MAX cells. */
 static bool split(weir_text line, weir_text *cells, unsigned *count) {
     *count = 0;
     for (;;) {

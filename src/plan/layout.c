@@ -47,7 +47,7 @@ static void use_slot_layout(weir_plan *plan, weir__arena *arena) {
     arena->optimal = arena->peak_bytes == arena->lower_bound;
 }
 
-/* Fills the buffers; false where their sizes together pass 2^64-1, which the packer does not take. */
+/* Fills the buffers; false if their sizes together pass 2^64-1, which the packer does not take. */
 static bool collect_buffers(layout *l, const weir__arena *arena) {
     weir_plan *plan = l->plan;
     const uint32_t *tensors = plan->by_birth + arena->first_tensor;

@@ -112,7 +112,7 @@ weir_status weir__onnx_text(weir__onnx *in, const weir__wire *message, const wei
 /* A text more for the node in hand. */
 weir_status weir__onnx_append_text(weir__onnx *in, weir_text text);
 
-/* A message's text field; size 0 where there is none. */
+/* A message's text field; size 0 if there is none. */
 weir_status weir__onnx_find_text(weir__onnx *in, weir__wire message, uint32_t number, weir_text *text);
 
 /* A message's last field of that number, which must be bytes; *found says whether there is one. */

@@ -113,7 +113,7 @@ weir_status weir__onnx_value_type(weir__onnx *in, weir_text tensor, weir__wire m
     if (status == WEIR_OK && !found)
         status = weir__onnx_refuse_shape(in, tensor,
                                          weir__wire_size(message) > 0
-                                             ? "is no tensor (a sequence, map or optional)"
+                                             ? "is not a tensor (a sequence, map or optional)"
                                              : "has no shape in the model");
     if (status == WEIR_OK)
         status = weir__onnx_find_message(in, tensor_type, ONNX_TENSOR_TYPE_SHAPE, &shape, &found);

@@ -12,7 +12,7 @@ typedef struct weir__batch weir__batch;
 
 typedef struct weir__batch_outcome {
     weir__search_end end;
-    uint64_t peak; /* UINT64_MAX where there is no layout */
+    uint64_t peak; /* UINT64_MAX if there is no layout */
     uint64_t steps;
 } weir__batch_outcome;
 

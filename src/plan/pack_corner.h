@@ -65,7 +65,7 @@ struct weir__corner {
     uint32_t *moved_in;  /* by section: the change in which it was noted */
     uint32_t moved_count;
     uint32_t change;
-    uint64_t *lowest; /* tournament over levels, NULL where the part is small */
+    uint64_t *lowest; /* tournament over levels, NULL if the part is small */
     uint32_t leaves;
     uint32_t last_section; /* middle of the last placement */
 
@@ -85,7 +85,7 @@ struct weir__corner {
 
 void weir__corner_reset(weir__corner *corner, const weir__search_task *task);
 void weir__corner_set_capacity(weir__corner *corner, uint64_t capacity);
-/* Both return false where the state is refuted; the caller undoes to its mark in any case. */
+/* Both return false if the state is refuted; the caller undoes to its mark in any case. */
 bool weir__corner_place(weir__corner *corner, uint32_t buffer);
 bool weir__corner_leave(weir__corner *corner, uint32_t section, uint64_t height);
 void weir__corner_undo(weir__corner *corner, size_t mark);

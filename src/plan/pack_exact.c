@@ -165,7 +165,7 @@ static corner_choice choose_corner(weir__corner *x, uint32_t from, uint32_t to) 
 typedef struct plateau {
     uint32_t from, to;
     uint64_t height;
-    uint64_t left, right; /* levels beside it, 0 where there is none */
+    uint64_t left, right; /* levels beside it, 0 if there is none */
 } plateau;
 
 static uint64_t choice_score(const weir__corner *x, const plateau *p, uint32_t buffer) {

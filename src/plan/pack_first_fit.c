@@ -39,7 +39,7 @@ static uint32_t drop_dead(const weir__sweep *sweep, uint32_t *live, uint32_t cou
     return kept;
 }
 
-/* Fills the lists, or only counts their entries where there is no room for them yet. */
+/* Fills the lists, or only counts their entries if there is no room for them yet. */
 static size_t fill_lists(weir__first_fit *fit, uint32_t *live) {
     const weir__sweep *sweep = fit->sweep;
     size_t entries = 0;

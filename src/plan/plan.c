@@ -217,7 +217,7 @@ static weir_status attempt(const weir_env *env, const weir_graph *graph, const w
     return make(*made, graph, options, r, error);
 }
 
-/* Lowers the budget of the arena whose packed peak passed its capacity. False where none did, or nothing is
+/* Lowers the budget of the arena whose packed peak passed its capacity. False if none did, or nothing is
  * left to lower. */
 static bool tighten(request *r, const weir_plan *plan) {
     for (uint32_t a = 0; a < plan->arena_count; a++) {
@@ -385,7 +385,7 @@ void weir_plan_close(weir_plan *plan) {
 
 /* ---- Metrics ----------------------------------------------------------------------------------- */
 
-/* 1 - part / whole, 0 where that would be 0 / 0. */
+/* 1 - part / whole, 0 if that would be 0 / 0. */
 static double what_is_missing(double part, double whole) {
     return whole > 0 ? 1 - part / whole : 0;
 }

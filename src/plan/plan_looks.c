@@ -50,7 +50,7 @@ static weir_status refuse(const char *name, const char *what, weir_text detail, 
                       "%s: what its tensors are is not usable: %s%.*s", name, what, WEIR__SHOW(detail));
 }
 
-/* The tensors, or false where the value is not this plan's second item. */
+/* The tensors, or false if the value is not this plan's second item. */
 static bool find_tensors(const weir_plan *plan, const weir_cbor_value *root, weir_cbor_value *tensors) {
     weir_cbor_value format;
     weir_cbor_value hash;

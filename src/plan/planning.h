@@ -61,7 +61,7 @@ struct weir_plan {
     uint64_t *id_ends;
     uint32_t *sorted;
     weir__row *rows;
-    weir__look *looks; /* NULL where restored */
+    weir__look *looks; /* NULL if restored */
     uint64_t *dimensions;
 
     weir__arena *arenas; /* in the order of CBOR keys */
@@ -129,7 +129,7 @@ typedef struct weir__arena_setting {
 WEIR_CHECKED weir_status weir__settings_read(const weir_env *env, const weir_cbor_value *root,
                                              const char *name, weir__arena_setting **settings, size_t *count,
                                              weir_error *error);
-/* ALIGNMENT_VIOLATION for the first setting that is no power of two from 1 to 2^30. */
+/* ALIGNMENT_VIOLATION for the first setting that is not a power of two from 1 to 2^30. */
 WEIR_CHECKED weir_status weir__settings_check(const weir__arena_setting *settings, size_t count,
                                               weir_error *error);
 
@@ -153,7 +153,7 @@ typedef struct weir__liveness {
     uint64_t activations;
 } weir__liveness;
 
-/* Rows (size, birth, death; arena as in the graph), looks, ids and dimensions of the plan. INVALID_IR where
+/* Rows (size, birth, death; arena as in the graph), looks, ids and dimensions of the plan. INVALID_IR if
  * a gradient's id is taken. */
 WEIR_CHECKED weir_status weir__analyze_liveness(const weir_graph *graph, weir_plan *plan,
                                                 weir__liveness *liveness, weir_error *error);
@@ -167,7 +167,7 @@ WEIR_CHECKED weir_status weir__recompute(const weir_graph *graph, weir_plan *pla
                                          const weir__arena_setting *settings, size_t setting_count,
                                          uint32_t effort, weir_error *error);
 
-/* An order with a lower peak than that of the liveness. *order is NULL where none was found; the caller
+/* An order with a lower peak than that of the liveness. *order is NULL if none was found; the caller
  * releases it. */
 WEIR_CHECKED weir_status weir__find_better_order(const weir_env *env, const weir_graph *graph,
                                                  weir__mode mode, const uint32_t *given,
@@ -179,7 +179,7 @@ WEIR_CHECKED weir_status weir__find_better_order(const weir_env *env, const weir
 WEIR_CHECKED weir_status weir__keep_order(weir_plan *plan, const weir_graph *graph, const uint32_t *order,
                                           weir_error *error);
 
-/* What plan files say of it; false where it is not of this form. The arenas must be there for the second. */
+/* What plan files say of it; false if it is not of this form. The arenas must be there for the second. */
 bool weir__plan_read_schedule(weir_plan *plan, const weir_cbor_value *list);
 bool weir__plan_read_remat(weir_plan *plan, const weir_cbor_value *map);
 

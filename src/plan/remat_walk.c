@@ -233,7 +233,7 @@ static void evict(walk *w, unsigned budget) {
 
 /* ---- Running ------------------------------------------------------------------------------------ */
 
-/* What an execution adds to an arena; it may be less than nothing, where it overwrites. */
+/* What an execution adds to an arena; it may be less than nothing, if it overwrites. */
 static int64_t growth(const walk *w, const weir__step *step, uint32_t arena) {
     const weir__steps *s = w->steps;
     int64_t more = 0;

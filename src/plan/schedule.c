@@ -201,7 +201,7 @@ static bool open_scales(const weir__steps *steps, const weir__budgets *budgets, 
     return false;
 }
 
-/* False where a step reads what is nowhere. */
+/* False if a step reads what is nowhere. */
 static bool weigh(scales *s, const weir__execution *items, size_t count, uint64_t *peaks) {
     load_sums *l = &s->loads;
     memset(l->changes, 0, l->budgets->count * l->positions * sizeof *l->changes);
@@ -289,7 +289,7 @@ static bool still_fits(pruning *p, const marked *items, size_t count) {
     return true;
 }
 
-/* Where the execution that stood at `from` is now; false where it is gone. */
+/* Where the execution that stood at `from` is now; false if it is gone. */
 static bool find_marked(const pruning *p, uint32_t from, size_t *at) {
     size_t low = 0;
     size_t high = p->count;

@@ -123,7 +123,7 @@ typedef struct weir__lives_scratch {
 WEIR_CHECKED bool weir__lives_open(const weir__steps *steps, weir__lives_scratch *scratch);
 void weir__lives_close(const weir_env *env, weir__lives_scratch *scratch);
 
-/* Calls `emit` for every instance, in no given order, and fills the scratch's step_places. False where a
+/* Calls `emit` for every instance, in no given order, and fills the scratch's step_places. False if a
  * step reads what is nowhere. */
 bool weir__schedule_lives(const weir__steps *steps, const weir__execution *items, size_t count,
                           weir__lives_scratch *scratch, void (*emit)(void *context, const weir__life *life),
@@ -180,7 +180,7 @@ typedef struct weir__remat_result {
     uint64_t added_cost;
     uint64_t lower_bound;              /* of the added cost */
     uint64_t base[WEIR__BUDGETS_MAX];  /* the largest live bytes without running anything again */
-    uint64_t least[WEIR__BUDGETS_MAX]; /* what every schedule has live at some step; 0 where `base` fits */
+    uint64_t least[WEIR__BUDGETS_MAX]; /* what every schedule has live at some step; 0 if `base` fits */
 } weir__remat_result;
 
 /* One walk with evictions. *is_found: it came to its end; else the schedule is unusable. */
@@ -203,7 +203,7 @@ WEIR_CHECKED bool weir__remat_bound(const weir__steps *steps, const weir__budget
 
 /* ---- From a schedule to a plan (remat_plan.c, remat_make.c) ------------------------------------ */
 
-/* Rows, ids and looks of all instances, and the schedule. INVALID_IR where an id is taken. */
+/* Rows, ids and looks of all instances, and the schedule. INVALID_IR if an id is taken. */
 WEIR_CHECKED weir_status weir__remat_apply(const weir_graph *graph, weir_plan *plan, weir__liveness *liveness,
                                            const weir__steps *steps, const weir__schedule *schedule,
                                            weir_error *error);
@@ -218,7 +218,7 @@ WEIR_CHECKED bool weir__order_peak(const weir__steps *steps, uint64_t *peak);
 /* What no order's peak can be below. False: no memory. */
 WEIR_CHECKED bool weir__order_bound(const weir__steps *steps, uint64_t *bound);
 
-/* Candidates for a better order: 0, 1, 2 (docs/spec/03d-remat.md); *has_one is false where the effort has no
+/* Candidates for a better order: 0, 1, 2 (docs/spec/03d-remat.md); *has_one is false if the effort has no
  * such candidate. `order` has room for all nodes. False: no memory. */
 enum { WEIR__ORDER_CANDIDATES = 3 };
 WEIR_CHECKED bool weir__order_candidate(const weir__steps *steps, unsigned number, uint32_t effort,

@@ -37,7 +37,7 @@ typedef enum weir__wire_result {
 /* Takes the next field off the message. */
 weir__wire_result weir__wire_next(weir__wire *message, weir__wire_field *field);
 
-/* Takes one varint of at most 64 bits off it; false where there is none. */
+/* Takes one varint of at most 64 bits off it; false if there is none. */
 bool weir__wire_varint(weir__wire *message, uint64_t *value);
 
 static inline size_t weir__wire_size(weir__wire message) {

@@ -115,7 +115,7 @@ static int compare_judged(const void *a, const void *b) {
     return x->score < y->score ? -1 : x->score > y->score;
 }
 
-/* Over the second half; NaN where a kind is too rare there. */
+/* Over the second half; NaN if a kind is too rare there. */
 static double area(const leak_work *w, judged *list) {
     uint32_t count = 0, trues = 0;
     for (uint32_t i = 1; i < w->count; i += 2) {

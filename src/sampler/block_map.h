@@ -1,5 +1,5 @@
 /* The two bijections inside a block, and what they need: parameters that depend on the block's size alone
- * (made once) and keys that depend on seed and block (made once a run of positions). */
+ * (made once) and keys that depend on seed and block (made once per run of positions). */
 #ifndef WEIR_SRC_SAMPLER_BLOCK_MAP_H
 #define WEIR_SRC_SAMPLER_BLOCK_MAP_H
 

@@ -367,7 +367,7 @@ static weir_status read_datasets(weir__manifest_reader *r, const weir_cbor_value
     return WEIR_OK;
 }
 
-/* An empty map is refused in a file, but is what a trace keeps where there is no mix. */
+/* An empty map is refused in a file, but is what a trace keeps if there is no mix. */
 static weir_status read_mix(const weir__manifest_reader *r, const weir_cbor_value *map) {
     weir_status status = weir__manifest_expect_map(r, "$.mix", map);
     weir_cbor_iterator it = weir_cbor_children(map);

@@ -22,7 +22,7 @@ struct weir_mix {
     weir__sha256 seed_prefix; /* of the period's seed tuple, up to the period */
     place *schedule;
     uint32_t *occurrences; /* a counter a dataset */
-    uint32_t total;        /* W; 1 where there is one dataset and no mix */
+    uint32_t total;        /* W; 1 if there is one dataset and no mix */
     bool has_period;
     uint64_t period;
 };
@@ -184,7 +184,7 @@ uint64_t weir__mix_batches_before(weir_mix *mix, uint64_t step, size_t dataset) 
     return count;
 }
 
-/* q is at most the step, since a dataset stands at most once a step: it cannot overflow. */
+/* q is at most the step, since a dataset stands at most once per step: it cannot overflow. */
 weir_status weir_mix_locate(weir_mix *mix, uint64_t step, const weir_dataset **dataset, weir_cursor *cursor,
                             weir_error *error) {
     schedule_period(mix, step / mix->total);

@@ -57,7 +57,7 @@ static weir_status counter_overflow(weir_sampler *s, weir_cursor cursor, weir_er
                                  error);
 }
 
-/* Train within an epoch: a rank's share of the last batch may be short or empty. False where the epoch
+/* Train within an epoch: a rank's share of the last batch may be short or empty. False if the epoch
  * cannot be counted on. */
 static bool step_strict(const weir_sampler *s, weir_cursor cursor, weir_step *step) {
     uint64_t limit = s->epoch_limit;

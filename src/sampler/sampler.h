@@ -40,7 +40,7 @@ struct weir_sampler {
     uint32_t world_size;
     uint32_t rank;
     weir__block_shape full_shape;
-    weir__block_shape tail_shape; /* m = 0 where there is no tail */
+    weir__block_shape tail_shape; /* m = 0 if there is no tail */
     weir__sha256 seed_prefix;     /* of the epoch seed's tuple, up to the epoch */
     weir__sha256 replay_prefix;   /* of data_replay_t's tuple, up to the epoch */
     uint8_t sampler_config_hash[WEIR_HASH_SIZE];

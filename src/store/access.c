@@ -74,7 +74,7 @@ static const weir_edge *find_edge(const weir_store_info *info, const weir_table 
     return NULL;
 }
 
-/* The names of a path, each behind the table that the key before it leads to (where there is such a key: a
+/* The names of a path, each behind the table that the key before it leads to (if there is such a key: a
  * damaged store may name anything). */
 static void add_path(const weir_store_info *info, const weir_table *table, const weir_time_path *path,
                      weir__cut_text *text) {
@@ -124,7 +124,7 @@ static float float_of_bits(uint32_t bits) {
     return value;
 }
 
-/* The value at a column's slot, where it is not null. */
+/* The value at a column's slot, if it is not null. */
 static void read_value(const weir_store_info *info, const weir_table *table, const weir_column *column,
                        const uint8_t *record, weir_cell *out) {
     uint32_t word;

@@ -76,7 +76,7 @@ bool weir__layout_record(weir_table *table, weir_column *columns, weir_edge *edg
 /* "range", "packed" or "cbor". */
 const char *weir__key_form_name(weir_key_form form);
 
-/* Bytes of a table's part of the section of keys, by its form. UINT64_MAX where they do not fit. */
+/* Bytes of a table's part of the section of keys, by its form. UINT64_MAX if they do not fit. */
 enum { WEIR__KEY_ALIGNMENT = 8, WEIR__KEYS_A_BLOCK = 64 };
 uint64_t weir__keys_size(const weir_table *table);
 

@@ -78,7 +78,7 @@ static int compare_values(const weir_key_value *a, const weir_key_value *b) {
 
 /* ---- Items ----------------------------------------------------------------------------------- */
 
-/* A place among the items of a block; size 0 where the bytes are damaged or it is the block's end. */
+/* A place among the items of a block; size 0 if the bytes are damaged or it is the block's end. */
 typedef struct item_place {
     const uint8_t *at;
     size_t left;

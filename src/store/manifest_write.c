@@ -18,7 +18,7 @@ typedef struct composer {
     weir_error *error;
 } composer;
 
-/* "<name>/<task>/<split>"; release it. NULL where memory is short. */
+/* "<name>/<task>/<split>"; release it. NULL if memory is short. */
 static char *dataset_key(const composer *c, const weir_task *task, int split) {
     const char *split_name = weir_split_name((weir_split)split);
     char *key =
@@ -71,7 +71,7 @@ static weir_status put_datasets(const composer *c) {
     return status;
 }
 
-/* A weight that was given, where there is a mix; else 1 for what trains. */
+/* A weight that was given, if there is a mix; else 1 for what trains. */
 static weir_status put_weight(const composer *c, const weir_task *task, int split,
                               const weir_cbor_value *given, bool *has_begun) {
     weir_cbor_value weight = {0};
@@ -111,7 +111,7 @@ static weir_status put_mix(const composer *c) {
     return status;
 }
 
-/* A member of the manifest that was given, as it was; false where there is none. */
+/* A member of the manifest that was given, as it was; false if there is none. */
 static bool put_given(const composer *c, const char *key) {
     weir_cbor_value value;
     if (!c->settings->given || !weir_cbor_get(c->settings->given, key, &value))

@@ -318,7 +318,7 @@ static void read_target(reader *r, const weir_cbor_value *map, weir_store_info *
     read_category_block(r, map, info, column);
 }
 
-/* What the additions to the contract say of a task, each only where it is not as it always was. */
+/* What the additions to the contract say of a task, each only if it is not as it always was. */
 static void read_rules(reader *r, const weir_cbor_value *map, weir_task *task) {
     weir_cbor_value value;
     if (has(r, map, "before_anchor") && get(r, map, "before_anchor", WEIR_CBOR_TEXT, &value)) {

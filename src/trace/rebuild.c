@@ -13,7 +13,7 @@ static const char operator_name[] = "weir.trace.replay";
 typedef struct rebuilt_dataset {
     char *key;
     weir_stage stage;
-    weir_batch_builder *builder; /* NULL where no store has the dataset */
+    weir_batch_builder *builder; /* NULL if no store has the dataset */
     weir_batch_buffer *buffer;
 } rebuilt_dataset;
 

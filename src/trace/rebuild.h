@@ -13,7 +13,7 @@ WEIR_CHECKED weir_status weir__rebuilder_open(const weir_env *env, const weir_ma
                                               size_t store_count, weir__rebuilder **out, weir_error *error);
 void weir__rebuilder_close(weir__rebuilder *rebuilder);
 
-/* Builds a recorded iter's batch and compares its digests: REPLAY_DIVERGENCE. *is_checked is false where no
+/* Builds a recorded iter's batch and compares its digests: REPLAY_DIVERGENCE. *is_checked is false if no
  * store has its dataset. */
 WEIR_CHECKED weir_status weir__rebuilder_check(weir__rebuilder *rebuilder, const weir_cbor_value *iter,
                                                bool *is_checked, weir_error *error);

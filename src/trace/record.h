@@ -16,7 +16,7 @@ void weir__trace_link(const uint8_t previous[WEIR_HASH_SIZE], const void *body, 
 /* The record of a body: the map's head with one more pair, the link, the body's pairs. */
 void weir__trace_seal(weir_cbor_writer *w, const void *body, size_t size, const uint8_t link[WEIR_HASH_SIZE]);
 
-/* And back: the body of a record's bytes, in memory from env (release it). False where there is no memory;
+/* And back: the body of a record's bytes, in memory from env (release it). False if there is no memory;
  * the record must have a link. */
 bool weir__trace_unseal(const weir_env *env, const weir_cbor_value *record, size_t record_size,
                         uint8_t **body, size_t *size);
@@ -37,7 +37,7 @@ typedef struct weir__field_difference {
 } weir__field_difference;
 
 /* The first field, in canonical order, in which two maps differ, the link and the fields of `ignored` (ends
- * with NULL) left out. False where there is none. */
+ * with NULL) left out. False if there is none. */
 bool weir__trace_compare(const weir_env *env, const weir_cbor_value *left, const weir_cbor_value *right,
                          const char *const *ignored, weir__field_difference *difference);
 
