@@ -215,33 +215,25 @@ static weir_status run_pass(weir_attention *attention, const weir_attention_call
 
 static weir_status take_call(const weir_attention *attention, const weir_attention_call *given,
                              bool is_backward, weir_attention_call *call, weir_error *error) {
-    weir_status status =
-        WEIR__TAKE_OPTIONS(*call, given, weir_attention_call, WEIR__ATTENTION_OPERATOR, error);
-    return status == WEIR_OK ? check_call(attention, call, is_backward, error) : status;
+    WEIR__TRY(WEIR__TAKE_OPTIONS(*call, given, weir_attention_call, WEIR__ATTENTION_OPERATOR, error));
+    return check_call(attention, call, is_backward, error);
 }
 
 weir_status weir_attention_forward(weir_attention *attention, const weir_attention_call *given,
                                    weir_stream stream, weir_error *error) {
     weir__attention_arguments arguments;
     weir_attention_call call;
-    weir_status status = take_call(attention, given, false, &call, error);
-    if (status == WEIR_OK)
-        status = arguments_of(&call, &arguments, error);
-    if (status == WEIR_OK)
-        status = run_pass(attention, &call, &arguments, WEIR__ATTENTION_FORWARD, stream, error);
-    return status;
+    WEIR__TRY(take_call(attention, given, false, &call, error));
+    WEIR__TRY(arguments_of(&call, &arguments, error));
+    return run_pass(attention, &call, &arguments, WEIR__ATTENTION_FORWARD, stream, error);
 }
 
 weir_status weir_attention_backward(weir_attention *attention, const weir_attention_call *given,
                                     weir_stream stream, weir_error *error) {
     weir__attention_arguments arguments;
     weir_attention_call call;
-    weir_status status = take_call(attention, given, true, &call, error);
-    if (status == WEIR_OK)
-        status = arguments_of(&call, &arguments, error);
-    if (status == WEIR_OK)
-        status = run_pass(attention, &call, &arguments, WEIR__ATTENTION_QUERIES, stream, error);
-    if (status == WEIR_OK)
-        status = run_pass(attention, &call, &arguments, WEIR__ATTENTION_KEYS, stream, error);
-    return status;
+    WEIR__TRY(take_call(attention, given, true, &call, error));
+    WEIR__TRY(arguments_of(&call, &arguments, error));
+    WEIR__TRY(run_pass(attention, &call, &arguments, WEIR__ATTENTION_QUERIES, stream, error));
+    return run_pass(attention, &call, &arguments, WEIR__ATTENTION_KEYS, stream, error);
 }

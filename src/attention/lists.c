@@ -172,9 +172,7 @@ static void run_piece(void *context, size_t index, uint32_t worker) {
 
 weir_status weir__attention_lists(const weir_env *env, const attention_lists *lists, uint32_t threads,
                                   weir_error *error) {
-    weir_status status = check_tensors(lists, error);
-    if (status != WEIR_OK)
-        return status;
+    WEIR__TRY(check_tensors(lists, error));
     threads = weir__threads_or_processors(threads);
     for (uint32_t phase = 0; phase < PHASES; phase++) {
         phase_work work = {.lists = lists, .phase = phase, .threads = threads_of(&lists->at, phase)};

@@ -76,10 +76,8 @@ weir_status weir__file_read(const weir_env *env, const char *path, size_t max_si
         return read_stream(env, STDIN_FILENO, "standard input", max_size, data, size, failure_operator,
                            error);
     int file;
-    weir_status status = weir__file_open(env, path, &file, failure_operator, error);
-    if (status != WEIR_OK)
-        return status;
-    status = read_stream(env, file, path, max_size, data, size, failure_operator, error);
+    WEIR__TRY(weir__file_open(env, path, &file, failure_operator, error));
+    weir_status status = read_stream(env, file, path, max_size, data, size, failure_operator, error);
     env->close(env->context, file);
     return status;
 }

@@ -28,6 +28,15 @@ void weir__note_uint(weir_error *error, const char *name, uint64_t value);
 void weir__note_int(weir_error *error, const char *name, int64_t value);
 void weir__note_text(weir_error *error, const char *name, const char *text, size_t size);
 
+/* Passes a failure on at once: for functions that have nothing to release. One that has, keeps a status, asks
+ * `if (status == WEIR_OK)` before each further step, and releases at its end. */
+#define WEIR__TRY(expression)                                                                                \
+    do {                                                                                                     \
+        weir_status weir__tried = (expression);                                                              \
+        if (weir__tried != WEIR_OK)                                                                          \
+            return weir__tried;                                                                              \
+    } while (0)
+
 /* ---- Memory ---------------------------------------------------------------------------------- */
 
 const weir_env *weir__env(const weir_env *env);

@@ -257,9 +257,7 @@ static void describe(const weir__recipe *r, weir_batch_buffer *b) {
 
 /* Says what is damaged, if a block or a page of the store is. */
 static weir_status corrupt(const weir__recipe *r, weir_error *error) {
-    weir_status status = weir_store_status(r->store, error);
-    if (status != WEIR_OK)
-        return status;
+    WEIR__TRY(weir_store_status(r->store, error));
     return weir__fail(
         error, WEIR_STORE_CORRUPT, operator_name,
         "the store's rows point to rows that do not exist; run 'weir verify' on it and ingest anew");

@@ -11,13 +11,11 @@ weir_status weir_batch_builder_open(const weir_env *env, const weir_batch_option
                                     weir_batch_builder **out, weir_error *error) {
     env = weir__env(env);
     weir_batch_options options;
-    weir_status status = WEIR__TAKE_OPTIONS(options, given, weir_batch_options, operator_name, error);
-    if (status != WEIR_OK)
-        return status;
+    WEIR__TRY(WEIR__TAKE_OPTIONS(options, given, weir_batch_options, operator_name, error));
     weir_batch_builder *b = weir__allocate_zero(env, 1, sizeof *b);
     if (!b)
         return weir__out_of_memory(error, operator_name, sizeof *b);
-    status = weir__recipe_open(&b->recipe, env, &options, &b->sampler, error);
+    weir_status status = weir__recipe_open(&b->recipe, env, &options, &b->sampler, error);
     if (status == WEIR_OK)
         status = weir__batch_worker_open(&b->worker, &b->recipe, error);
     if (status != WEIR_OK) {
@@ -99,14 +97,10 @@ void weir__builder_digest(weir_batch_builder *b, weir_batch_buffer *buffer) {
 
 static __attribute__((noinline)) weir_status build(weir_batch_builder *b, weir_cursor cursor,
                                                    weir_batch_buffer *buffer, weir_error *error) {
-    weir_status status = weir__builder_begin(b, cursor, buffer, error);
-    if (status != WEIR_OK)
-        return status;
+    WEIR__TRY(weir__builder_begin(b, cursor, buffer, error));
     uint32_t count = buffer->batch.sequence_count;
     weir__builder_walk(b, buffer, 0, count);
-    status = weir__builder_finish(b, cursor, buffer, error);
-    if (status != WEIR_OK)
-        return status;
+    WEIR__TRY(weir__builder_finish(b, cursor, buffer, error));
     weir__batch_expand(buffer, 0, count);
     weir__builder_digest(b, buffer);
     return WEIR_OK;

@@ -56,9 +56,7 @@ weir_status weir_context_builder_open(const weir_env *env, const weir_context_op
                                       weir_batch_builder **out, weir_error *error) {
     env = weir__env(env);
     weir_context_options options;
-    weir_status status = WEIR__TAKE_OPTIONS(options, given, weir_context_options, operator_name, error);
-    if (status != WEIR_OK)
-        return status;
+    WEIR__TRY(WEIR__TAKE_OPTIONS(options, given, weir_context_options, operator_name, error));
     const weir_store_info *info = weir_store_describe(options.store);
     uint32_t task = find_task(info, options.task);
     if (task == WEIR_NONE)
@@ -66,7 +64,7 @@ weir_status weir_context_builder_open(const weir_env *env, const weir_context_op
     weir_batch_builder *b = weir__allocate_zero(env, 1, sizeof *b);
     if (!b)
         return weir__out_of_memory(error, operator_name, sizeof *b);
-    status = weir__recipe_open_for_requests(&b->recipe, env, &options, task, error);
+    weir_status status = weir__recipe_open_for_requests(&b->recipe, env, &options, task, error);
     if (status == WEIR_OK)
         status = weir__batch_worker_open(&b->worker, &b->recipe, error);
     if (status == WEIR_OK)
@@ -230,9 +228,7 @@ static __attribute__((noinline)) weir_status build(weir_batch_builder *b,
         buffer->epochs[i] = 0;
     }
     weir__batch_unit(&b->recipe, &b->worker, buffer, 0, count);
-    status = weir__batch_finish(&b->recipe, &b->worker, buffer, error);
-    if (status != WEIR_OK)
-        return status;
+    WEIR__TRY(weir__batch_finish(&b->recipe, &b->worker, buffer, error));
     weir__batch_expand(buffer, 0, count);
     weir__batch_digest(&b->recipe, &b->worker, buffer);
     return WEIR_OK;

@@ -131,9 +131,7 @@ weir_status weir__recipe_open(weir__recipe *r, const weir_env *env, const weir_b
                         .pads = options->pad,
                         .with_digests = options->with_digests,
                         .config = *weir_manifest_batch(options->manifest)};
-    weir_status status = open_sampler(r, options, sampler, error);
-    if (status != WEIR_OK)
-        return status;
+    WEIR__TRY(open_sampler(r, options, sampler, error));
     weir__recipe_seed_by(r, options->manifest, options->token, options->token_size, options->dataset);
     const weir_task *task = &weir_store_describe(r->store)->tasks[r->task];
     if (task->link.is_link && task->link.edge == WEIR_NONE &&
@@ -143,7 +141,7 @@ weir_status weir__recipe_open(weir__recipe *r, const weir_env *env, const weir_b
             "batch.links draws negatives by popularity, but task %.200s does not say what counts "
             "it; name a foreign key as its \"popularity\" in the schema and ingest anew",
             task->name);
-    status = weir__rules_open(&r->rules, env, r->store, r->task, &r->config, error);
+    weir_status status = weir__rules_open(&r->rules, env, r->store, r->task, &r->config, error);
     r->config.widths = NULL; /* the manifest's, which may be closed; the rules have them */
     uint64_t samples = weir_manifest_global_batch_size(options->manifest) / options->world_size, sequences;
     r->group_size = weir__group_size(task, &r->config, r->stage);

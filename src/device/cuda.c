@@ -103,10 +103,8 @@ static void let_go(weir_device *device, bool is_held) {
 /* ---- Resources --------------------------------------------------------------------------------- */
 
 static weir_status make_zeroed_memory(cuda_device *d, size_t size, uintptr_t *out, weir_error *error) {
-    weir_status status = CALL(d, error, MemAlloc, (out, size));
-    if (status != WEIR_OK)
-        return status;
-    status = CALL(d, error, MemsetD8Async, (*out, 0, size, 0));
+    WEIR__TRY(CALL(d, error, MemAlloc, (out, size)));
+    weir_status status = CALL(d, error, MemsetD8Async, (*out, 0, size, 0));
     if (status == WEIR_OK)
         status = CALL(d, error, StreamSynchronize, (0));
     if (status != WEIR_OK)
@@ -154,10 +152,8 @@ static weir_status make(weir_device *device, weir__resource kind, size_t size, u
     cuda_device *d = cuda_of(device);
     uintptr_t made = 0;
     bool is_pushed;
-    weir_status status = enter(d, &is_pushed, error);
-    if (status != WEIR_OK)
-        return status;
-    status = make_inside(d, kind, size ? size : 1, &made, error);
+    WEIR__TRY(enter(d, &is_pushed, error));
+    weir_status status = make_inside(d, kind, size ? size : 1, &made, error);
     bool is_made = status == WEIR_OK;
     status = leave(d, is_pushed, status, error);
     if (is_made && status != WEIR_OK)
@@ -196,12 +192,11 @@ static weir_status record_event(weir_device *device, weir_event event, weir_stre
 static weir_status query_event(weir_device *device, weir_event event, bool *is_done, weir_error *error) {
     cuda_device *d = cuda_of(device);
     bool is_pushed;
-    weir_status status = enter(d, &is_pushed, error);
-    if (status != WEIR_OK)
-        return status;
+    WEIR__TRY(enter(d, &is_pushed, error));
     int result = d->api.EventQuery(event);
     bool is_answer = result == WEIR__CUDA_SUCCESS || result == WEIR__CUDA_NOT_READY;
-    status = leave(d, is_pushed, is_answer ? WEIR_OK : failed(d, result, "EventQuery", error), error);
+    weir_status status =
+        leave(d, is_pushed, is_answer ? WEIR_OK : failed(d, result, "EventQuery", error), error);
     if (status == WEIR_OK)
         *is_done = result == WEIR__CUDA_SUCCESS;
     return status;
@@ -258,10 +253,8 @@ static weir_status reserve_range(void *context, size_t size, void **out, weir_er
     cuda_device *d = device_of(context);
     uintptr_t range = 0;
     bool is_pushed;
-    weir_status status = enter(d, &is_pushed, error);
-    if (status != WEIR_OK)
-        return status;
-    status = CALL(d, error, MemAddressReserve, (&range, size, 0, 0, 0));
+    WEIR__TRY(enter(d, &is_pushed, error));
+    weir_status status = CALL(d, error, MemAddressReserve, (&range, size, 0, 0, 0));
     bool is_reserved = status == WEIR_OK;
     status = leave(d, is_pushed, status, error);
     if (is_reserved && status != WEIR_OK)
@@ -291,10 +284,8 @@ static void drop_pages(void *context, uint64_t handle) {
 static weir_status map_inside(cuda_device *d, uintptr_t at, size_t size, uint64_t handle, uint64_t offset,
                               weir_error *error) {
     weir__cuda_access access = {{WEIR__CUDA_ON_DEVICE, d->ordinal}, WEIR__CUDA_READ_AND_WRITE};
-    weir_status status = CALL(d, error, MemMap, (at, size, (size_t)offset, handle, 0));
-    if (status != WEIR_OK)
-        return status;
-    status = CALL(d, error, MemSetAccess, (at, size, &access, 1));
+    WEIR__TRY(CALL(d, error, MemMap, (at, size, (size_t)offset, handle, 0)));
+    weir_status status = CALL(d, error, MemSetAccess, (at, size, &access, 1));
     if (status != WEIR_OK)
         (void)d->api.MemUnmap(at, size);
     return status;
@@ -304,10 +295,8 @@ static weir_status map_pages(void *context, void *at, size_t size, uint64_t hand
                              weir_error *error) {
     cuda_device *d = device_of(context);
     bool is_pushed;
-    weir_status status = enter(d, &is_pushed, error);
-    if (status != WEIR_OK)
-        return status;
-    status = map_inside(d, (uintptr_t)at, size, handle, offset, error);
+    WEIR__TRY(enter(d, &is_pushed, error));
+    weir_status status = map_inside(d, (uintptr_t)at, size, handle, offset, error);
     bool is_mapped = status == WEIR_OK;
     status = leave(d, is_pushed, status, error);
     if (is_mapped && status != WEIR_OK)
@@ -330,10 +319,8 @@ static weir_status unmap_pages(void *context, void *at, size_t size, weir_error 
 static weir_status create_inside(cuda_device *d, uintptr_t at, size_t size, uint64_t *handle,
                                  weir_error *error) {
     weir__cuda_allocation allocation = allocation_on(d);
-    weir_status status = CALL(d, error, MemCreate, (handle, size, &allocation, 0));
-    if (status != WEIR_OK)
-        return status;
-    status = map_inside(d, at, size, *handle, 0, error);
+    WEIR__TRY(CALL(d, error, MemCreate, (handle, size, &allocation, 0)));
+    weir_status status = map_inside(d, at, size, *handle, 0, error);
     bool is_mapped = status == WEIR_OK;
     if (is_mapped)
         status = CALL(d, error, MemsetD8Async, (at, 0, size, 0));
@@ -352,10 +339,8 @@ static weir_status back_range(void *context, void *at, size_t size, weir_error *
     cuda_device *d = device_of(context);
     uint64_t handle = 0;
     bool is_pushed;
-    weir_status status = enter(d, &is_pushed, error);
-    if (status != WEIR_OK)
-        return status;
-    status = create_inside(d, (uintptr_t)at, size, &handle, error);
+    WEIR__TRY(enter(d, &is_pushed, error));
+    weir_status status = create_inside(d, (uintptr_t)at, size, &handle, error);
     bool is_backed = status == WEIR_OK;
     if (is_backed)
         (void)d->api.MemRelease(handle);
@@ -367,10 +352,8 @@ static weir_status back_range(void *context, void *at, size_t size, weir_error *
 
 static weir_status make_inside_range(cuda_device *d, size_t size, uint64_t *handle, weir_error *error) {
     uintptr_t range = 0;
-    weir_status status = CALL(d, error, MemAddressReserve, (&range, size, 0, 0, 0));
-    if (status != WEIR_OK)
-        return status;
-    status = create_inside(d, range, size, handle, error);
+    WEIR__TRY(CALL(d, error, MemAddressReserve, (&range, size, 0, 0, 0)));
+    weir_status status = create_inside(d, range, size, handle, error);
     if (status == WEIR_OK)
         (void)d->api.MemUnmap(range, size);
     (void)d->api.MemAddressFree(range, size);
@@ -380,10 +363,8 @@ static weir_status make_inside_range(cuda_device *d, size_t size, uint64_t *hand
 static weir_status make_pages(void *context, size_t size, uint64_t *handle, weir_error *error) {
     cuda_device *d = device_of(context);
     bool is_pushed;
-    weir_status status = enter(d, &is_pushed, error);
-    if (status != WEIR_OK)
-        return status;
-    status = make_inside_range(d, size, handle, error);
+    WEIR__TRY(enter(d, &is_pushed, error));
+    weir_status status = make_inside_range(d, size, handle, error);
     bool is_made = status == WEIR_OK;
     status = leave(d, is_pushed, status, error);
     if (is_made && status != WEIR_OK)
@@ -419,10 +400,8 @@ static weir_status take_from_pool(weir_device *device, size_t size, weir_stream 
                                   weir_error *error) {
     cuda_device *d = cuda_of(device);
     bool is_pushed;
-    weir_status status = enter(d, &is_pushed, error);
-    if (status != WEIR_OK)
-        return status;
-    status = CALL(d, error, MemAllocAsync, (out, size ? size : 1, stream));
+    WEIR__TRY(enter(d, &is_pushed, error));
+    weir_status status = CALL(d, error, MemAllocAsync, (out, size ? size : 1, stream));
     bool is_taken = status == WEIR_OK;
     status = leave(d, is_pushed, status, error);
     if (is_taken && status != WEIR_OK)
@@ -455,10 +434,9 @@ static uint64_t reserved_by_pool(weir_device *device) {
 /* ---- Kernels ----------------------------------------------------------------------------------- */
 
 static weir_status load_inside(cuda_device *d, weir__kernel *kernel, const char *image, weir_error *error) {
-    weir_status status = CALL(d, error, ModuleLoadData, (&kernel->module, image));
-    if (status != WEIR_OK)
-        return status;
-    status = CALL(d, error, ModuleGetFunction, (&kernel->function, kernel->module, kernel->source->name));
+    WEIR__TRY(CALL(d, error, ModuleLoadData, (&kernel->module, image)));
+    weir_status status =
+        CALL(d, error, ModuleGetFunction, (&kernel->function, kernel->module, kernel->source->name));
     if (status == WEIR_OK && kernel->source->shared_bytes > 0)
         status = CALL(d, error, FuncSetAttribute,
                       (kernel->function, WEIR__CUDA_MAX_DYNAMIC_SHARED,
@@ -470,10 +448,8 @@ static weir_status load_inside(cuda_device *d, weir__kernel *kernel, const char 
 
 static weir_status load_kernel(cuda_device *d, weir__kernel *kernel, const char *image, weir_error *error) {
     bool is_pushed;
-    weir_status status = enter(d, &is_pushed, error);
-    if (status != WEIR_OK)
-        return status;
-    status = load_inside(d, kernel, image, error);
+    WEIR__TRY(enter(d, &is_pushed, error));
+    weir_status status = load_inside(d, kernel, image, error);
     bool is_loaded = status == WEIR_OK;
     status = leave(d, is_pushed, status, error);
     if (is_loaded && status != WEIR_OK)
@@ -487,11 +463,8 @@ static weir_status open_kernel(weir_device *device, weir__kernel *kernel, weir_e
     cuda_device *d = cuda_of(device);
     uint32_t capability = device->info.capability_major * 10 + device->info.capability_minor;
     char *image;
-    weir_status status =
-        weir__nvrtc_compile(device->env, d->compiler, kernel->source, capability, &image, error);
-    if (status != WEIR_OK)
-        return status;
-    status = load_kernel(d, kernel, image, error);
+    WEIR__TRY(weir__nvrtc_compile(device->env, d->compiler, kernel->source, capability, &image, error));
+    weir_status status = load_kernel(d, kernel, image, error);
     weir__release(device->env, image);
     return status;
 }
@@ -524,9 +497,7 @@ static void close_cuda(weir_device *device) {
 
 static weir_status check_version(cuda_device *d, weir_error *error) {
     int version = 0;
-    weir_status status = CALL(d, error, DriverGetVersion, (&version));
-    if (status != WEIR_OK)
-        return status;
+    WEIR__TRY(CALL(d, error, DriverGetVersion, (&version)));
     d->base.info.driver_version = WEIR__LOW(uint32_t, version);
     if (version < OLDEST_VERSION)
         return weir__fail(error, WEIR_DEVICE_ERROR, WEIR__DEVICE_OPERATOR,
@@ -537,9 +508,7 @@ static weir_status check_version(cuda_device *d, weir_error *error) {
 
 static weir_status choose_device(cuda_device *d, uint32_t ordinal, weir_error *error) {
     int count = 0;
-    weir_status status = CALL(d, error, DeviceGetCount, (&count));
-    if (status != WEIR_OK)
-        return status;
+    WEIR__TRY(CALL(d, error, DeviceGetCount, (&count)));
     if (count <= 0 || ordinal >= WEIR__NARROW(uint32_t, count))
         return weir__fail(error, WEIR_DEVICE_ERROR, WEIR__DEVICE_OPERATOR,
                           "there is no device %u: the driver has %d%s", ordinal, count,

@@ -8,16 +8,11 @@
 weir_status weir_device_open(const weir_env *env, const weir_device_options *given, weir_device **out,
                              weir_error *error) {
     weir_device_options options;
-    weir_status status =
-        WEIR__TAKE_OPTIONS(options, given, weir_device_options, WEIR__DEVICE_OPERATOR, error);
-    if (status != WEIR_OK)
-        return status;
+    WEIR__TRY(WEIR__TAKE_OPTIONS(options, given, weir_device_options, WEIR__DEVICE_OPERATOR, error));
     bool is_host = options.library && strcmp(options.library, "host") == 0;
     weir_device *device;
-    status = is_host ? weir__host_device_open(weir__env(env), &device, error)
-                     : weir__cuda_device_open(weir__env(env), &options, &device, error);
-    if (status != WEIR_OK)
-        return status;
+    WEIR__TRY(is_host ? weir__host_device_open(weir__env(env), &device, error)
+                      : weir__cuda_device_open(weir__env(env), &options, &device, error));
     for (int kind = WEIR__DEVICE_MEMORY; kind <= WEIR__PINNED_MEMORY; kind++)
         device->memories[kind] = (weir__device_memory){device, (weir__resource)kind};
     *out = device;

@@ -57,19 +57,14 @@ static weir_status compile(compilation *c, const weir__kernel_source *source, ui
     assert(source->option_count <= OPTIONS_MAX - 2);
     for (size_t i = 0; source->options && i < source->option_count; i++)
         options[count++] = source->options[i];
-    weir_status status =
-        CALL(c, error, CreateProgram, (&c->program, c->source, "weir_kernel.cu", 0, NULL, NULL));
-    if (status != WEIR_OK)
-        return status;
+    WEIR__TRY(CALL(c, error, CreateProgram, (&c->program, c->source, "weir_kernel.cu", 0, NULL, NULL)));
     result = c->api.CompileProgram(c->program, count, options);
     if (result != 0) {
         read_log(c);
         return failed(c, result, "CompileProgram", error);
     }
     size_t size = 0;
-    status = CALL(c, error, GetCUBINSize, (c->program, &size));
-    if (status != WEIR_OK)
-        return status;
+    WEIR__TRY(CALL(c, error, GetCUBINSize, (c->program, &size)));
     c->image = size == SIZE_MAX ? NULL : weir__allocate_zero(c->env, size + 1, 1);
     if (!c->image)
         return weir__out_of_memory(error, WEIR__DEVICE_OPERATOR, size);
@@ -79,12 +74,10 @@ static weir_status compile(compilation *c, const weir__kernel_source *source, ui
 weir_status weir__nvrtc_compile(const weir_env *env, const char *path, const weir__kernel_source *source,
                                 uint32_t capability, char **image, weir_error *error) {
     compilation c = {.env = env};
-    weir_status status = weir__nvrtc_load(path, &c.api, error);
-    if (status != WEIR_OK)
-        return status;
+    WEIR__TRY(weir__nvrtc_load(path, &c.api, error));
     c.source = weir__copy_text(env, (const char *)source->text, source->text_size);
-    status = c.source ? compile(&c, source, capability, error)
-                      : weir__out_of_memory(error, WEIR__DEVICE_OPERATOR, source->text_size);
+    weir_status status = c.source ? compile(&c, source, capability, error)
+                                  : weir__out_of_memory(error, WEIR__DEVICE_OPERATOR, source->text_size);
     if (c.program)
         (void)c.api.DestroyProgram(&c.program);
     weir__release(env, c.source);

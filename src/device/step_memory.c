@@ -184,9 +184,7 @@ static weir_status pack_requests(weir_step_memory *m, uint64_t *load, weir_buffe
     weir_packing_options options = {
         .size = sizeof options, .alignment = ALIGNMENT, .effort_plus_one = m->effort_plus_one};
     weir_packing_result result;
-    weir_status status = weir_pack(m->env, buffers, count, &options, offsets, &result, error);
-    if (status != WEIR_OK)
-        return status;
+    WEIR__TRY(weir_pack(m->env, buffers, count, &options, offsets, &result, error));
     for (size_t i = 0; i < count; i++) {
         m->requests[of[i]].offset = offsets[i];
         m->requests[of[i]].has_place = true;

@@ -332,9 +332,7 @@ static weir_status skip_empty(weir__csv_reader *r, bool *has_more, weir_error *e
         *has_more = r->start < r->end;
         if (*has_more || r->is_at_end)
             return WEIR_OK;
-        weir_status status = fill(r, error);
-        if (status != WEIR_OK)
-            return status;
+        WEIR__TRY(fill(r, error));
     }
 }
 
@@ -349,9 +347,7 @@ weir_status weir__csv_next(weir__csv_reader *r, weir__csv_record *record, weir_e
         return status;
     record_end found;
     while ((found = find_fields(r, &count, &next, &lines, &is_short_of_memory)) == RECORD_GOES_ON) {
-        status = fill(r, error);
-        if (status != WEIR_OK)
-            return status;
+        WEIR__TRY(fill(r, error));
     }
     if (is_short_of_memory)
         return weir__out_of_memory(error, WEIR__SOURCE_OPERATOR, count * sizeof *r->fields);

@@ -303,9 +303,7 @@ static weir_status take_top(finder *f, const char *folder, const entry *found) {
     char path[PATH_CAPACITY];
     size_t stem;
     ptrdiff_t number = -1;
-    weir_status status = join_path(f, folder, found->name, path);
-    if (status != WEIR_OK)
-        return status;
+    WEIR__TRY(join_path(f, folder, found->name, path));
     if (found->is_folder)
         return collect(f, path, found->name, 0, &number);
     file_kind kind = found->is_file ? kind_of(found->name, &stem) : NOT_DATA;

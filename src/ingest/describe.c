@@ -101,9 +101,7 @@ static weir_status describe_table(weir__ingest *ingest, uint32_t t, uint32_t *co
     describe_edges(ingest, t);
     *column_start += info->column_count;
     *edge_start += info->edge_count;
-    status = describe_times(ingest, t, error);
-    if (status != WEIR_OK)
-        return status;
+    WEIR__TRY(describe_times(ingest, t, error));
     if (!weir__layout_record(info, ingest->info_columns + info->column_start,
                              ingest->info_edges + info->edge_start))
         return weir__fail(error, WEIR_SCHEMA_INVALID, WEIR__SCHEMA_OPERATOR, "table %s has too many columns",
@@ -243,9 +241,7 @@ static weir_status describe_tasks(weir__ingest *ingest, weir_error *error) {
         if (weir__is_link(task->schema))
             ingest->info_tasks[i].link =
                 (weir_link){.is_link = true, .table = task->link.table, .edge = task->link.edge};
-        weir_status status = describe_drops(ingest, i, error);
-        if (status != WEIR_OK)
-            return status;
+        WEIR__TRY(describe_drops(ingest, i, error));
         describe_target(ingest, i, &next_derived);
     }
     describe_label_times(ingest, next_derived);

@@ -112,9 +112,7 @@ static weir_status order_candidates(weir__draft *draft, uint32_t t, candidates *
     if (found->count < 2)
         return WEIR_OK;
     pair_view view = {.table = &draft->tables[t], .found = found};
-    weir_status status = weir__draft_scan(draft, t, found->columns, found->count, see_pairs, &view, error);
-    if (status != WEIR_OK)
-        return status;
+    WEIR__TRY(weir__draft_scan(draft, t, found->columns, found->count, see_pairs, &view, error));
     candidates ordered = *found;
     prefer_earliest(&view, &ordered, 0, found->first_late);
     prefer_earliest(&view, &ordered, found->first_late, found->count);

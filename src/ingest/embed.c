@@ -37,9 +37,7 @@ weir_status weir__embedder_open(const weir_env *env, const weir_cbor_value *sett
     weir_cbor_value provider;
     uint32_t dim = 0;
     *out = NULL;
-    weir_status status = read_dim(settings, &dim, error);
-    if (status != WEIR_OK)
-        return status;
+    WEIR__TRY(read_dim(settings, &dim, error));
     if (settings && weir_cbor_get(settings, "provider", &provider))
         kind = find_kind(&provider);
     if (!kind)

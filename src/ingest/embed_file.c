@@ -179,12 +179,10 @@ static weir_status read_pieces(line_reader *reader) {
 static weir_status read_file(file_embedder *self, weir_error *error) {
     const weir_env *env = self->base.env;
     line_reader reader = {.self = self, .error = error};
-    weir_status status = weir__file_open(env, self->path, &reader.file, WEIR__EMBED_OPERATOR, error);
-    if (status != WEIR_OK)
-        return status;
+    WEIR__TRY(weir__file_open(env, self->path, &reader.file, WEIR__EMBED_OPERATOR, error));
     reader.numbers = weir__allocate(env, self->base.dim, sizeof *reader.numbers);
-    status = reader.numbers ? read_pieces(&reader)
-                            : weir__out_of_memory(error, WEIR__EMBED_OPERATOR, self->base.dim);
+    weir_status status = reader.numbers ? read_pieces(&reader)
+                                        : weir__out_of_memory(error, WEIR__EMBED_OPERATOR, self->base.dim);
     weir__release(env, reader.numbers);
     weir__release(env, reader.buffer);
     env->close(env->context, reader.file);

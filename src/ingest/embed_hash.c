@@ -108,9 +108,7 @@ static weir_status check_settings(const weir_cbor_value *settings, weir_error *e
 
 static weir_status open_hash(const weir_env *env, const weir_cbor_value *settings, uint32_t dim,
                              weir__embedder **out, weir_error *error) {
-    weir_status status = check_settings(settings, error);
-    if (status != WEIR_OK)
-        return status;
+    WEIR__TRY(check_settings(settings, error));
     weir__embedder *self = weir__allocate_zero(env, 1, sizeof *self);
     if (!self)
         return weir__out_of_memory(error, WEIR__EMBED_OPERATOR, sizeof *self);

@@ -220,9 +220,7 @@ static weir_status prepare_source(weir__ingest *ingest, bool reads_schema, weir_
                                             .arrow_table_count = options->arrow_table_count,
                                             .arrow_is_read_once = reads_once(ingest),
                                             .is_cancelled = &ingest->is_cancelled};
-    status = prepare_csv(ingest, error);
-    if (status != WEIR_OK)
-        return status;
+    WEIR__TRY(prepare_csv(ingest, error));
     return options->search_path ? split_search_path(ingest, options->search_path, error) : WEIR_OK;
 }
 
@@ -245,16 +243,12 @@ static weir_status begin(weir__ingest *ingest, bool reads_schema, weir_error *er
     if (!ingest->options->source == !has_tables)
         return weir__fail(error, WEIR_CONTRACT_VIOLATION, WEIR__INGEST_OPERATOR, "%s",
                           has_tables ? "both a source and Arrow tables are given" : "no source is given");
-    weir_status status = weir__check_preset(ingest->options->preset, error);
-    if (status == WEIR_OK)
-        status = weir__like_open(ingest, error);
-    if (status == WEIR_OK)
-        status = prepare_source(ingest, reads_schema, error);
-    if (status == WEIR_OK)
-        status = open_sessions(ingest, error);
-    if (status == WEIR_OK)
-        status = ingest->sessions[0]->kind->describe(ingest->sessions[0], &ingest->catalog, error);
-    return status == WEIR_OK ? check_csv(ingest, error) : status;
+    WEIR__TRY(weir__check_preset(ingest->options->preset, error));
+    WEIR__TRY(weir__like_open(ingest, error));
+    WEIR__TRY(prepare_source(ingest, reads_schema, error));
+    WEIR__TRY(open_sessions(ingest, error));
+    WEIR__TRY(ingest->sessions[0]->kind->describe(ingest->sessions[0], &ingest->catalog, error));
+    return check_csv(ingest, error);
 }
 
 static void release_table(weir__ingest *ingest, weir__table_plan *table) {
@@ -346,8 +340,8 @@ static void finish(weir__ingest *ingest) {
 /* ---- The schema ------------------------------------------------------------------------------ */
 
 static weir_status draft(weir__ingest *ingest, weir_json_writer *w, weir_error *error) {
-    weir_status status = weir__catalog_keep_drafted(&ingest->catalog, error);
-    return status == WEIR_OK ? weir__draft_schema(ingest, w, error) : status;
+    WEIR__TRY(weir__catalog_keep_drafted(&ingest->catalog, error));
+    return weir__draft_schema(ingest, w, error);
 }
 
 /* Where no schema is given, the draft is read as one. */
@@ -394,12 +388,9 @@ draft_all(const weir_env *env, const weir_ingest_options *options, weir_json_wri
 weir_status weir_schema_draft(const weir_env *env, const weir_ingest_options *given, weir_json_writer *w,
                               weir_error *error) {
     weir_ingest_options options;
-    weir_status status =
-        WEIR__TAKE_OPTIONS(options, given, weir_ingest_options, WEIR__INGEST_OPERATOR, error);
-    if (status != WEIR_OK)
-        return status;
+    WEIR__TRY(WEIR__TAKE_OPTIONS(options, given, weir_ingest_options, WEIR__INGEST_OPERATOR, error));
     weir__floating kept = weir__enter_floating();
-    status = draft_all(env, &options, w, error);
+    weir_status status = draft_all(env, &options, w, error);
     weir__leave_floating(&kept);
     return status;
 }
@@ -496,11 +487,8 @@ static weir_status commit_files(weir__ingest *ingest, weir__store_writer *store,
 static weir_status read_and_write(weir__ingest *ingest, weir_ingest_report *report, weir_error *error) {
     weir__atomic_file manifest;
     weir__store_writer store;
-    weir_status status =
-        weir__atomic_open(&manifest, ingest->env, report->manifest_path, WEIR__INGEST_OPERATOR, error);
-    if (status != WEIR_OK)
-        return status;
-    status = weir__store_writer_open(&store, ingest->env, report->store_path, error);
+    WEIR__TRY(weir__atomic_open(&manifest, ingest->env, report->manifest_path, WEIR__INGEST_OPERATOR, error));
+    weir_status status = weir__store_writer_open(&store, ingest->env, report->store_path, error);
     if (status == WEIR_OK) {
         status = make_store(ingest, &store, report, error);
         if (status == WEIR_OK)
@@ -571,12 +559,9 @@ static __attribute__((noinline)) weir_status ingest_all(const weir_env *env,
 weir_status weir_ingest(const weir_env *env, const weir_ingest_options *given, weir_ingest_report *report,
                         weir_error *error) {
     weir_ingest_options options;
-    weir_status status =
-        WEIR__TAKE_OPTIONS(options, given, weir_ingest_options, WEIR__INGEST_OPERATOR, error);
-    if (status != WEIR_OK)
-        return status;
+    WEIR__TRY(WEIR__TAKE_OPTIONS(options, given, weir_ingest_options, WEIR__INGEST_OPERATOR, error));
     weir__floating kept = weir__enter_floating();
-    status = ingest_all(env, &options, report, error);
+    weir_status status = ingest_all(env, &options, report, error);
     weir__leave_floating(&kept);
     return status;
 }

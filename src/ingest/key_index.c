@@ -125,10 +125,8 @@ weir_status weir__index_keys(weir__ingest *ingest, weir_error *error) {
         if (!index)
             return weir__out_of_memory(error, WEIR__INGEST_OPERATOR, sizeof *index);
         ingest->key_indexes[t] = index;
-        weir_status status = weir__key_index_make(ingest->env, table, table->primary_key,
-                                                  table->primary_key_count, index, &duplicate, error);
-        if (status != WEIR_OK)
-            return status;
+        WEIR__TRY(weir__key_index_make(ingest->env, table, table->primary_key, table->primary_key_count,
+                                       index, &duplicate, error));
     }
     return WEIR_OK;
 }

@@ -48,8 +48,8 @@ static bool are_equal(const weir_cbor_writer *a, const weir_cbor_writer *b) {
 static weir_status read_json(const weir_env *env, const char *text, size_t size, const char *name,
                              weir_cbor_writer *out, weir_error *error) {
     weir_cbor_writer_memory(out, env);
-    weir_status status = weir_json_read(text, size, name, WEIR_MANIFEST_INVALID, out, error);
-    return status == WEIR_OK ? weir_cbor_finish(out, error) : status;
+    WEIR__TRY(weir_json_read(text, size, name, WEIR_MANIFEST_INVALID, out, error));
+    return weir_cbor_finish(out, error);
 }
 
 static weir_status compare_with_default(const weir_env *env, const weir_store_info *info,

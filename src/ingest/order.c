@@ -126,11 +126,8 @@ static weir_status join_parts(weir__ingest *ingest, weir__table_plan *table, wei
     for (uint32_t c = 0; c < table->column_count; c++)
         weir__dictionary_init(&table->categories[c], env);
     for (uint32_t c = 0; c < table->column_count; c++) {
-        weir_status status =
-            weir__like_categories(ingest, table->columns[c].column_idx, &table->categories[c], &ingest->arena,
-                                  &table->like_categories[c], error);
-        if (status != WEIR_OK)
-            return status;
+        WEIR__TRY(weir__like_categories(ingest, table->columns[c].column_idx, &table->categories[c],
+                                        &ingest->arena, &table->like_categories[c], error));
     }
     for (uint32_t p = 0; p < table->part_count && is_fine; p++)
         is_fine = renumber_part(ingest, table, &table->parts[p]);

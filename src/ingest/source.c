@@ -65,9 +65,7 @@ static weir_status next_chosen(weir__cursor *base, weir__rows *rows, weir_error 
     *rows = (weir__rows){0};
     if (!cursor->query)
         return WEIR_OK;
-    weir_status status = cursor->query->next(cursor->query, &all, error);
-    if (status != WEIR_OK)
-        return status;
+    WEIR__TRY(cursor->query->next(cursor->query, &all, error));
     uint32_t count = base->column_count;
     if (!weir__grow(cursor->env, (void **)&cursor->cells, &cursor->cell_capacity, all.row_count * count + 1,
                     sizeof *cursor->cells))
@@ -126,9 +124,7 @@ weir_status weir__source_scan(weir__source *source, const weir__catalog_table *t
 
 static weir_status describe(weir__source *source, weir__catalog *catalog, weir__catalog_table *table,
                             weir_error *error) {
-    weir_status status = source->kind->describe_query(source, table->query, catalog, table, error);
-    if (status != WEIR_OK)
-        return status;
+    WEIR__TRY(source->kind->describe_query(source, table->query, catalog, table, error));
     if (table->column_count == 0)
         return weir__fail(error, WEIR_SOURCE_ERROR, WEIR__SOURCE_OPERATOR, "it gives no columns");
     for (uint32_t i = 1; i < table->column_count; i++)

@@ -229,9 +229,7 @@ static weir_status open_feed(arrow_table *table, feed **out, weir_error *error) 
 /* The feed of a part: one of its own if it is the only one, else that of the others. Locked. */
 static weir_status join_feed(arrow_table *table, uint32_t part_count, feed **out, weir_error *error) {
     feed *f = table->shared;
-    weir_status status = f ? WEIR_OK : open_feed(table, &f, error);
-    if (status != WEIR_OK)
-        return status;
+    WEIR__TRY(f ? WEIR_OK : open_feed(table, &f, error));
     if (!table->shared)
         f->parts_to_open = part_count;
     f->parts_to_open--;
@@ -421,16 +419,14 @@ static weir_status scan(weir__source *source, const weir__catalog_table *from, c
     arrow_table *table = &shared->tables[*(const uint32_t *)from->detail];
     bool needs_forms = false;
     (void)part; /* whoever is free takes the next batch */
-    weir_status status = check_wanted(table, columns, column_count, &needs_forms, error);
-    if (status != WEIR_OK)
-        return status;
+    WEIR__TRY(check_wanted(table, columns, column_count, &needs_forms, error));
     arrow_cursor *cursor = weir__allocate_zero(table->env, 1, sizeof *cursor);
     if (!cursor)
         return no_memory(error);
     cursor->base = (weir__cursor){.column_count = column_count, .next = next_rows, .close = close_cursor};
     cursor->source = shared;
     cursor->table = table;
-    status = fill_cursor(cursor, columns, needs_forms, part_count, error);
+    weir_status status = fill_cursor(cursor, columns, needs_forms, part_count, error);
     if (status != WEIR_OK) {
         close_cursor(&cursor->base);
         return status;
@@ -500,11 +496,9 @@ static weir_status check_given(const arrow_source *source, const weir_arrow_tabl
 static weir_status read_columns(arrow_table *table, weir_error *error) {
     struct ArrowArrayStream opened = {0}, *stream = table->given->stream;
     struct ArrowSchema schema;
-    weir_status status = stream ? check_stream(table, stream, error) : open_stream(table, &opened, error);
-    if (status != WEIR_OK)
-        return status;
+    WEIR__TRY(stream ? check_stream(table, stream, error) : open_stream(table, &opened, error));
     stream = stream ? stream : &opened;
-    status = get_schema(table, stream, &schema, error);
+    weir_status status = get_schema(table, stream, &schema, error);
     if (status == WEIR_OK) {
         status = take_columns(table, &schema, error);
         schema.release(&schema);

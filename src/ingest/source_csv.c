@@ -165,10 +165,8 @@ static weir_status look_at_file(const weir__csv_source *source, weir__csv_table 
     const weir__data_file *file = &table->files->files[number];
     weir__csv_reader *reader;
     weir__csv_record record = {0};
-    weir_status status = weir__csv_open(env, file->path, &table->dialect, &reader, error);
-    if (status != WEIR_OK)
-        return status;
-    status = weir__csv_next(reader, &record, error);
+    WEIR__TRY(weir__csv_open(env, file->path, &table->dialect, &reader, error));
+    weir_status status = weir__csv_next(reader, &record, error);
     if (status == WEIR_OK && record.field_count == 0)
         status =
             weir__fail(error, WEIR_SOURCE_ERROR, WEIR__SOURCE_OPERATOR,

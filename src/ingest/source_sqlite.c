@@ -520,9 +520,7 @@ static weir_status open_cursor(sqlite_source *source, sqlite3_stmt *statement, u
 static weir_status query(weir__source *source, const char *sql, weir__cursor **out, weir_error *error) {
     sqlite_source *self = (sqlite_source *)source;
     sqlite3_stmt *statement = NULL;
-    weir_status status = prepare(self, sql, &statement, error);
-    if (status != WEIR_OK)
-        return status;
+    WEIR__TRY(prepare(self, sql, &statement, error));
     return open_cursor(self, statement, WEIR__NARROW(uint32_t, sqlite3_column_count(statement)), true, out,
                        error);
 }

@@ -229,9 +229,7 @@ static weir_status choose_end(weir__ingest *ingest, weir_error *error) {
 }
 
 weir_status weir__make_statistics(weir__ingest *ingest, weir_error *error) {
-    weir_status status = choose_end(ingest, error);
-    if (status != WEIR_OK)
-        return status;
+    WEIR__TRY(choose_end(ingest, error));
     size_t capacity = ingest->info.table_column_count;
     statistics_work work = {.items = weir__allocate_zero(ingest->env, capacity, sizeof *work.items)};
     if (!work.items)

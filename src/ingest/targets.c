@@ -123,9 +123,7 @@ static weir_status check_manifest(const weir_env *env, const char *path, weir_er
 weir_status weir__choose_targets(const weir__ingest *ingest, weir_ingest_report *report, weir_error *error) {
     const weir_ingest_options *options = ingest->options;
     const char *store = report->store_path, *manifest = report->manifest_path;
-    weir_status status = choose_names(ingest, report, error);
-    if (status != WEIR_OK)
-        return status;
+    WEIR__TRY(choose_names(ingest, report, error));
     if (is_same_file(store, manifest))
         return refuse(error, store, "cannot be both the store and the manifest");
     if (options->source && is_same_file(options->source, store))
@@ -140,6 +138,6 @@ weir_status weir__choose_targets(const weir__ingest *ingest, weir_ingest_report 
         return refuse(error, store, "is the store of --like; the new store must be another file");
     if (options->like && is_same_file(options->like, manifest))
         return refuse(error, manifest, "is the store of --like; the manifest must be another file");
-    status = check_store(ingest->env, store, error);
-    return status == WEIR_OK ? check_manifest(ingest->env, manifest, error) : status;
+    WEIR__TRY(check_store(ingest->env, store, error));
+    return check_manifest(ingest->env, manifest, error);
 }

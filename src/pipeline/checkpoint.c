@@ -155,16 +155,13 @@ static weir_status check_fields(const weir_cbor_value *map, weir_error *error) {
                                    {"stage", WEIR_CBOR_TEXT},         {"policy", WEIR_CBOR_TEXT},
                                    {"manifest_hash", WEIR_CBOR_BYTES}};
     weir_cbor_value value;
-    weir_status status;
     if (map->type != WEIR_CBOR_MAP)
         return no_checkpoint(error, "is not a map", "it");
     if (!weir_cbor_get(map, "checkpoint_version", &value) ||
         (!weir_cbor_is_text(&value, WEIR__CHECKPOINT_VERSION) &&
          !weir_cbor_is_text(&value, WEIR__CHECKPOINT_VERSION_1)))
         return no_checkpoint(error, "is missing or another", "checkpoint_version");
-    status = check_seal(map, weir_cbor_is_text(&value, WEIR__CHECKPOINT_VERSION), error);
-    if (status != WEIR_OK)
-        return status;
+    WEIR__TRY(check_seal(map, weir_cbor_is_text(&value, WEIR__CHECKPOINT_VERSION), error));
     for (size_t i = 0; i < sizeof fields / sizeof fields[0]; i++)
         if (!weir_cbor_get(map, fields[i].name, &value) || value.type != fields[i].type)
             return no_checkpoint(error, "is missing or of another type", fields[i].name);
@@ -183,13 +180,9 @@ static uint32_t small_uint(const weir_cbor_value *map, const char *key) {
 weir_status weir_checkpoint_read(const void *data, size_t size, weir_checkpoint *out, weir_error *error) {
     weir_checkpoint read = {0};
     weir_cbor_value stage, policy, hash;
-    weir_status status = weir_cbor_check(data, size, NULL, error);
-    if (status != WEIR_OK)
-        return status;
+    WEIR__TRY(weir_cbor_check(data, size, NULL, error));
     weir_cbor_value map = weir_cbor_view(data);
-    status = check_fields(&map, error);
-    if (status != WEIR_OK)
-        return status;
+    WEIR__TRY(check_fields(&map, error));
     weir_cbor_get(&map, "stage", &stage);
     weir_cbor_get(&map, "policy", &policy);
     weir_cbor_get(&map, "manifest_hash", &hash);
@@ -267,9 +260,7 @@ weir_status weir__checkpoint_restore(const weir__schedule *run, weir_mix *mix, c
                                      const void *data, size_t size, weir__restored *out, weir_error *error) {
     weir_checkpoint read = {0};
     weir__restored restored = {0};
-    weir_status status = weir_checkpoint_read(data, size, &read, error);
-    if (status != WEIR_OK)
-        return status;
+    WEIR__TRY(weir_checkpoint_read(data, size, &read, error));
     weir_cbor_value checkpoint = weir_cbor_view(data);
     weir__run_state there = *state;
     weir_cbor_writer w;
@@ -277,7 +268,7 @@ weir_status weir__checkpoint_restore(const weir__schedule *run, weir_mix *mix, c
     there.prefetch = NULL;
     weir_cbor_writer_memory(&w, run->env);
     weir__checkpoint_write(run, mix, &there, &w);
-    status = weir_cbor_finish(&w, error);
+    weir_status status = weir_cbor_finish(&w, error);
     if (status == WEIR_OK) {
         weir_cbor_value expected = weir_cbor_view(w.data);
         status = compare(run->env, &checkpoint, &expected, state->policy, error);
@@ -298,10 +289,8 @@ weir_status weir__checkpoint_restore(const weir__schedule *run, weir_mix *mix, c
 weir_status weir__checkpoint_save(const weir_env *env, const void *data, size_t size, const char *path,
                                   weir_error *error) {
     weir__atomic_file file;
-    weir_status status = weir__atomic_open(&file, env, path, operator_name, error);
-    if (status != WEIR_OK)
-        return status;
-    status = weir__atomic_write(&file, data, size, error);
+    WEIR__TRY(weir__atomic_open(&file, env, path, operator_name, error));
+    weir_status status = weir__atomic_write(&file, data, size, error);
     if (status == WEIR_OK)
         status = weir__atomic_commit(&file, error);
     weir__atomic_abandon(&file);

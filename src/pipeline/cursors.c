@@ -208,13 +208,9 @@ static bool read_cursor(weir_cbor_iterator *it, const dataset_cursor *d, weir_cu
 
 weir_status weir_cursors_restore(weir_cursors *c, const void *data, size_t size, weir_error *error) {
     weir_cbor_value list;
-    weir_status status = weir_cbor_check(data, size, NULL, error);
-    if (status != WEIR_OK)
-        return status;
+    WEIR__TRY(weir_cbor_check(data, size, NULL, error));
     weir_cbor_value map = weir_cbor_view(data);
-    status = check_identity(c, &map, error);
-    if (status != WEIR_OK)
-        return status;
+    WEIR__TRY(check_identity(c, &map, error));
     bool fits =
         weir_cbor_get(&map, "data_cursors", &list) && list.type == WEIR_CBOR_MAP && list.number == c->count;
     for (int pass = 0; pass < 2 && fits; pass++) { /* nothing is taken over before all of it was read */
@@ -246,10 +242,8 @@ weir_status weir_cursors_save(const weir_cursors *c, const char *path, uint8_t h
 weir_status weir_cursors_load(weir_cursors *c, const char *path, weir_error *error) {
     uint8_t *data;
     size_t size;
-    weir_status status = weir__file_read(c->env, path, FILE_SIZE_MAX, &data, &size, operator_name, error);
-    if (status != WEIR_OK)
-        return status;
-    status = weir_cursors_restore(c, data, size, error);
+    WEIR__TRY(weir__file_read(c->env, path, FILE_SIZE_MAX, &data, &size, operator_name, error));
+    weir_status status = weir_cursors_restore(c, data, size, error);
     weir__release(c->env, data);
     return status;
 }

@@ -41,9 +41,7 @@ weir_status weir_launcher_read(uint32_t *rank, uint32_t *world_size, weir_error 
                               "world size",
                               names[texts[0] ? 0 : 1], names[texts[0] ? 1 : 0]);
         for (size_t k = 0; k < 2; k++) {
-            weir_status status = read_number(names[k], texts[k], &found[k], error);
-            if (status != WEIR_OK)
-                return status;
+            WEIR__TRY(read_number(names[k], texts[k], &found[k], error));
         }
         if (found[0] >= found[1])
             return weir__fail(error, WEIR_CONTRACT_VIOLATION, operator_name,

@@ -26,9 +26,7 @@ weir_status weir__memory_measure(weir__memory_need *need, const weir__builders *
     need->builder_size = meter->bytes;
     need->slot_size = room.compact;
     need->tensor_size = room.tensors;
-    weir_status status = weir_batch_buffer_open(builders->list, builders->count, &nowhere, &buffer, error);
-    if (status != WEIR_OK)
-        return status;
+    WEIR__TRY(weir_batch_buffer_open(builders->list, builders->count, &nowhere, &buffer, error));
     need->list_size = meter->bytes - need->builder_size;
     weir_batch_buffer_close(buffer);
     need->rules_size = 0;
@@ -139,10 +137,8 @@ weir_status weir__memory_plan(const weir_env *env, const weir__memory_need *need
                                  .effort_plus_one = 1};
     weir_graph *graph;
     weir_plan *plan;
-    weir_status status = make_graph(env, need, &graph, error);
-    if (status != WEIR_OK)
-        return status;
-    status = weir_plan_make(env, graph, &options, &plan, error);
+    WEIR__TRY(make_graph(env, need, &graph, error));
+    weir_status status = weir_plan_make(env, graph, &options, &plan, error);
     weir_graph_close(graph);
     if (status != WEIR_OK)
         return status;

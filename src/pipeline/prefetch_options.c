@@ -107,13 +107,10 @@ static weir_status check_slots(const weir_prefetch_options *options, weir_error 
 
 weir_status weir__prefetch_options_check(const weir_prefetch_options *given, weir_prefetch_options *out,
                                          weir_error *error) {
-    weir_status status =
-        WEIR__TAKE_OPTIONS(*out, given, weir_prefetch_options, WEIR__PREFETCH_OPERATOR, error);
-    if (status != WEIR_OK)
-        return status;
+    WEIR__TRY(WEIR__TAKE_OPTIONS(*out, given, weir_prefetch_options, WEIR__PREFETCH_OPERATOR, error));
     if ((unsigned)out->policy > WEIR_POLICY_BEST_EFFORT)
         return refuse(error, "policy", (unsigned)out->policy, "there is no such policy");
     fill_defaults(out);
-    status = check_iterator(out, error);
-    return status == WEIR_OK ? check_slots(out, error) : status;
+    WEIR__TRY(check_iterator(out, error));
+    return check_slots(out, error);
 }

@@ -261,9 +261,7 @@ static weir_status restore_strict(weir_prefetch *prefetch, const saved_state *sa
     if (!read_strict_place(saved, &place))
         return refuse(error, "worker_states are not those of one place in strict order");
     if (saved->shards.workers != prefetch->worker_count) {
-        weir_status status = deal_again(prefetch, saved, &place, error);
-        if (status != WEIR_OK)
-            return status;
+        WEIR__TRY(deal_again(prefetch, saved, &place, error));
     }
     for (uint32_t i = 0; i < prefetch->worker_count; i++)
         prefetch->workers[i].consumed = strict_count(&prefetch->shards, i, place);

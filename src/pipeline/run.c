@@ -166,9 +166,7 @@ static weir_status open_run(weir_run *run, weir_error *error) {
 weir_status weir_run_open(const weir_env *env, const weir_run_options *given, weir_run **out,
                           weir_error *error) {
     weir_run_options options;
-    weir_status status = WEIR__TAKE_OPTIONS(options, given, weir_run_options, operator_name, error);
-    if (status != WEIR_OK)
-        return status;
+    WEIR__TRY(WEIR__TAKE_OPTIONS(options, given, weir_run_options, operator_name, error));
     env = weir__env(env);
     weir_run *run = weir__allocate_zero(env, 1, sizeof *run);
     if (!run)
@@ -176,7 +174,7 @@ weir_status weir_run_open(const weir_env *env, const weir_run_options *given, we
     run->env = env;
     run->options = options;
     weir_cbor_writer_memory(&run->written, env);
-    status = open_run(run, error);
+    weir_status status = open_run(run, error);
     if (status != WEIR_OK) {
         weir_run_close(run);
         return status;

@@ -71,11 +71,8 @@ weir_status weir__run_files_read(const weir__run_files *files, const weir_env *e
                                  size_t *size, weir_error *error) {
     weir_checkpoint found;
     weir_error reason;
-    weir_status status =
-        weir__file_read(env, files->resume, CHECKPOINT_MAX, data, size, operator_name, error);
-    if (status != WEIR_OK)
-        return status;
-    status = weir_checkpoint_read(*data, *size, &found, &reason);
+    WEIR__TRY(weir__file_read(env, files->resume, CHECKPOINT_MAX, data, size, operator_name, error));
+    weir_status status = weir_checkpoint_read(*data, *size, &found, &reason);
     if (status == WEIR_OK)
         return WEIR_OK;
     weir__release(env, *data);

@@ -40,9 +40,7 @@ static weir_status add_member(weir__schedule *run, const weir_run_options *optio
     weir__schedule_member member = {.dataset = weir_manifest_dataset(run->manifest, index), .index = index};
     const char *key = member.dataset->key;
     size_t at = run->member_count;
-    weir_status status = find_store(options, member.dataset, &member.store, error);
-    if (status != WEIR_OK)
-        return status;
+    WEIR__TRY(find_store(options, member.dataset, &member.store, error));
     for (; at > 0; at--) {
         const char *other = run->members[at - 1].dataset->key;
         if (weir__key_compare(other, strlen(other), key, strlen(key)) < 0)
@@ -56,10 +54,7 @@ static weir_status add_member(weir__schedule *run, const weir_run_options *optio
 
 static weir_status add_named(weir__schedule *run, const weir_run_options *options, weir_error *error) {
     const weir_dataset *named = NULL;
-    weir_status status =
-        weir__manifest_require(run->manifest, options->dataset, operator_name, &named, error);
-    if (status != WEIR_OK)
-        return status;
+    WEIR__TRY(weir__manifest_require(run->manifest, options->dataset, operator_name, &named, error));
     return add_member(run, options, (size_t)(named - weir_manifest_dataset(run->manifest, 0)), error);
 }
 
@@ -87,9 +82,7 @@ static weir_status add_members(weir__schedule *run, const weir_run_options *opti
     run->is_mixed = options->stage == WEIR_STAGE_TRAIN;
     if (run->is_mixed) { /* refuses several datasets without a mix, before any of them is looked for */
         weir_mix *mix;
-        weir_status status = weir_mix_open(run->env, run->manifest, run->token, run->token_size, &mix, error);
-        if (status != WEIR_OK)
-            return status;
+        WEIR__TRY(weir_mix_open(run->env, run->manifest, run->token, run->token_size, &mix, error));
         weir_mix_close(mix);
     }
     return add_mixed(run, options, error);

@@ -239,10 +239,8 @@ static weir_status next_held(weir__staging *s, bool waits, weir_taken *out, bool
 weir_status weir__staging_next(weir__staging *s, bool waits, weir_taken *out, bool *is_ready,
                                weir_error *error) {
     bool is_held;
-    weir_status status = weir__device_hold(s->device, &is_held, error);
-    if (status != WEIR_OK)
-        return status;
-    status = next_held(s, waits, out, is_ready, error);
+    WEIR__TRY(weir__device_hold(s->device, &is_held, error));
+    weir_status status = next_held(s, waits, out, is_ready, error);
     weir__device_let_go(s->device, is_held);
     return status;
 }

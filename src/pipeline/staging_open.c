@@ -26,12 +26,9 @@ static weir_status open_place(weir__staging *s, uint32_t index, uint64_t sequenc
         return weir__out_of_memory(error, WEIR__STAGING_OPERATOR, (size_t)sequences * sizeof(uint64_t));
     place->data = weir__memory_at(s->there, "place", index);
     place->compact = weir__memory_at(s->there, "place_slot", index);
-    weir_status status = weir_event_open(s->device, &place->copied, error);
-    if (status == WEIR_OK)
-        status = weir_event_open(s->device, &place->ready, error);
-    if (status == WEIR_OK)
-        status = weir_event_open(s->device, &place->free, error);
-    return status;
+    WEIR__TRY(weir_event_open(s->device, &place->copied, error));
+    WEIR__TRY(weir_event_open(s->device, &place->ready, error));
+    return weir_event_open(s->device, &place->free, error);
 }
 
 static void close_place(weir__staging *s, weir__place *place) {
@@ -157,11 +154,9 @@ weir_status weir__staging_start(weir__staging *s, weir__loader *loader, const we
     }
     *s = (weir__staging){.env = loader->env, .loader = loader, .step = loader->step};
     s->depth = loader->options->depth;
-    weir_status status = weir_device_open_named(s->env, loader->options->device, &s->device, error);
-    if (status != WEIR_OK)
-        return status;
+    WEIR__TRY(weir_device_open_named(s->env, loader->options->device, &s->device, error));
     weir_memory memory = weir_device_memory(s->device), pinned = weir_device_pinned(s->device);
-    status = open_kernel(s, error);
+    weir_status status = open_kernel(s, error);
     if (status == WEIR_OK)
         status = weir__memory_open(s->env, plan, "device", &memory, &s->there, error);
     if (status == WEIR_OK)

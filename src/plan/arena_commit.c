@@ -56,10 +56,7 @@ static weir_status hash_tensor(const weir_arenas *set, uint32_t tensor, uint8_t 
                           (int)(id.size < 120 ? id.size : 120), id.data);
     for (uint64_t at = 0; at < row->size; at += READ_CHUNK) {
         size_t part = row->size - at < READ_CHUNK ? (size_t)(row->size - at) : READ_CHUNK;
-        weir_status status =
-            weir__memory_read(&set->memory, chunk, arena->base + row->offset + at, part, error);
-        if (status != WEIR_OK)
-            return status;
+        WEIR__TRY(weir__memory_read(&set->memory, chunk, arena->base + row->offset + at, part, error));
         weir__sha256_update(sha, chunk, part);
     }
     return WEIR_OK;

@@ -50,9 +50,7 @@ weir_status weir__mode_find(const weir_plan_options *options, weir__mode *mode, 
     if (!options->preset)
         return WEIR_OK;
     weir__mode wanted = options->mode ? *mode : WEIR__BACKWARD;
-    weir_status status = preset_mode(options->preset, &wanted, is_remat, error);
-    if (status != WEIR_OK)
-        return status;
+    WEIR__TRY(preset_mode(options->preset, &wanted, is_remat, error));
     if (options->mode && *mode != wanted)
         return weir__fail(error, WEIR_INVALID_IR, WEIR__PREPARE_OPERATOR,
                           "preset %s is %s mode, not %s; give one of the two", options->preset,

@@ -70,10 +70,7 @@ static size_t choose_page(uint64_t asked, size_t unit, uint64_t bytes) {
 static weir_status back_pages(const weir_arenas *set, weir__mapped *arena, size_t count, weir_error *error) {
     size_t step = pages_of(set)->is_divisible ? count : 1;
     for (size_t page = 0; page < count; page += step) {
-        weir_status status =
-            pages_of(set)->back(set->memory.context, page_at(arena, page), step * arena->page, error);
-        if (status != WEIR_OK)
-            return status;
+        WEIR__TRY(pages_of(set)->back(set->memory.context, page_at(arena, page), step * arena->page, error));
         mark(set, arena, page, step, true);
     }
     return WEIR_OK;
@@ -82,9 +79,7 @@ static weir_status back_pages(const weir_arenas *set, weir__mapped *arena, size_
 static weir_status reserve(weir_arenas *set, weir__mapped *arena, const weir__arena *plan, uint64_t range,
                            uint64_t alignment, weir_error *error) {
     size_t unit = 0;
-    weir_status status = pages_of(set)->measure(set->memory.context, &unit, error);
-    if (status != WEIR_OK)
-        return status;
+    WEIR__TRY(pages_of(set)->measure(set->memory.context, &unit, error));
     size_t page = choose_page(plan->page_size, unit, range);
     size_t slack = alignment > unit ? (size_t)alignment : 0;
     if (range > SIZE_MAX / 4 || page > SIZE_MAX / 4)
@@ -94,7 +89,7 @@ static weir_status reserve(weir_arenas *set, weir__mapped *arena, const weir__ar
     if (!arena->extents)
         return weir__out_of_memory(error, WEIR__ARENA_OPERATOR, arena->page_count * sizeof *arena->extents);
     size_t wanted = arena->page_count * page + slack;
-    status = pages_of(set)->reserve(set->memory.context, wanted, &arena->mapping, error);
+    weir_status status = pages_of(set)->reserve(set->memory.context, wanted, &arena->mapping, error);
     if (status != WEIR_OK) {
         arena->mapping = NULL;
         return status;
@@ -211,16 +206,14 @@ weir_status weir_backing_open(const weir_env *env, const weir_memory *memory, si
     if (!from.pages)
         return weir__fail(error, WEIR_CONTRACT_VIOLATION, REMAP_OPERATOR,
                           "this memory has no pages; take the host's, or a device's own");
-    weir_status status = from.pages->measure(from.context, &unit, error);
-    if (status != WEIR_OK)
-        return status;
+    WEIR__TRY(from.pages->measure(from.context, &unit, error));
     if (size == 0 || size > SIZE_MAX / 2)
         return weir__fail(error, WEIR_CONTRACT_VIOLATION, REMAP_OPERATOR, "a backing has 1 to 2^63-1 bytes");
     weir_backing *made = weir__allocate_zero(env, 1, sizeof *made);
     if (!made)
         return weir__out_of_memory(error, REMAP_OPERATOR, sizeof *made);
     *made = (weir_backing){.env = env, .memory = from, .size = (size + unit - 1) / unit * unit};
-    status = from.pages->make(from.context, made->size, &made->handle, error);
+    weir_status status = from.pages->make(from.context, made->size, &made->handle, error);
     if (status != WEIR_OK) {
         weir__release(env, made);
         return status;
@@ -277,9 +270,7 @@ static weir_status check_remap(const weir_arenas *set, const weir__mapped *arena
     if (!remap->backing || remap->backing->memory.pages != pages_of(set))
         return refuse(arena->name, "the backing must be given, and of the arena's kind of memory", error);
     size_t unit = 0;
-    weir_status status = pages_of(set)->measure(set->memory.context, &unit, error);
-    if (status != WEIR_OK)
-        return status;
+    WEIR__TRY(pages_of(set)->measure(set->memory.context, &unit, error));
     if (remap->backing_offset % unit || remap->backing_offset > remap->backing->size ||
         bytes > remap->backing->size - remap->backing_offset)
         return refuse(arena->name, "the part reaches past the backing, or begins inside a page of it", error);
@@ -304,10 +295,8 @@ static weir_status copy_to_handle(const weir_arenas *set, const weir__mapped *ar
     void *context = set->memory.context;
     void *range = NULL;
     size_t size = p.count * arena->page;
-    weir_status status = pages->reserve(context, size, &range, error);
-    if (status != WEIR_OK)
-        return status;
-    status = pages->map(context, range, size, handle, offset, error);
+    WEIR__TRY(pages->reserve(context, size, &range, error));
+    weir_status status = pages->map(context, range, size, handle, offset, error);
     if (status == WEIR_OK) {
         status = copy_pages(set, arena, p, range, error);
         weir_status unmapped = pages->unmap(context, range, size, status ? NULL : error);
@@ -350,10 +339,8 @@ static weir_status map_handle(const weir_arenas *set, weir__mapped *arena, piece
 static weir_status renew_by_handle(const weir_arenas *set, weir__mapped *arena, piece p, bool keeps,
                                    weir_error *error) {
     uint64_t handle = 0;
-    weir_status status = pages_of(set)->make(set->memory.context, p.count * arena->page, &handle, error);
-    if (status != WEIR_OK)
-        return status;
-    status = map_handle(set, arena, p, handle, 0, keeps, error);
+    WEIR__TRY(pages_of(set)->make(set->memory.context, p.count * arena->page, &handle, error));
+    weir_status status = map_handle(set, arena, p, handle, 0, keeps, error);
     pages_of(set)->drop(set->memory.context, handle);
     return status;
 }
@@ -365,9 +352,7 @@ static weir_status renew_page(const weir_arenas *set, weir__mapped *arena, size_
     bool keeps = aside && arena->extents[page];
     if (keeps)
         memcpy(aside, at, arena->page);
-    weir_status status = pages_of(set)->back(set->memory.context, at, arena->page, error);
-    if (status != WEIR_OK)
-        return status;
+    WEIR__TRY(pages_of(set)->back(set->memory.context, at, arena->page, error));
     mark(set, arena, page, 1, true);
     if (keeps)
         memcpy(at, aside, arena->page);
@@ -414,13 +399,11 @@ weir_status weir_arenas_remap(weir_arenas *arenas, const char *arena, size_t are
     piece p = {0};
     weir_remap own;
     const weir_remap *remap = &own;
-    weir_status status = WEIR__TAKE_OPTIONS(own, given, weir_remap, REMAP_OPERATOR, error);
-    if (status != WEIR_OK)
-        return status;
+    WEIR__TRY(WEIR__TAKE_OPTIONS(own, given, weir_remap, REMAP_OPERATOR, error));
     if (!found)
         return weir__fail(error, WEIR_CONTRACT_VIOLATION, REMAP_OPERATOR, "the plan has no arena '%.*s'",
                           (int)(arena_size < 64 ? arena_size : 64), arena);
-    status = check_remap(arenas, found, remap, &p, error);
+    weir_status status = check_remap(arenas, found, remap, &p, error);
     if (status == WEIR_OK)
         status = weir__memory_settle(&arenas->memory, error);
     if (status != WEIR_OK || p.count == 0)

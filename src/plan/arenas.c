@@ -362,9 +362,7 @@ static weir_status locate_memory(const weir_arenas *arenas, uint32_t tensor, con
 static weir_status zero_tensor(weir_arenas *arenas, uint32_t tensor, weir_error *error) {
     void *memory = NULL;
     size_t size = 0;
-    weir_status status = locate_memory(arenas, tensor, ZERO_OPERATOR, &memory, &size, error);
-    if (status != WEIR_OK)
-        return status;
+    WEIR__TRY(locate_memory(arenas, tensor, ZERO_OPERATOR, &memory, &size, error));
     weir__arena_note_write(arenas, tensor);
     return weir__memory_clear(&arenas->memory, memory, size, error);
 }
@@ -397,9 +395,7 @@ weir_status weir_arenas_commit(weir_arenas *arenas, uint64_t batch, uint8_t stat
                                weir_error *error) {
     uint8_t encoded[96];
     weir_cbor_writer w;
-    weir_status status = weir__arena_barriers(arenas, error);
-    if (status != WEIR_OK)
-        return status;
+    WEIR__TRY(weir__arena_barriers(arenas, error));
     weir_cbor_writer_fixed(&w, encoded, sizeof encoded);
     weir_cbor_array(&w, 3);
     weir_cbor_text(&w, "tmmu_commit_v1");

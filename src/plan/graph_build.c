@@ -201,9 +201,7 @@ weir_status weir_graph_add_tensor(weir_graph *graph, const weir_tensor_info *inf
     uint64_t bytes = 0;
     if (graph->is_finished)
         return refuse_finished(graph, error);
-    weir_status status = check_tensor_fields(graph, info, error);
-    if (status != WEIR_OK)
-        return status;
+    WEIR__TRY(check_tensor_fields(graph, info, error));
     bool is_new = weir__names_find(&graph->tensor_ids, info->id.data, info->id.size) == WEIR__NO_NAME;
     if (is_new && (unsigned)info->type >= WEIR_TENSOR_UNKNOWN)
         return weir__fail(error, WEIR_INVALID_IR_SHAPES, WEIR__PREPARE_OPERATOR,
@@ -217,9 +215,7 @@ weir_status weir_graph_add_tensor(weir_graph *graph, const weir_tensor_info *inf
     graph->dimensions = memory;
     if (!grown)
         return no_memory(error, info->rank);
-    status = weir__graph_declare_tensor(graph, info, error);
-    if (status != WEIR_OK)
-        return status;
+    WEIR__TRY(weir__graph_declare_tensor(graph, info, error));
     uint32_t index = graph->tensor_ids.count - 1;
     graph->tensors[index].bytes = bytes;
     return weir__graph_set_shape(graph, index, info->type, info->shape, info->rank, error);

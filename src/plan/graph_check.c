@@ -41,9 +41,7 @@ static weir_status set_producers(weir_graph *graph, weir_error *error) {
         const weir__node *node = &graph->nodes[i];
         const uint32_t *outputs = weir__node_outputs(graph, node);
         for (uint32_t k = 0; k < node->output_count; k++) {
-            weir_status status = set_producer(graph, i, outputs[k], error);
-            if (status != WEIR_OK)
-                return status;
+            WEIR__TRY(set_producer(graph, i, outputs[k], error));
         }
     }
     return WEIR_OK;
@@ -83,10 +81,7 @@ static weir_status check_outputs(const weir_graph *graph, weir_error *error) {
 weir_status weir__graph_check_producers(weir_graph *graph, weir_error *error) {
     for (uint32_t i = 0; i < weir__tensor_count(graph); i++)
         graph->tensors[i].producer = WEIR__NO_NAME;
-    weir_status status = set_producers(graph, error);
-    if (status == WEIR_OK)
-        status = check_uses(graph, error);
-    if (status == WEIR_OK)
-        status = check_outputs(graph, error);
-    return status;
+    WEIR__TRY(set_producers(graph, error));
+    WEIR__TRY(check_uses(graph, error));
+    return check_outputs(graph, error);
 }

@@ -126,9 +126,7 @@ static weir_status tensor_fields(const reader *r, const weir_cbor_value *map, si
     };
     weir_cbor_value values[FIELDS];
     place at = {"tensor", number, {0}};
-    weir_status status = read_fields(r, map, fields, FIELDS, &at, values, error);
-    if (status != WEIR_OK)
-        return status;
+    WEIR__TRY(read_fields(r, map, fields, FIELDS, &at, values, error));
     *tensor = (read_tensor){.dtype = values[DTYPE], .shape = values[SHAPE]};
     tensor->info.id = at.id;
     tensor->info.saved_for_backward = choice_of(&values[SAVED]);
@@ -169,9 +167,7 @@ static weir_status node_fields(const reader *r, const weir_cbor_value *map, size
     };
     weir_cbor_value values[FIELDS];
     place at = {"node", number, {0}};
-    weir_status status = read_fields(r, map, fields, FIELDS, &at, values, error);
-    if (status != WEIR_OK)
-        return status;
+    WEIR__TRY(read_fields(r, map, fields, FIELDS, &at, values, error));
     *node = (read_node){.inputs = values[INPUTS], .outputs = values[OUTPUTS]};
     node->info.id = at.id;
     node->info.op = weir__text_of(&values[OP]);
@@ -217,9 +213,7 @@ static weir_status check_graph_fields(reader *r, const weir_cbor_value *root, we
     };
     weir_cbor_value values[FIELDS];
     place at = {"graph", SIZE_MAX, {0}};
-    weir_status status = read_fields(r, root, fields, FIELDS, &at, values, error);
-    if (status != WEIR_OK)
-        return status;
+    WEIR__TRY(read_fields(r, root, fields, FIELDS, &at, values, error));
     r->tensors = values[TENSORS];
     r->nodes = values[NODES];
     r->outputs = values[OUTPUTS];
@@ -307,10 +301,8 @@ static weir_status declare_list(reader *r, weir_graph *graph, const weir_cbor_va
                                 weir_error *error) {
     weir_text *ids;
     size_t count;
-    weir_status status = weir__text_list(r->env, list, r->name, "outputs and order", &ids, &count, error);
-    if (status != WEIR_OK)
-        return status;
-    status = take(graph, ids, count, error);
+    WEIR__TRY(weir__text_list(r->env, list, r->name, "outputs and order", &ids, &count, error));
+    weir_status status = take(graph, ids, count, error);
     weir__release(r->env, ids);
     return status;
 }
@@ -363,9 +355,7 @@ static weir_status set_shapes(reader *r, weir_graph *graph, weir_error *error) {
             return weir__fail(error, WEIR_INVALID_IR_SHAPES, WEIR__PREPARE_OPERATOR,
                               "%s: tensor '%.*s': unknown dtype '%.*s'", r->name, WEIR__SHOW(tensor.info.id),
                               WEIR__SHOW(weir__text_of(&tensor.dtype)));
-        status = weir__graph_set_shape(graph, i, type, r->shape, (size_t)tensor.shape.number, error);
-        if (status != WEIR_OK)
-            return status;
+        WEIR__TRY(weir__graph_set_shape(graph, i, type, r->shape, (size_t)tensor.shape.number, error));
     }
     return WEIR_OK;
 }
@@ -419,10 +409,8 @@ weir_status weir_graph_read(const weir_env *env, const void *data, size_t size, 
                           "ends in .onnx, a PyTorch model by weir.plan(model, inputs) in Python",
                           r.name);
     weir__document document;
-    weir_status status = weir__document_load(r.env, data, size, r.name, &document, error);
-    if (status != WEIR_OK)
-        return status;
-    status = read_document(&r, &document.root, graph, error);
+    WEIR__TRY(weir__document_load(r.env, data, size, r.name, &document, error));
+    weir_status status = read_document(&r, &document.root, graph, error);
     weir__document_release(&document);
     return status;
 }
@@ -432,11 +420,9 @@ weir_status weir_graph_read_file(const weir_env *env, const char *path, weir_gra
     uint8_t *data;
     size_t size;
     env = weir__env(env);
-    weir_status status = weir__file_read(env, path, (size_t)1 << GRAPH_SIZE_MAX_LOG2, &data, &size,
-                                         WEIR__PREPARE_OPERATOR, error);
-    if (status != WEIR_OK)
-        return status;
-    status = weir_graph_read(env, data, size, path, graph, error);
+    WEIR__TRY(weir__file_read(env, path, (size_t)1 << GRAPH_SIZE_MAX_LOG2, &data, &size,
+                              WEIR__PREPARE_OPERATOR, error));
+    weir_status status = weir_graph_read(env, data, size, path, graph, error);
     weir__release(env, data);
     return status;
 }

@@ -180,9 +180,7 @@ static weir_status add_gradients(const weir_graph *graph, weir_plan *plan, const
         memcpy(plan->id_text + begin, id.data, id.size);
         memcpy(plan->id_text + begin + id.size, gradient_suffix, SUFFIX_SIZE);
         plan->id_ends[at] = begin + id.size + SUFFIX_SIZE;
-        weir_status status = check_gradient_id(graph, weir__plan_id(plan, at), error);
-        if (status != WEIR_OK)
-            return status;
+        WEIR__TRY(check_gradient_id(graph, weir__plan_id(plan, at), error));
         plan->rows[at] = gradient_row(graph, l, i);
         plan->looks[at] = plan->looks[i];
         plan->looks[at].role = WEIR_ROLE_GRADIENT;

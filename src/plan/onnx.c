@@ -83,8 +83,8 @@ static weir_status note_named(weir__onnx *in, weir__wire message, uint32_t name_
 static weir_status note_value_info(weir__onnx *in, weir__wire message, weir__onnx_list *list) {
     weir__onnx_value value = {.body = {message.end, message.end}};
     bool found;
-    weir_status status = weir__onnx_find_message(in, message, ONNX_VALUE_TYPE, &value.body, &found);
-    return status == WEIR_OK ? note_named(in, message, ONNX_VALUE_NAME, value, list) : status;
+    WEIR__TRY(weir__onnx_find_message(in, message, ONNX_VALUE_TYPE, &value.body, &found));
+    return note_named(in, message, ONNX_VALUE_NAME, value, list);
 }
 
 static weir_status note_graph_field(weir__onnx *in, const weir__wire *graph, const weir__wire_field *field) {
@@ -139,9 +139,9 @@ static weir_status add_stated_tensor(weir__onnx *in, weir_text id, weir_tensor_r
     if (index == WEIR__NO_NAME)
         return weir__onnx_refuse_shape(in, id, "has no shape in the model");
     const weir__onnx_value *value = &in->values[index];
-    weir_status status = value->is_tensor ? weir__onnx_tensor(in, id, value->body, &type)
-                                          : weir__onnx_value_type(in, id, value->body, &type);
-    return status == WEIR_OK ? add_tensor(in, id, type, role) : status;
+    WEIR__TRY(value->is_tensor ? weir__onnx_tensor(in, id, value->body, &type)
+                               : weir__onnx_value_type(in, id, value->body, &type));
+    return add_tensor(in, id, type, role);
 }
 
 static weir_text text_of(weir__wire bytes) {
@@ -426,18 +426,13 @@ static weir_text title_of(const weir__onnx *in) {
 }
 
 static weir_status build(weir__onnx *in, weir__wire graph) {
-    weir_status status = note_graph(in, graph);
-    if (status == WEIR_OK)
-        status = weir__graph_new(in->env, in->source, title_of(in), &in->graph, in->error);
-    if (status == WEIR_OK)
-        status = add_given_tensors(in);
-    if (status == WEIR_OK)
-        status = declare_outputs_of_nodes(in);
-    if (status == WEIR_OK)
-        status = add_nodes(in);
-    if (status == WEIR_OK)
-        status = set_outputs(in);
-    return status == WEIR_OK ? weir_graph_finish(in->graph, in->error) : status;
+    WEIR__TRY(note_graph(in, graph));
+    WEIR__TRY(weir__graph_new(in->env, in->source, title_of(in), &in->graph, in->error));
+    WEIR__TRY(add_given_tensors(in));
+    WEIR__TRY(declare_outputs_of_nodes(in));
+    WEIR__TRY(add_nodes(in));
+    WEIR__TRY(set_outputs(in));
+    return weir_graph_finish(in->graph, in->error);
 }
 
 weir_status weir_graph_import_onnx(const weir_env *env, const void *data, size_t size, const char *name,
@@ -466,11 +461,8 @@ weir_status weir_graph_import_onnx(const weir_env *env, const void *data, size_t
 static weir_status import_stream(const weir_env *env, weir_graph **graph, weir_error *error) {
     uint8_t *data;
     size_t size;
-    weir_status status =
-        weir__file_read(env, "-", ONNX_STREAM_MAX, &data, &size, WEIR__PREPARE_OPERATOR, error);
-    if (status != WEIR_OK)
-        return status;
-    status = weir_graph_import_onnx(env, data, size, "standard input", graph, error);
+    WEIR__TRY(weir__file_read(env, "-", ONNX_STREAM_MAX, &data, &size, WEIR__PREPARE_OPERATOR, error));
+    weir_status status = weir_graph_import_onnx(env, data, size, "standard input", graph, error);
     weir__release(env, data);
     return status;
 }

@@ -37,9 +37,7 @@ weir_status weir__pack_ranked(const weir_env *env, const weir_buffer *buffers, s
                               const uint32_t *rank, const weir_packing_options *given, uint64_t *offsets,
                               weir_packing_result *result, weir_error *error) {
     weir_packing_options options;
-    weir_status status = WEIR__TAKE_OPTIONS(options, given, weir_packing_options, WEIR__PACK_OPERATOR, error);
-    if (status != WEIR_OK)
-        return status;
+    WEIR__TRY(WEIR__TAKE_OPTIONS(options, given, weir_packing_options, WEIR__PACK_OPERATOR, error));
     if (options.effort_plus_one > WEIR_EFFORT_MAX + 1)
         return weir__fail(error, WEIR_CONTRACT_VIOLATION, WEIR__PACK_OPERATOR,
                           "the effort is a number from 0 to %d", WEIR_EFFORT_MAX);
@@ -51,7 +49,7 @@ weir_status weir__pack_ranked(const weir_env *env, const weir_buffer *buffers, s
                                .capacity = options.has_capacity ? options.capacity : UINT64_MAX,
                                .rank = rank};
     weir__pack_result found;
-    status = weir__pack_choose(options.strategies, &pack.without, error);
+    weir_status status = weir__pack_choose(options.strategies, &pack.without, error);
     if (status == WEIR_OK)
         status = pack_rounded(env, buffers, count, &pack, offsets, &found, error);
     if (status != WEIR_OK)

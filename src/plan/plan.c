@@ -129,20 +129,13 @@ static weir_status take_token(const weir_graph *graph, const weir_plan_options *
 
 static weir_status run_memory_steps(weir_plan *plan, const weir_graph *graph, const request *r,
                                     const weir__liveness *liveness, weir_error *error) {
-    weir_status status = weir__collect_arenas(plan, &graph->arenas, r->settings, r->setting_count, error);
-    if (status == WEIR_OK)
-        status = weir__sort_by_time(plan, error);
-    if (status == WEIR_OK)
-        status = weir__measure_live(plan, error);
-    if (status == WEIR_OK)
-        status = weir__assign_slots(plan, error);
-    if (status == WEIR_OK)
-        status = weir__map_addresses(plan, error);
-    if (status == WEIR_OK)
-        status = weir__lay_out(plan, liveness->overwritten, &r->packing, error);
-    if (status == WEIR_OK)
-        status = weir__seal(plan, error);
-    return status;
+    WEIR__TRY(weir__collect_arenas(plan, &graph->arenas, r->settings, r->setting_count, error));
+    WEIR__TRY(weir__sort_by_time(plan, error));
+    WEIR__TRY(weir__measure_live(plan, error));
+    WEIR__TRY(weir__assign_slots(plan, error));
+    WEIR__TRY(weir__map_addresses(plan, error));
+    WEIR__TRY(weir__lay_out(plan, liveness->overwritten, &r->packing, error));
+    return weir__seal(plan, error);
 }
 
 static weir_status choose_order(const weir_graph *graph, const request *r, uint32_t *order,
@@ -335,15 +328,13 @@ static weir_status make_best(const weir_env *env, const weir_graph *graph, const
 weir_status weir_plan_make(const weir_env *env, const weir_graph *graph, const weir_plan_options *given,
                            weir_plan **plan, weir_error *error) {
     weir_plan_options options;
-    weir_status status = WEIR__TAKE_OPTIONS(options, given, weir_plan_options, WEIR__PREPARE_OPERATOR, error);
-    if (status != WEIR_OK)
-        return status;
+    WEIR__TRY(WEIR__TAKE_OPTIONS(options, given, weir_plan_options, WEIR__PREPARE_OPERATOR, error));
     env = weir__env(env);
     uint64_t start_ns = env->now_ns(env->context);
     request r = {0};
     weir__mode mode = WEIR__INFERENCE;
     weir_plan *made = NULL;
-    status = check_options(graph, &options, &r, error);
+    weir_status status = check_options(graph, &options, &r, error);
     if (status == WEIR_OK)
         status = weir__mode_find(&options, &mode, &r.is_remat, error);
     if (status == WEIR_OK) {

@@ -173,9 +173,7 @@ weir_status weir__seal(weir_plan *plan, weir_error *error) {
         return weir__out_of_memory(error, FILE_OPERATOR, plan->count * sizeof *plan->sorted);
     weir__stream_to_hash(&stream, plan->env);
     write_assignment(plan, &stream);
-    weir_status status = weir__stream_finish_hash(&stream, plan->hashes.assignment, error);
-    if (status != WEIR_OK)
-        return status;
+    WEIR__TRY(weir__stream_finish_hash(&stream, plan->hashes.assignment, error));
     weir__stream_to_hash(&stream, plan->env);
     write_plan(plan, &stream, &stream.writer);
     return weir__stream_finish_hash(&stream, plan->hashes.plan, error);
@@ -190,9 +188,7 @@ weir_status weir_plan_save(const weir_env *env, const weir_plan *plan, const cha
     weir__stream stream;
     uint8_t hash[WEIR_HASH_SIZE];
     env = weir__env(env);
-    weir_status status = weir__atomic_open(&file, env, path, FILE_OPERATOR, error);
-    if (status != WEIR_OK)
-        return status;
+    WEIR__TRY(weir__atomic_open(&file, env, path, FILE_OPERATOR, error));
     weir__stream_to_file(&stream, env, &file);
     write_plan(plan, &stream, &stream.writer);
     if (plan->looks) {
@@ -203,7 +199,7 @@ weir_status weir_plan_save(const weir_env *env, const weir_plan *plan, const cha
         weir_cbor_restart(&stream.writer);
         weir__plan_put_metrics(plan, &stream.writer);
     }
-    status = weir__stream_finish_hash(&stream, hash, error);
+    weir_status status = weir__stream_finish_hash(&stream, hash, error);
     if (status == WEIR_OK)
         status = weir__atomic_commit(&file, error);
     weir__atomic_abandon(&file);

@@ -101,9 +101,7 @@ weir_status weir__plan_read_metrics(weir_plan *plan, const weir_cbor_value *root
         plan->metrics.activation_retention_ratio = ratio.real;
         memcpy(plan->token_prefix, prefix, WEIR__TOKEN_PREFIX);
         plan->has_metrics = true;
-        weir_status status = compare(plan, root, size, &is_good, error);
-        if (status != WEIR_OK)
-            return status;
+        WEIR__TRY(compare(plan, root, size, &is_good, error));
     }
     if (is_good)
         return WEIR_OK;

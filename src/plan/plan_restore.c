@@ -375,15 +375,13 @@ weir_status weir_plan_restore(const weir_env *env, const void *data, size_t size
     restorer r = {.name = name ? name : "the plan"};
     size_t ends[PLAN_ITEMS] = {0};
     unsigned items = 0;
-    weir_status status = find_items(data, size, ends, &items, error);
-    if (status != WEIR_OK)
-        return status;
+    WEIR__TRY(find_items(data, size, ends, &items, error));
     r.plan = weir__allocate_zero(env, 1, sizeof *r.plan);
     if (!r.plan)
         return weir__out_of_memory(error, RESTORE_OPERATOR, sizeof *r.plan);
     r.plan->env = env;
     weir_cbor_value root = weir_cbor_view(data);
-    status = restore(&r, &root, error);
+    weir_status status = restore(&r, &root, error);
     for (unsigned i = 1; status == WEIR_OK && i < items; i++) {
         weir_cbor_value item = weir_cbor_view((const uint8_t *)data + ends[i - 1]);
         status = read_beside(&r, &item, ends[i] - ends[i - 1], i + 1 == items, error);
@@ -407,11 +405,9 @@ weir_status weir_plan_restore_file(const weir_env *env, const char *path, weir_p
     uint8_t *data;
     size_t size;
     env = weir__env(env);
-    weir_status status =
-        weir__file_read(env, path, (size_t)1 << PLAN_SIZE_MAX_LOG2, &data, &size, RESTORE_OPERATOR, error);
-    if (status != WEIR_OK)
-        return status;
-    status = weir_plan_restore(env, data, size, path, plan, error);
+    WEIR__TRY(
+        weir__file_read(env, path, (size_t)1 << PLAN_SIZE_MAX_LOG2, &data, &size, RESTORE_OPERATOR, error));
+    weir_status status = weir_plan_restore(env, data, size, path, plan, error);
     weir__release(env, data);
     return status;
 }

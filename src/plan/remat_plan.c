@@ -141,9 +141,7 @@ static weir_status fill_plan(applying *a, const weir__schedule *schedule, weir__
         weir__release(env, liveness->overwritten);
         liveness->overwritten = a->overwritten;
     }
-    weir_status status = name_rows(a, error);
-    if (status != WEIR_OK)
-        return status;
+    WEIR__TRY(name_rows(a, error));
     weir__schedule_lives(a->steps, schedule->items, schedule->count, scratch, fill_instance, a);
     move_gradients(a, scratch->step_places);
     plan->end = 0;

@@ -168,9 +168,7 @@ weir_status weir__steps_make(const weir_graph *graph, const weir_plan *plan, con
     uint32_t *marks = take(s, s->tensor_count, sizeof *marks);
     if (!has_memory || !marks)
         return weir__out_of_memory(error, STEPS_OPERATOR, s->tensor_count * sizeof *s->sizes);
-    weir_status status = fill_tensors(graph, plan, l, alignments, s, error);
-    if (status != WEIR_OK)
-        return status;
+    WEIR__TRY(fill_tensors(graph, plan, l, alignments, s, error));
     fill_nodes(graph, l, s, marks);
     count_needs(s);
     fill_needs(s, marks);

@@ -411,9 +411,7 @@ static weir_status finish_ended(weir__http *http, const weir__http_work *work, b
             curl_easy_getinfo(message->easy_handle, CURLINFO_PRIVATE, (char **)&s) != CURLE_OK || !s)
             continue;
         *any = true;
-        weir_status status = finish(s, result, work, error);
-        if (status != WEIR_OK)
-            return status;
+        WEIR__TRY(finish(s, result, work, error));
     }
     return WEIR_OK;
 }
@@ -423,14 +421,12 @@ static weir_status run(weir__http *http, const weir__http_work *work, weir_error
     for (;;) {
         uint32_t busy;
         int wait_ms, running;
-        weir_status status = start_ready(http, work, &has_more, &busy, &wait_ms, error);
-        if (status != WEIR_OK)
-            return status;
+        WEIR__TRY(start_ready(http, work, &has_more, &busy, &wait_ms, error));
         if (busy == 0 && !has_more)
             return WEIR_OK;
         CURLMcode code = curl_multi_perform(http->multi, &running);
         bool has_ended;
-        status = finish_ended(http, work, &has_ended, error);
+        weir_status status = finish_ended(http, work, &has_ended, error);
         if (status == WEIR_OK)
             status = weir__remote_watch_tell(http->watch, error);
         if (status != WEIR_OK)

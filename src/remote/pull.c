@@ -249,9 +249,7 @@ static weir_status run(pull *p, const char *url, weir_error *error) {
 weir_status weir_pull(const weir_env *env, const char *url, const char *path,
                       const weir_remote_options *options, weir_remote_report *report, weir_error *error) {
     weir_remote_report own = {0};
-    weir_status status = weir__remote_check(options, error);
-    if (status != WEIR_OK)
-        return status;
+    WEIR__TRY(weir__remote_check(options, error));
     env = weir__env(env);
     pull p = {.env = env,
               .options = options,
@@ -261,7 +259,7 @@ weir_status weir_pull(const weir_env *env, const char *url, const char *path,
               .chunks = {.env = env},
               .report = &own};
     weir__remote_watch_begin(&p.watch, env, options);
-    status = run(&p, url, error);
+    weir_status status = run(&p, url, error);
     if (status == WEIR_OK && report) {
         memcpy(own.store_hash, p.chunks.store_hash, WEIR_HASH_SIZE);
         own.bytes = p.chunks.size;

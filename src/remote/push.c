@@ -210,14 +210,12 @@ static weir_status run(push *p, const char *url, const weir_remote_options *opti
 weir_status weir_push(const weir_env *env, const char *store, const char *url,
                       const weir_remote_options *options, weir_remote_report *report, weir_error *error) {
     weir_remote_report own = {0};
-    weir_status status = weir__remote_check(options, error);
-    if (status != WEIR_OK)
-        return status;
+    WEIR__TRY(weir__remote_check(options, error));
     env = weir__env(env);
     push p = {.env = env, .path = store, .file = -1, .chunks = {.env = env}, .report = &own};
     weir_json_writer_memory(&p.index, env);
     weir__remote_watch_begin(&p.watch, env, options);
-    status = run(&p, url, options, error);
+    weir_status status = run(&p, url, options, error);
     if (status == WEIR_OK && report) {
         memcpy(own.store_hash, p.chunks.store_hash, WEIR_HASH_SIZE);
         own.bytes = p.chunks.size;

@@ -214,9 +214,7 @@ static weir_status read_widths(const weir__manifest_reader *r, const weir_cbor_v
             add_width(r, "*", 1, &widths);
         has_rest |= is_rest | comes_later;
         weir_choices read;
-        weir_status status = read_choices(r, path, &value, 0, 4096, &read);
-        if (status != WEIR_OK)
-            return status;
+        WEIR__TRY(read_choices(r, path, &value, 0, 4096, &read));
         add_width(r, key.data, (size_t)key.number, &read);
     }
     if (!has_rest)

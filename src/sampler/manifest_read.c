@@ -358,9 +358,7 @@ static weir_status read_datasets(weir__manifest_reader *r, const weir_cbor_value
     weir_cbor_iterator it = weir_cbor_children(map);
     weir_cbor_value key, value;
     while (weir_cbor_next(&it, &key, &value)) {
-        status = read_dataset(r, &key, &value, &manifest->datasets[manifest->dataset_count]);
-        if (status != WEIR_OK)
-            return status;
+        WEIR__TRY(read_dataset(r, &key, &value, &manifest->datasets[manifest->dataset_count]));
         manifest->dataset_count++;
     }
     sort_datasets(manifest, map);
@@ -486,10 +484,8 @@ weir_status weir_manifest_open(const weir_env *env, const char *path, weir_manif
     env = weir__env(env);
     uint8_t *text;
     size_t size;
-    weir_status status = weir__file_read(env, path, FILE_SIZE_MAX, &text, &size, operator_name, error);
-    if (status != WEIR_OK)
-        return status;
-    status = weir_manifest_read(env, (const char *)text, size, path, out, error);
+    WEIR__TRY(weir__file_read(env, path, FILE_SIZE_MAX, &text, &size, operator_name, error));
+    weir_status status = weir_manifest_read(env, (const char *)text, size, path, out, error);
     weir__release(env, text);
     return status;
 }

@@ -219,9 +219,7 @@ weir_status weir__population_of_weights(const weir_env *env, weir_seed seed, con
                                         const double *weights, uint64_t count, weir_population **out,
                                         weir_error *error) {
     double largest = 0;
-    weir_status status = find_largest(weights, count, name, &largest, error);
-    if (status != WEIR_OK)
-        return status;
+    WEIR__TRY(find_largest(weights, count, name, &largest, error));
     weir_population *p = new_population(env, seed, WEIR_SAMPLING_WEIGHTED, count, error);
     return p ? complete(p, make_line(p, weights, largest, error), out) : WEIR_OUT_OF_MEMORY;
 }
@@ -237,9 +235,7 @@ static bool class_of(const weir_column *column, const weir_cell *target, uint64_
 }
 
 static weir_status damaged(const weir_store *store, const weir_task *task, uint32_t seed, weir_error *error) {
-    weir_status status = weir_store_status(store, error);
-    if (status != WEIR_OK)
-        return status;
+    WEIR__TRY(weir_store_status(store, error));
     return weir__fail(error, WEIR_STORE_CORRUPT, operator_name,
                       "task %s: seed %u is damaged; 'weir verify' finds what else is", task->name, seed);
 }

@@ -265,11 +265,9 @@ static weir_status open_checked(const weir_env *env, const weir_manifest *manife
 weir_status weir_sampler_open(const weir_env *env, const weir_manifest *manifest,
                               const weir_sampler_options *given, weir_sampler **out, weir_error *error) {
     weir_sampler_options options;
-    weir_status status = WEIR__TAKE_OPTIONS(options, given, weir_sampler_options,
-                                            weir_manifest_operator(manifest, WEIR_STAGE_EVAL), error);
-    if (status != WEIR_OK)
-        return status;
-    status = open_checked(weir__env(env), manifest, &options, out, error);
+    WEIR__TRY(WEIR__TAKE_OPTIONS(options, given, weir_sampler_options,
+                                 weir_manifest_operator(manifest, WEIR_STAGE_EVAL), error));
+    weir_status status = open_checked(weir__env(env), manifest, &options, out, error);
     if (status != WEIR_OK)
         weir_sampler_name_call(manifest, &options, error);
     return status;

@@ -182,15 +182,13 @@ static weir_status compose(const composer *c) {
         weir_json_uint(w, 0);
     }
     put_batch_size(c);
-    weir_status status = put_datasets(c);
-    if (status != WEIR_OK)
-        return status;
+    WEIR__TRY(put_datasets(c));
     if (!put_given(c, "data") && !c->settings->given)
         put_data(c);
     if (!put_given(c, "batch") && !c->settings->given)
         put_batch(c);
     (void)put_given(c, "accountant");
-    status = put_mix(c);
+    weir_status status = put_mix(c);
     weir_json_end_object(w);
     return status;
 }
@@ -198,8 +196,7 @@ static weir_status compose(const composer *c) {
 weir_status weir__manifest_write(const weir_store_info *info, const weir__manifest_settings *settings,
                                  weir_json_writer *w, weir_error *error) {
     composer c = {info, settings, w, w->env, error};
-    weir_status status = compose(&c);
-    if (status == WEIR_OK)
-        status = weir_json_finish(w, error);
-    return status == WEIR_OK ? weir_json_indent(w, BROKEN_DEPTH, error) : status;
+    WEIR__TRY(compose(&c));
+    WEIR__TRY(weir_json_finish(w, error));
+    return weir_json_indent(w, BROKEN_DEPTH, error);
 }

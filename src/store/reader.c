@@ -373,9 +373,7 @@ static weir_status finish_open(weir_store *store, const weir_store_options *opti
 
 static weir_status take_options(weir_store_options *options, const weir_store_options *given,
                                 weir_error *error) {
-    weir_status status = WEIR__TAKE_OPTIONS(*options, given, weir_store_options, operator_name, error);
-    if (status != WEIR_OK)
-        return status;
+    WEIR__TRY(WEIR__TAKE_OPTIONS(*options, given, weir_store_options, operator_name, error));
     if ((unsigned)options->verify > WEIR_VERIFY_ALL)
         return weir__fail(error, WEIR_CONTRACT_VIOLATION, operator_name, "there is no such way to verify: %d",
                           WEIR__LOW(int, options->verify));

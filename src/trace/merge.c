@@ -66,9 +66,7 @@ static weir_status check_headers(const merger *m) {
 static weir_status open_ranks(merger *m, const char *const *paths) {
     for (size_t i = 0; i < m->count; i++) {
         weir_trace_reader *reader;
-        weir_status status = weir_trace_open(m->env, paths[i], &reader, m->error);
-        if (status != WEIR_OK)
-            return status;
+        WEIR__TRY(weir_trace_open(m->env, paths[i], &reader, m->error));
         const weir_cbor_value *header = weir_trace_header(reader);
         uint64_t rank = weir__trace_uint(header, "rank");
         uint64_t world_size = weir__trace_uint(header, "world_size");
@@ -108,15 +106,12 @@ static weir_status open_single(merger *m, const char *path) {
     if (!path)
         return WEIR_OK;
     m->single.path = path;
-    weir_status status = weir_trace_open(m->env, path, &m->single.reader, m->error);
-    if (status != WEIR_OK)
-        return status;
+    WEIR__TRY(weir_trace_open(m->env, path, &m->single.reader, m->error));
     const weir_cbor_value *header = weir_trace_header(m->single.reader);
     if (weir__trace_uint(header, "world_size") != 1)
         return not_one_run(m, path, "it is not a trace of world size 1");
-    status = check_shared(m, path, header, shared_by_all);
-    return status == WEIR_OK ? weir__judge_open(&m->single.judge, m->env, header, m->manifest, m->error)
-                             : status;
+    WEIR__TRY(check_shared(m, path, header, shared_by_all));
+    return weir__judge_open(&m->single.judge, m->env, header, m->manifest, m->error);
 }
 
 /* Reads on to the next step, failure or end, judging all that is read. */
@@ -304,9 +299,7 @@ static void close_trace(rank_trace *one) {
 weir_status weir_trace_merge(const weir_env *env, const char *const *paths, size_t count,
                              const weir_merge_options *given, weir_merge_report *report, weir_error *error) {
     weir_merge_options options;
-    weir_status status = WEIR__TAKE_OPTIONS(options, given, weir_merge_options, operator_name, error);
-    if (status != WEIR_OK)
-        return status;
+    WEIR__TRY(WEIR__TAKE_OPTIONS(options, given, weir_merge_options, operator_name, error));
     env = weir__env(env);
     *report = (weir_merge_report){.world_size = (uint32_t)count};
     if (count == 0 || count > UINT32_MAX)
@@ -316,7 +309,7 @@ weir_status weir_trace_merge(const weir_env *env, const char *const *paths, size
     m.ranks = weir__allocate_zero(env, count, sizeof *m.ranks);
     if (!m.ranks)
         return weir__out_of_memory(error, operator_name, count * sizeof *m.ranks);
-    status = open_ranks(&m, paths);
+    weir_status status = open_ranks(&m, paths);
     if (status == WEIR_OK)
         status = open_replayers(&m, (weir__replay_stores){options.stores, options.store_count});
     if (status == WEIR_OK)

@@ -70,9 +70,7 @@ static weir_status read_item(weir_trace_reader *r, size_t *size, weir_error *err
         }
         if (r->at_end)
             return corrupt(r, r->begin_offset, "a record that is cut or is not canonical CBOR begins", error);
-        weir_status status = read_more(r, error);
-        if (status != WEIR_OK)
-            return status;
+        WEIR__TRY(read_more(r, error));
     }
 }
 
@@ -218,9 +216,7 @@ static weir_status read_record(weir_trace_reader *r, bool is_first, weir_trace_r
                                weir_error *error) {
     size_t size;
     uint8_t before[WEIR_HASH_SIZE];
-    weir_status status = read_item(r, &size, error);
-    if (status != WEIR_OK)
-        return status;
+    WEIR__TRY(read_item(r, &size, error));
     *record = (weir_trace_record){.kind = WEIR_TRACE_EOF, .offset = r->begin_offset, .end = r->begin_offset};
     if (size == 0)
         return WEIR_OK;
@@ -234,7 +230,7 @@ static weir_status read_record(weir_trace_reader *r, bool is_first, weir_trace_r
     if (r->has_failed && record->kind != WEIR_TRACE_END)
         return corrupt(r, r->begin_offset, "a record other than run_end comes after the failure", error);
     memcpy(before, r->link, sizeof before);
-    status = check_link(r, &record->map, size, is_first, error);
+    weir_status status = check_link(r, &record->map, size, is_first, error);
     if (status == WEIR_OK && record->kind == WEIR_TRACE_END)
         status = check_end(r, &record->map, before, error);
     if (status != WEIR_OK)
@@ -248,9 +244,7 @@ static weir_status read_record(weir_trace_reader *r, bool is_first, weir_trace_r
 static weir_status keep_header(weir_trace_reader *r, weir_error *error) {
     weir_trace_record record;
     weir_cbor_value version;
-    weir_status status = read_record(r, true, &record, error);
-    if (status != WEIR_OK)
-        return status;
+    WEIR__TRY(read_record(r, true, &record, error));
     if (record.kind != WEIR_TRACE_HEADER)
         return corrupt(r, 0, "the file is empty: no run_header", error);
     weir_cbor_get(&record.map, "trace_version", &version);
@@ -320,9 +314,7 @@ weir_status weir_trace_manifest(const weir_trace_reader *reader, weir_manifest *
     weir_cbor_get(header, "manifest", &normalised);
     weir_cbor_get(header, "mix", &mix);
     weir_cbor_get(header, "batch", &batch);
-    weir_status status = weir_manifest_restore(reader->env, &normalised, &mix, &batch, &manifest, error);
-    if (status != WEIR_OK)
-        return status;
+    WEIR__TRY(weir_manifest_restore(reader->env, &normalised, &mix, &batch, &manifest, error));
     weir_cbor_get(header, "manifest_hash", &hash);
     weir_cbor_get(header, "mix_hash", &mix_hash);
     weir_cbor_get(header, "batch_config_hash", &batch_hash);

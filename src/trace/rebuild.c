@@ -83,10 +83,8 @@ static weir_status open_builder(weir__rebuilder *r, rebuilt_dataset *d, weir_err
                                   .token_size = (size_t)token.number,
                                   .any_hash = true,
                                   .with_digests = true};
-    weir_status status = weir_batch_builder_open(r->env, &options, &d->builder, error);
-    if (status == WEIR_OK)
-        status = weir_batch_buffer_open(&d->builder, 1, &without_tensors, &d->buffer, error);
-    return status;
+    WEIR__TRY(weir_batch_builder_open(r->env, &options, &d->builder, error));
+    return weir_batch_buffer_open(&d->builder, 1, &without_tensors, &d->buffer, error);
 }
 
 static weir_status dataset_for(weir__rebuilder *r, const weir_cbor_value *iter, rebuilt_dataset **out,

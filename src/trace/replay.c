@@ -203,10 +203,7 @@ weir_status weir__replayer_check_failure(weir__replayer *r, const weir_cbor_valu
         return WEIR_OK;
     weir_status found = place->status;
     if (found == WEIR_OK) {
-        weir_status status =
-            find_sampler(r, place->dataset, strlen(place->dataset), place->stage, &opened, error);
-        if (status != WEIR_OK)
-            return status;
+        WEIR__TRY(find_sampler(r, place->dataset, strlen(place->dataset), place->stage, &opened, error));
         found = weir_sampler_step(opened->sampler, place->cursor, &step, NULL);
     }
     if (weir_cbor_is_text(&code, weir_status_name(found)))
@@ -224,9 +221,7 @@ static weir_status write_expected(weir__replayer *r, const weir_cbor_value *iter
     weir_cbor_value key, recorded;
     open_sampler *opened;
     weir_cbor_get(iter, "dataset_key", &key);
-    weir_status status = sampler_for(r, iter, &opened, error);
-    if (status != WEIR_OK)
-        return status;
+    WEIR__TRY(sampler_for(r, iter, &opened, error));
     weir_trace_iter expected = {
         .t = weir__trace_uint(iter, "t"),
         .dataset = opened->dataset,
@@ -385,14 +380,12 @@ static weir_status replay_with(const weir_env *env, replay *p, const weir_manife
 weir_status weir_trace_replay(const weir_env *env, const char *path, const weir_replay_options *given,
                               weir_replay_report *report, weir_error *error) {
     weir_replay_options options;
-    weir_status status = WEIR__TAKE_OPTIONS(options, given, weir_replay_options, operator_name, error);
-    if (status != WEIR_OK)
-        return status;
+    WEIR__TRY(WEIR__TAKE_OPTIONS(options, given, weir_replay_options, operator_name, error));
     env = weir__env(env);
     replay p = {.report = report};
     weir_manifest *recorded = NULL;
     *report = (weir_replay_report){0};
-    status = weir_trace_open(env, path, &p.reader, error);
+    weir_status status = weir_trace_open(env, path, &p.reader, error);
     if (status == WEIR_OK)
         status = options.manifest ? check_given_manifest(p.reader, &options, error)
                                   : weir_trace_manifest(p.reader, &recorded, error);

@@ -191,9 +191,7 @@ weir_status weir_trace_append(weir_trace_writer *w, const weir_trace_iter *iter,
     if (w->is_broken || w->is_finished)
         return refuse_broken(w, error);
     weir__trace_write_iter(&w->body, iter);
-    weir_status status = append_body(w, false, error);
-    if (status != WEIR_OK)
-        return status;
+    WEIR__TRY(append_body(w, false, error));
     if (weir__tally_step(&w->tally, w->env, iter->dataset, strlen(iter->dataset), iter->step->cursor_next,
                          iter->step->effective_batch_size))
         return WEIR_OK;
@@ -228,8 +226,8 @@ weir_status weir_trace_fail(weir_trace_writer *w, const weir_trace_failure *fail
     if (w->is_broken || w->is_finished)
         return refuse_broken(w, error);
     weir__trace_write_failure(&w->body, failure, w->token, w->token_size);
-    weir_status status = append_body(w, false, error);
-    return status == WEIR_OK ? end(w, "failed", error) : status;
+    WEIR__TRY(append_body(w, false, error));
+    return end(w, "failed", error);
 }
 
 /* ---- Resuming -------------------------------------------------------------------------------- */
