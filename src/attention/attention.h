@@ -1,6 +1,6 @@
 /* What the files of this folder share: where lists are, and attention on the host. */
-#ifndef WEIR_SRC_ATTENTION_ATTENTION_H
-#define WEIR_SRC_ATTENTION_ATTENTION_H
+#ifndef WEIR_ATTENTION_ATTENTION_H
+#define WEIR_ATTENTION_ATTENTION_H
 
 #include "attention/lists_kernel.h"
 #include "attention/pass_kernel.h"

@@ -1,6 +1,6 @@
 /* The kernels of attention on a device. One thread at a time. */
-#ifndef WEIR_SRC_ATTENTION_KERNELS_H
-#define WEIR_SRC_ATTENTION_KERNELS_H
+#ifndef WEIR_ATTENTION_KERNELS_H
+#define WEIR_ATTENTION_KERNELS_H
 
 #include "attention/attention.h"
 

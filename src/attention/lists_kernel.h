@@ -10,8 +10,8 @@
  * Lists are made in phases. The threads of a phase do not share anything: each writes words of its own, so
  * their number and order change nothing. All sizes are bounds that follow from the shapes alone. What the
  * tensors hold is not trusted: whatever they hold, no thread reads or writes beyond its memory. */
-#ifndef WEIR_SRC_ATTENTION_LISTS_KERNEL_H
-#define WEIR_SRC_ATTENTION_LISTS_KERNEL_H
+#ifndef WEIR_ATTENTION_LISTS_KERNEL_H
+#define WEIR_ATTENTION_LISTS_KERNEL_H
 
 #include <stdbool.h>
 #include <stdint.h>

@@ -1,7 +1,7 @@
 /* What a pass over records is given: one struct, by value, for the host's functions and for the kernels
  * (tensor_cores.cu, floats.cu). */
-#ifndef WEIR_SRC_ATTENTION_PASS_KERNEL_H
-#define WEIR_SRC_ATTENTION_PASS_KERNEL_H
+#ifndef WEIR_ATTENTION_PASS_KERNEL_H
+#define WEIR_ATTENTION_PASS_KERNEL_H
 
 #include "attention/lists_kernel.h"
 

@@ -4,8 +4,8 @@
  * Blocks and chaining values are little-endian bytes wherever they lie in memory, so that the two children
  * of a parent are its block as they stand; a chaining value is eight words only while it is being computed
  * with. */
-#ifndef WEIR_BLAKE3_COMPRESS_H
-#define WEIR_BLAKE3_COMPRESS_H
+#ifndef WEIR_BASE_BLAKE3_COMPRESS_H
+#define WEIR_BASE_BLAKE3_COMPRESS_H
 
 #include <stdint.h>
 

@@ -1,8 +1,8 @@
 /* blake3_kernel.h: kernels, the part of BLAKE3 that compresses many blocks at a time. Blocks of different
  * nodes do not depend on each other, so a kernel takes them side by side, one in each lane of its vectors.
  * All kernels give the same bytes; they differ in the number of lanes and in what the processor must have. */
-#ifndef WEIR_BLAKE3_KERNEL_H
-#define WEIR_BLAKE3_KERNEL_H
+#ifndef WEIR_BASE_BLAKE3_KERNEL_H
+#define WEIR_BASE_BLAKE3_KERNEL_H
 
 #include <stddef.h>
 #include <stdint.h>

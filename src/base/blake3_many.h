@@ -22,8 +22,8 @@
 #include "base/blake3_kernel.h"
 #include "base/bytes.h"
 
-#ifndef WEIR_BLAKE3_MANY_H
-#define WEIR_BLAKE3_MANY_H
+#ifndef WEIR_BASE_BLAKE3_MANY_H
+#define WEIR_BASE_BLAKE3_MANY_H
 
 /* Apart from accesses to memory, which the address sanitizer watches, nothing in here can be undefined, and
  * the checks of it would be compiled many hundred times over. */

@@ -1,8 +1,8 @@
 /* blake3_tree.h: BLAKE3 in two steps. The hash of a long input is the root of a tree; here its subtrees of 64
  * KiB are hashed one by one, in any order, and their chaining values are joined to the hash. So a part of an
  * input can be checked without the rest. */
-#ifndef WEIR_BLAKE3_TREE_H
-#define WEIR_BLAKE3_TREE_H
+#ifndef WEIR_BASE_BLAKE3_TREE_H
+#define WEIR_BASE_BLAKE3_TREE_H
 
 #include <stddef.h>
 #include <stdint.h>

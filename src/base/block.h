@@ -1,7 +1,7 @@
 /* Memory that is taken at once and handed out in parts. What needs it has one function that carves its
  * parts: called on an empty block it only counts, called again on one that was opened it gets them. */
-#ifndef WEIR_SRC_BASE_BLOCK_H
-#define WEIR_SRC_BASE_BLOCK_H
+#ifndef WEIR_BASE_BLOCK_H
+#define WEIR_BASE_BLOCK_H
 
 #include "base/internal.h"
 

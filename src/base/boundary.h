@@ -1,7 +1,7 @@
 /* What a library wrote, told to the memory sanitizer: it cannot see into libraries that it has not compiled,
  * and takes what they write for never written. Elsewhere this is nothing. */
-#ifndef WEIR_SRC_BASE_BOUNDARY_H
-#define WEIR_SRC_BASE_BOUNDARY_H
+#ifndef WEIR_BASE_BOUNDARY_H
+#define WEIR_BASE_BOUNDARY_H
 
 #if defined(__has_feature)
 #if __has_feature(memory_sanitizer)

@@ -1,7 +1,7 @@
 /* Bytes in files and hashes have a defined order: these are the only conversions between integers and
  * bytes. Each compiles to one load or store (and a swap where the machine's order is the other one). */
-#ifndef WEIR_SRC_BASE_BYTES_H
-#define WEIR_SRC_BASE_BYTES_H
+#ifndef WEIR_BASE_BYTES_H
+#define WEIR_BASE_BYTES_H
 
 #include <stdint.h>
 #include <string.h>

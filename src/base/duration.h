@@ -1,6 +1,6 @@
 /* Durations as people write them: "30d", "12h". */
-#ifndef WEIR_SRC_BASE_DURATION_H
-#define WEIR_SRC_BASE_DURATION_H
+#ifndef WEIR_BASE_DURATION_H
+#define WEIR_BASE_DURATION_H
 
 #include <stdbool.h>
 #include <stddef.h>

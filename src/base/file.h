@@ -1,6 +1,6 @@
 /* Files through the environment: whole reads with a limit, and files that appear whole or not at all. */
-#ifndef WEIR_SRC_BASE_FILE_H
-#define WEIR_SRC_BASE_FILE_H
+#ifndef WEIR_BASE_FILE_H
+#define WEIR_BASE_FILE_H
 
 #include "base/internal.h"
 

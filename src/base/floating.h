@@ -8,8 +8,8 @@
  *   weir__leave_floating(&kept);
  *
  * Threads that are started in between begin with the state of their starter. */
-#ifndef WEIR_SRC_BASE_FLOATING_H
-#define WEIR_SRC_BASE_FLOATING_H
+#ifndef WEIR_BASE_FLOATING_H
+#define WEIR_BASE_FLOATING_H
 
 #include <fenv.h>
 #include <stdbool.h>

@@ -1,6 +1,6 @@
 /* The default environment's guard of mapped files against pages that cannot be read. */
-#ifndef WEIR_SRC_BASE_GUARD_H
-#define WEIR_SRC_BASE_GUARD_H
+#ifndef WEIR_BASE_GUARD_H
+#define WEIR_BASE_GUARD_H
 
 #include <stddef.h>
 #include <stdint.h>

@@ -1,6 +1,6 @@
 /* Sorting numbers in place, in a time that does not depend on their order. */
-#ifndef WEIR_SRC_BASE_HEAP_SORT_H
-#define WEIR_SRC_BASE_HEAP_SORT_H
+#ifndef WEIR_BASE_HEAP_SORT_H
+#define WEIR_BASE_HEAP_SORT_H
 
 #include <stdint.h>
 

@@ -1,7 +1,7 @@
 /* What every part of the library uses of base, beyond the public headers: making error records, memory
  * through the environment, and text helpers. */
-#ifndef WEIR_SRC_BASE_INTERNAL_H
-#define WEIR_SRC_BASE_INTERNAL_H
+#ifndef WEIR_BASE_INTERNAL_H
+#define WEIR_BASE_INTERNAL_H
 
 #include <locale.h>
 

@@ -6,8 +6,8 @@
  *   WEIR__NARROW(type, value)   a number that earlier checks have bounded: asserted, in release builds too
  *   WEIR__LOW(type, value)      the low bits, on purpose: hashes, encodings, sign conversions, and inner
  * loops whose bounds are asserted before them */
-#ifndef WEIR_SRC_BASE_NARROW_H
-#define WEIR_SRC_BASE_NARROW_H
+#ifndef WEIR_BASE_NARROW_H
+#define WEIR_BASE_NARROW_H
 
 #include <assert.h>
 #include <stddef.h>

@@ -1,7 +1,7 @@
 /* Philox4x32-10 inline, for the parts that draw in loops: Random123's function behind weir's seeds, domains
  * and counters. */
-#ifndef WEIR_SRC_BASE_PHILOX_H
-#define WEIR_SRC_BASE_PHILOX_H
+#ifndef WEIR_BASE_PHILOX_H
+#define WEIR_BASE_PHILOX_H
 
 #pragma GCC diagnostic push
 #pragma GCC diagnostic ignored "-Wconversion"

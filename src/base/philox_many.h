@@ -1,7 +1,7 @@
 /* Philox draws side by side: 16 at a time, one in each lane, for whoever draws in a row. Written once,
  * compiled for each instruction set; the numbers are those of weir__philox. */
-#ifndef WEIR_SRC_BASE_PHILOX_MANY_H
-#define WEIR_SRC_BASE_PHILOX_MANY_H
+#ifndef WEIR_BASE_PHILOX_MANY_H
+#define WEIR_BASE_PHILOX_MANY_H
 
 #include "weir/philox.h"
 

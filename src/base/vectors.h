@@ -1,7 +1,7 @@
 /* Which of the instruction sets that kernels are compiled for this machine can run: the last one is the
  * fastest. (Sources say theirs in their file name; CMakeLists.txt compiles them for it.) */
-#ifndef WEIR_SRC_BASE_VECTORS_H
-#define WEIR_SRC_BASE_VECTORS_H
+#ifndef WEIR_BASE_VECTORS_H
+#define WEIR_BASE_VECTORS_H
 
 typedef enum weir__vectors { WEIR__BASELINE, WEIR__AVX2, WEIR__AVX512 } weir__vectors;
 

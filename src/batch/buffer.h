@@ -1,11 +1,11 @@
 /* A batch's buffer: room for its compact form and for its tensors, and what is kept beside them. */
-#ifndef WEIR_SRC_BATCH_BUFFER_H
-#define WEIR_SRC_BATCH_BUFFER_H
+#ifndef WEIR_BATCH_BUFFER_H
+#define WEIR_BATCH_BUFFER_H
 
 #include <stdatomic.h>
 
 #include "base/block.h"
-#include "batch/texts.h"
+#include "batch/text_order.h"
 #include "weir/batch.h"
 
 /* What the sizes of a batch depend on, at their largest. */

@@ -8,7 +8,7 @@
 #include "base/narrow.h"
 #include "batch/expand.h"
 #include "batch/expand_kernel.h"
-#include "batch/links.h"
+#include "batch/link_groups.h"
 #include "store/reader.h"
 
 static const char operator_name[] = "weir.batch.build";

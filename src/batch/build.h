@@ -9,8 +9,8 @@
  * Units are [first, first + count) of buffer->batch.sequence_count; WEIR__UNIT of them are a good number. Who
  * calls sees to it that what one phase wrote is seen by the next, and that all run in the usual
  * floating-point state (base/floating.h). */
-#ifndef WEIR_SRC_BATCH_BUILD_H
-#define WEIR_SRC_BATCH_BUILD_H
+#ifndef WEIR_BATCH_BUILD_H
+#define WEIR_BATCH_BUILD_H
 
 #include "batch/compact.h"
 #include "batch/digest.h"

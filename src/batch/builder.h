@@ -1,7 +1,7 @@
 /* A builder: a recipe and the memory of one thread, which takes a batch through all phases. Its samples come
  * from a sampler, or are requests (context.c). */
-#ifndef WEIR_SRC_BATCH_BUILDER_H
-#define WEIR_SRC_BATCH_BUILDER_H
+#ifndef WEIR_BATCH_BUILDER_H
+#define WEIR_BATCH_BUILDER_H
 
 #include "batch/build.h"
 

@@ -1,6 +1,6 @@
 /* Which of a row's children are taken. */
-#ifndef WEIR_SRC_BATCH_CHOOSE_H
-#define WEIR_SRC_BATCH_CHOOSE_H
+#ifndef WEIR_BATCH_CHOOSE_H
+#define WEIR_BATCH_CHOOSE_H
 
 #include "base/block.h"
 #include "batch/draws.h"

@@ -1,9 +1,9 @@
 /* Writing a sequence's part of the compact form (expand_kernel.h) from a finished walk. */
-#ifndef WEIR_SRC_BATCH_COMPACT_H
-#define WEIR_SRC_BATCH_COMPACT_H
+#ifndef WEIR_BATCH_COMPACT_H
+#define WEIR_BATCH_COMPACT_H
 
 #include "batch/buffer.h"
-#include "batch/order.h"
+#include "batch/cuthill_mckee.h"
 
 /* Scratch of the thread that writes. */
 typedef struct weir__compact_writer {

@@ -9,7 +9,7 @@
 #include "base/floating.h"
 #include "base/options.h"
 #include "batch/builder.h"
-#include "batch/links.h"
+#include "batch/link_groups.h"
 
 static const char operator_name[] = "weir.context";
 

@@ -1,6 +1,6 @@
 /* The digests of a batch and of its samples: whether two are the same bytes. No security boundary. */
-#ifndef WEIR_SRC_BATCH_DIGEST_H
-#define WEIR_SRC_BATCH_DIGEST_H
+#ifndef WEIR_BATCH_DIGEST_H
+#define WEIR_BATCH_DIGEST_H
 
 #include "batch/buffer.h"
 #include "batch/rules.h"

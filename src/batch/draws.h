@@ -1,6 +1,6 @@
 /* The random numbers of one walk, by their number d, made 16 at a time. */
-#ifndef WEIR_SRC_BATCH_DRAWS_H
-#define WEIR_SRC_BATCH_DRAWS_H
+#ifndef WEIR_BATCH_DRAWS_H
+#define WEIR_BATCH_DRAWS_H
 
 #include "base/philox_many.h"
 

@@ -1,6 +1,6 @@
 /* Expanding on the host, and the same as a kernel: see expand_kernel.h, which has the forms. */
-#ifndef WEIR_SRC_BATCH_EXPAND_H
-#define WEIR_SRC_BATCH_EXPAND_H
+#ifndef WEIR_BATCH_EXPAND_H
+#define WEIR_BATCH_EXPAND_H
 
 #include "batch/rules.h"
 #include "weir/batch.h"

@@ -10,8 +10,8 @@
  *
  * On a GPU every thread of a sequence takes every threads-th cell and every threads-th byte of the matrix. No
  * byte is written by two threads: their number changes nothing. */
-#ifndef WEIR_SRC_BATCH_EXPAND_KERNEL_H
-#define WEIR_SRC_BATCH_EXPAND_KERNEL_H
+#ifndef WEIR_BATCH_EXPAND_KERNEL_H
+#define WEIR_BATCH_EXPAND_KERNEL_H
 
 #include "base/bytes.h"
 #include "store/calendar.h"

@@ -1,7 +1,7 @@
 /* Asking for memory some time before it is read. A compiler may take a function that does
  * nothing else for one without effect and drop its calls (GCC 12 does): the empty statement keeps them. */
-#ifndef WEIR_SRC_BATCH_FETCH_H
-#define WEIR_SRC_BATCH_FETCH_H
+#ifndef WEIR_BATCH_FETCH_H
+#define WEIR_BATCH_FETCH_H
 
 static inline void weir__fetch(const void *address) {
     __builtin_prefetch(address);

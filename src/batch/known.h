@@ -3,8 +3,8 @@
  * thing, without a branch on whether it was there, which nothing could foresee. The table begins with few
  * places, so that it stays near and is emptied in no time; who runs out of them grows it and adds its rows
  * anew. */
-#ifndef WEIR_SRC_BATCH_KNOWN_H
-#define WEIR_SRC_BATCH_KNOWN_H
+#ifndef WEIR_BATCH_KNOWN_H
+#define WEIR_BATCH_KNOWN_H
 
 #include <string.h>
 

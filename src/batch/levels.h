@@ -1,7 +1,7 @@
 /* The children that a walk has found, by level (their hop), and the order in which a level is visited: by
  * (priority, row). Priorities are drawn, or given with the rows where the latest children come first. */
-#ifndef WEIR_SRC_BATCH_LEVELS_H
-#define WEIR_SRC_BATCH_LEVELS_H
+#ifndef WEIR_BATCH_LEVELS_H
+#define WEIR_BATCH_LEVELS_H
 
 #include "base/block.h"
 #include "batch/draws.h"

@@ -1,8 +1,8 @@
 /* Listing children: the rows that a walk has visited give their children to the levels, in the order of their
  * visits, so that draws keep their order. In steps, so that what one reads was asked for in the one before:
  * collect what is to be listed, find the lists, search them, list what is taken. */
-#ifndef WEIR_SRC_BATCH_LISTING_H
-#define WEIR_SRC_BATCH_LISTING_H
+#ifndef WEIR_BATCH_LISTING_H
+#define WEIR_BATCH_LISTING_H
 
 #include "batch/walk.h"
 

@@ -5,7 +5,7 @@
 
 #include "base/narrow.h"
 #include "batch/compact.h"
-#include "batch/links.h"
+#include "batch/link_groups.h"
 
 static const char operator_name[] = "weir.batch.build";
 

@@ -1,7 +1,7 @@
 /* How batches of a dataset are made: everything that a run decides once, constant from then on and shared by
  * all threads. */
-#ifndef WEIR_SRC_BATCH_RECIPE_H
-#define WEIR_SRC_BATCH_RECIPE_H
+#ifndef WEIR_BATCH_RECIPE_H
+#define WEIR_BATCH_RECIPE_H
 
 #include "base/hash.h"
 #include "batch/buffer.h"

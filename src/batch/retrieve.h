@@ -1,7 +1,7 @@
 /* Finding examples: rows that show a label of the task, by walks from a sequence's first row, each step to a
  * parent or child of where it stands (docs/spec/05c-task-rows-and-retrieval.md). */
-#ifndef WEIR_SRC_BATCH_RETRIEVE_H
-#define WEIR_SRC_BATCH_RETRIEVE_H
+#ifndef WEIR_BATCH_RETRIEVE_H
+#define WEIR_BATCH_RETRIEVE_H
 
 #include "base/philox_many.h"
 #include "batch/rules.h"

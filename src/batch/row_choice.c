@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "base/heap_sort.h"
-#include "batch/order.h"
+#include "batch/cuthill_mckee.h"
 
 enum { TILE = 64, HUB_CHILDREN = 5, WORD = 64, SHARED_ORDERS = 3 };
 

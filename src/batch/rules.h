@@ -1,8 +1,8 @@
 /* What is known of a task before a row is seen: for every table, where its rows lie and where they lead, for
  * the walk; and which cells a row gives and where their values lie in its record, for the expansion. Dropped
  * columns, hidden edges and the target's place are settled here, so that inner loops ask nothing. */
-#ifndef WEIR_SRC_BATCH_RULES_H
-#define WEIR_SRC_BATCH_RULES_H
+#ifndef WEIR_BATCH_RULES_H
+#define WEIR_BATCH_RULES_H
 
 #include "base/block.h"
 #include "base/bytes.h"

@@ -1,6 +1,6 @@
 /* How many of ascending times are up to a limit, of edges and labels. */
-#ifndef WEIR_SRC_BATCH_TIMES_H
-#define WEIR_SRC_BATCH_TIMES_H
+#ifndef WEIR_BATCH_TIMES_H
+#define WEIR_BATCH_TIMES_H
 
 #include "batch/rules.h"
 #include "store/reader.h"

@@ -1,7 +1,7 @@
 /* The walk: from a seed's row along foreign keys, parents first, children by chance, to the rows of a
  * sequence. */
-#ifndef WEIR_SRC_BATCH_WALK_H
-#define WEIR_SRC_BATCH_WALK_H
+#ifndef WEIR_BATCH_WALK_H
+#define WEIR_BATCH_WALK_H
 
 #include "batch/choose.h"
 #include "batch/known.h"

@@ -1,8 +1,8 @@
 /* CUDA's driver API and its run-time compiler, as far as they are used here, declared by their binary
  * interface: handles are pointers or numbers, results are ints. The libraries are found at run time
  * (dlopen), so weir needs nothing of CUDA to be built. */
-#ifndef WEIR_SRC_DEVICE_CUDA_API_H
-#define WEIR_SRC_DEVICE_CUDA_API_H
+#ifndef WEIR_DEVICE_CUDA_API_H
+#define WEIR_DEVICE_CUDA_API_H
 
 #include "device/kernel.h"
 #include "weir/device.h"

@@ -1,7 +1,7 @@
 /* What the public calls stand on: a table of operations, made once for CUDA (cuda.c) and once for the host
  * (host.c). Only these two know what a handle is. */
-#ifndef WEIR_SRC_DEVICE_DEVICE_H
-#define WEIR_SRC_DEVICE_DEVICE_H
+#ifndef WEIR_DEVICE_DEVICE_H
+#define WEIR_DEVICE_DEVICE_H
 
 #include "base/internal.h"
 #include "device/kernel.h"

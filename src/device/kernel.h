@@ -1,8 +1,8 @@
 /* What the library itself needs of a device beyond the public calls. Kernels: work that is written once, as a
  * function that compiles as CUDA C and as C. The GPU runs what NVRTC makes of the text; the host runs the
  * function. */
-#ifndef WEIR_SRC_DEVICE_KERNEL_H
-#define WEIR_SRC_DEVICE_KERNEL_H
+#ifndef WEIR_DEVICE_KERNEL_H
+#define WEIR_DEVICE_KERNEL_H
 
 #include "weir/device.h"
 

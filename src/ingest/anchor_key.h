@@ -1,6 +1,6 @@
 /* The check that the columns which a task calls a key of its anchor, or of its destination, are that key. */
-#ifndef WEIR_SRC_INGEST_ANCHOR_KEY_H
-#define WEIR_SRC_INGEST_ANCHOR_KEY_H
+#ifndef WEIR_INGEST_ANCHOR_KEY_H
+#define WEIR_INGEST_ANCHOR_KEY_H
 
 #include "ingest/state.h"
 

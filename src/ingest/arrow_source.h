@@ -6,8 +6,8 @@
  *
  * What must hold: nothing that a producer says is used before it is checked, except the sizes of buffers,
  * which the interface does not have. Every failure names the table, and the column if there is one. */
-#ifndef WEIR_SRC_INGEST_ARROW_SOURCE_H
-#define WEIR_SRC_INGEST_ARROW_SOURCE_H
+#ifndef WEIR_INGEST_ARROW_SOURCE_H
+#define WEIR_INGEST_ARROW_SOURCE_H
 
 #include "ingest/source.h"
 #include "weir/arrow.h"

@@ -1,7 +1,7 @@
 /* From a source's values to what a semantic type holds. Each conversion says whether the value fits; none
  * of them depends on the process's locale. */
-#ifndef WEIR_SRC_INGEST_CONVERT_H
-#define WEIR_SRC_INGEST_CONVERT_H
+#ifndef WEIR_INGEST_CONVERT_H
+#define WEIR_INGEST_CONVERT_H
 
 #include "ingest/source.h"
 #include "ingest/time_format.h"

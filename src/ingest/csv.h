@@ -5,8 +5,8 @@
  *   csv_sniff.c    delimiter, header, nulls and types, from what files hold
  *   data_files.c   a path or pattern -> tables and their files
  *   source_csv.c   all of it as a source */
-#ifndef WEIR_SRC_INGEST_CSV_H
-#define WEIR_SRC_INGEST_CSV_H
+#ifndef WEIR_INGEST_CSV_H
+#define WEIR_INGEST_CSV_H
 
 #include <stdatomic.h>
 

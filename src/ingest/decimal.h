@@ -3,8 +3,8 @@
  * What must hold: the same number gives the same value from every source. As SQLite does with NUMERIC
  * columns, an exact number that is an integer within int64 is WEIR__INT (so 19.00 is 19, and the key 7 of a
  * decimal column is the key 7 of an integer column); any other is WEIR__REAL, the nearest binary64. */
-#ifndef WEIR_SRC_INGEST_DECIMAL_H
-#define WEIR_SRC_INGEST_DECIMAL_H
+#ifndef WEIR_INGEST_DECIMAL_H
+#define WEIR_INGEST_DECIMAL_H
 
 #include "ingest/source.h"
 

@@ -1,6 +1,6 @@
 /* Strings that are kept once, and hash tables over them. */
-#ifndef WEIR_SRC_INGEST_DICTIONARY_H
-#define WEIR_SRC_INGEST_DICTIONARY_H
+#ifndef WEIR_INGEST_DICTIONARY_H
+#define WEIR_INGEST_DICTIONARY_H
 
 #include "ingest/source.h"
 #include "store/format.h"

@@ -10,8 +10,8 @@
  *
  * draft_names.c knows what names mean, draft_sample.c keeps distinct values in bounded memory. The result
  * depends on declarations and rows alone, not on their order. */
-#ifndef WEIR_SRC_INGEST_DRAFT_H
-#define WEIR_SRC_INGEST_DRAFT_H
+#ifndef WEIR_INGEST_DRAFT_H
+#define WEIR_INGEST_DRAFT_H
 
 #include "ingest/state.h"
 

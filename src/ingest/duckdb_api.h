@@ -1,8 +1,8 @@
 /* DuckDB's C API, as far as it is used here, declared by its binary interface: opaque pointers, a result
  * struct of six words that is passed by value, 16-byte strings, and the numbers of the types. The library
  * is found at run time (dlopen), so weir needs nothing of DuckDB to be built. */
-#ifndef WEIR_SRC_INGEST_DUCKDB_API_H
-#define WEIR_SRC_INGEST_DUCKDB_API_H
+#ifndef WEIR_INGEST_DUCKDB_API_H
+#define WEIR_INGEST_DUCKDB_API_H
 
 #include <assert.h>
 

@@ -3,8 +3,8 @@
  *
  * What must hold: a vector is a function of (configuration, text) alone, whatever the batches, threads and
  * order. */
-#ifndef WEIR_SRC_INGEST_EMBED_H
-#define WEIR_SRC_INGEST_EMBED_H
+#ifndef WEIR_INGEST_EMBED_H
+#define WEIR_INGEST_EMBED_H
 
 #include "ingest/source.h"
 #include "weir/cbor.h"

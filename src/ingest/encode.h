@@ -1,6 +1,6 @@
 /* What the files that write a store share. */
-#ifndef WEIR_SRC_INGEST_ENCODE_H
-#define WEIR_SRC_INGEST_ENCODE_H
+#ifndef WEIR_INGEST_ENCODE_H
+#define WEIR_INGEST_ENCODE_H
 
 #include "ingest/embed.h"
 #include "ingest/state.h"

@@ -3,8 +3,8 @@
  *   embed_http.c       the embedder: settings, cache, texts into requests
  *   http_transfer.c    requests at once through libcurl, with retries
  *   http_answer.c      what an answer says: vectors, or a message */
-#ifndef WEIR_SRC_INGEST_HTTP_EMBED_H
-#define WEIR_SRC_INGEST_HTTP_EMBED_H
+#ifndef WEIR_INGEST_HTTP_EMBED_H
+#define WEIR_INGEST_HTTP_EMBED_H
 
 #include <curl/curl.h>
 

@@ -1,7 +1,7 @@
 /* A store like an earlier one (docs/spec/04c-like.md): what is taken from it, and what must fit. Every
  * function does nothing, or says "none", if ingest has no earlier store. */
-#ifndef WEIR_SRC_INGEST_LIKE_H
-#define WEIR_SRC_INGEST_LIKE_H
+#ifndef WEIR_INGEST_LIKE_H
+#define WEIR_INGEST_LIKE_H
 
 #include "ingest/state.h"
 

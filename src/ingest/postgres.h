@@ -6,8 +6,8 @@
  *   postgres_catalog.c   tables, columns and keys from the system catalogs
  *   postgres_cursor.c    scans and queries: binary COPY, or rows one by one as text
  *   postgres_values.c    the server's forms of values, binary and text */
-#ifndef WEIR_SRC_INGEST_POSTGRES_H
-#define WEIR_SRC_INGEST_POSTGRES_H
+#ifndef WEIR_INGEST_POSTGRES_H
+#define WEIR_INGEST_POSTGRES_H
 
 #include <libpq-fe.h>
 #include <stdatomic.h>

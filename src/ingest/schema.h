@@ -1,8 +1,8 @@
 /* A schema: what to read, what it means, and which tasks to make (docs/store.md, docs/spec). Read from JSON
  * by schema_read.c, schema_keys.c and schema_tasks.c, drafted from a source by draft.c. Names only: nothing
  * here knows the source. */
-#ifndef WEIR_SRC_INGEST_SCHEMA_H
-#define WEIR_SRC_INGEST_SCHEMA_H
+#ifndef WEIR_INGEST_SCHEMA_H
+#define WEIR_INGEST_SCHEMA_H
 
 #include "ingest/convert.h"
 #include "ingest/csv.h"

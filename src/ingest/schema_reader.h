@@ -1,7 +1,7 @@
 /* What the files that read a schema share: a reader whose first fault sticks, with the JSON path where it
  * is, and helpers that take single values. */
-#ifndef WEIR_SRC_INGEST_SCHEMA_READER_H
-#define WEIR_SRC_INGEST_SCHEMA_READER_H
+#ifndef WEIR_INGEST_SCHEMA_READER_H
+#define WEIR_INGEST_SCHEMA_READER_H
 
 #include "ingest/schema.h"
 

@@ -1,8 +1,8 @@
 /* Reading the schema's "embedding" object: each call takes a key's value or its default, and what does not
  * fit is SCHEMA_INVALID with the path ("$.embedding.url"). The first fault sticks, so a sequence of calls
  * needs one check. */
-#ifndef WEIR_SRC_INGEST_SETTINGS_H
-#define WEIR_SRC_INGEST_SETTINGS_H
+#ifndef WEIR_INGEST_SETTINGS_H
+#define WEIR_INGEST_SETTINGS_H
 
 #include "ingest/embed.h"
 

@@ -18,8 +18,8 @@
  *   - An interrupted session ends whatever it is doing, soon and with an error, and does nothing more.
  *     What is still being opened cannot be interrupted: what takes long there looks at
  *     options->is_cancelled. */
-#ifndef WEIR_SRC_INGEST_SOURCE_H
-#define WEIR_SRC_INGEST_SOURCE_H
+#ifndef WEIR_INGEST_SOURCE_H
+#define WEIR_INGEST_SOURCE_H
 
 #include <stdatomic.h>
 

@@ -1,6 +1,6 @@
 /* Building SQL text: what the sources that speak SQL share. */
-#ifndef WEIR_SRC_INGEST_SQL_H
-#define WEIR_SRC_INGEST_SQL_H
+#ifndef WEIR_INGEST_SQL_H
+#define WEIR_INGEST_SQL_H
 
 #include "base/internal.h"
 

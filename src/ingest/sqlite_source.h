@@ -1,7 +1,7 @@
 /* A SQLite connection that another source has made, as a source: for what is loaded into a temporary
  * database so that SQL can be run over it. */
-#ifndef WEIR_SRC_INGEST_SQLITE_SOURCE_H
-#define WEIR_SRC_INGEST_SQLITE_SOURCE_H
+#ifndef WEIR_INGEST_SQLITE_SOURCE_H
+#define WEIR_INGEST_SQLITE_SOURCE_H
 
 #include <sqlite3.h>
 

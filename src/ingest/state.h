@@ -11,8 +11,8 @@
  *   encode.c  everything -> the file
  *
  * The result depends on the rows and the schema alone: parts and threads only decide who works on what. */
-#ifndef WEIR_SRC_INGEST_STATE_H
-#define WEIR_SRC_INGEST_STATE_H
+#ifndef WEIR_INGEST_STATE_H
+#define WEIR_INGEST_STATE_H
 
 #include <pthread.h>
 #include <stdatomic.h>

@@ -1,8 +1,8 @@
 /* SQL over a source that has none of its own (CSV files, Arrow tables): the tables that a query reads are
  * loaded into a temporary SQLite database by the source's own `describe` and `scan`. One of these lies in
  * what all sessions of such a source share. */
-#ifndef WEIR_SRC_INGEST_TABLE_QUERY_H
-#define WEIR_SRC_INGEST_TABLE_QUERY_H
+#ifndef WEIR_INGEST_TABLE_QUERY_H
+#define WEIR_INGEST_TABLE_QUERY_H
 
 #include <pthread.h>
 

@@ -1,7 +1,7 @@
 /* Times in other forms than ISO 8601, by a pattern such as "%d/%m/%Y %H:%M" (docs/spec/04-values.md). A
  * pattern is compiled once; matching allocates nothing and depends on no locale. */
-#ifndef WEIR_SRC_INGEST_TIME_FORMAT_H
-#define WEIR_SRC_INGEST_TIME_FORMAT_H
+#ifndef WEIR_INGEST_TIME_FORMAT_H
+#define WEIR_INGEST_TIME_FORMAT_H
 
 #include "base/internal.h"
 

@@ -1,7 +1,7 @@
 /* Vectors that were paid for, by what they embed: a SQLite file that a later run, or one after an
  * interruption, takes them from. Several processes may share it. A cache belongs to one thread at a time. */
-#ifndef WEIR_SRC_INGEST_VECTOR_CACHE_H
-#define WEIR_SRC_INGEST_VECTOR_CACHE_H
+#ifndef WEIR_INGEST_VECTOR_CACHE_H
+#define WEIR_INGEST_VECTOR_CACHE_H
 
 #include "ingest/embed.h"
 

@@ -11,8 +11,8 @@
  * a waker changes the turn before it looks at the count; both are sequentially consistent, so either the
  * sleeper sees the turn or the waker the sleeper. If the turn changes between the look and the wait, the wait
  * returns at once. Cancelling sets the highest bit, so that this holds for it too. */
-#ifndef WEIR_SRC_PIPELINE_BELT_H
-#define WEIR_SRC_PIPELINE_BELT_H
+#ifndef WEIR_PIPELINE_BELT_H
+#define WEIR_PIPELINE_BELT_H
 
 #include "pipeline/ring.h"
 

@@ -1,6 +1,6 @@
 /* weir_checkpoint_v2: a run's state and identity as one sealed map (docs/pipeline.md). */
-#ifndef WEIR_SRC_PIPELINE_CHECKPOINT_H
-#define WEIR_SRC_PIPELINE_CHECKPOINT_H
+#ifndef WEIR_PIPELINE_CHECKPOINT_H
+#define WEIR_PIPELINE_CHECKPOINT_H
 
 #include "pipeline/schedule.h"
 

@@ -7,8 +7,8 @@
  * A lane's open phase is one word: its generation and the number of units that nobody has taken. Taking one
  * is a compare-and-swap, which fails if the phase is over, so what the lane says besides may be read after
  * it: the lead changes that only when all units are done. */
-#ifndef WEIR_SRC_PIPELINE_CREW_H
-#define WEIR_SRC_PIPELINE_CREW_H
+#ifndef WEIR_PIPELINE_CREW_H
+#define WEIR_PIPELINE_CREW_H
 
 #include <stdatomic.h>
 

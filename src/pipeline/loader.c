@@ -1,6 +1,6 @@
 /* See loader.h. The worker that has a step locates it (schedule.h), builds its batch into the item's slot
  * with builders of its own, and leaves a note of which dataset it was. Slots are batch buffers over planned
- * arenas (memory.h). */
+ * arenas (run_memory.h). */
 #include "pipeline/loader.h"
 
 #include <stdio.h>

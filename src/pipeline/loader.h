@@ -1,13 +1,13 @@
 /* The host's side of a run: workers that build the batches of its schedule ahead, into slots, and the
  * consumer that takes them in order. One item of the prefetcher is one step. */
-#ifndef WEIR_SRC_PIPELINE_LOADER_H
-#define WEIR_SRC_PIPELINE_LOADER_H
+#ifndef WEIR_PIPELINE_LOADER_H
+#define WEIR_PIPELINE_LOADER_H
 
 #include <stdatomic.h>
 
 #include "pipeline/checkpoint.h"
 #include "pipeline/crew.h"
-#include "pipeline/memory.h"
+#include "pipeline/run_memory.h"
 
 typedef struct weir__slot {
     weir_batch_buffer *buffer;

@@ -1,7 +1,7 @@
 /* An environment that counts the bytes which are taken through it: how a run knows what its builders need.
  * One thread at a time. It must stay where it is while anything lives in it. */
-#ifndef WEIR_SRC_PIPELINE_METER_H
-#define WEIR_SRC_PIPELINE_METER_H
+#ifndef WEIR_PIPELINE_METER_H
+#define WEIR_PIPELINE_METER_H
 
 #include "base/internal.h"
 

@@ -4,14 +4,14 @@
  * comes, prefetch.c takes it, prefetch_state.c saves and restores. Everything that changes after open is
  * either the consumer's alone, or a worker's alone, or in a ring, in the list of returned slots, or atomic.
  */
-#ifndef WEIR_SRC_PIPELINE_PREFETCH_H
-#define WEIR_SRC_PIPELINE_PREFETCH_H
+#ifndef WEIR_PIPELINE_PREFETCH_H
+#define WEIR_PIPELINE_PREFETCH_H
 
 #include "base/internal.h"
 #include "pipeline/belt.h"
+#include "pipeline/item_slots.h"
 #include "pipeline/ring.h"
 #include "pipeline/shard.h"
-#include "pipeline/slots.h"
 
 #define WEIR__PREFETCH_OPERATOR "weir.pipeline.prefetch"
 

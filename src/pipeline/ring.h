@@ -27,8 +27,8 @@
  * the ring is free, so that fast items cost a wake for half a ring and not for each. A consumer that has
  * emptied the ring has told all but less than a quarter of it, and so has passed wake_at: the two never
  * sleep at once. */
-#ifndef WEIR_SRC_PIPELINE_RING_H
-#define WEIR_SRC_PIPELINE_RING_H
+#ifndef WEIR_PIPELINE_RING_H
+#define WEIR_PIPELINE_RING_H
 
 #include <stdatomic.h>
 

@@ -11,7 +11,7 @@
 #include "pipeline/run_files.h"
 #include "pipeline/staging.h"
 #include "store/reader.h"
-#include "trace/writer.h"
+#include "trace/trace_writer.h"
 
 static const char operator_name[] = "weir.run";
 

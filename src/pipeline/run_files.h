@@ -1,6 +1,6 @@
 /* The files of one rank of a run. Ranks share nothing, so in a larger world each has its own, NAME.rankN. */
-#ifndef WEIR_SRC_PIPELINE_RUN_FILES_H
-#define WEIR_SRC_PIPELINE_RUN_FILES_H
+#ifndef WEIR_PIPELINE_RUN_FILES_H
+#define WEIR_PIPELINE_RUN_FILES_H
 
 #include "base/internal.h"
 #include "weir/run.h"

@@ -1,8 +1,8 @@
 /* A run as a function of its step: which dataset and cursor each step has, which store serves it, and where
  * the run ends. Nothing here changes after open; the cache that locating needs (a weir_mix) belongs to the
  * thread that locates. */
-#ifndef WEIR_SRC_PIPELINE_SCHEDULE_H
-#define WEIR_SRC_PIPELINE_SCHEDULE_H
+#ifndef WEIR_PIPELINE_SCHEDULE_H
+#define WEIR_PIPELINE_SCHEDULE_H
 
 #include "base/internal.h"
 #include "weir/run.h"

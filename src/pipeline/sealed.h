@@ -1,7 +1,7 @@
 /* Sealed maps (docs/spec/06-checkpoints.md): a canonical map that holds a hash of itself, so that any change
  * to its bytes is found. */
-#ifndef WEIR_SRC_PIPELINE_SEALED_H
-#define WEIR_SRC_PIPELINE_SEALED_H
+#ifndef WEIR_PIPELINE_SEALED_H
+#define WEIR_PIPELINE_SEALED_H
 
 #include "base/internal.h"
 #include "weir/cbor.h"

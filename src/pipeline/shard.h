@@ -4,8 +4,8 @@
  * a pass are dealt to the workers by the shard mode, and a worker's items are those of its shards, pass
  * after pass: so an epoch ends for a worker with its shard. With n items and N workers a shard has n / N
  * items, and without drop_remainder the first n % N workers have one more. */
-#ifndef WEIR_SRC_PIPELINE_SHARD_H
-#define WEIR_SRC_PIPELINE_SHARD_H
+#ifndef WEIR_PIPELINE_SHARD_H
+#define WEIR_PIPELINE_SHARD_H
 
 #include "weir/prefetch.h"
 

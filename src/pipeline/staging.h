@@ -1,8 +1,8 @@
 /* A run's batches on a device: copied ahead in their compact form, one asynchronous copy per batch, and
  * expanded there by a kernel, with events for what waits for what. It has no thread: who takes a batch also
  * starts the copies of those that are ready after it. */
-#ifndef WEIR_SRC_PIPELINE_STAGING_H
-#define WEIR_SRC_PIPELINE_STAGING_H
+#ifndef WEIR_PIPELINE_STAGING_H
+#define WEIR_PIPELINE_STAGING_H
 
 #include "batch/digest.h"
 #include "device/kernel.h"

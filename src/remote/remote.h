@@ -8,8 +8,8 @@
  *   push.c       a store to a server
  *   pull.c       a store from a server
  *   absent.c     what a build without HTTP says */
-#ifndef WEIR_SRC_REMOTE_REMOTE_H
-#define WEIR_SRC_REMOTE_REMOTE_H
+#ifndef WEIR_REMOTE_REMOTE_H
+#define WEIR_REMOTE_REMOTE_H
 
 #include "base/internal.h"
 #include "weir/cbor.h"

@@ -1,7 +1,7 @@
 /* The inside of a report: what its parts fill. Warnings copy what they name, so that a report outlives its
  * store. */
-#ifndef WEIR_SRC_REPORT_REPORT_H
-#define WEIR_SRC_REPORT_REPORT_H
+#ifndef WEIR_REPORT_REPORT_H
+#define WEIR_REPORT_REPORT_H
 
 #include "base/internal.h"
 #include "store/format.h"

@@ -1,7 +1,7 @@
 /* The two bijections inside a block, and what they need: parameters that depend on the block's size alone
  * (made once) and keys that depend on seed and block (made once per run of positions). */
-#ifndef WEIR_SRC_SAMPLER_BLOCK_MAP_H
-#define WEIR_SRC_SAMPLER_BLOCK_MAP_H
+#ifndef WEIR_SAMPLER_BLOCK_MAP_H
+#define WEIR_SAMPLER_BLOCK_MAP_H
 
 #include "base/internal.h"
 #include "base/philox.h"

@@ -4,8 +4,8 @@
  *
  * With l = ceil(log2 d) and magic = floor(2^64 * (2^l - d) / d) + 1, the quotient of n is (t + (n - t) / 2)
  * / 2^(l-1) with t = magic * n / 2^64. */
-#ifndef WEIR_SRC_SAMPLER_DIVIDE_H
-#define WEIR_SRC_SAMPLER_DIVIDE_H
+#ifndef WEIR_SAMPLER_DIVIDE_H
+#define WEIR_SAMPLER_DIVIDE_H
 
 #include <stdbool.h>
 #include <stdint.h>

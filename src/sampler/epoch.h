@@ -1,7 +1,7 @@
 /* The order of an epoch's full blocks: SeededBlockPermute_v1, made at once or in instalments, or a stateless
  * one, of which nothing is kept. */
-#ifndef WEIR_SRC_SAMPLER_EPOCH_H
-#define WEIR_SRC_SAMPLER_EPOCH_H
+#ifndef WEIR_SAMPLER_EPOCH_H
+#define WEIR_SAMPLER_EPOCH_H
 
 #include "base/internal.h"
 #include "sampler/place.h"

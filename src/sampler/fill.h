@@ -1,7 +1,7 @@
 /* Runs of indices at memory speed: kernels that are written once (fill_kernel.h) and compiled for each
  * instruction set, chosen by the machine. All give the same numbers. */
-#ifndef WEIR_SRC_SAMPLER_FILL_H
-#define WEIR_SRC_SAMPLER_FILL_H
+#ifndef WEIR_SAMPLER_FILL_H
+#define WEIR_SAMPLER_FILL_H
 
 #include <stddef.h>
 #include <stdint.h>

@@ -1,6 +1,6 @@
 /* The inside of a manifest, shared by its reader and its encoder. */
-#ifndef WEIR_SRC_SAMPLER_MANIFEST_H
-#define WEIR_SRC_SAMPLER_MANIFEST_H
+#ifndef WEIR_SAMPLER_MANIFEST_H
+#define WEIR_SAMPLER_MANIFEST_H
 
 #include "base/internal.h"
 #include "weir/manifest.h"

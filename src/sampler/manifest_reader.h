@@ -1,7 +1,7 @@
 /* What the readers of a manifest's parts share: members of CBOR maps, each by its JSON path. A member that is
  * absent leaves *out as it is; one that is wrong is MANIFEST_INVALID with its path. */
-#ifndef WEIR_SRC_SAMPLER_MANIFEST_READER_H
-#define WEIR_SRC_SAMPLER_MANIFEST_READER_H
+#ifndef WEIR_SAMPLER_MANIFEST_READER_H
+#define WEIR_SAMPLER_MANIFEST_READER_H
 
 #include "sampler/manifest.h"
 

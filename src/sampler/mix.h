@@ -1,7 +1,7 @@
 /* What a run needs of the schedule beyond weir_mix_locate: a dataset's own batches by number, and how many
  * of them lie before a step. */
-#ifndef WEIR_SRC_SAMPLER_MIX_H
-#define WEIR_SRC_SAMPLER_MIX_H
+#ifndef WEIR_SAMPLER_MIX_H
+#define WEIR_SAMPLER_MIX_H
 
 #include "base/internal.h"
 #include "weir/sampler.h"

@@ -1,7 +1,7 @@
 /* SeededPlace_v1: a bijection of [0, m) that keeps no state (docs/spec/02-sampling-modes.md). Few places are
  * shuffled exactly; many go through twelve rounds of a Feistel network over a rectangle that holds them. */
-#ifndef WEIR_SRC_SAMPLER_PLACE_H
-#define WEIR_SRC_SAMPLER_PLACE_H
+#ifndef WEIR_SAMPLER_PLACE_H
+#define WEIR_SAMPLER_PLACE_H
 
 #include "sampler/block_map.h"
 

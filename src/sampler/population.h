@@ -1,7 +1,7 @@
 /* The inside of a population: the samples of a dataset by class, or on a line on which each takes as much
  * room as its weight (docs/spec/02-sampling-modes.md). */
-#ifndef WEIR_SRC_SAMPLER_POPULATION_H
-#define WEIR_SRC_SAMPLER_POPULATION_H
+#ifndef WEIR_SAMPLER_POPULATION_H
+#define WEIR_SAMPLER_POPULATION_H
 
 #include "sampler/place.h"
 #include "weir/sampler.h"

@@ -2,8 +2,8 @@
  * configuration), access.c (positions to indices), draw.c (the same, from a population), blocks.c (how many
  * blocks that takes), and sampler.c (a step). Everything beside the configuration is cache: a step is a pure
  * function of the cursor. */
-#ifndef WEIR_SRC_SAMPLER_SAMPLER_H
-#define WEIR_SRC_SAMPLER_SAMPLER_H
+#ifndef WEIR_SAMPLER_SAMPLER_H
+#define WEIR_SAMPLER_SAMPLER_H
 
 #include "base/internal.h"
 #include "sampler/block_map.h"

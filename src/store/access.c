@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "base/bytes.h"
-#include "store/links.h"
+#include "store/link_pairs.h"
 #include "store/reader.h"
 
 uint32_t weir_store_table_of(const weir_store *store, uint32_t row) {

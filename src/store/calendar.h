@@ -1,8 +1,8 @@
 /* The calendar, and a timestamp's floats: what the host and a kernel on a device compute alike. Compiles as C
  * and as CUDA C; nothing here calls libm. Days are counted from 1970, in the proleptic Gregorian calendar, in
  * which every int64 of microseconds has a date. */
-#ifndef WEIR_SRC_STORE_CALENDAR_H
-#define WEIR_SRC_STORE_CALENDAR_H
+#ifndef WEIR_STORE_CALENDAR_H
+#define WEIR_STORE_CALENDAR_H
 
 #include <stdbool.h>
 #include <stdint.h>

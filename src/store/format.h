@@ -1,7 +1,7 @@
 /* The store file's frame (docs/format.md) as writer and reader share it: constants, the section kinds, the
  * layout of a record, and the metadata's encoding. */
-#ifndef WEIR_SRC_STORE_FORMAT_H
-#define WEIR_SRC_STORE_FORMAT_H
+#ifndef WEIR_STORE_FORMAT_H
+#define WEIR_STORE_FORMAT_H
 
 #include "base/arena.h"
 #include "base/bits.h"

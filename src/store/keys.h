@@ -1,6 +1,6 @@
 /* Keys of rows, as the store keeps them (docs/format.md): order and soundness. */
-#ifndef WEIR_SRC_STORE_KEYS_H
-#define WEIR_SRC_STORE_KEYS_H
+#ifndef WEIR_STORE_KEYS_H
+#define WEIR_STORE_KEYS_H
 
 #include "store/format.h"
 

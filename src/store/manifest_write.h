@@ -1,7 +1,7 @@
 /* The manifest that belongs to a store: all datasets that are not empty, and a mix of all train splits with
  * weight 1. */
-#ifndef WEIR_SRC_STORE_MANIFEST_WRITE_H
-#define WEIR_SRC_STORE_MANIFEST_WRITE_H
+#ifndef WEIR_STORE_MANIFEST_WRITE_H
+#define WEIR_STORE_MANIFEST_WRITE_H
 
 #include "weir/store.h"
 

@@ -1,6 +1,6 @@
 /* The opened store as the reader's own files see it. */
-#ifndef WEIR_SRC_STORE_READER_H
-#define WEIR_SRC_STORE_READER_H
+#ifndef WEIR_STORE_READER_H
+#define WEIR_STORE_READER_H
 
 #include "store/format.h"
 #include "store/touch.h"

@@ -1,6 +1,6 @@
 /* The calendar, for who reads dates. */
-#ifndef WEIR_SRC_STORE_TIMESTAMP_H
-#define WEIR_SRC_STORE_TIMESTAMP_H
+#ifndef WEIR_STORE_TIMESTAMP_H
+#define WEIR_STORE_TIMESTAMP_H
 
 #include <stdint.h>
 

@@ -5,8 +5,8 @@
  *
  * What must hold: no byte of a section is used for anything but prefetching before weir__touch has said true
  * of it. The readers tolerate any bytes, so what was read before the answer is looked at does no harm. */
-#ifndef WEIR_SRC_STORE_TOUCH_H
-#define WEIR_SRC_STORE_TOUCH_H
+#ifndef WEIR_STORE_TOUCH_H
+#define WEIR_STORE_TOUCH_H
 
 #include <stdatomic.h>
 

@@ -12,8 +12,8 @@
  * begun are empty; those beyond the ones that every store has are not there. A fault sticks and is reported
  * by finish, after which the file is a store that can be opened under its temporary name
  * (writer.file.temporary). Commit renames it, abandon removes it. */
-#ifndef WEIR_SRC_STORE_WRITER_H
-#define WEIR_SRC_STORE_WRITER_H
+#ifndef WEIR_STORE_WRITER_H
+#define WEIR_STORE_WRITER_H
 
 #include "base/blake3_tree.h"
 #include "base/file.h"

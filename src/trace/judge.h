@@ -1,8 +1,8 @@
 /* Judging a trace as the record of a whole run: that its steps follow each other as the header's schedule
  * says, and that its failure and its run_end are what they lead to (docs/spec/02-trace.md). What each step
  * holds is the replayer's to check. */
-#ifndef WEIR_SRC_TRACE_JUDGE_H
-#define WEIR_SRC_TRACE_JUDGE_H
+#ifndef WEIR_TRACE_JUDGE_H
+#define WEIR_TRACE_JUDGE_H
 
 #include "trace/record.h"
 #include "trace/tally.h"

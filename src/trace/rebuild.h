@@ -1,6 +1,6 @@
 /* Building recorded batches again from their stores, to compare digests. */
-#ifndef WEIR_SRC_TRACE_REBUILD_H
-#define WEIR_SRC_TRACE_REBUILD_H
+#ifndef WEIR_TRACE_REBUILD_H
+#define WEIR_TRACE_REBUILD_H
 
 #include "trace/replay.h"
 

@@ -2,8 +2,8 @@
  *
  * A body is a record's canonical map without its link; "h", the link, is the least key in canonical order,
  * so that a record is its body with one more pair in front. */
-#ifndef WEIR_SRC_TRACE_RECORD_H
-#define WEIR_SRC_TRACE_RECORD_H
+#ifndef WEIR_TRACE_RECORD_H
+#define WEIR_TRACE_RECORD_H
 
 #include "base/internal.h"
 #include "weir/trace.h"

@@ -1,6 +1,6 @@
 /* Re-executing recorded steps: samplers by dataset and stage, kept open across a trace. */
-#ifndef WEIR_SRC_TRACE_REPLAY_H
-#define WEIR_SRC_TRACE_REPLAY_H
+#ifndef WEIR_TRACE_REPLAY_H
+#define WEIR_TRACE_REPLAY_H
 
 #include "trace/judge.h"
 #include "trace/record.h"

@@ -1,7 +1,7 @@
 /* What a run_end says of the steps before it: where each dataset stands, and how many samples were seen. Kept
  * by the writer as it records, and by whoever judges a trace, to compare. */
-#ifndef WEIR_SRC_TRACE_TALLY_H
-#define WEIR_SRC_TRACE_TALLY_H
+#ifndef WEIR_TRACE_TALLY_H
+#define WEIR_TRACE_TALLY_H
 
 #include "base/internal.h"
 #include "weir/trace.h"

@@ -1,6 +1,6 @@
 /* Link tasks: what a group holds, and stores whose numbers are wrong though their hashes fit: verify names
  * them, and builders give an error or a batch that points into its tables. */
-#include "store/links.h"
+#include "store/link_pairs.h"
 
 #include "support/damage.h"
 #include "support/database.h"

@@ -4,7 +4,7 @@
 
 #include "support/testing.h"
 
-#include "batch/order.h"
+#include "batch/cuthill_mckee.h"
 
 enum { MOST_EDGES = 4096 };
 

@@ -1,6 +1,6 @@
-/* See texts.h. A radix sort of the uses by text gives the distinct texts in order, and every use its number,
- * in one pass each. */
-#include "batch/texts.h"
+/* See text_order.h. A radix sort of the uses by text gives the distinct texts in order, and every use its
+ * number, in one pass each. */
+#include "batch/text_order.h"
 
 #include <string.h>
 

@@ -1,6 +1,6 @@
-/* See links.h. Everything is found by binary search: in the seeds, which are sorted by (row, time, place),
- * and in the times of places and references, which ascend. */
-#include "store/links.h"
+/* See link_pairs.h. Everything is found by binary search: in the seeds, which are sorted by (row, time,
+ * place), and in the times of places and references, which ascend. */
+#include "store/link_pairs.h"
 
 #include "base/bytes.h"
 #include "store/reader.h"

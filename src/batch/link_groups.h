@@ -1,7 +1,7 @@
 /* The group of sequences that a sample of a link task is: the source, the destination, negatives
  * (docs/spec/05f-links.md). */
-#ifndef WEIR_SRC_BATCH_LINKS_H
-#define WEIR_SRC_BATCH_LINKS_H
+#ifndef WEIR_BATCH_LINK_GROUPS_H
+#define WEIR_BATCH_LINK_GROUPS_H
 
 #include "batch/recipe.h"
 

@@ -1,6 +1,6 @@
-/* See slots.h. What a thread did with a slot before its release happens before what a producer does with it:
- * the push releases, the consumer's exchange acquires, and the ring hands on from there. */
-#include "pipeline/slots.h"
+/* See item_slots.h. What a thread did with a slot before its release happens before what a producer does with
+ * it: the push releases, the consumer's exchange acquires, and the ring hands on from there. */
+#include "pipeline/item_slots.h"
 
 #define LINK_FREE (UINT32_MAX - 1)
 #define LINK_HELD (UINT32_MAX - 2)

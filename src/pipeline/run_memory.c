@@ -1,6 +1,6 @@
-/* See memory.h. Everything that a run keeps is live from its first step to its last, so the graph has
+/* See run_memory.h. Everything that a run keeps is live from its first step to its last, so the graph has
  * tensors and no nodes; the planner lays them out, aligns them, and says what they take together. */
-#include "pipeline/memory.h"
+#include "pipeline/run_memory.h"
 #include "batch/build.h"
 
 #include <assert.h>

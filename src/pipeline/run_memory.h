@@ -1,6 +1,6 @@
 /* The memory of a run: what it needs, the plan of it, and its arenas. */
-#ifndef WEIR_SRC_PIPELINE_MEMORY_H
-#define WEIR_SRC_PIPELINE_MEMORY_H
+#ifndef WEIR_PIPELINE_RUN_MEMORY_H
+#define WEIR_PIPELINE_RUN_MEMORY_H
 
 #include "pipeline/meter.h"
 #include "pipeline/schedule.h"

@@ -1,8 +1,8 @@
 /* Reading the pairs of a link task (docs/spec/05f-links.md): the list that a pair belongs to, and which
  * destinations there were by then. Any thread. Everything is verified as it is read; false means damaged, and
  * no number leads outside, whatever the store's bytes are. */
-#ifndef WEIR_SRC_STORE_LINKS_H
-#define WEIR_SRC_STORE_LINKS_H
+#ifndef WEIR_STORE_LINK_PAIRS_H
+#define WEIR_STORE_LINK_PAIRS_H
 
 #include "weir/store.h"
 

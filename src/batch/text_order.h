@@ -1,7 +1,7 @@
 /* The texts of a batch: the store's numbers that its cells use, each once and ascending, and the cells'
  * numbers among those. */
-#ifndef WEIR_SRC_BATCH_TEXTS_H
-#define WEIR_SRC_BATCH_TEXTS_H
+#ifndef WEIR_BATCH_TEXT_ORDER_H
+#define WEIR_BATCH_TEXT_ORDER_H
 
 #include "base/block.h"
 #include "weir/store.h"

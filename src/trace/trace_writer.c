@@ -9,7 +9,7 @@
 #include "base/options.h"
 #include "trace/record.h"
 #include "trace/tally.h"
-#include "trace/writer.h"
+#include "trace/trace_writer.h"
 
 static const char operator_name[] = "weir.trace.write";
 

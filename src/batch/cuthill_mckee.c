@@ -1,7 +1,7 @@
 /* Reverse Cuthill-McKee over the rows of one sequence. A row goes by (key, number) as one number, so that two
  * are compared at once; each row's neighbours are sorted as they are queued: a few by insertion, many by a
  * heap. */
-#include "batch/order.h"
+#include "batch/cuthill_mckee.h"
 
 #include <string.h>
 

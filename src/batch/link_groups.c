@@ -1,10 +1,10 @@
-/* See links.h. Negatives are drawn by a bijection over what may be drawn, so that nothing is kept between
- * samples, and none comes twice. Whoever builds the sample draws the same. */
-#include "batch/links.h"
+/* See link_groups.h. Negatives are drawn by a bijection over what may be drawn, so that nothing is kept
+ * between samples, and none comes twice. Whoever builds the sample draws the same. */
+#include "batch/link_groups.h"
 
 #include "base/narrow.h"
 #include "sampler/place.h"
-#include "store/links.h"
+#include "store/link_pairs.h"
 
 enum {
     DOMAIN_LINK = 0x6C696E6B,

@@ -1,6 +1,6 @@
 /* What a run needs of a trace's writer besides weir/trace.h. */
-#ifndef WEIR_SRC_TRACE_WRITER_H
-#define WEIR_SRC_TRACE_WRITER_H
+#ifndef WEIR_TRACE_TRACE_WRITER_H
+#define WEIR_TRACE_TRACE_WRITER_H
 
 #include "weir/trace.h"
 

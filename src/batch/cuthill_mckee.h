@@ -1,7 +1,7 @@
 /* The order of a sequence's rows in two of its permutations: reverse Cuthill-McKee, or the best of several
  * (docs/spec/05-row-order.md). */
-#ifndef WEIR_SRC_BATCH_ORDER_H
-#define WEIR_SRC_BATCH_ORDER_H
+#ifndef WEIR_BATCH_CUTHILL_MCKEE_H
+#define WEIR_BATCH_CUTHILL_MCKEE_H
 
 #include "batch/walk.h"
 

@@ -6,8 +6,8 @@
  * (one compare-and-swap) from which the consumer takes everything at once, so no thread ever waits and a
  * number cannot come back while someone looks at it. links[slot] says where a slot is: held, in the list
  * (then it is the next slot there), or neither; releasing what is not held does nothing. */
-#ifndef WEIR_SRC_PIPELINE_SLOTS_H
-#define WEIR_SRC_PIPELINE_SLOTS_H
+#ifndef WEIR_PIPELINE_ITEM_SLOTS_H
+#define WEIR_PIPELINE_ITEM_SLOTS_H
 
 #include <stdatomic.h>
 
